@@ -1,0 +1,68 @@
+//! What the library is told of the machine it runs on.
+//!
+//! Nothing else in the library reads environment variables or guesses folders: an embedding application says
+//! where state lives and how an engine is found, or takes [`Environment::from_process`].
+
+use std::{ffi::OsString, path::PathBuf, sync::Arc};
+
+use crate::runtime::Runtime;
+
+/// Folders and engine settings that the library works with.
+#[derive(Debug, Clone)]
+pub struct Environment {
+    /// Where workloads are recorded; `$XDG_STATE_HOME/mcpm` by default.
+    pub state_dir: PathBuf,
+    /// Where settings are read; `$XDG_CONFIG_HOME/mcpm` by default.
+    pub config_dir: PathBuf,
+    /// How a container engine is found when none is given.
+    pub engine: EngineSettings,
+    /// The runtime to use instead of looking for an engine.
+    pub runtime: Option<Arc<dyn Runtime>>,
+}
+
+/// The settings that container tools share, as found in the environment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EngineSettings {
+    /// `DOCKER_HOST`.
+    pub docker_host: Option<String>,
+    /// `DOCKER_CONTEXT`.
+    pub docker_context: Option<String>,
+    /// `DOCKER_CONFIG`, or `~/.docker`.
+    pub docker_config_dir: Option<PathBuf>,
+    /// `CONTAINER_HOST`.
+    pub container_host: Option<String>,
+    /// The user's home.
+    pub home: Option<PathBuf>,
+    /// `XDG_RUNTIME_DIR`.
+    pub runtime_dir: Option<PathBuf>,
+}
+
+impl Environment {
+    /// Reads the variables of this process: `XDG_*`, `HOME`, `DOCKER_*` and `CONTAINER_HOST`.
+    pub fn from_process() -> Self {
+        Self::from_lookup(|name| std::env::var_os(name))
+    }
+
+    /// Reads the same variables through `lookup`. Empty variables count as unset.
+    pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Self {
+        let path = |name: &str| lookup(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let text = |name: &str| lookup(name).and_then(|v| v.into_string().ok()).filter(|value| !value.is_empty());
+        let home = path("HOME");
+        let below_home = |folder: &str| home.clone().unwrap_or_else(|| PathBuf::from("/")).join(folder);
+        // The XDG base directory specification says that relative paths are ignored.
+        let xdg = |name: &str| path(name).filter(|path| path.is_absolute());
+        Self {
+            state_dir: xdg("XDG_STATE_HOME").unwrap_or_else(|| below_home(".local/state")).join("mcpm"),
+            config_dir: xdg("XDG_CONFIG_HOME").unwrap_or_else(|| below_home(".config")).join("mcpm"),
+            engine: EngineSettings {
+                docker_host: text("DOCKER_HOST"),
+                docker_context: text("DOCKER_CONTEXT"),
+                docker_config_dir: path("DOCKER_CONFIG").or_else(|| home.as_ref().map(|home| home.join(".docker"))),
+                container_host: text("CONTAINER_HOST"),
+                runtime_dir: xdg("XDG_RUNTIME_DIR"),
+                home,
+            },
+            runtime: None,
+        }
+    }
+}

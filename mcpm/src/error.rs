@@ -1,0 +1,212 @@
+//! The one error type of the library.
+//!
+//! An [`Error`] says what kind of failure it is (stable, for programs), what was being done, a sentence for
+//! people and what to do next when that is known. Surfaces map [`ErrorKind`] to exit codes, HTTP statuses and
+//! language exceptions in one exhaustive match each.
+
+use std::{borrow::Cow, error::Error as StdError, fmt};
+
+/// What went wrong, for programs.
+///
+/// Each surface matches this exhaustively, so a new kind is a compile error until every surface knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// An option has a bad value, or options contradict each other.
+    InvalidOption,
+    /// An option or a form is known but not built yet.
+    Unsupported,
+    /// No workload, group or file of that name exists.
+    NotFound,
+    /// A workload or group of that name exists already.
+    NameTaken,
+    /// The port to listen on is in use.
+    PortTaken,
+    /// No container engine answered, or it refused access.
+    EngineUnavailable,
+    /// The image is not on this machine and cannot be pulled.
+    ImageUnavailable,
+    /// The server ended, or never answered, before it was ready.
+    StartFailed,
+    /// A file or folder could not be read or written.
+    Io,
+    /// A stored file is damaged or of an unknown version.
+    CorruptState,
+    /// The engine refused an operation or answered nonsense.
+    Engine,
+    /// The MCP server behind the proxy failed.
+    Upstream,
+    /// The operation was stopped by its caller.
+    Interrupted,
+    /// A defect in mcpm itself.
+    Internal,
+}
+
+impl ErrorKind {
+    /// Every kind, for tables and tests.
+    pub const ALL: &'static [Self] = &[
+        Self::InvalidOption,
+        Self::Unsupported,
+        Self::NotFound,
+        Self::NameTaken,
+        Self::PortTaken,
+        Self::EngineUnavailable,
+        Self::ImageUnavailable,
+        Self::StartFailed,
+        Self::Io,
+        Self::CorruptState,
+        Self::Engine,
+        Self::Upstream,
+        Self::Interrupted,
+        Self::Internal,
+    ];
+
+    /// Returns the stable name, as printed in JSON output.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::InvalidOption => "invalid_option",
+            Self::Unsupported => "unsupported",
+            Self::NotFound => "not_found",
+            Self::NameTaken => "name_taken",
+            Self::PortTaken => "port_taken",
+            Self::EngineUnavailable => "engine_unavailable",
+            Self::ImageUnavailable => "image_unavailable",
+            Self::StartFailed => "start_failed",
+            Self::Io => "io",
+            Self::CorruptState => "corrupt_state",
+            Self::Engine => "engine",
+            Self::Upstream => "upstream",
+            Self::Interrupted => "interrupted",
+            Self::Internal => "internal",
+        }
+    }
+
+    /// Returns the kind of that stable name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.as_str() == name)
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Why an operation failed.
+///
+/// [`Display`](fmt::Display) prints one line: the message, its causes and the hint. It never holds a secret.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    message: Cow<'static, str>,
+    hint: Option<Cow<'static, str>>,
+    context: Vec<(&'static str, String)>,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+/// A result of the library.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// Makes an error from its kind and a lower-case sentence fragment with input in backticks.
+    pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
+        Self(Box::new(Inner { kind, message: message.into(), hint: None, context: Vec::new(), source: None }))
+    }
+
+    /// Says what to do next.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds a fact that is known here and was not known below.
+    #[must_use]
+    pub fn with(mut self, key: &'static str, value: impl fmt::Display) -> Self {
+        self.0.context.push((key, value.to_string()));
+        self
+    }
+
+    /// Keeps what caused this error.
+    #[must_use]
+    pub fn source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// Returns what kind of failure this is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// Returns the message alone, without causes, context or hint.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// Returns what to do next, when that is known.
+    pub fn next_step(&self) -> Option<&str> {
+        self.0.hint.as_deref()
+    }
+
+    /// Returns the facts added on the way up, innermost first.
+    pub fn context(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.0.context.iter().map(|(key, value)| (*key, value.as_str()))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)?;
+        for (key, value) in &self.0.context {
+            write!(f, " ({key}: {value})")?;
+        }
+        let mut cause = StdError::source(self);
+        while let Some(error) = cause {
+            let text = error.to_string();
+            write!(f, ": {}", text.trim())?;
+            cause = error.source();
+        }
+        if let Some(hint) = &self.0.hint {
+            write!(f, "; {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {self}", self.0.kind)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_ref().map(|source| {
+            let source: &(dyn StdError + 'static) = source.as_ref();
+            source
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn display_is_one_line_with_cause_and_hint() {
+        let error = Error::new(ErrorKind::Io, "cannot read `a.env`")
+            .with("option", "env-file")
+            .source(std::io::Error::other("denied"))
+            .hint("check its permissions");
+        assert_eq!(error.to_string(), "cannot read `a.env` (option: env-file): denied; check its permissions");
+    }
+
+    #[test]
+    fn every_kind_has_its_own_name() {
+        for kind in ErrorKind::ALL {
+            assert_eq!(ErrorKind::from_name(kind.as_str()), Some(*kind));
+        }
+    }
+}

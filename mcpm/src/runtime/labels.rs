@@ -1,0 +1,17 @@
+//! Labels that mark our containers and say what they are.
+
+/// Set to `true` on every container of ours; a container without it is never touched.
+pub const MANAGED: &str = "mcpm";
+/// Name of the workload.
+pub const NAME: &str = "mcpm-name";
+/// Group of the workload.
+pub const GROUP: &str = "mcpm-group";
+/// Transport of the server.
+pub const TRANSPORT: &str = "mcpm-transport";
+/// Port the proxy listens on, when it was asked for.
+pub const PORT: &str = "mcpm-port";
+
+/// Tells whether a label key is ours, and so not the user's to set.
+pub fn is_reserved(key: &str) -> bool {
+    key == MANAGED || key.starts_with("mcpm-")
+}
