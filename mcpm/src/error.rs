@@ -200,7 +200,10 @@ mod tests {
             .with("option", "env-file")
             .source(std::io::Error::other("denied"))
             .hint("check its permissions");
-        assert_eq!(error.to_string(), "cannot read `a.env` (option: env-file): denied; check its permissions");
+        assert_eq!(
+            error.to_string(),
+            "cannot read `a.env` (option: env-file): denied; check its permissions"
+        );
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! Runs MCP servers as container workloads and puts one HTTP proxy in front of each.
 
-pub mod environment;
 pub mod error;
-pub mod image;
-pub mod runtime;
+pub mod options;
+pub mod proxy;
+pub mod workload;
 
-pub use environment::Environment;
 pub use error::{Error, ErrorKind, Result};

@@ -1,0 +1,38 @@
+//! The JSON form of options: numbers and booleans as such, everything else as its text, secrets not at all.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::value::{OptionValue, Slot};
+
+/// Writes a field; the `serialize_with` of every row.
+pub(super) fn serialize<T: Slot, S: Serializer>(slot: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    slot.export(serializer)
+}
+
+/// Reads a field; the `deserialize_with` of every row.
+pub(super) fn deserialize<'de, T: Slot, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    T::import(deserializer)
+}
+
+/// Tells whether a field is left out: it is empty, or a secret.
+pub(super) fn is_left_out<T: Slot>(slot: &T) -> bool {
+    slot.values().iter().all(|value| value.text().is_none())
+}
+
+/// Gives an option value its JSON form inside a list.
+pub(super) struct Exported<'a, T>(pub(super) &'a T);
+
+impl<T: OptionValue> Serialize for Exported<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.export(serializer)
+    }
+}
+
+/// Takes an option value from its JSON form.
+pub(super) struct Imported<T>(pub(super) T);
+
+impl<'de, T: OptionValue> Deserialize<'de> for Imported<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        T::import(deserializer).map(Self)
+    }
+}

@@ -1,0 +1,185 @@
+//! The macros that make everything else from one declaration.
+//!
+//! `options!` reads the table of options, `choice!` a list of words, `text_form!` gives a type the JSON form of
+//! its command line form.
+
+/// Splits the table's sections between the two commands, then makes one option set of each.
+macro_rules! options {
+    ($( section $title:literal for $commands:tt { $($rows:tt)* } )*) => {
+        options! { @split [] [] $( { $title $commands { $($rows)* } } )* }
+    };
+    (@split [$($run:tt)*] [$($proxy:tt)*] { $title:literal (run) $rows:tt } $($rest:tt)*) => {
+        options! { @split [$($run)* $title $rows] [$($proxy)*] $($rest)* }
+    };
+    (@split [$($run:tt)*] [$($proxy:tt)*] { $title:literal (proxy) $rows:tt } $($rest:tt)*) => {
+        options! { @split [$($run)*] [$($proxy)* $title $rows] $($rest)* }
+    };
+    (@split [$($run:tt)*] [$($proxy:tt)*] { $title:literal (run, proxy) $rows:tt } $($rest:tt)*) => {
+        options! { @split [$($run)* $title $rows] [$($proxy)* $title $rows] $($rest)* }
+    };
+    (@split [$($run:tt)*] [$($proxy:tt)*]) => {
+        options! { @set WorkloadOptions (crate::workload::WorkloadBuilder) "run" $($run)* }
+        options! { @set ProxyOptions (crate::proxy::ProxyBuilder) "proxy" $($proxy)* }
+    };
+    (@set $options:ident ($builder:path) $command:literal $( $title:literal { $(
+        $(#[doc = $help:literal])+
+        $name:ident : $slot:ident<$value:ty> $(= $default:literal)?
+        $( [ $($key:ident : $setting:expr),+ $(,)? ] )? ;
+    )* } )*) => {
+        #[doc = concat!("What was asked of `mcpm ", $command, "`: one field per option, empty when not given.")]
+        #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct $options {
+            $($(
+                $(#[doc = $help])+
+                $(#[doc = concat!("\n\nDefault: `", $default, "`.")])?
+                #[serde(
+                    with = "crate::options::json",
+                    skip_serializing_if = "crate::options::json::is_left_out"
+                )]
+                pub $name: $slot<$value>,
+            )*)*
+        }
+
+        impl crate::options::OptionSet for $options {
+            const COMMAND: &'static str = $command;
+            const SPECS: &'static [crate::options::OptionSpec] = &[ $($(
+                crate::options::OptionSpec {
+                    $($($key: $setting,)+)?
+                    ..crate::options::OptionSpec::new::<$value>(
+                        stringify!($name),
+                        $title,
+                        concat!($($help, "\n"),+),
+                        stringify!($value),
+                        options!(@arity $slot),
+                        options!(@default $($default)?),
+                    )
+                },
+            )*)* ];
+
+            fn slot(&self, name: &str) -> Option<&dyn crate::options::Stored> {
+                match name {
+                    $($( stringify!($name) => Some(&self.$name), )*)*
+                    _ => None,
+                }
+            }
+
+            fn slot_mut(&mut self, name: &str) -> Option<&mut dyn crate::options::Stored> {
+                match name {
+                    $($( stringify!($name) => Some(&mut self.$name), )*)*
+                    _ => None,
+                }
+            }
+
+            fn or(self, lower: Self) -> Self {
+                Self { $($( $name: crate::options::Slot::or_lower(self.$name, lower.$name), )*)* }
+            }
+        }
+
+        impl $builder {
+            $($(
+                $(#[doc = $help])+
+                $(#[doc = concat!("\n\nDefault: `", $default, "`.")])?
+                #[must_use]
+                pub fn $name(mut self, value: impl Into<$value>) -> Self {
+                    crate::options::Slot::put(&mut self.options.$name, value.into());
+                    self
+                }
+            )*)*
+        }
+    };
+    (@arity Option) => { crate::options::Arity::One };
+    (@arity Vec) => { crate::options::Arity::Many };
+    (@arity List) => { crate::options::Arity::List };
+    (@default) => { None };
+    (@default $text:literal) => { Some($text) };
+}
+
+/// Makes an option type that is one of a few words: the enum, its words, parsing, printing and JSON.
+macro_rules! choice {
+    ($(
+        $(#[doc = $about:literal])+
+        $name:ident { $(
+            $(#[doc = $help:literal])+
+            $variant:ident = $word:literal,
+        )+ }
+    )+) => {$(
+        $(#[doc = $about])+
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $( $(#[doc = $help])+ $variant, )+
+        }
+
+        impl $name {
+            /// Every value, in the order of the help text.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+            /// The word of each value with its meaning, in the same order.
+            pub const WORDS: &'static [crate::options::Word] = &[
+                $( crate::options::Word { text: $word, doc: concat!($($help, "\n"),+) }, )+
+            ];
+
+            /// Returns the word a user types.
+            pub const fn as_str(self) -> &'static str {
+                match self { $( Self::$variant => $word, )+ }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = crate::Error;
+
+            fn from_str(text: &str) -> crate::Result<Self> {
+                match text {
+                    $( $word => Ok(Self::$variant), )+
+                    _ => Err(crate::options::value::refused(crate::options::value::expected(Self::WORDS))),
+                }
+            }
+        }
+
+        text_form!($name => crate::options::Kind::Choice($name::WORDS));
+    )+};
+}
+
+/// Makes an option value and a JSON string of a type that can be parsed and printed.
+macro_rules! text_form {
+    ($name:ident => $kind:expr) => {
+        impl crate::options::OptionValue for $name {
+            const KIND: crate::options::Kind = $kind;
+
+            fn parse(text: &str) -> Result<Self, String> {
+                text.parse().map_err(|error: crate::Error| error.message().to_owned())
+            }
+
+            fn text(&self) -> Option<String> {
+                Some(self.to_string())
+            }
+
+            fn check(&self) -> Result<(), String> {
+                // A value made by hand may be one that could not be typed.
+                match self.to_string().parse::<Self>() {
+                    Ok(same) if same == *self => Ok(()),
+                    Ok(_) => Err("has a part that cannot be written in its text form".to_owned()),
+                    Err(error) => Err(error.message().to_owned()),
+                }
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = <std::borrow::Cow<'de, str> as serde::Deserialize>::deserialize(deserializer)?;
+                crate::options::OptionValue::parse(&text).map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}

@@ -1,0 +1,111 @@
+//! A container port that is published on this machine.
+
+use std::{fmt, net::IpAddr, str::FromStr};
+
+use super::{Kind, Protocol, value::refused};
+use crate::{Error, Result};
+
+const EXPECTED: &str =
+    "expected `hostPort:containerPort` or `containerPort`, with an address before and `/udp` after if needed";
+
+/// `[ip:]hostPort:containerPort[/udp]`, or `containerPort` alone. An IPv6 address stands in brackets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PublishSpec {
+    /// Address to bind; the loopback address when not written.
+    pub host_ip: Option<IpAddr>,
+    /// Port on this machine; any free one when not written or 0.
+    pub host_port: Option<u16>,
+    /// Port in the container.
+    pub container_port: u16,
+    /// Protocol of both.
+    pub protocol: Protocol,
+}
+
+impl PublishSpec {
+    /// Publishes a TCP port of the container on the same port of this machine.
+    pub fn same(port: u16) -> Self {
+        Self::from((port, port))
+    }
+}
+
+impl From<(u16, u16)> for PublishSpec {
+    /// Takes the port on this machine and the port in the container, both TCP.
+    fn from((host_port, container_port): (u16, u16)) -> Self {
+        Self {
+            host_ip: None,
+            host_port: (host_port != 0).then_some(host_port),
+            container_port,
+            protocol: Protocol::Tcp,
+        }
+    }
+}
+
+impl FromStr for PublishSpec {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (ports, protocol) = match text.split_once('/') {
+            Some((ports, protocol)) => (ports, protocol.parse()?),
+            None => (text, Protocol::Tcp),
+        };
+        let (host_ip, ports) = split_address(ports)?;
+        let (host_port, container_port) = match (ports.split_once(':'), host_ip) {
+            (Some(("", container)), Some(_)) => (None, container),
+            (Some((host, container)), _) => (Some(port(host)?), container),
+            (None, None) => (None, ports),
+            (None, Some(_)) => return Err(refused(EXPECTED)),
+        };
+        let container_port = port(container_port)?;
+        if container_port == 0 {
+            return Err(refused("the container's port cannot be 0"));
+        }
+        Ok(Self { host_ip, host_port: host_port.filter(|port| *port != 0), container_port, protocol })
+    }
+}
+
+/// Takes the address off the front of `[ip:]hostPort:containerPort`.
+fn split_address(text: &str) -> Result<(Option<IpAddr>, &str)> {
+    let (address, rest) = if let Some(bracketed) = text.strip_prefix('[') {
+        bracketed.split_once("]:").ok_or_else(|| refused(EXPECTED))?
+    } else if text.matches(':').count() == 2 {
+        text.split_once(':').ok_or_else(|| refused(EXPECTED))?
+    } else {
+        return Ok((None, text));
+    };
+    let address: IpAddr = address.parse().map_err(|_| refused("expected an IP address before the ports"))?;
+    if address.is_ipv6() != text.starts_with('[') {
+        return Err(refused("only an IPv6 address stands in brackets"));
+    }
+    Ok((Some(address), rest))
+}
+
+fn port(text: &str) -> Result<u16> {
+    if text.contains('-') {
+        return Err(refused("a range of ports is not understood; repeat the option"));
+    }
+    // A bare parse would take `+80`.
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| digits).ok_or_else(|| refused(EXPECTED))
+}
+
+impl fmt::Display for PublishSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host_ip {
+            Some(IpAddr::V6(ip)) => write!(f, "[{ip}]:")?,
+            Some(IpAddr::V4(ip)) => write!(f, "{ip}:")?,
+            None => {}
+        }
+        match (self.host_port, self.host_ip) {
+            (Some(port), _) => write!(f, "{port}:")?,
+            (None, Some(_)) => f.write_str(":")?,
+            (None, None) => {}
+        }
+        write!(f, "{}", self.container_port)?;
+        match self.protocol {
+            Protocol::Tcp => Ok(()),
+            Protocol::Udp => write!(f, "/{}", self.protocol),
+        }
+    }
+}
+
+text_form!(PublishSpec => Kind::Compound("[ip:]hostPort:containerPort[/udp]"));

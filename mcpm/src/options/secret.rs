@@ -1,0 +1,105 @@
+//! Text that must not leak, and references to it.
+
+use std::{convert::Infallible, fmt, hint::black_box, str::FromStr};
+
+use super::{Kind, OptionValue, value::refused};
+use crate::{Error, Result};
+
+/// Text that neither `Debug`, nor JSON, nor a message shows. Comparing two takes the same time wherever they differ.
+#[derive(Clone)]
+pub struct Secret(Box<str>);
+
+impl Secret {
+    /// Returns the text itself; keep it out of logs, messages and stored files.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        let (one, two) = (self.0.as_bytes(), other.0.as_bytes());
+        // The length is not kept secret. The black box keeps the loop from ending at the first difference.
+        one.len() == two.len() && one.iter().zip(two).fold(0, |all, (a, b)| black_box(all | (a ^ b))) == 0
+    }
+}
+
+impl Eq for Secret {}
+
+impl<T: Into<Box<str>>> From<T> for Secret {
+    fn from(text: T) -> Self {
+        Self(text.into())
+    }
+}
+
+impl FromStr for Secret {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self::from(text))
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+impl OptionValue for Secret {
+    const KIND: Kind = Kind::Secret;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let secret = Self::from(text);
+        secret.check()?;
+        Ok(secret)
+    }
+
+    fn text(&self) -> Option<String> {
+        None
+    }
+
+    fn check(&self) -> Result<(), String> {
+        // What an unset shell variable expands to.
+        if self.0.is_empty() { Err("the secret is empty".to_owned()) } else { Ok(()) }
+    }
+}
+
+/// A secret of the secrets manager that the server gets as an environment variable.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SecretRef {
+    /// Name of the secret.
+    pub name: String,
+    /// Name of the environment variable.
+    pub target: String,
+}
+
+impl<N: Into<String>, T: Into<String>> From<(N, T)> for SecretRef {
+    fn from((name, target): (N, T)) -> Self {
+        Self { name: name.into(), target: target.into() }
+    }
+}
+
+impl FromStr for SecretRef {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text.split_once(",target=") {
+            None => Err(refused("expected `NAME,target=TARGET`")),
+            Some(("", _)) => Err(refused("the name of the secret is empty")),
+            Some((_, "")) => Err(refused("the name of the environment variable after `target=` is empty")),
+            Some((name, target)) if name.contains(',') || target.contains([',', '=']) => {
+                Err(refused("expected `NAME,target=TARGET` and nothing else"))
+            }
+            Some((name, target)) => Ok(Self { name: name.to_owned(), target: target.to_owned() }),
+        }
+    }
+}
+
+impl fmt::Display for SecretRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},target={}", self.name, self.target)
+    }
+}
+
+text_form!(SecretRef => Kind::Compound("NAME,target=TARGET"));

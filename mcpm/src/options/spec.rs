@@ -1,0 +1,190 @@
+//! What is known of one option before any value is given.
+
+use super::value::{Kind, OptionValue, check_text};
+use crate::{Error, ErrorKind};
+
+/// One row of the option table.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct OptionSpec {
+    /// Field, setter, JSON key and keyword argument; the flag is the same name in kebab case.
+    pub name: &'static str,
+    /// Heading under which help and reference pages list the option.
+    pub section: &'static str,
+    /// Shape of one value.
+    pub kind: Kind,
+    /// Rust type of one value.
+    pub type_name: &'static str,
+    /// One value or many.
+    pub arity: Arity,
+    /// Default, in the spelling a user would type.
+    pub default: Option<&'static str>,
+    /// How the default is found when it depends on other things.
+    pub computed: Option<&'static str>,
+    /// One-letter flag.
+    pub short: Option<char>,
+    /// Environment variable read when nothing else supplies the value.
+    pub env: Option<&'static str>,
+    /// Whether the command refuses to start without it.
+    pub required: Required,
+    /// Where it stands on a command line.
+    pub place: Place,
+    /// Smallest and largest number.
+    pub range: Option<(f64, f64)>,
+    /// Options that cannot be given beside it.
+    pub conflicts_with: &'static [&'static str],
+    /// Whether it stands for all other options, so that they cannot be given beside it.
+    pub replaces_others: bool,
+    /// Whether it can be given beside an option that replaces the others.
+    pub allowed_with_from_config: bool,
+    /// The feature it waits for, when that is not built yet.
+    pub unsupported: Option<&'static str>,
+    /// Values beside the default that work although the feature is not built yet.
+    pub supported_values: &'static [&'static str],
+    /// Whether it goes beyond the user's requirement; listed in `docs/reference/additions.md`.
+    pub addition: bool,
+    pub(super) placeholder: Option<&'static str>,
+    pub(super) doc: &'static str,
+    pub(super) check: fn(&Self, &str) -> Result<(), String>,
+}
+
+/// How often an option may be given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arity {
+    /// The last value wins.
+    One,
+    /// Values add up.
+    Many,
+    /// Values add up, and each text is a comma-separated list of them.
+    List,
+}
+
+/// Where an option stands on a command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// `--name value`, after the command.
+    Flag,
+    /// `--name value`, before or after the command.
+    Global,
+    /// An argument without a flag.
+    Positional,
+    /// Everything after `--`.
+    Trailing,
+}
+
+/// Whether a command refuses to start without an option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Required {
+    /// It starts without.
+    No,
+    /// It never starts without.
+    Always,
+    /// It starts without when that other option is given.
+    Unless(&'static str),
+}
+
+impl OptionSpec {
+    pub(super) const fn new<T: OptionValue>(
+        name: &'static str,
+        section: &'static str,
+        doc: &'static str,
+        type_name: &'static str,
+        arity: Arity,
+        default: Option<&'static str>,
+    ) -> Self {
+        Self {
+            name,
+            section,
+            kind: T::KIND,
+            type_name,
+            arity,
+            default,
+            computed: None,
+            short: None,
+            env: None,
+            required: Required::No,
+            place: Place::Flag,
+            range: None,
+            conflicts_with: &[],
+            replaces_others: false,
+            allowed_with_from_config: false,
+            unsupported: None,
+            supported_values: &[],
+            addition: false,
+            placeholder: None,
+            doc,
+            check: check_text::<T>,
+        }
+    }
+
+    /// Returns the long flag, without dashes.
+    pub fn flag(&self) -> String {
+        self.name.replace('_', "-")
+    }
+
+    /// Returns how messages call the option: `--flag`, or the placeholder of an argument without a flag.
+    pub fn shown(&self) -> String {
+        match self.place {
+            Place::Flag | Place::Global => format!("--{}", self.flag()),
+            Place::Positional | Place::Trailing => self.placeholder().to_owned(),
+        }
+    }
+
+    /// Returns the first line of the documentation, without a full stop.
+    pub fn help(&self) -> &'static str {
+        first_line(self.doc)
+    }
+
+    /// Returns the documentation after the first line; empty when there is none.
+    pub fn details(&self) -> String {
+        self.doc.lines().skip(1).map(str::trim).collect::<Vec<_>>().join("\n").trim().to_owned()
+    }
+
+    /// Returns what stands for the value in help.
+    pub fn placeholder(&self) -> &'static str {
+        match (self.placeholder, self.kind) {
+            (Some(placeholder), _) | (None, Kind::Compound(placeholder)) => placeholder,
+            (None, Kind::Text) => "TEXT",
+            (None, Kind::Url) => "URL",
+            (None, Kind::Host) => "HOST",
+            (None, Kind::File) => "FILE",
+            (None, Kind::Folder) => "FOLDER",
+            (None, Kind::Secret) => "SECRET",
+            (None, Kind::Header) => "Name=Value",
+            (None, Kind::EnvVar) => "KEY=VALUE",
+            (None, Kind::Port) => "PORT",
+            (None, Kind::Bool) => "BOOL",
+            (None, Kind::Float) => "NUMBER",
+            (None, Kind::Duration) => "DURATION",
+            (None, Kind::Pair) => "key=value",
+            (None, Kind::Choice(_)) => "MODE",
+        }
+    }
+
+    /// Tells whether a text is a value of the option; of a list, whether all its items are.
+    ///
+    /// # Errors
+    /// A lower-case fragment that says what was expected.
+    pub fn check(&self, text: &str) -> Result<(), String> {
+        (self.check)(self, text)
+    }
+
+    /// Tells whether a value of the option must not be repeated in messages.
+    pub fn hides_value(&self) -> bool {
+        matches!(self.kind, Kind::Secret | Kind::Header | Kind::EnvVar)
+    }
+
+    pub(super) fn invalid(&self, text: Option<String>, reason: &str) -> Error {
+        let shown = self.shown();
+        let message = match text {
+            Some(text) if !self.hides_value() => format!("invalid value `{text}` for `{shown}`: {reason}"),
+            _ => format!("invalid value for `{shown}`: {reason}"),
+        };
+        // House style: a message is one line, whatever the user typed.
+        Error::new(ErrorKind::InvalidOption, message.replace(['\n', '\r'], " "))
+    }
+}
+
+pub(super) fn first_line(doc: &'static str) -> &'static str {
+    doc.lines().next().unwrap_or_default().trim()
+}

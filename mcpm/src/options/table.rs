@@ -1,0 +1,262 @@
+//! Every option, declared once, in the order of the requirement.
+//!
+//! A row is a name, a slot (`Option` one value, `Vec` many, `List` many and comma-separated), a type, the default
+//! as a user would type it, and settings of [`OptionSpec`](super::OptionSpec). The first documentation line is the
+//! help text; it ends without a full stop and does not repeat the default. After a change run
+//! `MCPM_UPDATE=1 cargo test -p mcpm-tests --test generated`.
+
+use std::{path::PathBuf, time::Duration};
+
+use super::{
+    Attributes, EnvVar, Header, HeaderSecret, ImageVerification, KeyValue, Kind, List, PermissionProfile,
+    Place, ProxyMode, PublishSpec, Required, RuntimeChoice, Secret, SecretRef, SubjectTokenType, Transport,
+    VolumeSpec,
+};
+
+options! {
+    section "Workload and container" for (run) {
+        /// Server name, image, `uvx://`, `npx://` or `go://` package, or URL
+        ///
+        /// A server name is looked up in the registry, which supplies transport, permissions and environment.
+        /// An image is run as it is. For a package a container is generated that runs it; `go://./path` and
+        /// `go://../path` build a local Go project. A URL is a remote server that is proxied as a workload.
+        server: Option<String> [
+            place: Place::Positional, placeholder: Some("SERVER_OR_IMAGE_OR_PROTOCOL"),
+            required: Required::Unless("from_config"),
+        ];
+        /// Arguments passed to the MCP server
+        args: Vec<String> [place: Place::Trailing, placeholder: Some("ARGS")];
+        /// Name of the MCP server
+        name: Option<String> [placeholder: Some("NAME"), computed: Some("generated from the image")];
+        /// Group the workload belongs to
+        group: Option<String> = "default" [placeholder: Some("GROUP")];
+        /// Label on the container
+        label: Vec<KeyValue> [short: Some('l')];
+        /// Transport mode of the server
+        transport: Option<Transport> [computed: Some("that of the registry entry, or found out")];
+        /// Proxy mode of a stdio server; `sse` is deprecated and will be removed
+        proxy_mode: Option<ProxyMode> = "streamable-http";
+        /// IP or hostname the HTTP proxy listens on
+        host: Option<String> = "127.0.0.1" [kind: Kind::Host];
+        /// Port of this machine the HTTP proxy listens on; 0 picks a free one
+        proxy_port: Option<u16> [computed: Some("a free port")];
+        /// Host that traffic is forwarded to, for the transports `sse` and `streamable-http`
+        target_host: Option<String> = "127.0.0.1" [kind: Kind::Host];
+        /// Port the container exposes, for the transports `sse` and `streamable-http`
+        target_port: Option<u16> [range: Some((1.0, 65535.0)), computed: Some("the port the image exposes")];
+        /// Publish a container port on this machine
+        ///
+        /// It is published on the loopback address unless another is written before it. With the container's port
+        /// alone, any free port of this machine is taken. An IPv6 address stands in brackets.
+        publish: Vec<PublishSpec> [short: Some('p')];
+        /// Network mode of the container: `host`, `bridge`, or a network by name
+        network: Option<String> = "bridge" [placeholder: Some("NETWORK")];
+        /// Isolate the container network from the host
+        isolate_network: Option<bool> = "false" [unsupported: Some("network isolation")];
+        /// Let an isolated container connect to the container runtime's gateway addresses
+        ///
+        /// Applies only with `--isolate-network`. The addresses are two host-gateway hostnames and `172.17.0.1`. They
+        /// are blocked otherwise, even when the permission profile has `insecure_allow_all`.
+        allow_runtime_gateway: Option<bool> = "false" [unsupported: Some("network isolation")];
+        /// Environment variable for the server
+        env: Vec<EnvVar> [short: Some('e')];
+        /// Load environment variables from a file
+        env_file: Option<PathBuf>;
+        /// Load environment variables from all files in a folder
+        env_file_dir: Option<PathBuf> [kind: Kind::Folder];
+        /// Secret fetched from the secrets manager and set as an environment variable
+        secret: Vec<SecretRef> [unsupported: Some("secrets")];
+        /// Mount a file or folder of this machine into the container
+        ///
+        /// After the container's path come `ro` or `rw`, and `z` (shared) or `Z` (private) for SELinux relabelling,
+        /// separated by commas. A relative path of this machine starts at the current folder.
+        volume: Vec<VolumeSpec> [short: Some('v')];
+        /// Permissions of the container
+        permission_profile: Option<PermissionProfile> [
+            computed: Some("that of the registry entry, else `network`"),
+            unsupported: Some("permission profiles"), supported_values: &["network"],
+        ];
+        /// Run in the foreground until the container exits
+        foreground: Option<bool> = "false" [short: Some('f'), allowed_with_from_config: true];
+        /// Load the configuration from an exported file
+        ///
+        /// It stands for all other options, which cannot be given beside it.
+        from_config: Option<PathBuf> [replaces_others: true];
+        /// Load global ignore patterns from `~/.config/mcpm/mcpmignore`
+        ignore_globally: Option<bool> = "true" [unsupported: Some("ignore patterns")];
+        /// Print the container paths that tmpfs overlays resolve to
+        print_resolved_overlays: Option<bool> = "false" [unsupported: Some("ignore patterns")];
+        /// Image verification mode
+        image_verification: Option<ImageVerification> = "warn" [unsupported: Some("image verification")];
+        /// Custom CA certificate file used for container builds
+        ca_cert: Option<PathBuf> [unsupported: Some("image builds")];
+        /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.)
+        mcpm_ca_bundle: Option<PathBuf> [unsupported: Some("authentication")];
+        /// Base image for protocol schemes
+        runtime_image: Option<String> [placeholder: Some("IMAGE"), unsupported: Some("image builds")];
+        /// Extra package to install in the builder and runtime stages
+        runtime_add_package: Vec<String> [placeholder: Some("PACKAGE"), unsupported: Some("image builds")];
+        /// Path prefix prepended to SSE endpoint URLs
+        endpoint_prefix: Option<String> [placeholder: Some("PREFIX")];
+        /// Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies
+        trust_proxy_headers: Option<bool> = "false";
+        /// Tools of the server that are let through, all others are hidden
+        tools: List<String> [placeholder: Some("TOOL,..."), unsupported: Some("tool policy")];
+        /// JSON file that overrides tool names and descriptions
+        tools_override: Option<PathBuf> [unsupported: Some("tool policy")];
+        /// Authorization configuration file
+        authz_config: Option<PathBuf> [unsupported: Some("authorization")];
+        /// Audit configuration file
+        audit_config: Option<PathBuf> [unsupported: Some("audit")];
+        /// Enable audit logging with the default configuration
+        enable_audit: Option<bool> = "false" [unsupported: Some("audit")];
+        /// Enable debug mode
+        debug: Option<bool> = "false" [place: Place::Global, allowed_with_from_config: true];
+        /// Container engine to run on
+        runtime: Option<RuntimeChoice> = "auto" [addition: true];
+        /// Origins of browser pages that may call the proxy, beside its own
+        allowed_origins: List<String> [placeholder: Some("ORIGIN,..."), addition: true];
+    }
+    section "Proxy" for (proxy) {
+        /// Name of the MCP server, for messages and logs
+        server_name: Option<String> [
+            place: Place::Positional, placeholder: Some("SERVER_NAME"), required: Required::Always,
+        ];
+        /// URI of the target MCP server
+        target_uri: Option<String> [kind: Kind::Url, placeholder: Some("URI"), required: Required::Always];
+        /// IP or hostname the proxy listens on
+        host: Option<String> = "127.0.0.1" [kind: Kind::Host];
+        /// Port of this machine the proxy listens on; 0 picks a free one
+        port: Option<u16> [computed: Some("a free port")];
+        /// Enable debug mode
+        debug: Option<bool> = "false" [place: Place::Global];
+        /// Origins of browser pages that may call the proxy, beside its own
+        allowed_origins: List<String> [placeholder: Some("ORIGIN,..."), addition: true];
+    }
+    section "Incoming authentication" for (run, proxy) {
+        /// OIDC issuer URL
+        oidc_issuer: Option<String> [kind: Kind::Url, unsupported: Some("incoming authentication")];
+        /// Expected audience of the token
+        oidc_audience: Option<String> [placeholder: Some("AUDIENCE"), unsupported: Some("incoming authentication")];
+        /// OIDC client ID
+        oidc_client_id: Option<String> [placeholder: Some("ID"), unsupported: Some("incoming authentication")];
+        /// OIDC client secret, for introspection
+        oidc_client_secret: Option<Secret> [unsupported: Some("incoming authentication")];
+        /// Token introspection endpoint URL
+        oidc_introspection_url: Option<String> [kind: Kind::Url, unsupported: Some("incoming authentication")];
+        /// URL to fetch the JWKS from
+        oidc_jwks_url: Option<String> [kind: Kind::Url, unsupported: Some("incoming authentication")];
+        /// OAuth scopes advertised in the well-known endpoint (RFC 9728)
+        oidc_scopes: List<String> = "openid" [
+            placeholder: Some("SCOPE,..."), unsupported: Some("incoming authentication"),
+        ];
+    }
+    section "Incoming authentication" for (run) {
+        /// Allow OIDC issuers without HTTPS, for local development and testing (insecure)
+        oidc_insecure_allow_http: Option<bool> = "false" [unsupported: Some("incoming authentication")];
+        /// Allow JWKS and OIDC endpoints on private IP addresses
+        jwks_allow_private_ip: Option<bool> = "false" [unsupported: Some("incoming authentication")];
+        /// File with a bearer token that authenticates JWKS and OIDC requests
+        jwks_auth_token_file: Option<PathBuf> [unsupported: Some("incoming authentication")];
+    }
+    section "Outgoing authentication" for (run, proxy) {
+        /// Enable OAuth/OIDC authentication to the remote server
+        remote_auth: Option<bool> = "false" [unsupported: Some("outgoing authentication")];
+        /// OAuth/OIDC issuer URL
+        remote_auth_issuer: Option<String> [
+            kind: Kind::Url, unsupported: Some("outgoing authentication"),
+            conflicts_with: &["remote_auth_authorize_url", "remote_auth_token_url"],
+        ];
+        /// Authorization endpoint, in place of the issuer for OAuth without OIDC
+        remote_auth_authorize_url: Option<String> [kind: Kind::Url, unsupported: Some("outgoing authentication")];
+        /// Token endpoint, in place of the issuer for OAuth without OIDC
+        remote_auth_token_url: Option<String> [kind: Kind::Url, unsupported: Some("outgoing authentication")];
+        /// OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591)
+        remote_auth_client_id: Option<String> [placeholder: Some("ID"), unsupported: Some("outgoing authentication")];
+        /// OAuth client secret; not needed with dynamic client registration or PKCE
+        ///
+        /// It goes before `--remote-auth-client-secret-file`, which goes before the environment variable. Not for
+        /// production: other users of the machine may see it in the list of processes.
+        remote_auth_client_secret: Option<Secret> [
+            env: Some("MCPM_REMOTE_OAUTH_CLIENT_SECRET"), unsupported: Some("outgoing authentication"),
+        ];
+        /// File with the OAuth client secret
+        remote_auth_client_secret_file: Option<PathBuf> [unsupported: Some("outgoing authentication")];
+        /// Bearer token for the remote server, in place of OAuth
+        remote_auth_bearer_token: Option<Secret> [
+            unsupported: Some("outgoing authentication"), conflicts_with: &["remote_auth_bearer_token_file"],
+        ];
+        /// File with the bearer token for the remote server
+        remote_auth_bearer_token_file: Option<PathBuf> [unsupported: Some("outgoing authentication")];
+        /// Scopes requested
+        remote_auth_scopes: List<String> [
+            placeholder: Some("SCOPE,..."), computed: Some("`openid,profile,email` with OIDC"),
+            unsupported: Some("outgoing authentication"),
+        ];
+        /// OAuth 2.0 resource indicator (RFC 8707)
+        remote_auth_resource: Option<String> [kind: Kind::Url, unsupported: Some("outgoing authentication")];
+        /// Explicit resource URL for the OAuth discovery endpoint (RFC 9728)
+        resource_url: Option<String> [kind: Kind::Url, unsupported: Some("incoming authentication")];
+        /// Port of the local OAuth callback server
+        remote_auth_callback_port: Option<u16> = "8666" [unsupported: Some("outgoing authentication")];
+        /// Do not open a browser for the OAuth flow
+        remote_auth_skip_browser: Option<bool> = "false" [unsupported: Some("outgoing authentication")];
+        /// Timeout of the OAuth flow, such as `30s` or `1m30s`
+        remote_auth_timeout: Option<Duration> = "30s" [unsupported: Some("outgoing authentication")];
+        /// Header added to requests to the remote server
+        remote_forward_headers: Vec<Header> [unsupported: Some("outgoing authentication")];
+        /// Header added to requests to the remote server, with its value from the secrets manager
+        remote_forward_headers_secret: Vec<HeaderSecret> [unsupported: Some("outgoing authentication")];
+    }
+    section "Token exchange" for (run, proxy) {
+        /// OAuth 2.0 token exchange endpoint; enables token exchange
+        token_exchange_url: Option<String> [kind: Kind::Url, unsupported: Some("token exchange")];
+        /// Target audience of exchanged tokens
+        token_exchange_audience: Option<String> [placeholder: Some("AUDIENCE"), unsupported: Some("token exchange")];
+        /// Client ID for token exchange
+        token_exchange_client_id: Option<String> [placeholder: Some("ID"), unsupported: Some("token exchange")];
+        /// Client secret for token exchange
+        token_exchange_client_secret: Option<Secret> [
+            unsupported: Some("token exchange"), conflicts_with: &["token_exchange_client_secret_file"],
+        ];
+        /// File with the client secret for token exchange
+        token_exchange_client_secret_file: Option<PathBuf> [unsupported: Some("token exchange")];
+        /// Scopes requested for exchanged tokens
+        token_exchange_scopes: List<String> [placeholder: Some("SCOPE,..."), unsupported: Some("token exchange")];
+        /// Kind of token that is exchanged
+        token_exchange_subject_token_type: Option<SubjectTokenType> = "access_token" [
+            placeholder: Some("TYPE"), unsupported: Some("token exchange"),
+        ];
+        /// Header that carries the exchanged token
+        token_exchange_header_name: Option<String> [
+            placeholder: Some("NAME"), computed: Some("it replaces `Authorization`"),
+            unsupported: Some("token exchange"),
+        ];
+    }
+    section "Telemetry" for (run) {
+        /// OTLP endpoint URL
+        otel_endpoint: Option<String> [kind: Kind::Url, unsupported: Some("telemetry")];
+        /// Use HTTP instead of HTTPS for the OTLP endpoint
+        otel_insecure: Option<bool> = "false" [unsupported: Some("telemetry")];
+        /// OTLP header
+        otel_headers: Vec<Header> [placeholder: Some("key=value"), unsupported: Some("telemetry")];
+        /// Service name
+        otel_service_name: Option<String> [
+            placeholder: Some("NAME"), computed: Some("`mcpm-<workload-name>`"), unsupported: Some("telemetry"),
+        ];
+        /// Custom resource attributes
+        otel_custom_attributes: Option<Attributes> [unsupported: Some("telemetry")];
+        /// Names of environment variables to include in spans
+        otel_env_vars: List<String> [placeholder: Some("NAME,..."), unsupported: Some("telemetry")];
+        /// Distributed tracing, effective with an OTLP endpoint
+        otel_tracing_enabled: Option<bool> = "true" [unsupported: Some("telemetry")];
+        /// OTLP metrics export, effective with an OTLP endpoint
+        otel_metrics_enabled: Option<bool> = "true" [unsupported: Some("telemetry")];
+        /// Trace sampling rate, from 0.0 to 1.0
+        otel_sampling_rate: Option<f64> = "0.1" [range: Some((0.0, 1.0)), unsupported: Some("telemetry")];
+        /// Serve `/metrics` on the main transport port
+        otel_enable_prometheus_metrics_path: Option<bool> = "false" [unsupported: Some("telemetry")];
+        /// Emit legacy attribute names alongside the new semantic-convention names
+        otel_use_legacy_attributes: Option<bool> = "true" [unsupported: Some("telemetry")];
+    }
+}

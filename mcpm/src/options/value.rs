@@ -1,0 +1,352 @@
+//! What an option can hold, and how many of it.
+//!
+//! [`OptionValue`] is one value and its text form, [`Slot`] is the field that keeps one or many, [`Stored`] is a
+//! slot whose type is not known. The text form is the same on a command line, in JSON and through C.
+
+use std::{borrow::Cow, path::PathBuf, time::Duration};
+
+use serde::{Deserialize, Deserializer, Serializer, de, ser};
+
+use super::{
+    json,
+    spec::{Arity, OptionSpec, first_line},
+};
+use crate::{Error, ErrorKind, Result};
+
+/// The shape of one value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Free text.
+    Text,
+    /// The address of something on the network.
+    Url,
+    /// An IP address or a hostname.
+    Host,
+    /// A file on this machine.
+    File,
+    /// A folder on this machine.
+    Folder,
+    /// Text that is never shown again.
+    Secret,
+    /// `Name=Value`, of which the value is never shown again.
+    Header,
+    /// `KEY=VALUE`, of which the value is not repeated in messages.
+    EnvVar,
+    /// A network port.
+    Port,
+    /// On or off.
+    Bool,
+    /// A real number.
+    Float,
+    /// Time, such as `1m30s`.
+    Duration,
+    /// `key=value`.
+    Pair,
+    /// A text form of several parts; the placeholder shows it.
+    Compound(&'static str),
+    /// One of a few words.
+    Choice(&'static [Word]),
+}
+
+/// One word of a choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Word {
+    /// What a user types.
+    pub text: &'static str,
+    /// What it means, as written in the source.
+    pub(super) doc: &'static str,
+}
+
+impl Word {
+    /// Returns what it means, in one line.
+    pub fn help(&self) -> &'static str {
+        first_line(self.doc)
+    }
+}
+
+/// A repeatable option whose every text is a comma-separated list.
+pub type List<T> = Vec<T>;
+
+/// A type that an option can hold.
+pub trait OptionValue: Sized {
+    /// Its shape.
+    const KIND: Kind;
+
+    /// Reads what a user typed.
+    ///
+    /// # Errors
+    /// A lower-case fragment that says what was expected. It does not repeat the text when that may be secret.
+    fn parse(text: &str) -> Result<Self, String>;
+
+    /// Returns what a user would type, or `None` when that is secret.
+    fn text(&self) -> Option<String>;
+
+    /// Refuses a value that was made by hand and could not have been typed.
+    ///
+    /// # Errors
+    /// A lower-case fragment that says what is wrong.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Returns the value as a number, for options with a range.
+    fn number(&self) -> Option<f64> {
+        None
+    }
+
+    /// Writes the JSON form: the text, unless the type says otherwise.
+    ///
+    /// # Errors
+    /// A secret is never written.
+    fn export<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.text() {
+            Some(text) => serializer.serialize_str(&text),
+            None => Err(ser::Error::custom("a secret is never written")),
+        }
+    }
+
+    /// Reads the JSON form.
+    ///
+    /// # Errors
+    /// The same as those of [`parse`](Self::parse).
+    fn import<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::parse(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+/// The field that keeps an option: one value or many.
+pub trait Slot: Default {
+    /// Type of one value.
+    type Value: OptionValue;
+
+    /// Stores one value: in place of the last one, or after it.
+    fn put(&mut self, value: Self::Value);
+
+    /// Returns what was stored.
+    fn values(&self) -> &[Self::Value];
+
+    /// Writes the JSON form.
+    ///
+    /// # Errors
+    /// Those of the value.
+    fn export<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
+
+    /// Reads the JSON form.
+    ///
+    /// # Errors
+    /// Those of the value.
+    fn import<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
+
+    /// Returns itself unless nothing was stored.
+    fn or_lower(self, lower: Self) -> Self {
+        if self.values().is_empty() { lower } else { self }
+    }
+}
+
+impl<T: OptionValue> Slot for Option<T> {
+    type Value = T;
+
+    fn put(&mut self, value: T) {
+        *self = Some(value);
+    }
+
+    fn values(&self) -> &[T] {
+        self.as_slice()
+    }
+
+    fn export<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Some(value) => value.export(serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    fn import<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Option::<json::Imported<T>>::deserialize(deserializer)?.map(|value| value.0))
+    }
+}
+
+impl<T: OptionValue> Slot for Vec<T> {
+    type Value = T;
+
+    fn put(&mut self, value: T) {
+        self.push(value);
+    }
+
+    fn values(&self) -> &[T] {
+        self
+    }
+
+    fn export<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter().map(json::Exported))
+    }
+
+    fn import<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let values = Vec::<json::Imported<T>>::deserialize(deserializer)?;
+        Ok(values.into_iter().map(|value| value.0).collect())
+    }
+}
+
+/// A slot of any type.
+pub trait Stored {
+    /// Tells whether something was stored.
+    fn is_given(&self) -> bool;
+
+    /// Returns what a user would type to store the same; nothing for secrets.
+    fn texts(&self) -> Vec<String>;
+
+    /// Checks what was stored against the option it belongs to.
+    ///
+    /// # Errors
+    /// `InvalidOption` names the option.
+    fn check(&self, spec: &OptionSpec) -> Result<()>;
+
+    /// Reads what a user typed and stores it; stores nothing on failure.
+    ///
+    /// # Errors
+    /// `InvalidOption` names the option and says what was expected.
+    fn put_text(&mut self, spec: &OptionSpec, text: &str) -> Result<()>;
+}
+
+impl<S: Slot> Stored for S {
+    fn is_given(&self) -> bool {
+        !self.values().is_empty()
+    }
+
+    fn texts(&self) -> Vec<String> {
+        self.values().iter().filter_map(OptionValue::text).collect()
+    }
+
+    fn check(&self, spec: &OptionSpec) -> Result<()> {
+        self.values().iter().try_for_each(|value| {
+            check_value(spec, value).map_err(|reason| spec.invalid(value.text(), &reason))
+        })
+    }
+
+    fn put_text(&mut self, spec: &OptionSpec, text: &str) -> Result<()> {
+        let values: Vec<S::Value> = parts(spec, text)
+            .map(|part| parse_part(spec, part))
+            .collect::<Result<_, String>>()
+            .map_err(|reason| spec.invalid(Some(text.to_owned()), &reason))?;
+        values.into_iter().for_each(|value| self.put(value));
+        Ok(())
+    }
+}
+
+/// Tells whether `text` could be stored; behind [`OptionSpec::check`].
+pub(super) fn check_text<T: OptionValue>(spec: &OptionSpec, text: &str) -> Result<(), String> {
+    parts(spec, text).try_for_each(|part| parse_part::<T>(spec, part).map(drop))
+}
+
+fn parts<'a>(spec: &OptionSpec, text: &'a str) -> impl Iterator<Item = &'a str> {
+    let list = spec.arity == Arity::List;
+    // A split always yields one part, so a text without a comma takes the same way.
+    text.split(move |letter| list && letter == ',').map(move |part| if list { part.trim() } else { part })
+}
+
+fn parse_part<T: OptionValue>(spec: &OptionSpec, part: &str) -> Result<T, String> {
+    if spec.arity == Arity::List && part.is_empty() {
+        return Err("an item of the list is empty".to_owned());
+    }
+    let value = T::parse(part)?;
+    check_value(spec, &value)?;
+    Ok(value)
+}
+
+fn check_value<T: OptionValue>(spec: &OptionSpec, value: &T) -> Result<(), String> {
+    value.check()?;
+    match (spec.range, value.number()) {
+        (Some((low, high)), Some(number)) if !(low..=high).contains(&number) => {
+            Err(format!("expected a number from {low} to {high}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the error that parsing gives before it is known which option was meant.
+pub(super) fn refused(reason: impl Into<Cow<'static, str>>) -> Error {
+    Error::new(ErrorKind::InvalidOption, reason)
+}
+
+/// Returns "expected `a`, `b` or `c`".
+pub(super) fn expected(words: &[Word]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("`{}`", word.text)).collect();
+    match quoted.as_slice() {
+        [] => "expected nothing".to_owned(),
+        [only] => format!("expected {only}"),
+        [most @ .., last] => format!("expected {} or {last}", most.join(", ")),
+    }
+}
+
+macro_rules! plain_value {
+    ($($type:ty => $kind:expr, $expected:literal $(, $number:expr)?;)+) => {$(
+        impl OptionValue for $type {
+            const KIND: Kind = $kind;
+
+            fn parse(text: &str) -> Result<Self, String> {
+                text.parse().map_err(|_| $expected.to_owned())
+            }
+
+            fn text(&self) -> Option<String> {
+                Some(self.to_string())
+            }
+
+            $(fn number(&self) -> Option<f64> {
+                let number: fn(&$type) -> f64 = $number;
+                Some(number(self))
+            })?
+
+            fn export<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                ser::Serialize::serialize(self, serializer)
+            }
+
+            fn import<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Self::deserialize(deserializer)
+            }
+        }
+    )+};
+}
+
+plain_value! {
+    String => Kind::Text, "expected text";
+    bool => Kind::Bool, "expected `true` or `false`";
+    u16 => Kind::Port, "expected a port from 0 to 65535", |port| f64::from(*port);
+    f64 => Kind::Float, "expected a number", |number| *number;
+}
+
+impl OptionValue for PathBuf {
+    const KIND: Kind = Kind::File;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let path = Self::from(text);
+        path.check()?;
+        Ok(path)
+    }
+
+    fn text(&self) -> Option<String> {
+        Some(self.to_string_lossy().into_owned())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.as_os_str().is_empty() { Err("expected a path".to_owned()) } else { Ok(()) }
+    }
+
+    fn export<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // Refuses a path that is no UTF-8, where the text would silently name another file.
+        ser::Serialize::serialize(self, serializer)
+    }
+}
+
+impl OptionValue for Duration {
+    const KIND: Kind = Kind::Duration;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        humantime::parse_duration(text).map_err(|_| "expected a duration such as `30s` or `1m30s`".to_owned())
+    }
+
+    fn text(&self) -> Option<String> {
+        // Without the spaces that humantime writes, the way a user types it.
+        Some(humantime::format_duration(*self).to_string().replace(' ', ""))
+    }
+}

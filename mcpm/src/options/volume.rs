@@ -1,0 +1,108 @@
+//! A file or folder of this machine that the container sees.
+
+use std::{fmt, path::PathBuf, str::FromStr};
+
+use super::{Kind, Relabel, value::refused};
+use crate::{Error, Result};
+
+/// `host-path:container-path[:opts]`, with `ro`, `rw`, `z` and `Z` as comma-separated options.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct VolumeSpec {
+    /// Path on this machine as it was written; a relative one is resolved when the workload starts.
+    pub host_path: PathBuf,
+    /// Absolute path in the container.
+    pub container_path: String,
+    /// Whether the container may only read it.
+    pub read_only: bool,
+    /// SELinux relabelling.
+    pub relabel: Option<Relabel>,
+}
+
+impl VolumeSpec {
+    /// Mounts a path of this machine so that the container may write to it.
+    pub fn new(host_path: impl Into<PathBuf>, container_path: impl Into<String>) -> Self {
+        Self {
+            host_path: host_path.into(),
+            container_path: container_path.into(),
+            read_only: false,
+            relabel: None,
+        }
+    }
+
+    /// Lets the container only read it.
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        self.read_only = true;
+        self
+    }
+}
+
+impl FromStr for VolumeSpec {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let expected = || refused("expected `host-path:container-path`, with `:ro` after if needed");
+        // From the right, since a path of this machine may hold a colon and a path in the container starts
+        // with a slash.
+        let (front, back) = text.rsplit_once(':').ok_or_else(expected)?;
+        let (host, container, settings) = if back.starts_with('/') {
+            (front, back, None)
+        } else {
+            let (host, container) = front.rsplit_once(':').ok_or_else(|| {
+                refused("the path in the container is absolute: expected `host-path:/container-path`")
+            })?;
+            (host, container, Some(back))
+        };
+        if host.is_empty() {
+            return Err(expected());
+        }
+        if !container.starts_with('/') {
+            return Err(refused(
+                "the path in the container is absolute: expected `host-path:/container-path`",
+            ));
+        }
+        let mut volume = Self::new(host, container);
+        if let Some(settings) = settings {
+            volume.read_settings(settings)?;
+        }
+        Ok(volume)
+    }
+}
+
+impl VolumeSpec {
+    fn read_settings(&mut self, settings: &str) -> Result<()> {
+        let mut access = None;
+        for setting in settings.split(',') {
+            let again = match setting {
+                "ro" | "rw" => access.replace(setting == "ro").is_some(),
+                _ => {
+                    let relabel = setting
+                        .parse()
+                        .map_err(|_| refused("expected `ro`, `rw`, `z` or `Z` after the container's path"))?;
+                    self.relabel.replace(relabel).is_some()
+                }
+            };
+            if again {
+                return Err(refused(
+                    "the settings after the container's path repeat or contradict each other",
+                ));
+            }
+        }
+        self.read_only = access.unwrap_or(false);
+        Ok(())
+    }
+}
+
+impl fmt::Display for VolumeSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host_path.display(), self.container_path)?;
+        match (self.read_only, self.relabel) {
+            (false, None) => Ok(()),
+            (true, None) => f.write_str(":ro"),
+            (false, Some(relabel)) => write!(f, ":{relabel}"),
+            (true, Some(relabel)) => write!(f, ":ro,{relabel}"),
+        }
+    }
+}
+
+text_form!(VolumeSpec => Kind::Compound("host-path:container-path[:ro]"));
