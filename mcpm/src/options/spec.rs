@@ -135,9 +135,19 @@ impl OptionSpec {
         first_line(self.doc)
     }
 
-    /// Returns the documentation after the first line; empty when there is none.
+    /// Returns the documentation after the first line, one line per paragraph; empty when there is none.
     pub fn details(&self) -> String {
-        self.doc.lines().skip(1).map(str::trim).collect::<Vec<_>>().join("\n").trim().to_owned()
+        let mut details = String::new();
+        for line in self.doc.lines().skip(1).map(str::trim) {
+            match line {
+                "" if details.is_empty() => {}
+                "" => details.push_str("\n\n"),
+                _ if details.is_empty() || details.ends_with('\n') => details.push_str(line),
+                _ => details.extend([" ", line]),
+            }
+        }
+        details.truncate(details.trim_end().len());
+        details
     }
 
     /// Returns what stands for the value in help.

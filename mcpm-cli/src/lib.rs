@@ -1,0 +1,55 @@
+//! The command line of mcpm.
+//!
+//! [`command`] is the whole command line, made from the library's option table; [`main`] reads the arguments and
+//! hands over to one file per command below `commands`. Results go to standard output, all else to standard error.
+
+use std::{ffi::OsString, io::Write as _, process::ExitCode};
+
+use clap::Command;
+use mcpm::options::{OptionSet as _, Place, WorkloadOptions};
+
+mod args;
+#[cfg(test)]
+mod args_tests;
+mod commands;
+mod exit;
+mod output;
+
+pub use args::options;
+pub use commands::{completion::scripts, man::pages};
+
+/// Returns the whole command line, for parsing, man pages and completions.
+///
+/// The arguments of a command are added when clap comes to that command, so that the others cost nothing.
+pub fn command() -> Command {
+    // Every command takes the global options; the rows of `run` stand for all of them.
+    let global = WorkloadOptions::SPECS.iter().filter(|spec| spec.place == Place::Global);
+    Command::new("mcpm")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(env!("CARGO_PKG_DESCRIPTION"))
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .args(global.map(args::arg))
+        .subcommands(commands::ALL.iter().map(|entry| (entry.command)().name(entry.name)))
+}
+
+/// Does what the arguments say; the first is the name of the program.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let matches = match command().try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        Err(asked) => {
+            // Nothing is left to tell a reader who closed the pipe.
+            let _ = asked.print();
+            return exit::of_usage(&asked);
+        }
+    };
+    let entry = |name| commands::ALL.iter().find(|entry| entry.name == name);
+    let Some((entry, matches)) = matches.subcommand().and_then(|(name, below)| Some((entry(name)?, below)))
+    else {
+        return ExitCode::from(exit::FAILURE);
+    };
+    (entry.run)(matches).unwrap_or_else(|error| {
+        let _ = writeln!(std::io::stderr(), "error: {error}");
+        exit::of_error(error.kind())
+    })
+}
