@@ -1,0 +1,211 @@
+
+using namespace System.Management.Automation
+using namespace System.Management.Automation.Language
+
+Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
+    param($wordToComplete, $commandAst, $cursorPosition)
+
+    $commandElements = $commandAst.CommandElements
+    $command = @(
+        'mcpm'
+        for ($i = 1; $i -lt $commandElements.Count; $i++) {
+            $element = $commandElements[$i]
+            if ($element -isnot [StringConstantExpressionAst] -or
+                $element.StringConstantType -ne [StringConstantType]::BareWord -or
+                $element.Value.StartsWith('-') -or
+                $element.Value -eq $wordToComplete) {
+                break
+        }
+        $element.Value
+    }) -join ';'
+
+    $completions = @(switch ($command) {
+        'mcpm' {
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('run', 'run', [CompletionResultType]::ParameterValue, 'Run an MCP server as a managed workload')
+            [CompletionResult]::new('proxy', 'proxy', [CompletionResultType]::ParameterValue, 'Start a transparent HTTP proxy in front of an MCP server')
+            [CompletionResult]::new('completion', 'completion', [CompletionResultType]::ParameterValue, 'Print the completion script of a shell')
+            [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Print the manual page, or write one page per command')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'mcpm;run' {
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('--name', '--name', [CompletionResultType]::ParameterName, 'Name of the MCP server [default: generated from the image]')
+            [CompletionResult]::new('--group', '--group', [CompletionResultType]::ParameterName, 'Group the workload belongs to [default: default]')
+            [CompletionResult]::new('-l', '-l', [CompletionResultType]::ParameterName, 'Label on the container')
+            [CompletionResult]::new('--label', '--label', [CompletionResultType]::ParameterName, 'Label on the container')
+            [CompletionResult]::new('--transport', '--transport', [CompletionResultType]::ParameterName, 'Transport mode of the server [default: that of the registry entry, or found out]')
+            [CompletionResult]::new('--proxy-mode', '--proxy-mode', [CompletionResultType]::ParameterName, 'Proxy mode of a stdio server; `sse` is deprecated and will be removed [default: streamable-http]')
+            [CompletionResult]::new('--host', '--host', [CompletionResultType]::ParameterName, 'IP or hostname the HTTP proxy listens on [default: 127.0.0.1]')
+            [CompletionResult]::new('--proxy-port', '--proxy-port', [CompletionResultType]::ParameterName, 'Port of this machine the HTTP proxy listens on; 0 picks a free one [default: a free port]')
+            [CompletionResult]::new('--target-host', '--target-host', [CompletionResultType]::ParameterName, 'Host that traffic is forwarded to, for the transports `sse` and `streamable-http` [default: 127.0.0.1]')
+            [CompletionResult]::new('--target-port', '--target-port', [CompletionResultType]::ParameterName, 'Port the container exposes, for the transports `sse` and `streamable-http` [default: the port the image exposes]')
+            [CompletionResult]::new('-p', '-p', [CompletionResultType]::ParameterName, 'Publish a container port on this machine')
+            [CompletionResult]::new('--publish', '--publish', [CompletionResultType]::ParameterName, 'Publish a container port on this machine')
+            [CompletionResult]::new('--network', '--network', [CompletionResultType]::ParameterName, 'Network mode of the container: `host`, `bridge`, or a network by name [default: bridge]')
+            [CompletionResult]::new('--isolate-network', '--isolate-network', [CompletionResultType]::ParameterName, 'Isolate the container network from the host [default: false] [not supported yet]')
+            [CompletionResult]::new('--allow-runtime-gateway', '--allow-runtime-gateway', [CompletionResultType]::ParameterName, 'Let an isolated container connect to the container runtime''s gateway addresses [default: false] [not supported yet]')
+            [CompletionResult]::new('-e', '-e', [CompletionResultType]::ParameterName, 'Environment variable for the server')
+            [CompletionResult]::new('--env', '--env', [CompletionResultType]::ParameterName, 'Environment variable for the server')
+            [CompletionResult]::new('--env-file', '--env-file', [CompletionResultType]::ParameterName, 'Load environment variables from a file')
+            [CompletionResult]::new('--env-file-dir', '--env-file-dir', [CompletionResultType]::ParameterName, 'Load environment variables from all files in a folder')
+            [CompletionResult]::new('--secret', '--secret', [CompletionResultType]::ParameterName, 'Secret fetched from the secrets manager and set as an environment variable [not supported yet]')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Mount a file or folder of this machine into the container')
+            [CompletionResult]::new('--volume', '--volume', [CompletionResultType]::ParameterName, 'Mount a file or folder of this machine into the container')
+            [CompletionResult]::new('--permission-profile', '--permission-profile', [CompletionResultType]::ParameterName, 'Permissions of the container [default: that of the registry entry, else `network`] [not supported yet, except network]')
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Run in the foreground until the container exits [default: false]')
+            [CompletionResult]::new('--foreground', '--foreground', [CompletionResultType]::ParameterName, 'Run in the foreground until the container exits [default: false]')
+            [CompletionResult]::new('--from-config', '--from-config', [CompletionResultType]::ParameterName, 'Load the configuration from an exported file')
+            [CompletionResult]::new('--ignore-globally', '--ignore-globally', [CompletionResultType]::ParameterName, 'Load global ignore patterns from `~/.config/mcpm/mcpmignore` [default: true] [not supported yet]')
+            [CompletionResult]::new('--print-resolved-overlays', '--print-resolved-overlays', [CompletionResultType]::ParameterName, 'Print the container paths that tmpfs overlays resolve to [default: false] [not supported yet]')
+            [CompletionResult]::new('--image-verification', '--image-verification', [CompletionResultType]::ParameterName, 'Image verification mode [default: warn] [not supported yet]')
+            [CompletionResult]::new('--ca-cert', '--ca-cert', [CompletionResultType]::ParameterName, 'Custom CA certificate file used for container builds [not supported yet]')
+            [CompletionResult]::new('--mcpm-ca-bundle', '--mcpm-ca-bundle', [CompletionResultType]::ParameterName, 'CA certificate bundle for mcpm''s own HTTP requests (JWKS, OIDC discovery, etc.) [not supported yet]')
+            [CompletionResult]::new('--runtime-image', '--runtime-image', [CompletionResultType]::ParameterName, 'Base image for protocol schemes [not supported yet]')
+            [CompletionResult]::new('--runtime-add-package', '--runtime-add-package', [CompletionResultType]::ParameterName, 'Extra package to install in the builder and runtime stages [not supported yet]')
+            [CompletionResult]::new('--endpoint-prefix', '--endpoint-prefix', [CompletionResultType]::ParameterName, 'Path prefix prepended to SSE endpoint URLs')
+            [CompletionResult]::new('--trust-proxy-headers', '--trust-proxy-headers', [CompletionResultType]::ParameterName, 'Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies [default: false]')
+            [CompletionResult]::new('--tools', '--tools', [CompletionResultType]::ParameterName, 'Tools of the server that are let through, all others are hidden [not supported yet]')
+            [CompletionResult]::new('--tools-override', '--tools-override', [CompletionResultType]::ParameterName, 'JSON file that overrides tool names and descriptions [not supported yet]')
+            [CompletionResult]::new('--authz-config', '--authz-config', [CompletionResultType]::ParameterName, 'Authorization configuration file [not supported yet]')
+            [CompletionResult]::new('--audit-config', '--audit-config', [CompletionResultType]::ParameterName, 'Audit configuration file [not supported yet]')
+            [CompletionResult]::new('--enable-audit', '--enable-audit', [CompletionResultType]::ParameterName, 'Enable audit logging with the default configuration [default: false] [not supported yet]')
+            [CompletionResult]::new('--runtime', '--runtime', [CompletionResultType]::ParameterName, 'Container engine to run on [default: auto]')
+            [CompletionResult]::new('--allowed-origins', '--allowed-origins', [CompletionResultType]::ParameterName, 'Origins of browser pages that may call the proxy, beside its own')
+            [CompletionResult]::new('--oidc-issuer', '--oidc-issuer', [CompletionResultType]::ParameterName, 'OIDC issuer URL [not supported yet]')
+            [CompletionResult]::new('--oidc-audience', '--oidc-audience', [CompletionResultType]::ParameterName, 'Expected audience of the token [not supported yet]')
+            [CompletionResult]::new('--oidc-client-id', '--oidc-client-id', [CompletionResultType]::ParameterName, 'OIDC client ID [not supported yet]')
+            [CompletionResult]::new('--oidc-client-secret', '--oidc-client-secret', [CompletionResultType]::ParameterName, 'OIDC client secret, for introspection [not supported yet]')
+            [CompletionResult]::new('--oidc-introspection-url', '--oidc-introspection-url', [CompletionResultType]::ParameterName, 'Token introspection endpoint URL [not supported yet]')
+            [CompletionResult]::new('--oidc-jwks-url', '--oidc-jwks-url', [CompletionResultType]::ParameterName, 'URL to fetch the JWKS from [not supported yet]')
+            [CompletionResult]::new('--oidc-scopes', '--oidc-scopes', [CompletionResultType]::ParameterName, 'OAuth scopes advertised in the well-known endpoint (RFC 9728) [default: openid] [not supported yet]')
+            [CompletionResult]::new('--oidc-insecure-allow-http', '--oidc-insecure-allow-http', [CompletionResultType]::ParameterName, 'Allow OIDC issuers without HTTPS, for local development and testing (insecure) [default: false] [not supported yet]')
+            [CompletionResult]::new('--jwks-allow-private-ip', '--jwks-allow-private-ip', [CompletionResultType]::ParameterName, 'Allow JWKS and OIDC endpoints on private IP addresses [default: false] [not supported yet]')
+            [CompletionResult]::new('--jwks-auth-token-file', '--jwks-auth-token-file', [CompletionResultType]::ParameterName, 'File with a bearer token that authenticates JWKS and OIDC requests [not supported yet]')
+            [CompletionResult]::new('--remote-auth', '--remote-auth', [CompletionResultType]::ParameterName, 'Enable OAuth/OIDC authentication to the remote server [default: false] [not supported yet]')
+            [CompletionResult]::new('--remote-auth-issuer', '--remote-auth-issuer', [CompletionResultType]::ParameterName, 'OAuth/OIDC issuer URL [not supported yet]')
+            [CompletionResult]::new('--remote-auth-authorize-url', '--remote-auth-authorize-url', [CompletionResultType]::ParameterName, 'Authorization endpoint, in place of the issuer for OAuth without OIDC [not supported yet]')
+            [CompletionResult]::new('--remote-auth-token-url', '--remote-auth-token-url', [CompletionResultType]::ParameterName, 'Token endpoint, in place of the issuer for OAuth without OIDC [not supported yet]')
+            [CompletionResult]::new('--remote-auth-client-id', '--remote-auth-client-id', [CompletionResultType]::ParameterName, 'OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591) [not supported yet]')
+            [CompletionResult]::new('--remote-auth-client-secret', '--remote-auth-client-secret', [CompletionResultType]::ParameterName, 'OAuth client secret; not needed with dynamic client registration or PKCE [env: MCPM_REMOTE_OAUTH_CLIENT_SECRET] [not supported yet]')
+            [CompletionResult]::new('--remote-auth-client-secret-file', '--remote-auth-client-secret-file', [CompletionResultType]::ParameterName, 'File with the OAuth client secret [not supported yet]')
+            [CompletionResult]::new('--remote-auth-bearer-token', '--remote-auth-bearer-token', [CompletionResultType]::ParameterName, 'Bearer token for the remote server, in place of OAuth [not supported yet]')
+            [CompletionResult]::new('--remote-auth-bearer-token-file', '--remote-auth-bearer-token-file', [CompletionResultType]::ParameterName, 'File with the bearer token for the remote server [not supported yet]')
+            [CompletionResult]::new('--remote-auth-scopes', '--remote-auth-scopes', [CompletionResultType]::ParameterName, 'Scopes requested [default: `openid,profile,email` with OIDC] [not supported yet]')
+            [CompletionResult]::new('--remote-auth-resource', '--remote-auth-resource', [CompletionResultType]::ParameterName, 'OAuth 2.0 resource indicator (RFC 8707) [not supported yet]')
+            [CompletionResult]::new('--resource-url', '--resource-url', [CompletionResultType]::ParameterName, 'Explicit resource URL for the OAuth discovery endpoint (RFC 9728) [not supported yet]')
+            [CompletionResult]::new('--remote-auth-callback-port', '--remote-auth-callback-port', [CompletionResultType]::ParameterName, 'Port of the local OAuth callback server [default: 8666] [not supported yet]')
+            [CompletionResult]::new('--remote-auth-skip-browser', '--remote-auth-skip-browser', [CompletionResultType]::ParameterName, 'Do not open a browser for the OAuth flow [default: false] [not supported yet]')
+            [CompletionResult]::new('--remote-auth-timeout', '--remote-auth-timeout', [CompletionResultType]::ParameterName, 'Timeout of the OAuth flow, such as `30s` or `1m30s` [default: 30s] [not supported yet]')
+            [CompletionResult]::new('--remote-forward-headers', '--remote-forward-headers', [CompletionResultType]::ParameterName, 'Header added to requests to the remote server [not supported yet]')
+            [CompletionResult]::new('--remote-forward-headers-secret', '--remote-forward-headers-secret', [CompletionResultType]::ParameterName, 'Header added to requests to the remote server, with its value from the secrets manager [not supported yet]')
+            [CompletionResult]::new('--token-exchange-url', '--token-exchange-url', [CompletionResultType]::ParameterName, 'OAuth 2.0 token exchange endpoint; enables token exchange [not supported yet]')
+            [CompletionResult]::new('--token-exchange-audience', '--token-exchange-audience', [CompletionResultType]::ParameterName, 'Target audience of exchanged tokens [not supported yet]')
+            [CompletionResult]::new('--token-exchange-client-id', '--token-exchange-client-id', [CompletionResultType]::ParameterName, 'Client ID for token exchange [not supported yet]')
+            [CompletionResult]::new('--token-exchange-client-secret', '--token-exchange-client-secret', [CompletionResultType]::ParameterName, 'Client secret for token exchange [not supported yet]')
+            [CompletionResult]::new('--token-exchange-client-secret-file', '--token-exchange-client-secret-file', [CompletionResultType]::ParameterName, 'File with the client secret for token exchange [not supported yet]')
+            [CompletionResult]::new('--token-exchange-scopes', '--token-exchange-scopes', [CompletionResultType]::ParameterName, 'Scopes requested for exchanged tokens [not supported yet]')
+            [CompletionResult]::new('--token-exchange-subject-token-type', '--token-exchange-subject-token-type', [CompletionResultType]::ParameterName, 'Kind of token that is exchanged [default: access_token] [not supported yet]')
+            [CompletionResult]::new('--token-exchange-header-name', '--token-exchange-header-name', [CompletionResultType]::ParameterName, 'Header that carries the exchanged token [default: it replaces `Authorization`] [not supported yet]')
+            [CompletionResult]::new('--otel-endpoint', '--otel-endpoint', [CompletionResultType]::ParameterName, 'OTLP endpoint URL [not supported yet]')
+            [CompletionResult]::new('--otel-insecure', '--otel-insecure', [CompletionResultType]::ParameterName, 'Use HTTP instead of HTTPS for the OTLP endpoint [default: false] [not supported yet]')
+            [CompletionResult]::new('--otel-headers', '--otel-headers', [CompletionResultType]::ParameterName, 'OTLP header [not supported yet]')
+            [CompletionResult]::new('--otel-service-name', '--otel-service-name', [CompletionResultType]::ParameterName, 'Service name [default: `mcpm-<workload-name>`] [not supported yet]')
+            [CompletionResult]::new('--otel-custom-attributes', '--otel-custom-attributes', [CompletionResultType]::ParameterName, 'Custom resource attributes [not supported yet]')
+            [CompletionResult]::new('--otel-env-vars', '--otel-env-vars', [CompletionResultType]::ParameterName, 'Names of environment variables to include in spans [not supported yet]')
+            [CompletionResult]::new('--otel-tracing-enabled', '--otel-tracing-enabled', [CompletionResultType]::ParameterName, 'Distributed tracing, effective with an OTLP endpoint [default: true] [not supported yet]')
+            [CompletionResult]::new('--otel-metrics-enabled', '--otel-metrics-enabled', [CompletionResultType]::ParameterName, 'OTLP metrics export, effective with an OTLP endpoint [default: true] [not supported yet]')
+            [CompletionResult]::new('--otel-sampling-rate', '--otel-sampling-rate', [CompletionResultType]::ParameterName, 'Trace sampling rate, from 0.0 to 1.0 [default: 0.1] [not supported yet]')
+            [CompletionResult]::new('--otel-enable-prometheus-metrics-path', '--otel-enable-prometheus-metrics-path', [CompletionResultType]::ParameterName, 'Serve `/metrics` on the main transport port [default: false] [not supported yet]')
+            [CompletionResult]::new('--otel-use-legacy-attributes', '--otel-use-legacy-attributes', [CompletionResultType]::ParameterName, 'Emit legacy attribute names alongside the new semantic-convention names [default: true] [not supported yet]')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mcpm;proxy' {
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('--target-uri', '--target-uri', [CompletionResultType]::ParameterName, 'URI of the target MCP server')
+            [CompletionResult]::new('--host', '--host', [CompletionResultType]::ParameterName, 'IP or hostname the proxy listens on [default: 127.0.0.1]')
+            [CompletionResult]::new('--port', '--port', [CompletionResultType]::ParameterName, 'Port of this machine the proxy listens on; 0 picks a free one [default: a free port]')
+            [CompletionResult]::new('--allowed-origins', '--allowed-origins', [CompletionResultType]::ParameterName, 'Origins of browser pages that may call the proxy, beside its own')
+            [CompletionResult]::new('--oidc-issuer', '--oidc-issuer', [CompletionResultType]::ParameterName, 'OIDC issuer URL [not supported yet]')
+            [CompletionResult]::new('--oidc-audience', '--oidc-audience', [CompletionResultType]::ParameterName, 'Expected audience of the token [not supported yet]')
+            [CompletionResult]::new('--oidc-client-id', '--oidc-client-id', [CompletionResultType]::ParameterName, 'OIDC client ID [not supported yet]')
+            [CompletionResult]::new('--oidc-client-secret', '--oidc-client-secret', [CompletionResultType]::ParameterName, 'OIDC client secret, for introspection [not supported yet]')
+            [CompletionResult]::new('--oidc-introspection-url', '--oidc-introspection-url', [CompletionResultType]::ParameterName, 'Token introspection endpoint URL [not supported yet]')
+            [CompletionResult]::new('--oidc-jwks-url', '--oidc-jwks-url', [CompletionResultType]::ParameterName, 'URL to fetch the JWKS from [not supported yet]')
+            [CompletionResult]::new('--oidc-scopes', '--oidc-scopes', [CompletionResultType]::ParameterName, 'OAuth scopes advertised in the well-known endpoint (RFC 9728) [default: openid] [not supported yet]')
+            [CompletionResult]::new('--remote-auth', '--remote-auth', [CompletionResultType]::ParameterName, 'Enable OAuth/OIDC authentication to the remote server [default: false] [not supported yet]')
+            [CompletionResult]::new('--remote-auth-issuer', '--remote-auth-issuer', [CompletionResultType]::ParameterName, 'OAuth/OIDC issuer URL [not supported yet]')
+            [CompletionResult]::new('--remote-auth-authorize-url', '--remote-auth-authorize-url', [CompletionResultType]::ParameterName, 'Authorization endpoint, in place of the issuer for OAuth without OIDC [not supported yet]')
+            [CompletionResult]::new('--remote-auth-token-url', '--remote-auth-token-url', [CompletionResultType]::ParameterName, 'Token endpoint, in place of the issuer for OAuth without OIDC [not supported yet]')
+            [CompletionResult]::new('--remote-auth-client-id', '--remote-auth-client-id', [CompletionResultType]::ParameterName, 'OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591) [not supported yet]')
+            [CompletionResult]::new('--remote-auth-client-secret', '--remote-auth-client-secret', [CompletionResultType]::ParameterName, 'OAuth client secret; not needed with dynamic client registration or PKCE [env: MCPM_REMOTE_OAUTH_CLIENT_SECRET] [not supported yet]')
+            [CompletionResult]::new('--remote-auth-client-secret-file', '--remote-auth-client-secret-file', [CompletionResultType]::ParameterName, 'File with the OAuth client secret [not supported yet]')
+            [CompletionResult]::new('--remote-auth-bearer-token', '--remote-auth-bearer-token', [CompletionResultType]::ParameterName, 'Bearer token for the remote server, in place of OAuth [not supported yet]')
+            [CompletionResult]::new('--remote-auth-bearer-token-file', '--remote-auth-bearer-token-file', [CompletionResultType]::ParameterName, 'File with the bearer token for the remote server [not supported yet]')
+            [CompletionResult]::new('--remote-auth-scopes', '--remote-auth-scopes', [CompletionResultType]::ParameterName, 'Scopes requested [default: `openid,profile,email` with OIDC] [not supported yet]')
+            [CompletionResult]::new('--remote-auth-resource', '--remote-auth-resource', [CompletionResultType]::ParameterName, 'OAuth 2.0 resource indicator (RFC 8707) [not supported yet]')
+            [CompletionResult]::new('--resource-url', '--resource-url', [CompletionResultType]::ParameterName, 'Explicit resource URL for the OAuth discovery endpoint (RFC 9728) [not supported yet]')
+            [CompletionResult]::new('--remote-auth-callback-port', '--remote-auth-callback-port', [CompletionResultType]::ParameterName, 'Port of the local OAuth callback server [default: 8666] [not supported yet]')
+            [CompletionResult]::new('--remote-auth-skip-browser', '--remote-auth-skip-browser', [CompletionResultType]::ParameterName, 'Do not open a browser for the OAuth flow [default: false] [not supported yet]')
+            [CompletionResult]::new('--remote-auth-timeout', '--remote-auth-timeout', [CompletionResultType]::ParameterName, 'Timeout of the OAuth flow, such as `30s` or `1m30s` [default: 30s] [not supported yet]')
+            [CompletionResult]::new('--remote-forward-headers', '--remote-forward-headers', [CompletionResultType]::ParameterName, 'Header added to requests to the remote server [not supported yet]')
+            [CompletionResult]::new('--remote-forward-headers-secret', '--remote-forward-headers-secret', [CompletionResultType]::ParameterName, 'Header added to requests to the remote server, with its value from the secrets manager [not supported yet]')
+            [CompletionResult]::new('--token-exchange-url', '--token-exchange-url', [CompletionResultType]::ParameterName, 'OAuth 2.0 token exchange endpoint; enables token exchange [not supported yet]')
+            [CompletionResult]::new('--token-exchange-audience', '--token-exchange-audience', [CompletionResultType]::ParameterName, 'Target audience of exchanged tokens [not supported yet]')
+            [CompletionResult]::new('--token-exchange-client-id', '--token-exchange-client-id', [CompletionResultType]::ParameterName, 'Client ID for token exchange [not supported yet]')
+            [CompletionResult]::new('--token-exchange-client-secret', '--token-exchange-client-secret', [CompletionResultType]::ParameterName, 'Client secret for token exchange [not supported yet]')
+            [CompletionResult]::new('--token-exchange-client-secret-file', '--token-exchange-client-secret-file', [CompletionResultType]::ParameterName, 'File with the client secret for token exchange [not supported yet]')
+            [CompletionResult]::new('--token-exchange-scopes', '--token-exchange-scopes', [CompletionResultType]::ParameterName, 'Scopes requested for exchanged tokens [not supported yet]')
+            [CompletionResult]::new('--token-exchange-subject-token-type', '--token-exchange-subject-token-type', [CompletionResultType]::ParameterName, 'Kind of token that is exchanged [default: access_token] [not supported yet]')
+            [CompletionResult]::new('--token-exchange-header-name', '--token-exchange-header-name', [CompletionResultType]::ParameterName, 'Header that carries the exchanged token [default: it replaces `Authorization`] [not supported yet]')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mcpm;completion' {
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'mcpm;man' {
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'mcpm;help' {
+            [CompletionResult]::new('run', 'run', [CompletionResultType]::ParameterValue, 'Run an MCP server as a managed workload')
+            [CompletionResult]::new('proxy', 'proxy', [CompletionResultType]::ParameterValue, 'Start a transparent HTTP proxy in front of an MCP server')
+            [CompletionResult]::new('completion', 'completion', [CompletionResultType]::ParameterValue, 'Print the completion script of a shell')
+            [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Print the manual page, or write one page per command')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'mcpm;help;run' {
+            break
+        }
+        'mcpm;help;proxy' {
+            break
+        }
+        'mcpm;help;completion' {
+            break
+        }
+        'mcpm;help;man' {
+            break
+        }
+        'mcpm;help;help' {
+            break
+        }
+    })
+
+    $completions.Where{ $_.CompletionText -like "$wordToComplete*" } |
+        Sort-Object -Property ListItemText
+}

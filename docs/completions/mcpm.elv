@@ -1,0 +1,195 @@
+
+use builtin;
+use str;
+
+set edit:completion:arg-completer[mcpm] = {|@words|
+    fn spaces {|n|
+        builtin:repeat $n ' ' | str:join ''
+    }
+    fn cand {|text desc|
+        edit:complex-candidate $text &display=$text' '(spaces (- 14 (wcswidth $text)))$desc
+    }
+    var command = 'mcpm'
+    for word $words[1..-1] {
+        if (str:has-prefix $word '-') {
+            break
+        }
+        set command = $command';'$word
+    }
+    var completions = [
+        &'mcpm'= {
+            cand --debug 'Enable debug mode [default: false]'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand -V 'Print version'
+            cand --version 'Print version'
+            cand run 'Run an MCP server as a managed workload'
+            cand proxy 'Start a transparent HTTP proxy in front of an MCP server'
+            cand completion 'Print the completion script of a shell'
+            cand man 'Print the manual page, or write one page per command'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'mcpm;run'= {
+            cand --debug 'Enable debug mode [default: false]'
+            cand --name 'Name of the MCP server [default: generated from the image]'
+            cand --group 'Group the workload belongs to [default: default]'
+            cand -l 'Label on the container'
+            cand --label 'Label on the container'
+            cand --transport 'Transport mode of the server [default: that of the registry entry, or found out]'
+            cand --proxy-mode 'Proxy mode of a stdio server; `sse` is deprecated and will be removed [default: streamable-http]'
+            cand --host 'IP or hostname the HTTP proxy listens on [default: 127.0.0.1]'
+            cand --proxy-port 'Port of this machine the HTTP proxy listens on; 0 picks a free one [default: a free port]'
+            cand --target-host 'Host that traffic is forwarded to, for the transports `sse` and `streamable-http` [default: 127.0.0.1]'
+            cand --target-port 'Port the container exposes, for the transports `sse` and `streamable-http` [default: the port the image exposes]'
+            cand -p 'Publish a container port on this machine'
+            cand --publish 'Publish a container port on this machine'
+            cand --network 'Network mode of the container: `host`, `bridge`, or a network by name [default: bridge]'
+            cand --isolate-network 'Isolate the container network from the host [default: false] [not supported yet]'
+            cand --allow-runtime-gateway 'Let an isolated container connect to the container runtime''s gateway addresses [default: false] [not supported yet]'
+            cand -e 'Environment variable for the server'
+            cand --env 'Environment variable for the server'
+            cand --env-file 'Load environment variables from a file'
+            cand --env-file-dir 'Load environment variables from all files in a folder'
+            cand --secret 'Secret fetched from the secrets manager and set as an environment variable [not supported yet]'
+            cand -v 'Mount a file or folder of this machine into the container'
+            cand --volume 'Mount a file or folder of this machine into the container'
+            cand --permission-profile 'Permissions of the container [default: that of the registry entry, else `network`] [not supported yet, except network]'
+            cand -f 'Run in the foreground until the container exits [default: false]'
+            cand --foreground 'Run in the foreground until the container exits [default: false]'
+            cand --from-config 'Load the configuration from an exported file'
+            cand --ignore-globally 'Load global ignore patterns from `~/.config/mcpm/mcpmignore` [default: true] [not supported yet]'
+            cand --print-resolved-overlays 'Print the container paths that tmpfs overlays resolve to [default: false] [not supported yet]'
+            cand --image-verification 'Image verification mode [default: warn] [not supported yet]'
+            cand --ca-cert 'Custom CA certificate file used for container builds [not supported yet]'
+            cand --mcpm-ca-bundle 'CA certificate bundle for mcpm''s own HTTP requests (JWKS, OIDC discovery, etc.) [not supported yet]'
+            cand --runtime-image 'Base image for protocol schemes [not supported yet]'
+            cand --runtime-add-package 'Extra package to install in the builder and runtime stages [not supported yet]'
+            cand --endpoint-prefix 'Path prefix prepended to SSE endpoint URLs'
+            cand --trust-proxy-headers 'Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies [default: false]'
+            cand --tools 'Tools of the server that are let through, all others are hidden [not supported yet]'
+            cand --tools-override 'JSON file that overrides tool names and descriptions [not supported yet]'
+            cand --authz-config 'Authorization configuration file [not supported yet]'
+            cand --audit-config 'Audit configuration file [not supported yet]'
+            cand --enable-audit 'Enable audit logging with the default configuration [default: false] [not supported yet]'
+            cand --runtime 'Container engine to run on [default: auto]'
+            cand --allowed-origins 'Origins of browser pages that may call the proxy, beside its own'
+            cand --oidc-issuer 'OIDC issuer URL [not supported yet]'
+            cand --oidc-audience 'Expected audience of the token [not supported yet]'
+            cand --oidc-client-id 'OIDC client ID [not supported yet]'
+            cand --oidc-client-secret 'OIDC client secret, for introspection [not supported yet]'
+            cand --oidc-introspection-url 'Token introspection endpoint URL [not supported yet]'
+            cand --oidc-jwks-url 'URL to fetch the JWKS from [not supported yet]'
+            cand --oidc-scopes 'OAuth scopes advertised in the well-known endpoint (RFC 9728) [default: openid] [not supported yet]'
+            cand --oidc-insecure-allow-http 'Allow OIDC issuers without HTTPS, for local development and testing (insecure) [default: false] [not supported yet]'
+            cand --jwks-allow-private-ip 'Allow JWKS and OIDC endpoints on private IP addresses [default: false] [not supported yet]'
+            cand --jwks-auth-token-file 'File with a bearer token that authenticates JWKS and OIDC requests [not supported yet]'
+            cand --remote-auth 'Enable OAuth/OIDC authentication to the remote server [default: false] [not supported yet]'
+            cand --remote-auth-issuer 'OAuth/OIDC issuer URL [not supported yet]'
+            cand --remote-auth-authorize-url 'Authorization endpoint, in place of the issuer for OAuth without OIDC [not supported yet]'
+            cand --remote-auth-token-url 'Token endpoint, in place of the issuer for OAuth without OIDC [not supported yet]'
+            cand --remote-auth-client-id 'OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591) [not supported yet]'
+            cand --remote-auth-client-secret 'OAuth client secret; not needed with dynamic client registration or PKCE [env: MCPM_REMOTE_OAUTH_CLIENT_SECRET] [not supported yet]'
+            cand --remote-auth-client-secret-file 'File with the OAuth client secret [not supported yet]'
+            cand --remote-auth-bearer-token 'Bearer token for the remote server, in place of OAuth [not supported yet]'
+            cand --remote-auth-bearer-token-file 'File with the bearer token for the remote server [not supported yet]'
+            cand --remote-auth-scopes 'Scopes requested [default: `openid,profile,email` with OIDC] [not supported yet]'
+            cand --remote-auth-resource 'OAuth 2.0 resource indicator (RFC 8707) [not supported yet]'
+            cand --resource-url 'Explicit resource URL for the OAuth discovery endpoint (RFC 9728) [not supported yet]'
+            cand --remote-auth-callback-port 'Port of the local OAuth callback server [default: 8666] [not supported yet]'
+            cand --remote-auth-skip-browser 'Do not open a browser for the OAuth flow [default: false] [not supported yet]'
+            cand --remote-auth-timeout 'Timeout of the OAuth flow, such as `30s` or `1m30s` [default: 30s] [not supported yet]'
+            cand --remote-forward-headers 'Header added to requests to the remote server [not supported yet]'
+            cand --remote-forward-headers-secret 'Header added to requests to the remote server, with its value from the secrets manager [not supported yet]'
+            cand --token-exchange-url 'OAuth 2.0 token exchange endpoint; enables token exchange [not supported yet]'
+            cand --token-exchange-audience 'Target audience of exchanged tokens [not supported yet]'
+            cand --token-exchange-client-id 'Client ID for token exchange [not supported yet]'
+            cand --token-exchange-client-secret 'Client secret for token exchange [not supported yet]'
+            cand --token-exchange-client-secret-file 'File with the client secret for token exchange [not supported yet]'
+            cand --token-exchange-scopes 'Scopes requested for exchanged tokens [not supported yet]'
+            cand --token-exchange-subject-token-type 'Kind of token that is exchanged [default: access_token] [not supported yet]'
+            cand --token-exchange-header-name 'Header that carries the exchanged token [default: it replaces `Authorization`] [not supported yet]'
+            cand --otel-endpoint 'OTLP endpoint URL [not supported yet]'
+            cand --otel-insecure 'Use HTTP instead of HTTPS for the OTLP endpoint [default: false] [not supported yet]'
+            cand --otel-headers 'OTLP header [not supported yet]'
+            cand --otel-service-name 'Service name [default: `mcpm-<workload-name>`] [not supported yet]'
+            cand --otel-custom-attributes 'Custom resource attributes [not supported yet]'
+            cand --otel-env-vars 'Names of environment variables to include in spans [not supported yet]'
+            cand --otel-tracing-enabled 'Distributed tracing, effective with an OTLP endpoint [default: true] [not supported yet]'
+            cand --otel-metrics-enabled 'OTLP metrics export, effective with an OTLP endpoint [default: true] [not supported yet]'
+            cand --otel-sampling-rate 'Trace sampling rate, from 0.0 to 1.0 [default: 0.1] [not supported yet]'
+            cand --otel-enable-prometheus-metrics-path 'Serve `/metrics` on the main transport port [default: false] [not supported yet]'
+            cand --otel-use-legacy-attributes 'Emit legacy attribute names alongside the new semantic-convention names [default: true] [not supported yet]'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'mcpm;proxy'= {
+            cand --debug 'Enable debug mode [default: false]'
+            cand --target-uri 'URI of the target MCP server'
+            cand --host 'IP or hostname the proxy listens on [default: 127.0.0.1]'
+            cand --port 'Port of this machine the proxy listens on; 0 picks a free one [default: a free port]'
+            cand --allowed-origins 'Origins of browser pages that may call the proxy, beside its own'
+            cand --oidc-issuer 'OIDC issuer URL [not supported yet]'
+            cand --oidc-audience 'Expected audience of the token [not supported yet]'
+            cand --oidc-client-id 'OIDC client ID [not supported yet]'
+            cand --oidc-client-secret 'OIDC client secret, for introspection [not supported yet]'
+            cand --oidc-introspection-url 'Token introspection endpoint URL [not supported yet]'
+            cand --oidc-jwks-url 'URL to fetch the JWKS from [not supported yet]'
+            cand --oidc-scopes 'OAuth scopes advertised in the well-known endpoint (RFC 9728) [default: openid] [not supported yet]'
+            cand --remote-auth 'Enable OAuth/OIDC authentication to the remote server [default: false] [not supported yet]'
+            cand --remote-auth-issuer 'OAuth/OIDC issuer URL [not supported yet]'
+            cand --remote-auth-authorize-url 'Authorization endpoint, in place of the issuer for OAuth without OIDC [not supported yet]'
+            cand --remote-auth-token-url 'Token endpoint, in place of the issuer for OAuth without OIDC [not supported yet]'
+            cand --remote-auth-client-id 'OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591) [not supported yet]'
+            cand --remote-auth-client-secret 'OAuth client secret; not needed with dynamic client registration or PKCE [env: MCPM_REMOTE_OAUTH_CLIENT_SECRET] [not supported yet]'
+            cand --remote-auth-client-secret-file 'File with the OAuth client secret [not supported yet]'
+            cand --remote-auth-bearer-token 'Bearer token for the remote server, in place of OAuth [not supported yet]'
+            cand --remote-auth-bearer-token-file 'File with the bearer token for the remote server [not supported yet]'
+            cand --remote-auth-scopes 'Scopes requested [default: `openid,profile,email` with OIDC] [not supported yet]'
+            cand --remote-auth-resource 'OAuth 2.0 resource indicator (RFC 8707) [not supported yet]'
+            cand --resource-url 'Explicit resource URL for the OAuth discovery endpoint (RFC 9728) [not supported yet]'
+            cand --remote-auth-callback-port 'Port of the local OAuth callback server [default: 8666] [not supported yet]'
+            cand --remote-auth-skip-browser 'Do not open a browser for the OAuth flow [default: false] [not supported yet]'
+            cand --remote-auth-timeout 'Timeout of the OAuth flow, such as `30s` or `1m30s` [default: 30s] [not supported yet]'
+            cand --remote-forward-headers 'Header added to requests to the remote server [not supported yet]'
+            cand --remote-forward-headers-secret 'Header added to requests to the remote server, with its value from the secrets manager [not supported yet]'
+            cand --token-exchange-url 'OAuth 2.0 token exchange endpoint; enables token exchange [not supported yet]'
+            cand --token-exchange-audience 'Target audience of exchanged tokens [not supported yet]'
+            cand --token-exchange-client-id 'Client ID for token exchange [not supported yet]'
+            cand --token-exchange-client-secret 'Client secret for token exchange [not supported yet]'
+            cand --token-exchange-client-secret-file 'File with the client secret for token exchange [not supported yet]'
+            cand --token-exchange-scopes 'Scopes requested for exchanged tokens [not supported yet]'
+            cand --token-exchange-subject-token-type 'Kind of token that is exchanged [default: access_token] [not supported yet]'
+            cand --token-exchange-header-name 'Header that carries the exchanged token [default: it replaces `Authorization`] [not supported yet]'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'mcpm;completion'= {
+            cand --debug 'Enable debug mode [default: false]'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'mcpm;man'= {
+            cand --debug 'Enable debug mode [default: false]'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'mcpm;help'= {
+            cand run 'Run an MCP server as a managed workload'
+            cand proxy 'Start a transparent HTTP proxy in front of an MCP server'
+            cand completion 'Print the completion script of a shell'
+            cand man 'Print the manual page, or write one page per command'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'mcpm;help;run'= {
+        }
+        &'mcpm;help;proxy'= {
+        }
+        &'mcpm;help;completion'= {
+        }
+        &'mcpm;help;man'= {
+        }
+        &'mcpm;help;help'= {
+        }
+    ]
+    $completions[$command]
+}

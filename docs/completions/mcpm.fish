@@ -1,0 +1,198 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_mcpm_global_optspecs
+    string join \n debug= h/help V/version
+end
+
+function __fish_mcpm_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_mcpm_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_mcpm_using_subcommand
+    set -l cmd (__fish_mcpm_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c mcpm -n "__fish_mcpm_needs_command" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_needs_command" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_needs_command" -s V -l version -d 'Print version'
+complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "run" -d 'Run an MCP server as a managed workload'
+complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "proxy" -d 'Start a transparent HTTP proxy in front of an MCP server'
+complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "completion" -d 'Print the completion script of a shell'
+complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "man" -d 'Print the manual page, or write one page per command'
+complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l name -d 'Name of the MCP server [default: generated from the image]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l group -d 'Group the workload belongs to [default: default]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s l -l label -d 'Label on the container' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l transport -d 'Transport mode of the server [default: that of the registry entry, or found out]' -r -f -a "sse\t'HTTP with server-sent events'
+streamable-http\t'Streamable HTTP'
+stdio\t'Standard input and output'"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l proxy-mode -d 'Proxy mode of a stdio server; `sse` is deprecated and will be removed [default: streamable-http]' -r -f -a "streamable-http\t'Streamable HTTP'
+sse\t'HTTP with server-sent events; deprecated and will be removed'"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l host -d 'IP or hostname the HTTP proxy listens on [default: 127.0.0.1]' -r -f -a "(__fish_print_hostnames)"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l proxy-port -d 'Port of this machine the HTTP proxy listens on; 0 picks a free one [default: a free port]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l target-host -d 'Host that traffic is forwarded to, for the transports `sse` and `streamable-http` [default: 127.0.0.1]' -r -f -a "(__fish_print_hostnames)"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l target-port -d 'Port the container exposes, for the transports `sse` and `streamable-http` [default: the port the image exposes]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s p -l publish -d 'Publish a container port on this machine' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l network -d 'Network mode of the container: `host`, `bridge`, or a network by name [default: bridge]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l isolate-network -d 'Isolate the container network from the host [default: false] [not supported yet]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l allow-runtime-gateway -d 'Let an isolated container connect to the container runtime\'s gateway addresses [default: false] [not supported yet]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s e -l env -d 'Environment variable for the server' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l env-file -d 'Load environment variables from a file' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l env-file-dir -d 'Load environment variables from all files in a folder' -r -f -a "(__fish_complete_directories)"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l secret -d 'Secret fetched from the secrets manager and set as an environment variable [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s v -l volume -d 'Mount a file or folder of this machine into the container' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l permission-profile -d 'Permissions of the container [default: that of the registry entry, else `network`] [not supported yet, except network]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s f -l foreground -d 'Run in the foreground until the container exits [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l from-config -d 'Load the configuration from an exported file' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l ignore-globally -d 'Load global ignore patterns from `~/.config/mcpm/mcpmignore` [default: true] [not supported yet]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l print-resolved-overlays -d 'Print the container paths that tmpfs overlays resolve to [default: false] [not supported yet]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l image-verification -d 'Image verification mode [default: warn] [not supported yet]' -r -f -a "warn\t'Starts it after a warning'
+enabled\t'Refuses it'
+disabled\t'Does not look'"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l ca-cert -d 'Custom CA certificate file used for container builds [not supported yet]' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l mcpm-ca-bundle -d 'CA certificate bundle for mcpm\'s own HTTP requests (JWKS, OIDC discovery, etc.) [not supported yet]' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l runtime-image -d 'Base image for protocol schemes [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l runtime-add-package -d 'Extra package to install in the builder and runtime stages [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l endpoint-prefix -d 'Path prefix prepended to SSE endpoint URLs' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l trust-proxy-headers -d 'Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l tools -d 'Tools of the server that are let through, all others are hidden [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l tools-override -d 'JSON file that overrides tool names and descriptions [not supported yet]' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l authz-config -d 'Authorization configuration file [not supported yet]' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l audit-config -d 'Audit configuration file [not supported yet]' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l enable-audit -d 'Enable audit logging with the default configuration [default: false] [not supported yet]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l runtime -d 'Container engine to run on [default: auto]' -r -f -a "auto\t'The first engine that answers'
+docker\t'Docker'
+podman\t'Podman'"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l allowed-origins -d 'Origins of browser pages that may call the proxy, beside its own' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-issuer -d 'OIDC issuer URL [not supported yet]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-audience -d 'Expected audience of the token [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-client-id -d 'OIDC client ID [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-client-secret -d 'OIDC client secret, for introspection [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-introspection-url -d 'Token introspection endpoint URL [not supported yet]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-jwks-url -d 'URL to fetch the JWKS from [not supported yet]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-scopes -d 'OAuth scopes advertised in the well-known endpoint (RFC 9728) [default: openid] [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-insecure-allow-http -d 'Allow OIDC issuers without HTTPS, for local development and testing (insecure) [default: false] [not supported yet]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l jwks-allow-private-ip -d 'Allow JWKS and OIDC endpoints on private IP addresses [default: false] [not supported yet]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l jwks-auth-token-file -d 'File with a bearer token that authenticates JWKS and OIDC requests [not supported yet]' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth -d 'Enable OAuth/OIDC authentication to the remote server [default: false] [not supported yet]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-issuer -d 'OAuth/OIDC issuer URL [not supported yet]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-authorize-url -d 'Authorization endpoint, in place of the issuer for OAuth without OIDC [not supported yet]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-token-url -d 'Token endpoint, in place of the issuer for OAuth without OIDC [not supported yet]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-client-id -d 'OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591) [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-client-secret -d 'OAuth client secret; not needed with dynamic client registration or PKCE [env: MCPM_REMOTE_OAUTH_CLIENT_SECRET] [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-client-secret-file -d 'File with the OAuth client secret [not supported yet]' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-bearer-token -d 'Bearer token for the remote server, in place of OAuth [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-bearer-token-file -d 'File with the bearer token for the remote server [not supported yet]' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-scopes -d 'Scopes requested [default: `openid,profile,email` with OIDC] [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-resource -d 'OAuth 2.0 resource indicator (RFC 8707) [not supported yet]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l resource-url -d 'Explicit resource URL for the OAuth discovery endpoint (RFC 9728) [not supported yet]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-callback-port -d 'Port of the local OAuth callback server [default: 8666] [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-skip-browser -d 'Do not open a browser for the OAuth flow [default: false] [not supported yet]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-timeout -d 'Timeout of the OAuth flow, such as `30s` or `1m30s` [default: 30s] [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-forward-headers -d 'Header added to requests to the remote server [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-forward-headers-secret -d 'Header added to requests to the remote server, with its value from the secrets manager [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-url -d 'OAuth 2.0 token exchange endpoint; enables token exchange [not supported yet]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-audience -d 'Target audience of exchanged tokens [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-client-id -d 'Client ID for token exchange [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-client-secret -d 'Client secret for token exchange [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-client-secret-file -d 'File with the client secret for token exchange [not supported yet]' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-scopes -d 'Scopes requested for exchanged tokens [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-subject-token-type -d 'Kind of token that is exchanged [default: access_token] [not supported yet]' -r -f -a "access_token\t'An access token'
+id_token\t'An ID token, which some identity providers\' security token service requires'"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-header-name -d 'Header that carries the exchanged token [default: it replaces `Authorization`] [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-endpoint -d 'OTLP endpoint URL [not supported yet]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-insecure -d 'Use HTTP instead of HTTPS for the OTLP endpoint [default: false] [not supported yet]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-headers -d 'OTLP header [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-service-name -d 'Service name [default: `mcpm-<workload-name>`] [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-custom-attributes -d 'Custom resource attributes [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-env-vars -d 'Names of environment variables to include in spans [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-tracing-enabled -d 'Distributed tracing, effective with an OTLP endpoint [default: true] [not supported yet]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-metrics-enabled -d 'OTLP metrics export, effective with an OTLP endpoint [default: true] [not supported yet]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-sampling-rate -d 'Trace sampling rate, from 0.0 to 1.0 [default: 0.1] [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-enable-prometheus-metrics-path -d 'Serve `/metrics` on the main transport port [default: false] [not supported yet]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-use-legacy-attributes -d 'Emit legacy attribute names alongside the new semantic-convention names [default: true] [not supported yet]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l target-uri -d 'URI of the target MCP server' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l host -d 'IP or hostname the proxy listens on [default: 127.0.0.1]' -r -f -a "(__fish_print_hostnames)"
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l port -d 'Port of this machine the proxy listens on; 0 picks a free one [default: a free port]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l allowed-origins -d 'Origins of browser pages that may call the proxy, beside its own' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-issuer -d 'OIDC issuer URL [not supported yet]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-audience -d 'Expected audience of the token [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-client-id -d 'OIDC client ID [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-client-secret -d 'OIDC client secret, for introspection [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-introspection-url -d 'Token introspection endpoint URL [not supported yet]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-jwks-url -d 'URL to fetch the JWKS from [not supported yet]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-scopes -d 'OAuth scopes advertised in the well-known endpoint (RFC 9728) [default: openid] [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth -d 'Enable OAuth/OIDC authentication to the remote server [default: false] [not supported yet]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-issuer -d 'OAuth/OIDC issuer URL [not supported yet]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-authorize-url -d 'Authorization endpoint, in place of the issuer for OAuth without OIDC [not supported yet]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-token-url -d 'Token endpoint, in place of the issuer for OAuth without OIDC [not supported yet]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-client-id -d 'OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591) [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-client-secret -d 'OAuth client secret; not needed with dynamic client registration or PKCE [env: MCPM_REMOTE_OAUTH_CLIENT_SECRET] [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-client-secret-file -d 'File with the OAuth client secret [not supported yet]' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-bearer-token -d 'Bearer token for the remote server, in place of OAuth [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-bearer-token-file -d 'File with the bearer token for the remote server [not supported yet]' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-scopes -d 'Scopes requested [default: `openid,profile,email` with OIDC] [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-resource -d 'OAuth 2.0 resource indicator (RFC 8707) [not supported yet]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l resource-url -d 'Explicit resource URL for the OAuth discovery endpoint (RFC 9728) [not supported yet]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-callback-port -d 'Port of the local OAuth callback server [default: 8666] [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-skip-browser -d 'Do not open a browser for the OAuth flow [default: false] [not supported yet]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-timeout -d 'Timeout of the OAuth flow, such as `30s` or `1m30s` [default: 30s] [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-forward-headers -d 'Header added to requests to the remote server [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-forward-headers-secret -d 'Header added to requests to the remote server, with its value from the secrets manager [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-url -d 'OAuth 2.0 token exchange endpoint; enables token exchange [not supported yet]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-audience -d 'Target audience of exchanged tokens [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-client-id -d 'Client ID for token exchange [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-client-secret -d 'Client secret for token exchange [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-client-secret-file -d 'File with the client secret for token exchange [not supported yet]' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-scopes -d 'Scopes requested for exchanged tokens [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-subject-token-type -d 'Kind of token that is exchanged [default: access_token] [not supported yet]' -r -f -a "access_token\t'An access token'
+id_token\t'An ID token, which some identity providers\' security token service requires'"
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-header-name -d 'Header that carries the exchanged token [default: it replaces `Authorization`] [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mcpm -n "__fish_mcpm_using_subcommand completion" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand completion" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand man" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand man" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy completion man help" -f -a "run" -d 'Run an MCP server as a managed workload'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy completion man help" -f -a "proxy" -d 'Start a transparent HTTP proxy in front of an MCP server'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy completion man help" -f -a "completion" -d 'Print the completion script of a shell'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy completion man help" -f -a "man" -d 'Print the manual page, or write one page per command'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy completion man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -1,0 +1,19 @@
+//! Files made from the option table and the command line are up to date.
+//!
+//! `MCPM_UPDATE=1 cargo test -p mcpm-tests --test generated` rewrites them. It is one test, since some files are
+//! made from others.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use made::Kept;
+
+mod made;
+
+#[test]
+fn made_files_are_current() {
+    let mut kept = Kept::open(mcpm_tests::root());
+    kept.file("docs/reference/options.md", made::reference::options());
+    kept.folder("docs/man", mcpm_cli::pages().unwrap());
+    kept.folder("docs/completions", mcpm_cli::scripts());
+    kept.assert_current();
+}
