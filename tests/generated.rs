@@ -15,5 +15,11 @@ fn made_files_are_current() {
     kept.file("docs/reference/options.md", made::reference::options());
     kept.folder("docs/man", mcpm_cli::pages().unwrap());
     kept.folder("docs/completions", mcpm_cli::scripts());
+    kept.file("mcpm-ffi/src/generated/records.rs", made::ffi::records());
+    kept.file("mcpm-ffi/src/c/setters.rs", made::ffi::setters());
+    kept.file("bindings/c/include/mcpm.h", made::bindings::header(&mcpm_tests::root()));
+    // What follows is made from the library, which may not build while its own sources are stale.
+    kept.assert_current();
+    made::bindings::python_and_swift(&mut kept);
     kept.assert_current();
 }

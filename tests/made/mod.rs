@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub(crate) mod bindings;
+pub(crate) mod ffi;
 pub(crate) mod reference;
 
 /// The files that are kept in the repository.
@@ -54,7 +56,8 @@ impl Kept {
         }
     }
 
-    pub(crate) fn assert_current(self) {
+    /// Fails when a file compared so far is stale and is not to be rewritten.
+    pub(crate) fn assert_current(&self) {
         assert!(
             self.stale.is_empty(),
             "stale: {:?}; run MCPM_UPDATE=1 cargo test -p mcpm-tests --test generated",

@@ -72,8 +72,8 @@ choice! {
 /// What a container may do: a named profile, or the path to one in JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum PermissionProfile {
-    /// `none`: no network.
-    None,
+    /// `none`: nothing beyond the container itself. Not called `None`, which Swift would take for an absent option.
+    Nothing,
     /// `network`: any network.
     Network,
     /// A JSON file.
@@ -86,7 +86,7 @@ impl FromStr for PermissionProfile {
     fn from_str(text: &str) -> Result<Self> {
         match text {
             "" => Err(refused("expected `none`, `network` or the path to a JSON file")),
-            "none" => Ok(Self::None),
+            "none" => Ok(Self::Nothing),
             "network" => Ok(Self::Network),
             path => Ok(Self::File(path.into())),
         }
@@ -96,7 +96,7 @@ impl FromStr for PermissionProfile {
 impl fmt::Display for PermissionProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::None => f.write_str("none"),
+            Self::Nothing => f.write_str("none"),
             Self::Network => f.write_str("network"),
             Self::File(path) => write!(f, "{}", path.display()),
         }

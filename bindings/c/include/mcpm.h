@@ -1,0 +1,1111 @@
+/**
+ * The C face of mcpm. Made from the sources; do not edit.
+ *
+ * Conventions, which hold for every function:
+ *
+ * - A text is UTF-8 and ends with a zero byte. It is copied; the caller keeps its own.
+ * - A builder belongs to the caller, who ends it with its `_free` function. It is used by one thread at a time.
+ * - A setter returns nothing. A builder remembers the first value it had to refuse (a null pointer, text that is no
+ *   UTF-8, a bad value), and its `_check` function tells it. A setter of a repeatable option adds one value per call.
+ *   A setter of a null builder does nothing.
+ * - Where a function returns a status, it takes a pointer to an error last. That pointer may be null. On failure it
+ *   gets an error, which the caller frees with `mcpm_error_free`; on success it gets null.
+ * - A panic of the library stops here and becomes `MCPM_STATUS_INTERNAL`.
+ */
+
+
+#ifndef MCPM_H
+#define MCPM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/**
+ * Outcome of a call. The numbers never change.
+ */
+typedef enum {
+  /**
+   * Done.
+   */
+  MCPM_STATUS_OK = 0,
+  /**
+   * A pointer was null, or a text was no UTF-8.
+   */
+  MCPM_STATUS_BAD_ARGUMENT = 1,
+  /**
+   * An option has a bad value, or options contradict each other.
+   */
+  MCPM_STATUS_INVALID_OPTION = 2,
+  /**
+   * An option or a form is known but not built yet.
+   */
+  MCPM_STATUS_UNSUPPORTED = 3,
+  /**
+   * No workload, group or file of that name exists.
+   */
+  MCPM_STATUS_NOT_FOUND = 4,
+  /**
+   * A workload or group of that name exists already.
+   */
+  MCPM_STATUS_NAME_TAKEN = 5,
+  /**
+   * The port to listen on is in use.
+   */
+  MCPM_STATUS_PORT_TAKEN = 6,
+  /**
+   * No container engine answered, or it refused access.
+   */
+  MCPM_STATUS_ENGINE_UNAVAILABLE = 7,
+  /**
+   * The image is not on this machine and cannot be pulled.
+   */
+  MCPM_STATUS_IMAGE_UNAVAILABLE = 8,
+  /**
+   * The server ended, or never answered, before it was ready.
+   */
+  MCPM_STATUS_START_FAILED = 9,
+  /**
+   * A file or folder could not be read or written.
+   */
+  MCPM_STATUS_IO = 10,
+  /**
+   * A stored file is damaged or of an unknown version.
+   */
+  MCPM_STATUS_CORRUPT_STATE = 11,
+  /**
+   * The engine refused an operation or answered nonsense.
+   */
+  MCPM_STATUS_ENGINE = 12,
+  /**
+   * The MCP server behind the proxy failed.
+   */
+  MCPM_STATUS_UPSTREAM = 13,
+  /**
+   * The operation was stopped by its caller.
+   */
+  MCPM_STATUS_INTERRUPTED = 14,
+  /**
+   * A defect in mcpm itself.
+   */
+  MCPM_STATUS_INTERNAL = 15,
+} mcpm_status;
+
+/**
+ * Why a call failed.
+ */
+typedef struct mcpm_error mcpm_error;
+
+/**
+ * Collects the options of a proxy.
+ */
+typedef struct mcpm_proxy_builder mcpm_proxy_builder;
+
+/**
+ * Collects the options of a workload.
+ */
+typedef struct mcpm_workload_builder mcpm_workload_builder;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/**
+ * Returns the status of an error; that of a null pointer is `MCPM_STATUS_OK`.
+ */
+mcpm_status mcpm_error_status(const mcpm_error *error);
+
+/**
+ * Returns what went wrong in one line; it lives as long as the error. Null has no message and returns null.
+ */
+const char *mcpm_error_message(const mcpm_error *error);
+
+/**
+ * Frees an error; null is allowed.
+ */
+void mcpm_error_free(mcpm_error *error);
+
+/**
+ * Returns a builder without options; free it with `mcpm_proxy_builder_free`.
+ */
+mcpm_proxy_builder *mcpm_proxy_builder_new(void);
+
+/**
+ * Sets the option of that name, such as `target-uri`, from a text as on a command line.
+ */
+void mcpm_proxy_builder_set(mcpm_proxy_builder *builder, const char *name, const char *value);
+
+/**
+ * Tells the first value that was refused, or what is wrong with the options together; starts nothing.
+ */
+mcpm_status mcpm_proxy_builder_check(const mcpm_proxy_builder *builder, mcpm_error **error);
+
+/**
+ * Frees a builder; null is allowed.
+ */
+void mcpm_proxy_builder_free(mcpm_proxy_builder *builder);
+
+/**
+ * Server name, image, `uvx://`, `npx://` or `go://` package, or URL.
+ *
+ * A server name is looked up in the registry, which supplies transport, permissions and environment.
+ * An image is run as it is. For a package a container is generated that runs it; `go://./path` and
+ * `go://../path` build a local Go project. A URL is a remote server that is proxied as a workload.
+ */
+void mcpm_workload_builder_server(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Arguments passed to the MCP server.
+ */
+void mcpm_workload_builder_args(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Name of the MCP server.
+ *
+ * Default: generated from the image.
+ */
+void mcpm_workload_builder_name(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Group the workload belongs to.
+ *
+ * Default: `default`.
+ */
+void mcpm_workload_builder_group(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Label on the container.
+ */
+void mcpm_workload_builder_label(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Transport mode of the server.
+ *
+ * One of `sse`, `streamable-http`, `stdio`.
+ *
+ * Default: that of the registry entry, or found out.
+ */
+void mcpm_workload_builder_transport(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Proxy mode of a stdio server; `sse` is deprecated and will be removed.
+ *
+ * One of `streamable-http`, `sse`.
+ *
+ * Default: `streamable-http`.
+ */
+void mcpm_workload_builder_proxy_mode(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * IP or hostname the HTTP proxy listens on.
+ *
+ * Default: `127.0.0.1`.
+ */
+void mcpm_workload_builder_host(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Port of this machine the HTTP proxy listens on; 0 picks a free one.
+ *
+ * Default: a free port.
+ */
+void mcpm_workload_builder_proxy_port(mcpm_workload_builder *builder, uint16_t value);
+
+/**
+ * Host that traffic is forwarded to, for the transports `sse` and `streamable-http`.
+ *
+ * Default: `127.0.0.1`.
+ */
+void mcpm_workload_builder_target_host(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Port the container exposes, for the transports `sse` and `streamable-http`.
+ *
+ * Default: the port the image exposes.
+ */
+void mcpm_workload_builder_target_port(mcpm_workload_builder *builder, uint16_t value);
+
+/**
+ * Publish a container port on this machine.
+ *
+ * It is published on the loopback address unless another is written before it. With the container's
+ * port alone, any free port of this machine is taken. An IPv6 address stands in brackets.
+ */
+void mcpm_workload_builder_publish(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Network mode of the container: `host`, `bridge`, or a network by name.
+ *
+ * Default: `bridge`.
+ */
+void mcpm_workload_builder_network(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Isolate the container network from the host.
+ *
+ * Default: `false`.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_isolate_network(mcpm_workload_builder *builder, bool value);
+
+/**
+ * Let an isolated container connect to the container runtime's gateway addresses.
+ *
+ * Applies only with `--isolate-network`. The addresses are two host-gateway hostnames and
+ * `172.17.0.1`. They are blocked otherwise, even when the permission profile has `insecure_allow_all`.
+ *
+ * Default: `false`.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_allow_runtime_gateway(mcpm_workload_builder *builder, bool value);
+
+/**
+ * Environment variable for the server.
+ */
+void mcpm_workload_builder_env(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Load environment variables from a file.
+ */
+void mcpm_workload_builder_env_file(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Load environment variables from all files in a folder.
+ */
+void mcpm_workload_builder_env_file_dir(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Secret fetched from the secrets manager and set as an environment variable.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_secret(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Mount a file or folder of this machine into the container.
+ *
+ * After the container's path come `ro` or `rw`, and `z` (shared) or `Z` (private) for SELinux
+ * relabelling, separated by commas. A relative path of this machine starts at the current folder.
+ */
+void mcpm_workload_builder_volume(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Permissions of the container.
+ *
+ * Default: that of the registry entry, else `network`.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_permission_profile(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Run in the foreground until the container exits.
+ *
+ * Default: `false`.
+ */
+void mcpm_workload_builder_foreground(mcpm_workload_builder *builder, bool value);
+
+/**
+ * Load the configuration from an exported file.
+ *
+ * It stands for all other options, which cannot be given beside it.
+ */
+void mcpm_workload_builder_from_config(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Load global ignore patterns from `~/.config/mcpm/mcpmignore`.
+ *
+ * Default: `true`.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_ignore_globally(mcpm_workload_builder *builder, bool value);
+
+/**
+ * Print the container paths that tmpfs overlays resolve to.
+ *
+ * Default: `false`.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_print_resolved_overlays(mcpm_workload_builder *builder, bool value);
+
+/**
+ * Image verification mode.
+ *
+ * One of `warn`, `enabled`, `disabled`.
+ *
+ * Default: `warn`.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_image_verification(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Custom CA certificate file used for container builds.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_ca_cert(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_mcpm_ca_bundle(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Base image for protocol schemes.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_runtime_image(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Extra package to install in the builder and runtime stages.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_runtime_add_package(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Path prefix prepended to SSE endpoint URLs.
+ */
+void mcpm_workload_builder_endpoint_prefix(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
+ *
+ * Default: `false`.
+ */
+void mcpm_workload_builder_trust_proxy_headers(mcpm_workload_builder *builder, bool value);
+
+/**
+ * Tools of the server that are let through, all others are hidden.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_tools(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * JSON file that overrides tool names and descriptions.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_tools_override(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Authorization configuration file.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_authz_config(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Audit configuration file.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_audit_config(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Enable audit logging with the default configuration.
+ *
+ * Default: `false`.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_enable_audit(mcpm_workload_builder *builder, bool value);
+
+/**
+ * Enable debug mode.
+ *
+ * Default: `false`.
+ */
+void mcpm_workload_builder_debug(mcpm_workload_builder *builder, bool value);
+
+/**
+ * Container engine to run on.
+ *
+ * One of `auto`, `docker`, `podman`.
+ *
+ * Default: `auto`.
+ */
+void mcpm_workload_builder_runtime(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Origins of browser pages that may call the proxy, beside its own.
+ */
+void mcpm_workload_builder_allowed_origins(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * OIDC issuer URL.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_oidc_issuer(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Expected audience of the token.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_oidc_audience(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * OIDC client ID.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_oidc_client_id(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * OIDC client secret, for introspection.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_oidc_client_secret(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Token introspection endpoint URL.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_oidc_introspection_url(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * URL to fetch the JWKS from.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_oidc_jwks_url(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * OAuth scopes advertised in the well-known endpoint (RFC 9728).
+ *
+ * Default: `openid`.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_oidc_scopes(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Allow OIDC issuers without HTTPS, for local development and testing (insecure).
+ *
+ * Default: `false`.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_oidc_insecure_allow_http(mcpm_workload_builder *builder, bool value);
+
+/**
+ * Allow JWKS and OIDC endpoints on private IP addresses.
+ *
+ * Default: `false`.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_jwks_allow_private_ip(mcpm_workload_builder *builder, bool value);
+
+/**
+ * File with a bearer token that authenticates JWKS and OIDC requests.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_jwks_auth_token_file(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Enable OAuth/OIDC authentication to the remote server.
+ *
+ * Default: `false`.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_remote_auth(mcpm_workload_builder *builder, bool value);
+
+/**
+ * OAuth/OIDC issuer URL.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_remote_auth_issuer(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Authorization endpoint, in place of the issuer for OAuth without OIDC.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_remote_auth_authorize_url(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Token endpoint, in place of the issuer for OAuth without OIDC.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_remote_auth_token_url(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591).
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_remote_auth_client_id(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * OAuth client secret; not needed with dynamic client registration or PKCE.
+ *
+ * It goes before `--remote-auth-client-secret-file`, which goes before the environment variable. Not
+ * for production: other users of the machine may see it in the list of processes.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_remote_auth_client_secret(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * File with the OAuth client secret.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_remote_auth_client_secret_file(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Bearer token for the remote server, in place of OAuth.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_remote_auth_bearer_token(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * File with the bearer token for the remote server.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_remote_auth_bearer_token_file(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Scopes requested.
+ *
+ * Default: `openid,profile,email` with OIDC.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_remote_auth_scopes(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * OAuth 2.0 resource indicator (RFC 8707).
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_remote_auth_resource(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_resource_url(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Port of the local OAuth callback server.
+ *
+ * Default: `8666`.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_remote_auth_callback_port(mcpm_workload_builder *builder, uint16_t value);
+
+/**
+ * Do not open a browser for the OAuth flow.
+ *
+ * Default: `false`.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_remote_auth_skip_browser(mcpm_workload_builder *builder, bool value);
+
+/**
+ * Timeout of the OAuth flow, such as `30s` or `1m30s`.
+ *
+ * Default: `30s`.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_remote_auth_timeout(mcpm_workload_builder *builder, uint64_t milliseconds);
+
+/**
+ * Header added to requests to the remote server.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_remote_forward_headers(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Header added to requests to the remote server, with its value from the secrets manager.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_remote_forward_headers_secret(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * OAuth 2.0 token exchange endpoint; enables token exchange.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_token_exchange_url(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Target audience of exchanged tokens.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_token_exchange_audience(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Client ID for token exchange.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_token_exchange_client_id(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Client secret for token exchange.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_token_exchange_client_secret(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * File with the client secret for token exchange.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_token_exchange_client_secret_file(mcpm_workload_builder *builder,
+                                                             const char *value);
+
+/**
+ * Scopes requested for exchanged tokens.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_token_exchange_scopes(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Kind of token that is exchanged.
+ *
+ * One of `access_token`, `id_token`.
+ *
+ * Default: `access_token`.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_token_exchange_subject_token_type(mcpm_workload_builder *builder,
+                                                             const char *value);
+
+/**
+ * Header that carries the exchanged token.
+ *
+ * Default: it replaces `Authorization`.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_token_exchange_header_name(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * OTLP endpoint URL.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_otel_endpoint(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Use HTTP instead of HTTPS for the OTLP endpoint.
+ *
+ * Default: `false`.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_otel_insecure(mcpm_workload_builder *builder, bool value);
+
+/**
+ * OTLP header.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_otel_headers(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Service name.
+ *
+ * Default: `mcpm-<workload-name>`.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_otel_service_name(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Custom resource attributes.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_otel_custom_attributes(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Names of environment variables to include in spans.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_otel_env_vars(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Distributed tracing, effective with an OTLP endpoint.
+ *
+ * Default: `true`.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_otel_tracing_enabled(mcpm_workload_builder *builder, bool value);
+
+/**
+ * OTLP metrics export, effective with an OTLP endpoint.
+ *
+ * Default: `true`.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_otel_metrics_enabled(mcpm_workload_builder *builder, bool value);
+
+/**
+ * Trace sampling rate, from 0.0 to 1.0.
+ *
+ * Default: `0.1`.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_otel_sampling_rate(mcpm_workload_builder *builder, double value);
+
+/**
+ * Serve `/metrics` on the main transport port.
+ *
+ * Default: `false`.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_otel_enable_prometheus_metrics_path(mcpm_workload_builder *builder, bool value);
+
+/**
+ * Emit legacy attribute names alongside the new semantic-convention names.
+ *
+ * Default: `true`.
+ *
+ * Not supported yet.
+ */
+void mcpm_workload_builder_otel_use_legacy_attributes(mcpm_workload_builder *builder, bool value);
+
+/**
+ * Name of the MCP server, for messages and logs.
+ */
+void mcpm_proxy_builder_server_name(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * URI of the target MCP server.
+ */
+void mcpm_proxy_builder_target_uri(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * IP or hostname the proxy listens on.
+ *
+ * Default: `127.0.0.1`.
+ */
+void mcpm_proxy_builder_host(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Port of this machine the proxy listens on; 0 picks a free one.
+ *
+ * Default: a free port.
+ */
+void mcpm_proxy_builder_port(mcpm_proxy_builder *builder, uint16_t value);
+
+/**
+ * Enable debug mode.
+ *
+ * Default: `false`.
+ */
+void mcpm_proxy_builder_debug(mcpm_proxy_builder *builder, bool value);
+
+/**
+ * Origins of browser pages that may call the proxy, beside its own.
+ */
+void mcpm_proxy_builder_allowed_origins(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * OIDC issuer URL.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_oidc_issuer(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Expected audience of the token.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_oidc_audience(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * OIDC client ID.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_oidc_client_id(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * OIDC client secret, for introspection.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_oidc_client_secret(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Token introspection endpoint URL.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_oidc_introspection_url(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * URL to fetch the JWKS from.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_oidc_jwks_url(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * OAuth scopes advertised in the well-known endpoint (RFC 9728).
+ *
+ * Default: `openid`.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_oidc_scopes(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Enable OAuth/OIDC authentication to the remote server.
+ *
+ * Default: `false`.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_remote_auth(mcpm_proxy_builder *builder, bool value);
+
+/**
+ * OAuth/OIDC issuer URL.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_remote_auth_issuer(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Authorization endpoint, in place of the issuer for OAuth without OIDC.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_remote_auth_authorize_url(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Token endpoint, in place of the issuer for OAuth without OIDC.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_remote_auth_token_url(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591).
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_remote_auth_client_id(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * OAuth client secret; not needed with dynamic client registration or PKCE.
+ *
+ * It goes before `--remote-auth-client-secret-file`, which goes before the environment variable. Not
+ * for production: other users of the machine may see it in the list of processes.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_remote_auth_client_secret(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * File with the OAuth client secret.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_remote_auth_client_secret_file(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Bearer token for the remote server, in place of OAuth.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_remote_auth_bearer_token(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * File with the bearer token for the remote server.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_remote_auth_bearer_token_file(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Scopes requested.
+ *
+ * Default: `openid,profile,email` with OIDC.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_remote_auth_scopes(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * OAuth 2.0 resource indicator (RFC 8707).
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_remote_auth_resource(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_resource_url(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Port of the local OAuth callback server.
+ *
+ * Default: `8666`.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_remote_auth_callback_port(mcpm_proxy_builder *builder, uint16_t value);
+
+/**
+ * Do not open a browser for the OAuth flow.
+ *
+ * Default: `false`.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_remote_auth_skip_browser(mcpm_proxy_builder *builder, bool value);
+
+/**
+ * Timeout of the OAuth flow, such as `30s` or `1m30s`.
+ *
+ * Default: `30s`.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_remote_auth_timeout(mcpm_proxy_builder *builder, uint64_t milliseconds);
+
+/**
+ * Header added to requests to the remote server.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_remote_forward_headers(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Header added to requests to the remote server, with its value from the secrets manager.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_remote_forward_headers_secret(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * OAuth 2.0 token exchange endpoint; enables token exchange.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_token_exchange_url(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Target audience of exchanged tokens.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_token_exchange_audience(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Client ID for token exchange.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_token_exchange_client_id(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Client secret for token exchange.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_token_exchange_client_secret(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * File with the client secret for token exchange.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_token_exchange_client_secret_file(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Scopes requested for exchanged tokens.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_token_exchange_scopes(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Kind of token that is exchanged.
+ *
+ * One of `access_token`, `id_token`.
+ *
+ * Default: `access_token`.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_token_exchange_subject_token_type(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Header that carries the exchanged token.
+ *
+ * Default: it replaces `Authorization`.
+ *
+ * Not supported yet.
+ */
+void mcpm_proxy_builder_token_exchange_header_name(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Returns a builder without options; free it with `mcpm_workload_builder_free`.
+ */
+mcpm_workload_builder *mcpm_workload_builder_new(void);
+
+/**
+ * Sets the option of that name, such as `proxy-port`, from a text as on a command line.
+ */
+void mcpm_workload_builder_set(mcpm_workload_builder *builder, const char *name, const char *value);
+
+/**
+ * Tells the first value that was refused, or what is wrong with the options together; starts nothing.
+ */
+mcpm_status mcpm_workload_builder_check(const mcpm_workload_builder *builder, mcpm_error **error);
+
+/**
+ * Frees a builder; null is allowed.
+ */
+void mcpm_workload_builder_free(mcpm_workload_builder *builder);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* MCPM_H */

@@ -1,0 +1,1191 @@
+//! One setter per option.
+// Made from the option table by tests/generated.rs; do not edit.
+
+use std::{ffi::c_char, time::Duration};
+
+use super::{ProxyBuilder, WorkloadBuilder, builder};
+
+/// Server name, image, `uvx://`, `npx://` or `go://` package, or URL.
+///
+/// A server name is looked up in the registry, which supplies transport, permissions and environment.
+/// An image is run as it is. For a package a container is generated that runs it; `go://./path` and
+/// `go://../path` build a local Go project. A URL is a remote server that is proxied as a workload.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_server(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "server", value) }
+}
+
+/// Arguments passed to the MCP server.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_args(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "args", value) }
+}
+
+/// Name of the MCP server.
+///
+/// Default: generated from the image.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_name(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "name", value) }
+}
+
+/// Group the workload belongs to.
+///
+/// Default: `default`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_group(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "group", value) }
+}
+
+/// Label on the container.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_label(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "label", value) }
+}
+
+/// Transport mode of the server.
+///
+/// One of `sse`, `streamable-http`, `stdio`.
+///
+/// Default: that of the registry entry, or found out.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_transport(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "transport", value) }
+}
+
+/// Proxy mode of a stdio server; `sse` is deprecated and will be removed.
+///
+/// One of `streamable-http`, `sse`.
+///
+/// Default: `streamable-http`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_proxy_mode(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "proxy_mode", value) }
+}
+
+/// IP or hostname the HTTP proxy listens on.
+///
+/// Default: `127.0.0.1`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_host(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "host", value) }
+}
+
+/// Port of this machine the HTTP proxy listens on; 0 picks a free one.
+///
+/// Default: a free port.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_proxy_port(builder: *mut WorkloadBuilder, value: u16) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.proxy_port = Some(value); Ok(()) }) }
+}
+
+/// Host that traffic is forwarded to, for the transports `sse` and `streamable-http`.
+///
+/// Default: `127.0.0.1`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_target_host(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "target_host", value) }
+}
+
+/// Port the container exposes, for the transports `sse` and `streamable-http`.
+///
+/// Default: the port the image exposes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_target_port(builder: *mut WorkloadBuilder, value: u16) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.target_port = Some(value); Ok(()) }) }
+}
+
+/// Publish a container port on this machine.
+///
+/// It is published on the loopback address unless another is written before it. With the container's
+/// port alone, any free port of this machine is taken. An IPv6 address stands in brackets.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_publish(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "publish", value) }
+}
+
+/// Network mode of the container: `host`, `bridge`, or a network by name.
+///
+/// Default: `bridge`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_network(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "network", value) }
+}
+
+/// Isolate the container network from the host.
+///
+/// Default: `false`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_isolate_network(builder: *mut WorkloadBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.isolate_network = Some(value); Ok(()) }) }
+}
+
+/// Let an isolated container connect to the container runtime's gateway addresses.
+///
+/// Applies only with `--isolate-network`. The addresses are two host-gateway hostnames and
+/// `172.17.0.1`. They are blocked otherwise, even when the permission profile has `insecure_allow_all`.
+///
+/// Default: `false`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_allow_runtime_gateway(builder: *mut WorkloadBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.allow_runtime_gateway = Some(value); Ok(()) }) }
+}
+
+/// Environment variable for the server.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_env(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "env", value) }
+}
+
+/// Load environment variables from a file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_env_file(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "env_file", value) }
+}
+
+/// Load environment variables from all files in a folder.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_env_file_dir(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "env_file_dir", value) }
+}
+
+/// Secret fetched from the secrets manager and set as an environment variable.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_secret(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "secret", value) }
+}
+
+/// Mount a file or folder of this machine into the container.
+///
+/// After the container's path come `ro` or `rw`, and `z` (shared) or `Z` (private) for SELinux
+/// relabelling, separated by commas. A relative path of this machine starts at the current folder.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_volume(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "volume", value) }
+}
+
+/// Permissions of the container.
+///
+/// Default: that of the registry entry, else `network`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_permission_profile(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "permission_profile", value) }
+}
+
+/// Run in the foreground until the container exits.
+///
+/// Default: `false`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_foreground(builder: *mut WorkloadBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.foreground = Some(value); Ok(()) }) }
+}
+
+/// Load the configuration from an exported file.
+///
+/// It stands for all other options, which cannot be given beside it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_from_config(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "from_config", value) }
+}
+
+/// Load global ignore patterns from `~/.config/mcpm/mcpmignore`.
+///
+/// Default: `true`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_ignore_globally(builder: *mut WorkloadBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.ignore_globally = Some(value); Ok(()) }) }
+}
+
+/// Print the container paths that tmpfs overlays resolve to.
+///
+/// Default: `false`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_print_resolved_overlays(builder: *mut WorkloadBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.print_resolved_overlays = Some(value); Ok(()) }) }
+}
+
+/// Image verification mode.
+///
+/// One of `warn`, `enabled`, `disabled`.
+///
+/// Default: `warn`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_image_verification(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "image_verification", value) }
+}
+
+/// Custom CA certificate file used for container builds.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_ca_cert(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "ca_cert", value) }
+}
+
+/// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_mcpm_ca_bundle(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "mcpm_ca_bundle", value) }
+}
+
+/// Base image for protocol schemes.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_runtime_image(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "runtime_image", value) }
+}
+
+/// Extra package to install in the builder and runtime stages.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_runtime_add_package(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "runtime_add_package", value) }
+}
+
+/// Path prefix prepended to SSE endpoint URLs.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_endpoint_prefix(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "endpoint_prefix", value) }
+}
+
+/// Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
+///
+/// Default: `false`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_trust_proxy_headers(builder: *mut WorkloadBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.trust_proxy_headers = Some(value); Ok(()) }) }
+}
+
+/// Tools of the server that are let through, all others are hidden.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_tools(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "tools", value) }
+}
+
+/// JSON file that overrides tool names and descriptions.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_tools_override(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "tools_override", value) }
+}
+
+/// Authorization configuration file.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_authz_config(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "authz_config", value) }
+}
+
+/// Audit configuration file.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_audit_config(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "audit_config", value) }
+}
+
+/// Enable audit logging with the default configuration.
+///
+/// Default: `false`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_enable_audit(builder: *mut WorkloadBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.enable_audit = Some(value); Ok(()) }) }
+}
+
+/// Enable debug mode.
+///
+/// Default: `false`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_debug(builder: *mut WorkloadBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.debug = Some(value); Ok(()) }) }
+}
+
+/// Container engine to run on.
+///
+/// One of `auto`, `docker`, `podman`.
+///
+/// Default: `auto`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_runtime(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "runtime", value) }
+}
+
+/// Origins of browser pages that may call the proxy, beside its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_allowed_origins(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "allowed_origins", value) }
+}
+
+/// OIDC issuer URL.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_oidc_issuer(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "oidc_issuer", value) }
+}
+
+/// Expected audience of the token.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_oidc_audience(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "oidc_audience", value) }
+}
+
+/// OIDC client ID.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_oidc_client_id(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "oidc_client_id", value) }
+}
+
+/// OIDC client secret, for introspection.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_oidc_client_secret(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "oidc_client_secret", value) }
+}
+
+/// Token introspection endpoint URL.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_oidc_introspection_url(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "oidc_introspection_url", value) }
+}
+
+/// URL to fetch the JWKS from.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_oidc_jwks_url(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "oidc_jwks_url", value) }
+}
+
+/// OAuth scopes advertised in the well-known endpoint (RFC 9728).
+///
+/// Default: `openid`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_oidc_scopes(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "oidc_scopes", value) }
+}
+
+/// Allow OIDC issuers without HTTPS, for local development and testing (insecure).
+///
+/// Default: `false`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_oidc_insecure_allow_http(builder: *mut WorkloadBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.oidc_insecure_allow_http = Some(value); Ok(()) }) }
+}
+
+/// Allow JWKS and OIDC endpoints on private IP addresses.
+///
+/// Default: `false`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_jwks_allow_private_ip(builder: *mut WorkloadBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.jwks_allow_private_ip = Some(value); Ok(()) }) }
+}
+
+/// File with a bearer token that authenticates JWKS and OIDC requests.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_jwks_auth_token_file(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "jwks_auth_token_file", value) }
+}
+
+/// Enable OAuth/OIDC authentication to the remote server.
+///
+/// Default: `false`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_remote_auth(builder: *mut WorkloadBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.remote_auth = Some(value); Ok(()) }) }
+}
+
+/// OAuth/OIDC issuer URL.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_issuer(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "remote_auth_issuer", value) }
+}
+
+/// Authorization endpoint, in place of the issuer for OAuth without OIDC.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_authorize_url(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "remote_auth_authorize_url", value) }
+}
+
+/// Token endpoint, in place of the issuer for OAuth without OIDC.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_token_url(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "remote_auth_token_url", value) }
+}
+
+/// OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591).
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_client_id(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "remote_auth_client_id", value) }
+}
+
+/// OAuth client secret; not needed with dynamic client registration or PKCE.
+///
+/// It goes before `--remote-auth-client-secret-file`, which goes before the environment variable. Not
+/// for production: other users of the machine may see it in the list of processes.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_client_secret(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "remote_auth_client_secret", value) }
+}
+
+/// File with the OAuth client secret.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_client_secret_file(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "remote_auth_client_secret_file", value) }
+}
+
+/// Bearer token for the remote server, in place of OAuth.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_bearer_token(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "remote_auth_bearer_token", value) }
+}
+
+/// File with the bearer token for the remote server.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_bearer_token_file(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "remote_auth_bearer_token_file", value) }
+}
+
+/// Scopes requested.
+///
+/// Default: `openid,profile,email` with OIDC.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_scopes(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "remote_auth_scopes", value) }
+}
+
+/// OAuth 2.0 resource indicator (RFC 8707).
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_resource(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "remote_auth_resource", value) }
+}
+
+/// Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_resource_url(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "resource_url", value) }
+}
+
+/// Port of the local OAuth callback server.
+///
+/// Default: `8666`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_callback_port(builder: *mut WorkloadBuilder, value: u16) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.remote_auth_callback_port = Some(value); Ok(()) }) }
+}
+
+/// Do not open a browser for the OAuth flow.
+///
+/// Default: `false`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_skip_browser(builder: *mut WorkloadBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.remote_auth_skip_browser = Some(value); Ok(()) }) }
+}
+
+/// Timeout of the OAuth flow, such as `30s` or `1m30s`.
+///
+/// Default: `30s`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_timeout(builder: *mut WorkloadBuilder, milliseconds: u64) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.remote_auth_timeout = Some(Duration::from_millis(milliseconds)); Ok(()) }) }
+}
+
+/// Header added to requests to the remote server.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_remote_forward_headers(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "remote_forward_headers", value) }
+}
+
+/// Header added to requests to the remote server, with its value from the secrets manager.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_remote_forward_headers_secret(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "remote_forward_headers_secret", value) }
+}
+
+/// OAuth 2.0 token exchange endpoint; enables token exchange.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_url(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "token_exchange_url", value) }
+}
+
+/// Target audience of exchanged tokens.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_audience(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "token_exchange_audience", value) }
+}
+
+/// Client ID for token exchange.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_client_id(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "token_exchange_client_id", value) }
+}
+
+/// Client secret for token exchange.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_client_secret(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "token_exchange_client_secret", value) }
+}
+
+/// File with the client secret for token exchange.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_client_secret_file(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "token_exchange_client_secret_file", value) }
+}
+
+/// Scopes requested for exchanged tokens.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_scopes(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "token_exchange_scopes", value) }
+}
+
+/// Kind of token that is exchanged.
+///
+/// One of `access_token`, `id_token`.
+///
+/// Default: `access_token`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_subject_token_type(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "token_exchange_subject_token_type", value) }
+}
+
+/// Header that carries the exchanged token.
+///
+/// Default: it replaces `Authorization`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_header_name(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "token_exchange_header_name", value) }
+}
+
+/// OTLP endpoint URL.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_otel_endpoint(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "otel_endpoint", value) }
+}
+
+/// Use HTTP instead of HTTPS for the OTLP endpoint.
+///
+/// Default: `false`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_otel_insecure(builder: *mut WorkloadBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.otel_insecure = Some(value); Ok(()) }) }
+}
+
+/// OTLP header.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_otel_headers(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "otel_headers", value) }
+}
+
+/// Service name.
+///
+/// Default: `mcpm-<workload-name>`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_otel_service_name(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "otel_service_name", value) }
+}
+
+/// Custom resource attributes.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_otel_custom_attributes(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "otel_custom_attributes", value) }
+}
+
+/// Names of environment variables to include in spans.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_otel_env_vars(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "otel_env_vars", value) }
+}
+
+/// Distributed tracing, effective with an OTLP endpoint.
+///
+/// Default: `true`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_otel_tracing_enabled(builder: *mut WorkloadBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.otel_tracing_enabled = Some(value); Ok(()) }) }
+}
+
+/// OTLP metrics export, effective with an OTLP endpoint.
+///
+/// Default: `true`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_otel_metrics_enabled(builder: *mut WorkloadBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.otel_metrics_enabled = Some(value); Ok(()) }) }
+}
+
+/// Trace sampling rate, from 0.0 to 1.0.
+///
+/// Default: `0.1`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_otel_sampling_rate(builder: *mut WorkloadBuilder, value: f64) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.otel_sampling_rate = Some(value); Ok(()) }) }
+}
+
+/// Serve `/metrics` on the main transport port.
+///
+/// Default: `false`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_otel_enable_prometheus_metrics_path(builder: *mut WorkloadBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.otel_enable_prometheus_metrics_path = Some(value); Ok(()) }) }
+}
+
+/// Emit legacy attribute names alongside the new semantic-convention names.
+///
+/// Default: `true`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_otel_use_legacy_attributes(builder: *mut WorkloadBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.otel_use_legacy_attributes = Some(value); Ok(()) }) }
+}
+
+/// Name of the MCP server, for messages and logs.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_server_name(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "server_name", value) }
+}
+
+/// URI of the target MCP server.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_target_uri(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "target_uri", value) }
+}
+
+/// IP or hostname the proxy listens on.
+///
+/// Default: `127.0.0.1`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_host(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "host", value) }
+}
+
+/// Port of this machine the proxy listens on; 0 picks a free one.
+///
+/// Default: a free port.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_port(builder: *mut ProxyBuilder, value: u16) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.port = Some(value); Ok(()) }) }
+}
+
+/// Enable debug mode.
+///
+/// Default: `false`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_debug(builder: *mut ProxyBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.debug = Some(value); Ok(()) }) }
+}
+
+/// Origins of browser pages that may call the proxy, beside its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_allowed_origins(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "allowed_origins", value) }
+}
+
+/// OIDC issuer URL.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_oidc_issuer(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "oidc_issuer", value) }
+}
+
+/// Expected audience of the token.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_oidc_audience(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "oidc_audience", value) }
+}
+
+/// OIDC client ID.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_oidc_client_id(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "oidc_client_id", value) }
+}
+
+/// OIDC client secret, for introspection.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_oidc_client_secret(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "oidc_client_secret", value) }
+}
+
+/// Token introspection endpoint URL.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_oidc_introspection_url(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "oidc_introspection_url", value) }
+}
+
+/// URL to fetch the JWKS from.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_oidc_jwks_url(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "oidc_jwks_url", value) }
+}
+
+/// OAuth scopes advertised in the well-known endpoint (RFC 9728).
+///
+/// Default: `openid`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_oidc_scopes(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "oidc_scopes", value) }
+}
+
+/// Enable OAuth/OIDC authentication to the remote server.
+///
+/// Default: `false`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth(builder: *mut ProxyBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.remote_auth = Some(value); Ok(()) }) }
+}
+
+/// OAuth/OIDC issuer URL.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_issuer(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "remote_auth_issuer", value) }
+}
+
+/// Authorization endpoint, in place of the issuer for OAuth without OIDC.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_authorize_url(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "remote_auth_authorize_url", value) }
+}
+
+/// Token endpoint, in place of the issuer for OAuth without OIDC.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_token_url(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "remote_auth_token_url", value) }
+}
+
+/// OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591).
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_client_id(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "remote_auth_client_id", value) }
+}
+
+/// OAuth client secret; not needed with dynamic client registration or PKCE.
+///
+/// It goes before `--remote-auth-client-secret-file`, which goes before the environment variable. Not
+/// for production: other users of the machine may see it in the list of processes.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_client_secret(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "remote_auth_client_secret", value) }
+}
+
+/// File with the OAuth client secret.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_client_secret_file(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "remote_auth_client_secret_file", value) }
+}
+
+/// Bearer token for the remote server, in place of OAuth.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_bearer_token(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "remote_auth_bearer_token", value) }
+}
+
+/// File with the bearer token for the remote server.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_bearer_token_file(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "remote_auth_bearer_token_file", value) }
+}
+
+/// Scopes requested.
+///
+/// Default: `openid,profile,email` with OIDC.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_scopes(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "remote_auth_scopes", value) }
+}
+
+/// OAuth 2.0 resource indicator (RFC 8707).
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_resource(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "remote_auth_resource", value) }
+}
+
+/// Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_resource_url(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "resource_url", value) }
+}
+
+/// Port of the local OAuth callback server.
+///
+/// Default: `8666`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_callback_port(builder: *mut ProxyBuilder, value: u16) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.remote_auth_callback_port = Some(value); Ok(()) }) }
+}
+
+/// Do not open a browser for the OAuth flow.
+///
+/// Default: `false`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_skip_browser(builder: *mut ProxyBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.remote_auth_skip_browser = Some(value); Ok(()) }) }
+}
+
+/// Timeout of the OAuth flow, such as `30s` or `1m30s`.
+///
+/// Default: `30s`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_timeout(builder: *mut ProxyBuilder, milliseconds: u64) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.remote_auth_timeout = Some(Duration::from_millis(milliseconds)); Ok(()) }) }
+}
+
+/// Header added to requests to the remote server.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_remote_forward_headers(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "remote_forward_headers", value) }
+}
+
+/// Header added to requests to the remote server, with its value from the secrets manager.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_remote_forward_headers_secret(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "remote_forward_headers_secret", value) }
+}
+
+/// OAuth 2.0 token exchange endpoint; enables token exchange.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_url(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "token_exchange_url", value) }
+}
+
+/// Target audience of exchanged tokens.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_audience(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "token_exchange_audience", value) }
+}
+
+/// Client ID for token exchange.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_client_id(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "token_exchange_client_id", value) }
+}
+
+/// Client secret for token exchange.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_client_secret(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "token_exchange_client_secret", value) }
+}
+
+/// File with the client secret for token exchange.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_client_secret_file(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "token_exchange_client_secret_file", value) }
+}
+
+/// Scopes requested for exchanged tokens.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_scopes(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "token_exchange_scopes", value) }
+}
+
+/// Kind of token that is exchanged.
+///
+/// One of `access_token`, `id_token`.
+///
+/// Default: `access_token`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_subject_token_type(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "token_exchange_subject_token_type", value) }
+}
+
+/// Header that carries the exchanged token.
+///
+/// Default: it replaces `Authorization`.
+///
+/// Not supported yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_header_name(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "token_exchange_header_name", value) }
+}

@@ -1,0 +1,700 @@
+// Made from the option table by tests/generated.rs; do not edit.
+
+/// What is asked of a workload; what is left out is not given.
+#[uniffi::remote(Record)]
+pub struct WorkloadOptions {
+    /// Server name, image, `uvx://`, `npx://` or `go://` package, or URL.
+    ///
+    /// A server name is looked up in the registry, which supplies transport, permissions and environment.
+    /// An image is run as it is. For a package a container is generated that runs it; `go://./path` and
+    /// `go://../path` build a local Go project. A URL is a remote server that is proxied as a workload.
+    #[uniffi(default)]
+    pub server: Option<String>,
+    /// Arguments passed to the MCP server.
+    #[uniffi(default)]
+    pub args: Vec<String>,
+    /// Name of the MCP server.
+    ///
+    /// Default: generated from the image.
+    #[uniffi(default)]
+    pub name: Option<String>,
+    /// Group the workload belongs to.
+    ///
+    /// Default: `default`.
+    #[uniffi(default)]
+    pub group: Option<String>,
+    /// Label on the container.
+    #[uniffi(default)]
+    pub label: Vec<KeyValue>,
+    /// Transport mode of the server.
+    ///
+    /// One of `sse`, `streamable-http`, `stdio`.
+    ///
+    /// Default: that of the registry entry, or found out.
+    #[uniffi(default)]
+    pub transport: Option<Transport>,
+    /// Proxy mode of a stdio server; `sse` is deprecated and will be removed.
+    ///
+    /// One of `streamable-http`, `sse`.
+    ///
+    /// Default: `streamable-http`.
+    #[uniffi(default)]
+    pub proxy_mode: Option<ProxyMode>,
+    /// IP or hostname the HTTP proxy listens on.
+    ///
+    /// Default: `127.0.0.1`.
+    #[uniffi(default)]
+    pub host: Option<String>,
+    /// Port of this machine the HTTP proxy listens on; 0 picks a free one.
+    ///
+    /// Default: a free port.
+    #[uniffi(default)]
+    pub proxy_port: Option<u16>,
+    /// Host that traffic is forwarded to, for the transports `sse` and `streamable-http`.
+    ///
+    /// Default: `127.0.0.1`.
+    #[uniffi(default)]
+    pub target_host: Option<String>,
+    /// Port the container exposes, for the transports `sse` and `streamable-http`.
+    ///
+    /// Default: the port the image exposes.
+    #[uniffi(default)]
+    pub target_port: Option<u16>,
+    /// Publish a container port on this machine.
+    ///
+    /// It is published on the loopback address unless another is written before it. With the container's
+    /// port alone, any free port of this machine is taken. An IPv6 address stands in brackets.
+    #[uniffi(default)]
+    pub publish: Vec<PublishSpec>,
+    /// Network mode of the container: `host`, `bridge`, or a network by name.
+    ///
+    /// Default: `bridge`.
+    #[uniffi(default)]
+    pub network: Option<String>,
+    /// Isolate the container network from the host.
+    ///
+    /// Default: `false`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub isolate_network: Option<bool>,
+    /// Let an isolated container connect to the container runtime's gateway addresses.
+    ///
+    /// Applies only with `--isolate-network`. The addresses are two host-gateway hostnames and
+    /// `172.17.0.1`. They are blocked otherwise, even when the permission profile has `insecure_allow_all`.
+    ///
+    /// Default: `false`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub allow_runtime_gateway: Option<bool>,
+    /// Environment variable for the server.
+    #[uniffi(default)]
+    pub env: Vec<EnvVar>,
+    /// Load environment variables from a file.
+    #[uniffi(default)]
+    pub env_file: Option<PathBuf>,
+    /// Load environment variables from all files in a folder.
+    #[uniffi(default)]
+    pub env_file_dir: Option<PathBuf>,
+    /// Secret fetched from the secrets manager and set as an environment variable.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub secret: Vec<SecretRef>,
+    /// Mount a file or folder of this machine into the container.
+    ///
+    /// After the container's path come `ro` or `rw`, and `z` (shared) or `Z` (private) for SELinux
+    /// relabelling, separated by commas. A relative path of this machine starts at the current folder.
+    #[uniffi(default)]
+    pub volume: Vec<VolumeSpec>,
+    /// Permissions of the container.
+    ///
+    /// Default: that of the registry entry, else `network`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub permission_profile: Option<PermissionProfile>,
+    /// Run in the foreground until the container exits.
+    ///
+    /// Default: `false`.
+    #[uniffi(default)]
+    pub foreground: Option<bool>,
+    /// Load the configuration from an exported file.
+    ///
+    /// It stands for all other options, which cannot be given beside it.
+    #[uniffi(default)]
+    pub from_config: Option<PathBuf>,
+    /// Load global ignore patterns from `~/.config/mcpm/mcpmignore`.
+    ///
+    /// Default: `true`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub ignore_globally: Option<bool>,
+    /// Print the container paths that tmpfs overlays resolve to.
+    ///
+    /// Default: `false`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub print_resolved_overlays: Option<bool>,
+    /// Image verification mode.
+    ///
+    /// One of `warn`, `enabled`, `disabled`.
+    ///
+    /// Default: `warn`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub image_verification: Option<ImageVerification>,
+    /// Custom CA certificate file used for container builds.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub ca_cert: Option<PathBuf>,
+    /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub mcpm_ca_bundle: Option<PathBuf>,
+    /// Base image for protocol schemes.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub runtime_image: Option<String>,
+    /// Extra package to install in the builder and runtime stages.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub runtime_add_package: Vec<String>,
+    /// Path prefix prepended to SSE endpoint URLs.
+    #[uniffi(default)]
+    pub endpoint_prefix: Option<String>,
+    /// Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
+    ///
+    /// Default: `false`.
+    #[uniffi(default)]
+    pub trust_proxy_headers: Option<bool>,
+    /// Tools of the server that are let through, all others are hidden.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub tools: Vec<String>,
+    /// JSON file that overrides tool names and descriptions.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub tools_override: Option<PathBuf>,
+    /// Authorization configuration file.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub authz_config: Option<PathBuf>,
+    /// Audit configuration file.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub audit_config: Option<PathBuf>,
+    /// Enable audit logging with the default configuration.
+    ///
+    /// Default: `false`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub enable_audit: Option<bool>,
+    /// Enable debug mode.
+    ///
+    /// Default: `false`.
+    #[uniffi(default)]
+    pub debug: Option<bool>,
+    /// Container engine to run on.
+    ///
+    /// One of `auto`, `docker`, `podman`.
+    ///
+    /// Default: `auto`.
+    #[uniffi(default)]
+    pub runtime: Option<RuntimeChoice>,
+    /// Origins of browser pages that may call the proxy, beside its own.
+    #[uniffi(default)]
+    pub allowed_origins: Vec<String>,
+    /// OIDC issuer URL.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub oidc_issuer: Option<String>,
+    /// Expected audience of the token.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub oidc_audience: Option<String>,
+    /// OIDC client ID.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub oidc_client_id: Option<String>,
+    /// OIDC client secret, for introspection.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub oidc_client_secret: Option<Secret>,
+    /// Token introspection endpoint URL.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub oidc_introspection_url: Option<String>,
+    /// URL to fetch the JWKS from.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub oidc_jwks_url: Option<String>,
+    /// OAuth scopes advertised in the well-known endpoint (RFC 9728).
+    ///
+    /// Default: `openid`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub oidc_scopes: Vec<String>,
+    /// Allow OIDC issuers without HTTPS, for local development and testing (insecure).
+    ///
+    /// Default: `false`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub oidc_insecure_allow_http: Option<bool>,
+    /// Allow JWKS and OIDC endpoints on private IP addresses.
+    ///
+    /// Default: `false`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub jwks_allow_private_ip: Option<bool>,
+    /// File with a bearer token that authenticates JWKS and OIDC requests.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub jwks_auth_token_file: Option<PathBuf>,
+    /// Enable OAuth/OIDC authentication to the remote server.
+    ///
+    /// Default: `false`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_auth: Option<bool>,
+    /// OAuth/OIDC issuer URL.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_auth_issuer: Option<String>,
+    /// Authorization endpoint, in place of the issuer for OAuth without OIDC.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_auth_authorize_url: Option<String>,
+    /// Token endpoint, in place of the issuer for OAuth without OIDC.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_auth_token_url: Option<String>,
+    /// OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591).
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_auth_client_id: Option<String>,
+    /// OAuth client secret; not needed with dynamic client registration or PKCE.
+    ///
+    /// It goes before `--remote-auth-client-secret-file`, which goes before the environment variable. Not
+    /// for production: other users of the machine may see it in the list of processes.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_auth_client_secret: Option<Secret>,
+    /// File with the OAuth client secret.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_auth_client_secret_file: Option<PathBuf>,
+    /// Bearer token for the remote server, in place of OAuth.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_auth_bearer_token: Option<Secret>,
+    /// File with the bearer token for the remote server.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_auth_bearer_token_file: Option<PathBuf>,
+    /// Scopes requested.
+    ///
+    /// Default: `openid,profile,email` with OIDC.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_auth_scopes: Vec<String>,
+    /// OAuth 2.0 resource indicator (RFC 8707).
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_auth_resource: Option<String>,
+    /// Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub resource_url: Option<String>,
+    /// Port of the local OAuth callback server.
+    ///
+    /// Default: `8666`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_auth_callback_port: Option<u16>,
+    /// Do not open a browser for the OAuth flow.
+    ///
+    /// Default: `false`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_auth_skip_browser: Option<bool>,
+    /// Timeout of the OAuth flow, such as `30s` or `1m30s`.
+    ///
+    /// Default: `30s`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_auth_timeout: Option<Duration>,
+    /// Header added to requests to the remote server.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_forward_headers: Vec<Header>,
+    /// Header added to requests to the remote server, with its value from the secrets manager.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_forward_headers_secret: Vec<HeaderSecret>,
+    /// OAuth 2.0 token exchange endpoint; enables token exchange.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub token_exchange_url: Option<String>,
+    /// Target audience of exchanged tokens.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub token_exchange_audience: Option<String>,
+    /// Client ID for token exchange.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub token_exchange_client_id: Option<String>,
+    /// Client secret for token exchange.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub token_exchange_client_secret: Option<Secret>,
+    /// File with the client secret for token exchange.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub token_exchange_client_secret_file: Option<PathBuf>,
+    /// Scopes requested for exchanged tokens.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub token_exchange_scopes: Vec<String>,
+    /// Kind of token that is exchanged.
+    ///
+    /// One of `access_token`, `id_token`.
+    ///
+    /// Default: `access_token`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub token_exchange_subject_token_type: Option<SubjectTokenType>,
+    /// Header that carries the exchanged token.
+    ///
+    /// Default: it replaces `Authorization`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub token_exchange_header_name: Option<String>,
+    /// OTLP endpoint URL.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub otel_endpoint: Option<String>,
+    /// Use HTTP instead of HTTPS for the OTLP endpoint.
+    ///
+    /// Default: `false`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub otel_insecure: Option<bool>,
+    /// OTLP header.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub otel_headers: Vec<Header>,
+    /// Service name.
+    ///
+    /// Default: `mcpm-<workload-name>`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub otel_service_name: Option<String>,
+    /// Custom resource attributes.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub otel_custom_attributes: Option<Attributes>,
+    /// Names of environment variables to include in spans.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub otel_env_vars: Vec<String>,
+    /// Distributed tracing, effective with an OTLP endpoint.
+    ///
+    /// Default: `true`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub otel_tracing_enabled: Option<bool>,
+    /// OTLP metrics export, effective with an OTLP endpoint.
+    ///
+    /// Default: `true`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub otel_metrics_enabled: Option<bool>,
+    /// Trace sampling rate, from 0.0 to 1.0.
+    ///
+    /// Default: `0.1`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub otel_sampling_rate: Option<f64>,
+    /// Serve `/metrics` on the main transport port.
+    ///
+    /// Default: `false`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub otel_enable_prometheus_metrics_path: Option<bool>,
+    /// Emit legacy attribute names alongside the new semantic-convention names.
+    ///
+    /// Default: `true`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub otel_use_legacy_attributes: Option<bool>,
+}
+
+/// What is asked of a proxy; what is left out is not given.
+#[uniffi::remote(Record)]
+pub struct ProxyOptions {
+    /// Name of the MCP server, for messages and logs.
+    #[uniffi(default)]
+    pub server_name: Option<String>,
+    /// URI of the target MCP server.
+    #[uniffi(default)]
+    pub target_uri: Option<String>,
+    /// IP or hostname the proxy listens on.
+    ///
+    /// Default: `127.0.0.1`.
+    #[uniffi(default)]
+    pub host: Option<String>,
+    /// Port of this machine the proxy listens on; 0 picks a free one.
+    ///
+    /// Default: a free port.
+    #[uniffi(default)]
+    pub port: Option<u16>,
+    /// Enable debug mode.
+    ///
+    /// Default: `false`.
+    #[uniffi(default)]
+    pub debug: Option<bool>,
+    /// Origins of browser pages that may call the proxy, beside its own.
+    #[uniffi(default)]
+    pub allowed_origins: Vec<String>,
+    /// OIDC issuer URL.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub oidc_issuer: Option<String>,
+    /// Expected audience of the token.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub oidc_audience: Option<String>,
+    /// OIDC client ID.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub oidc_client_id: Option<String>,
+    /// OIDC client secret, for introspection.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub oidc_client_secret: Option<Secret>,
+    /// Token introspection endpoint URL.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub oidc_introspection_url: Option<String>,
+    /// URL to fetch the JWKS from.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub oidc_jwks_url: Option<String>,
+    /// OAuth scopes advertised in the well-known endpoint (RFC 9728).
+    ///
+    /// Default: `openid`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub oidc_scopes: Vec<String>,
+    /// Enable OAuth/OIDC authentication to the remote server.
+    ///
+    /// Default: `false`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_auth: Option<bool>,
+    /// OAuth/OIDC issuer URL.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_auth_issuer: Option<String>,
+    /// Authorization endpoint, in place of the issuer for OAuth without OIDC.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_auth_authorize_url: Option<String>,
+    /// Token endpoint, in place of the issuer for OAuth without OIDC.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_auth_token_url: Option<String>,
+    /// OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591).
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_auth_client_id: Option<String>,
+    /// OAuth client secret; not needed with dynamic client registration or PKCE.
+    ///
+    /// It goes before `--remote-auth-client-secret-file`, which goes before the environment variable. Not
+    /// for production: other users of the machine may see it in the list of processes.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_auth_client_secret: Option<Secret>,
+    /// File with the OAuth client secret.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_auth_client_secret_file: Option<PathBuf>,
+    /// Bearer token for the remote server, in place of OAuth.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_auth_bearer_token: Option<Secret>,
+    /// File with the bearer token for the remote server.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_auth_bearer_token_file: Option<PathBuf>,
+    /// Scopes requested.
+    ///
+    /// Default: `openid,profile,email` with OIDC.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_auth_scopes: Vec<String>,
+    /// OAuth 2.0 resource indicator (RFC 8707).
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_auth_resource: Option<String>,
+    /// Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub resource_url: Option<String>,
+    /// Port of the local OAuth callback server.
+    ///
+    /// Default: `8666`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_auth_callback_port: Option<u16>,
+    /// Do not open a browser for the OAuth flow.
+    ///
+    /// Default: `false`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_auth_skip_browser: Option<bool>,
+    /// Timeout of the OAuth flow, such as `30s` or `1m30s`.
+    ///
+    /// Default: `30s`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_auth_timeout: Option<Duration>,
+    /// Header added to requests to the remote server.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_forward_headers: Vec<Header>,
+    /// Header added to requests to the remote server, with its value from the secrets manager.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub remote_forward_headers_secret: Vec<HeaderSecret>,
+    /// OAuth 2.0 token exchange endpoint; enables token exchange.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub token_exchange_url: Option<String>,
+    /// Target audience of exchanged tokens.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub token_exchange_audience: Option<String>,
+    /// Client ID for token exchange.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub token_exchange_client_id: Option<String>,
+    /// Client secret for token exchange.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub token_exchange_client_secret: Option<Secret>,
+    /// File with the client secret for token exchange.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub token_exchange_client_secret_file: Option<PathBuf>,
+    /// Scopes requested for exchanged tokens.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub token_exchange_scopes: Vec<String>,
+    /// Kind of token that is exchanged.
+    ///
+    /// One of `access_token`, `id_token`.
+    ///
+    /// Default: `access_token`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub token_exchange_subject_token_type: Option<SubjectTokenType>,
+    /// Header that carries the exchanged token.
+    ///
+    /// Default: it replaces `Authorization`.
+    ///
+    /// Not supported yet.
+    #[uniffi(default)]
+    pub token_exchange_header_name: Option<String>,
+}

@@ -1,0 +1,23 @@
+//! The C, Python and Swift faces of mcpm.
+//!
+//! They translate and decide nothing: every rule is the library's. [`c`] is the C face, the other modules are what
+//! `uniffi` makes Python and Swift from. Files below `generated` and `c/setters.rs` are made from the option table.
+
+#[cfg(feature = "capi")]
+pub mod c;
+#[cfg(feature = "uniffi")]
+mod error;
+#[cfg(feature = "uniffi")]
+mod proxy;
+#[cfg(feature = "uniffi")]
+mod records;
+#[cfg(feature = "uniffi")]
+mod values;
+#[cfg(feature = "uniffi")]
+mod workload;
+
+#[cfg(feature = "uniffi")]
+pub use {error::McpmError, proxy::check_proxy, workload::check_workload};
+
+#[cfg(feature = "uniffi")]
+uniffi::setup_scaffolding!("mcpm");

@@ -1,0 +1,7 @@
+//! The option records of Python and Swift; their fields are made from the option table.
+
+use std::{path::PathBuf, time::Duration};
+
+use mcpm::options::*;
+
+include!("generated/records.rs");
