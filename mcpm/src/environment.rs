@@ -25,6 +25,8 @@ pub struct Environment {
 pub struct EngineSettings {
     /// `DOCKER_HOST`.
     pub docker_host: Option<String>,
+    /// Whether `DOCKER_TLS_VERIFY` asks for TLS on `DOCKER_HOST`.
+    pub docker_tls_verify: bool,
     /// `DOCKER_CONTEXT`.
     pub docker_context: Option<String>,
     /// `DOCKER_CONFIG`, or `~/.docker`.
@@ -46,7 +48,8 @@ impl Environment {
     /// Reads the same variables through `lookup`. Empty variables count as unset.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Self {
         let path = |name: &str| lookup(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let text = |name: &str| lookup(name).and_then(|v| v.into_string().ok()).filter(|value| !value.is_empty());
+        let text =
+            |name: &str| lookup(name).and_then(|v| v.into_string().ok()).filter(|value| !value.is_empty());
         let home = path("HOME");
         let below_home = |folder: &str| home.clone().unwrap_or_else(|| PathBuf::from("/")).join(folder);
         // The XDG base directory specification says that relative paths are ignored.
@@ -56,8 +59,10 @@ impl Environment {
             config_dir: xdg("XDG_CONFIG_HOME").unwrap_or_else(|| below_home(".config")).join("mcpm"),
             engine: EngineSettings {
                 docker_host: text("DOCKER_HOST"),
+                docker_tls_verify: text("DOCKER_TLS_VERIFY").is_some(),
                 docker_context: text("DOCKER_CONTEXT"),
-                docker_config_dir: path("DOCKER_CONFIG").or_else(|| home.as_ref().map(|home| home.join(".docker"))),
+                docker_config_dir: path("DOCKER_CONFIG")
+                    .or_else(|| home.as_ref().map(|home| home.join(".docker"))),
                 container_host: text("CONTAINER_HOST"),
                 runtime_dir: xdg("XDG_RUNTIME_DIR"),
                 home,

@@ -1,8 +1,13 @@
 //! Runs MCP servers as container workloads and puts one HTTP proxy in front of each.
 
+mod docker_config;
+pub mod environment;
 pub mod error;
+pub mod image;
 pub mod options;
 pub mod proxy;
+pub mod runtime;
 pub mod workload;
 
+pub use environment::Environment;
 pub use error::{Error, ErrorKind, Result};

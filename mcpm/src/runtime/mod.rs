@@ -21,7 +21,7 @@ pub mod labels;
 /// What a runtime can do for a workload.
 #[async_trait]
 pub trait Runtime: Send + Sync + fmt::Debug {
-    /// Returns what the engine says of itself.
+    /// Returns what the engine said of itself, once it is known to answer still.
     async fn engine(&self) -> Result<EngineInfo>;
 
     /// Returns what is known of an image on this machine, or `None` when it is not here.
@@ -43,16 +43,23 @@ pub trait Runtime: Send + Sync + fmt::Debug {
     /// Creates a container and returns its id. Nothing of it is left behind on failure.
     ///
     /// # Errors
-    /// `NameTaken` when a container of that name exists, ours or not.
+    /// `NameTaken` when a container of that name exists, ours or not, `ImageUnavailable` when the image is not
+    /// here, `InvalidOption` when a mounted path does not exist.
     async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId>;
 
     /// Opens the container's standard streams. Call it before [`start`](Self::start) to lose nothing.
     async fn attach(&self, id: &ContainerId) -> Result<Attachment>;
 
-    /// Starts a created or ended container.
+    /// Starts a created or ended container. Running already is success.
+    ///
+    /// # Errors
+    /// `PortTaken` when a published port is in use, `StartFailed` when the image's program cannot be run.
     async fn start(&self, id: &ContainerId) -> Result<()>;
 
-    /// Waits until the container ends.
+    /// Waits until a started container ends; returns at once when it has.
+    ///
+    /// # Errors
+    /// `EngineUnavailable` when the engine goes away meanwhile: the container may live on, so wait again.
     async fn wait(&self, id: &ContainerId) -> Result<Exit>;
 
     /// Returns the container of that id or name, or `None` when there is none or it is not ours.
@@ -62,9 +69,13 @@ pub trait Runtime: Send + Sync + fmt::Debug {
     async fn list(&self) -> Result<Vec<ContainerInfo>>;
 
     /// Streams what the container wrote, oldest first.
-    async fn logs(&self, id: &ContainerId, options: LogOptions) -> Result<BoxStream<'static, Result<LogChunk>>>;
+    async fn logs(
+        &self,
+        id: &ContainerId,
+        options: LogOptions,
+    ) -> Result<BoxStream<'static, Result<LogChunk>>>;
 
-    /// Asks the container to end and kills it after `grace`. Ended already is success.
+    /// Asks the container to end and kills it after `grace`, in whole seconds. Ended or gone already is success.
     async fn stop(&self, id: &ContainerId, grace: Duration) -> Result<()>;
 
     /// Removes an ended or running container of ours and its anonymous volumes. Gone already is success.
@@ -82,11 +93,37 @@ impl fmt::Display for ContainerId {
     }
 }
 
+/// A container engine that mcpm can use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EngineName {
+    /// Docker Engine, and whatever else speaks its API.
+    Docker,
+    /// Podman, through its Docker-compatible API.
+    Podman,
+}
+
+impl EngineName {
+    /// Returns the name as users write it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Docker => "docker",
+            Self::Podman => "podman",
+        }
+    }
+}
+
+impl fmt::Display for EngineName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// What an engine says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineInfo {
-    /// `docker` or `podman`.
-    pub name: String,
+    /// Which engine it is.
+    pub name: EngineName,
     /// Version of the engine.
     pub version: String,
     /// Version of the API spoken with it.
@@ -243,7 +280,7 @@ pub struct ContainerInfo {
     pub labels: BTreeMap<String, String>,
     /// Whether its process lives.
     pub state: ContainerState,
-    /// The first process as seen from this machine; `None` when it does not run or the engine does not say.
+    /// The first process as seen from this machine; `None` when it does not run or runs on another kernel.
     /// Always `None` in lists.
     pub pid: Option<u32>,
     /// Its addresses, by network name. Always empty in lists.

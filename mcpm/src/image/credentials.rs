@@ -1,0 +1,151 @@
+//! Finds the login for a registry where `docker login` and `podman login` left it.
+//!
+//! In this order, as the Docker command line does: a credential helper for that registry (`credHelpers`), the
+//! general credential store (`credsStore`), the login written in the file itself (`auths`). Talking to a helper
+//! program is in `credential_helper.rs`.
+
+use std::{collections::BTreeMap, ffi::OsString, fmt, path::PathBuf};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde::Deserialize;
+
+use super::credential_helper;
+use crate::{Error, ErrorKind, Result, docker_config::read_json, environment::EngineSettings};
+
+/// The key under which tools keep the login for Docker Hub.
+const DOCKER_HUB_KEY: &str = "https://index.docker.io/v1/";
+
+/// A login for a registry. [`Debug`](fmt::Debug) shows no secret.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Credentials {
+    /// A user name and a password or access token.
+    Password {
+        /// The user.
+        username: String,
+        /// The secret.
+        password: String,
+    },
+    /// An OAuth token that the registry swaps for access tokens.
+    IdentityToken(String),
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Password { username, .. } => write!(f, "Password({username}, ..)"),
+            Self::IdentityToken(_) => f.write_str("IdentityToken(..)"),
+        }
+    }
+}
+
+/// The files and helper programs that hold logins.
+#[derive(Debug, Clone, Default)]
+pub struct CredentialStore {
+    files: Vec<PathBuf>,
+    helper_path: Option<OsString>,
+}
+
+impl CredentialStore {
+    /// Looks in Docker's `config.json`, then in Podman's `auth.json`.
+    pub fn new(settings: &EngineSettings) -> Self {
+        let docker = settings.docker_config_dir.iter().map(|dir| dir.join("config.json"));
+        let podman = settings.runtime_dir.iter().map(|dir| dir.join("containers/auth.json"));
+        Self { files: docker.chain(podman).collect(), helper_path: None }
+    }
+
+    /// Looks for helper programs in these folders, written as in `PATH`, instead of in this process's `PATH`.
+    #[must_use]
+    pub fn helper_path(mut self, path: impl Into<OsString>) -> Self {
+        self.helper_path = Some(path.into());
+        self
+    }
+
+    /// Returns the login for a registry, or `None` when nobody logged in.
+    ///
+    /// # Errors
+    /// `Io` when a file cannot be read, `CorruptState` when it cannot be understood or a helper program fails.
+    pub async fn lookup(&self, registry: &str) -> Result<Option<Credentials>> {
+        for file in &self.files {
+            if let Some(config) = read_json::<ConfigFile>(file)?
+                && let Some(found) = self.lookup_in(&config, registry).await?
+            {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn lookup_in(&self, config: &ConfigFile, registry: &str) -> Result<Option<Credentials>> {
+        let key = registry_key(registry);
+        let helper = config.cred_helpers.get(registry).or_else(|| config.cred_helpers.get(key));
+        let store = helper.or(config.creds_store.as_ref()).filter(|name| !name.is_empty());
+        if let Some(name) = store
+            && let Some(found) = credential_helper::get(name, key, self.helper_path.as_deref()).await?
+        {
+            return Ok(Some(found));
+        }
+        let exact = config.auths.get(key);
+        let entry = exact.or_else(|| {
+            let by_host = |(written, _): &(&String, &AuthEntry)| host_of(written) == host_of(key);
+            config.auths.iter().find(by_host).map(|(_, entry)| entry)
+        });
+        entry.map_or(Ok(None), |entry| entry.credentials(registry))
+    }
+}
+
+/// The parts of the file that concern logins; the rest belongs to other tools.
+#[derive(Deserialize, Default)]
+struct ConfigFile {
+    #[serde(default)]
+    auths: BTreeMap<String, AuthEntry>,
+    #[serde(default, rename = "credsStore")]
+    creds_store: Option<String>,
+    #[serde(default, rename = "credHelpers")]
+    cred_helpers: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize, Default)]
+struct AuthEntry {
+    auth: Option<String>,
+    username: Option<String>,
+    password: Option<String>,
+    identitytoken: Option<String>,
+}
+
+impl AuthEntry {
+    fn credentials(&self, registry: &str) -> Result<Option<Credentials>> {
+        let given = |value: &Option<String>| value.clone().filter(|value| !value.is_empty());
+        if let Some(token) = given(&self.identitytoken) {
+            return Ok(Some(Credentials::IdentityToken(token)));
+        }
+        if let Some(auth) = given(&self.auth) {
+            return decode(&auth).map(Some).ok_or_else(|| {
+                Error::new(ErrorKind::CorruptState, format!("the stored login for `{registry}` is damaged"))
+                    .hint(format!("run `docker login {registry}` again"))
+            });
+        }
+        Ok(given(&self.username)
+            .zip(given(&self.password))
+            .map(|(username, password)| Credentials::Password { username, password }))
+    }
+}
+
+/// Reads `base64(user:password)`.
+fn decode(auth: &str) -> Option<Credentials> {
+    let text = String::from_utf8(STANDARD.decode(auth.trim()).ok()?).ok()?;
+    let (username, password) = text.split_once(':')?;
+    // Old versions of Docker padded the password with NUL.
+    let password = password.trim_matches('\0');
+    Some(Credentials::Password { username: username.to_owned(), password: password.to_owned() })
+}
+
+/// Docker Hub's login is kept under the address of its first API.
+fn registry_key(registry: &str) -> &str {
+    if registry == "docker.io" { DOCKER_HUB_KEY } else { registry }
+}
+
+/// Old tools wrote `https://HOST/v1/` where new ones write `HOST`.
+fn host_of(key: &str) -> &str {
+    let key = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://")).unwrap_or(key);
+    key.split('/').next().unwrap_or(key)
+}

@@ -1,0 +1,11 @@
+//! Container images: what they are called, when they are pulled and who the registry thinks we are.
+//!
+//! [`ImageReference`] reads what the user typed, [`pull::ensure`] decides whether the engine pulls, and
+//! [`credentials::CredentialStore`] finds the login that `docker login` or `podman login` left behind.
+
+mod credential_helper;
+pub mod credentials;
+pub mod pull;
+mod reference;
+
+pub use reference::ImageReference;

@@ -1,0 +1,306 @@
+//! Reads image references by the grammar that all registries share: `[DOMAIN/]PATH[:TAG][@DIGEST]`.
+//!
+//! Two references are equal when an engine would take them for the same image: `alpine`, `alpine:latest` and
+//! `docker.io/library/alpine` are. What is shown is always what was typed.
+
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    str::FromStr,
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, ErrorKind, Result};
+
+/// The registry that a reference without a domain belongs to.
+const DEFAULT_REGISTRY: &str = "docker.io";
+/// The namespace of Docker Hub's own images, left out by everyone.
+const DEFAULT_NAMESPACE: &str = "library/";
+/// The longest name (domain and path) that registries take.
+const LONGEST_NAME: usize = 255;
+/// The longest workload name.
+const LONGEST_WORKLOAD_NAME: usize = 63;
+
+/// The name of an image, as typed and as understood.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ImageReference {
+    typed: String,
+    registry: String,
+    repository: String,
+    tag: Option<String>,
+    digest: Option<String>,
+}
+
+impl ImageReference {
+    /// Reads a reference.
+    ///
+    /// # Errors
+    /// `InvalidOption` says which part breaks the grammar.
+    pub fn parse(text: &str) -> Result<Self> {
+        let invalid = |why: &str| {
+            Error::new(
+                ErrorKind::InvalidOption,
+                format!("`{}` is not an image reference: {why}", one_line(text)),
+            )
+        };
+        if text.is_empty() {
+            return Err(Error::new(ErrorKind::InvalidOption, "the image reference is empty"));
+        }
+        if text.contains("://") {
+            return Err(invalid("an image has no URL scheme").hint("leave out everything up to `://`"));
+        }
+        let (rest, digest) = match text.split_once('@') {
+            Some((rest, digest)) => (rest, Some(digest)),
+            None => (text, None),
+        };
+        if digest.is_some_and(|digest| !is_digest(digest)) {
+            return Err(invalid("the part after `@` must be a digest such as `sha256:` and 64 hex digits"));
+        }
+        // A colon after the last slash starts the tag; one before it belongs to the registry's port.
+        let (name, tag) = match rest.rsplit_once(':') {
+            Some((name, tag)) if !tag.contains('/') => (name, Some(tag)),
+            _ => (rest, None),
+        };
+        if tag.is_some_and(|tag| !is_tag(tag)) {
+            return Err(invalid(
+                "a tag has 1 to 128 letters, digits, `_`, `.` and `-`, and starts with none of `.-`",
+            ));
+        }
+        if name.len() > LONGEST_NAME {
+            return Err(invalid("its name is longer than 255 characters"));
+        }
+        let (domain, path) = split_domain(name);
+        if domain.is_some_and(|domain| !is_domain(domain)) {
+            return Err(invalid("the registry must be a host name with an optional port"));
+        }
+        check_path(path).map_err(|why| invalid(&why))?;
+        if domain.is_none() && path.len() == 64 && path.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(invalid("64 hex digits are an image id").hint("use the image's name"));
+        }
+        let registry = match domain {
+            None | Some("index.docker.io") => DEFAULT_REGISTRY,
+            Some(domain) => domain,
+        };
+        let repository = if registry == DEFAULT_REGISTRY && !path.contains('/') {
+            format!("{DEFAULT_NAMESPACE}{path}")
+        } else {
+            path.to_owned()
+        };
+        Ok(Self {
+            typed: text.to_owned(),
+            registry: registry.to_owned(),
+            repository,
+            tag: tag.map(str::to_owned),
+            digest: digest.map(str::to_owned),
+        })
+    }
+
+    /// Returns the registry's domain and port, `docker.io` when none was typed.
+    pub fn registry(&self) -> &str {
+        &self.registry
+    }
+
+    /// Returns the path in the registry, with the `library/` that Docker Hub adds.
+    pub fn repository(&self) -> &str {
+        &self.repository
+    }
+
+    /// Returns the tag that was typed.
+    pub fn tag(&self) -> Option<&str> {
+        self.tag.as_deref()
+    }
+
+    /// Returns the digest that was typed, such as `sha256:…`.
+    pub fn digest(&self) -> Option<&str> {
+        self.digest.as_deref()
+    }
+
+    /// Tells whether the registry may hold a newer image under this reference: no digest, and no tag or `latest`.
+    pub fn is_latest(&self) -> bool {
+        self.digest.is_none() && self.tag.as_deref().is_none_or(|tag| tag == "latest")
+    }
+
+    /// Returns the shortest name that means this repository, without tag and digest: `alpine`,
+    /// `grafana/mcp-grafana`, `ghcr.io/org/server`.
+    pub fn familiar_name(&self) -> String {
+        if self.registry == DEFAULT_REGISTRY {
+            self.familiar_path().to_owned()
+        } else {
+            format!("{}/{}", self.registry, self.repository)
+        }
+    }
+
+    /// Tells whether both name the same repository of the same registry, whatever tag or digest.
+    pub fn same_repository(&self, other: &Self) -> bool {
+        self.registry == other.registry && self.repository == other.repository
+    }
+
+    /// Returns the name a workload gets from this image: its last namespace part and its repository name.
+    pub fn workload_name(&self) -> String {
+        let mut parts = self.familiar_path().rsplit('/');
+        let repository = parts.next().unwrap_or_default();
+        let mut name = match parts.next() {
+            Some(namespace) => format!("{namespace}-{repository}"),
+            None => repository.to_owned(),
+        };
+        // The grammar leaves nothing in a path that a workload name could not hold, except too many of it.
+        name.truncate(LONGEST_WORKLOAD_NAME);
+        name
+    }
+
+    fn familiar_path(&self) -> &str {
+        match self.repository.strip_prefix(DEFAULT_NAMESPACE) {
+            Some(path) if self.registry == DEFAULT_REGISTRY && !path.contains('/') => path,
+            _ => &self.repository,
+        }
+    }
+
+    fn identity(&self) -> (&str, &str, Option<&str>, Option<&str>) {
+        let tag = match (&self.tag, &self.digest) {
+            (Some(tag), _) => Some(tag.as_str()),
+            (None, None) => Some("latest"),
+            (None, Some(_)) => None,
+        };
+        (&self.registry, &self.repository, tag, self.digest.as_deref())
+    }
+}
+
+impl fmt::Display for ImageReference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.typed)
+    }
+}
+
+impl fmt::Debug for ImageReference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ImageReference({})", self.typed)
+    }
+}
+
+impl PartialEq for ImageReference {
+    fn eq(&self, other: &Self) -> bool {
+        self.identity() == other.identity()
+    }
+}
+
+impl Eq for ImageReference {}
+
+impl Hash for ImageReference {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.identity().hash(state);
+    }
+}
+
+impl FromStr for ImageReference {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::parse(text)
+    }
+}
+
+impl TryFrom<String> for ImageReference {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        Self::parse(&text)
+    }
+}
+
+impl From<ImageReference> for String {
+    fn from(reference: ImageReference) -> Self {
+        reference.typed
+    }
+}
+
+/// The first part is a domain when it could not be a namespace, or is `localhost`.
+fn split_domain(name: &str) -> (Option<&str>, &str) {
+    match name.split_once('/') {
+        Some((first, path))
+            if first.contains(['.', ':'])
+                || first == "localhost"
+                || first.bytes().any(|byte| byte.is_ascii_uppercase()) =>
+        {
+            (Some(first), path)
+        }
+        _ => (None, name),
+    }
+}
+
+fn is_domain(domain: &str) -> bool {
+    let (host, port) = match domain.rsplit_once(':') {
+        // The last colon of `[::1]` is not followed by a port.
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        _ => (domain, None),
+    };
+    let host_is_valid = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => host.split('.').all(|part| {
+            !part.is_empty()
+                && !part.starts_with('-')
+                && !part.ends_with('-')
+                && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        }),
+    };
+    host_is_valid && port.is_none_or(|port| port.parse::<u16>().is_ok())
+}
+
+fn check_path(path: &str) -> Result<(), String> {
+    if path.is_empty() {
+        return Err("the repository name is missing".to_owned());
+    }
+    if path.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return Err("a repository name is lower case".to_owned());
+    }
+    match path.split('/').find(|part| !is_path_component(part)) {
+        Some("") => Err("a part of its name is empty".to_owned()),
+        Some(part) => Err(format!(
+            "`{}` in its name must be letters and digits, joined by one `.`, one or two `_`, or `-`",
+            one_line(part)
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Letters and digits, with separators only between them.
+fn is_path_component(part: &str) -> bool {
+    let bytes = part.as_bytes();
+    let is_word = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    bytes.first().is_some_and(is_word)
+        && bytes.last().is_some_and(is_word)
+        && bytes.split(is_word).all(|separator| {
+            matches!(separator, b"" | b"." | b"_" | b"__") || separator.iter().all(|b| *b == b'-')
+        })
+}
+
+fn is_tag(tag: &str) -> bool {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    tag.len() <= 128
+        && tag.bytes().next().is_some_and(is_word)
+        && tag.bytes().all(|byte| is_word(byte) || byte == b'.' || byte == b'-')
+}
+
+fn is_digest(digest: &str) -> bool {
+    let Some((algorithm, hex)) = digest.split_once(':') else { return false };
+    let long_enough = match algorithm {
+        "sha256" => hex.len() == 64,
+        "sha512" => hex.len() == 128,
+        _ => hex.len() >= 32,
+    };
+    let algorithm_is_valid = algorithm.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic())
+        && algorithm.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+._-".contains(&byte));
+    algorithm_is_valid
+        && long_enough
+        && hex.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+}
+
+/// Errors are one line, whatever was typed.
+fn one_line(text: &str) -> String {
+    text.chars().take(300).flat_map(char::escape_debug).collect()
+}
+
+#[cfg(test)]
+#[path = "reference_tests.rs"]
+mod tests;

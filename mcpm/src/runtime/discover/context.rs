@@ -1,0 +1,93 @@
+//! Reads Docker's contexts: named engines, one of which is current.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+
+use crate::{Error, ErrorKind, Result, docker_config::read_json, environment::EngineSettings};
+
+/// The context that stands for no context at all.
+const NO_CONTEXT: &str = "default";
+
+/// The engine that a context names.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Context {
+    /// What set it, for people.
+    pub(super) set_by: String,
+    /// Its address.
+    pub(super) address: String,
+}
+
+#[derive(Deserialize)]
+struct ConfigFile {
+    #[serde(default, rename = "currentContext")]
+    current_context: String,
+}
+
+#[derive(Deserialize)]
+struct Meta {
+    #[serde(rename = "Name")]
+    name: String,
+    #[serde(default, rename = "Endpoints")]
+    endpoints: BTreeMap<String, Endpoint>,
+}
+
+#[derive(Deserialize)]
+struct Endpoint {
+    #[serde(default, rename = "Host")]
+    host: String,
+}
+
+/// Returns the current context, or `None` when there is none but the default one.
+///
+/// # Errors
+/// `EngineUnavailable` when the current context does not exist, `CorruptState` or `Io` when a file of Docker's
+/// cannot be read.
+pub(super) fn current(settings: &EngineSettings) -> Result<Option<Context>> {
+    let Some(dir) = &settings.docker_config_dir else { return Ok(None) };
+    let (name, set_by) = match &settings.docker_context {
+        Some(name) => (name.clone(), "DOCKER_CONTEXT".to_owned()),
+        None => {
+            let path = dir.join("config.json");
+            let Some(config) = read_json::<ConfigFile>(&path)? else { return Ok(None) };
+            (config.current_context, format!("docker context use {}", path.display()))
+        }
+    };
+    if name.is_empty() || name == NO_CONTEXT {
+        return Ok(None);
+    }
+    let unusable = |why: &str| {
+        Error::new(ErrorKind::EngineUnavailable, format!("cannot use the Docker context `{name}`: {why}"))
+            .hint("see `docker context ls`, and choose one with `docker context use`")
+    };
+    let Some((folder, meta)) = find(dir, &name)? else { return Err(unusable("it does not exist")) };
+    let address = meta.endpoints.get("docker").map(|endpoint| endpoint.host.clone()).unwrap_or_default();
+    if address.is_empty() {
+        return Err(unusable("it names no engine"));
+    }
+    if dir.join("contexts/tls").join(folder).exists() {
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            format!("cannot reach the Docker context `{name}`: TLS is not supported yet"),
+        )
+        .hint("choose another with `docker context use`"));
+    }
+    Ok(Some(Context { set_by, address }))
+}
+
+/// Folders are named by a digest of the context's name, which each also holds in clear.
+fn find(dir: &Path, name: &str) -> Result<Option<(PathBuf, Meta)>> {
+    let Ok(entries) = fs::read_dir(dir.join("contexts/meta")) else { return Ok(None) };
+    for entry in entries.flatten() {
+        if let Some(meta) = read_json::<Meta>(&entry.path().join("meta.json"))?
+            && meta.name == name
+        {
+            return Ok(Some((PathBuf::from(entry.file_name()), meta)));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,168 @@
+//! Finds a container engine.
+//!
+//! What the user set is looked at first: `DOCKER_HOST`, the Docker context, `CONTAINER_HOST`. A set engine that
+//! does not answer is an error: nothing may end up in another engine than the one that was named. With nothing
+//! set, the sockets that engines are known to use are tried in turn.
+
+use std::{path::PathBuf, sync::Arc};
+
+use super::{
+    EngineName, Runtime,
+    docker::{Docker, Endpoint},
+};
+use crate::{Error, ErrorKind, Result, environment::EngineSettings, image::credentials::CredentialStore};
+
+mod context;
+
+/// Finds an engine and connects to it; `wanted` takes no engine but that one.
+///
+/// # Errors
+/// `EngineUnavailable` names every place that was tried and why it would not do; `Unsupported` when the engine
+/// that was set is reached in a way that mcpm does not know yet.
+pub async fn discover(settings: &EngineSettings, wanted: Option<EngineName>) -> Result<Arc<dyn Runtime>> {
+    let found = search(settings, wanted, &well_known(settings, wanted)).await?;
+    Ok(Arc::new(found))
+}
+
+/// A place where an engine may be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Candidate {
+    endpoint: Endpoint,
+    /// What set it; `None` for a well-known socket.
+    set_by: Option<String>,
+}
+
+async fn search(
+    settings: &EngineSettings,
+    wanted: Option<EngineName>,
+    sockets: &[PathBuf],
+) -> Result<Docker> {
+    let credentials = CredentialStore::new(settings);
+    if let Some(candidate) = set_by_user(settings, wanted)? {
+        return match attempt(&candidate, wanted, &credentials).await {
+            Ok(found) => Ok(found),
+            Err(failure) => Err(set_engine_failed(&candidate, &failure)),
+        };
+    }
+    let mut tried = Vec::new();
+    for socket in distinct(sockets) {
+        let candidate = Candidate { endpoint: Endpoint::Unix(socket), set_by: None };
+        match attempt(&candidate, wanted, &credentials).await {
+            Ok(found) => return Ok(found),
+            Err(failure) => tried.push((candidate.endpoint, failure)),
+        }
+    }
+    Err(nothing_found(wanted, &tried))
+}
+
+async fn attempt(
+    candidate: &Candidate,
+    wanted: Option<EngineName>,
+    logins: &CredentialStore,
+) -> Result<Docker> {
+    let found = Docker::connect(&candidate.endpoint, logins.clone()).await?;
+    match wanted {
+        Some(wanted) if found.name() != wanted => {
+            Err(Error::new(ErrorKind::EngineUnavailable, "cannot use the engine")
+                .source(format!("it is {}, not {wanted}", found.name())))
+        }
+        _ => Ok(found),
+    }
+}
+
+/// Returns the engine that the user set. A setting of one engine's tools says nothing to who wants the other.
+fn set_by_user(settings: &EngineSettings, wanted: Option<EngineName>) -> Result<Option<Candidate>> {
+    let candidate = |set_by: &str, address: &str| {
+        let endpoint = Endpoint::parse(address).map_err(|error| error.with("set by", set_by))?;
+        Ok(Some(Candidate { endpoint, set_by: Some(set_by.to_owned()) }))
+    };
+    if wanted != Some(EngineName::Podman) {
+        if let Some(address) = &settings.docker_host {
+            if settings.docker_tls_verify {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    format!("cannot reach `{address}`: TLS is not supported yet"),
+                )
+                .with("set by", "DOCKER_TLS_VERIFY")
+                .hint("use the engine's `unix://` address"));
+            }
+            return candidate("DOCKER_HOST", address);
+        }
+        if let Some(context) = context::current(settings)? {
+            return candidate(&context.set_by, &context.address);
+        }
+    }
+    match &settings.container_host {
+        Some(address) if wanted != Some(EngineName::Docker) => candidate("CONTAINER_HOST", address),
+        _ => Ok(None),
+    }
+}
+
+/// Returns the sockets that engines are known to use, the wanted engine's first.
+fn well_known(settings: &EngineSettings, wanted: Option<EngineName>) -> Vec<PathBuf> {
+    let below_home = |path: &str| settings.home.as_ref().map(|home| home.join(path));
+    let below_runtime = |path: &str| settings.runtime_dir.as_ref().map(|dir| dir.join(path));
+    let docker = [
+        Some(PathBuf::from("/var/run/docker.sock")),
+        below_runtime("docker.sock"),
+        below_home(".docker/run/docker.sock"),
+        below_home(".docker/desktop/docker.sock"),
+        below_home(".colima/default/docker.sock"),
+        below_home(".rd/docker.sock"),
+        below_home(".orbstack/run/docker.sock"),
+    ];
+    let podman = [below_runtime("podman/podman.sock"), Some(PathBuf::from("/run/podman/podman.sock"))];
+    let docker = docker.into_iter().flatten();
+    let podman = podman.into_iter().flatten();
+    match wanted {
+        Some(EngineName::Podman) => podman.chain(docker).collect(),
+        Some(EngineName::Docker) | None => docker.chain(podman).collect(),
+    }
+}
+
+/// Leaves out sockets that are another name of one before.
+fn distinct(sockets: &[PathBuf]) -> Vec<PathBuf> {
+    let mut seen = Vec::new();
+    let is_new = |socket: &&PathBuf| {
+        let real = socket.canonicalize().unwrap_or_else(|_| (*socket).clone());
+        let is_new = !seen.contains(&real);
+        seen.push(real);
+        is_new
+    };
+    sockets.iter().filter(is_new).cloned().collect()
+}
+
+/// Returns the innermost cause, the part that differs between places.
+fn reason(failure: &Error) -> String {
+    std::error::Error::source(failure).map_or_else(|| failure.message().to_owned(), ToString::to_string)
+}
+
+fn set_engine_failed(candidate: &Candidate, failure: &Error) -> Error {
+    let set_by = candidate.set_by.as_deref().unwrap_or("the settings");
+    let hint = match failure.next_step() {
+        Some(step) => format!("{step}, or change `{set_by}`"),
+        None => format!("change `{set_by}`"),
+    };
+    Error::new(failure.kind(), format!("cannot use the engine at `{}`", candidate.endpoint))
+        .with("set by", set_by)
+        .source(reason(failure))
+        .hint(hint)
+}
+
+fn nothing_found(wanted: Option<EngineName>, tried: &[(Endpoint, Error)]) -> Error {
+    let engine = wanted.map_or_else(|| "container engine".to_owned(), |wanted| format!("{wanted} engine"));
+    let places: Vec<_> =
+        tried.iter().map(|(endpoint, failure)| format!("`{endpoint}`: {}", reason(failure))).collect();
+    let install = match wanted {
+        None => "install Docker Engine or Podman and start it",
+        Some(EngineName::Docker) => "install Docker Engine and start it",
+        Some(EngineName::Podman) => "install Podman and start it with `systemctl --user start podman.socket`",
+    };
+    // A socket that is there says more than nine that are not.
+    let hint = tried.iter().find_map(|(endpoint, failure)| match endpoint {
+        Endpoint::Unix(path) if path.exists() => failure.next_step().map(str::to_owned),
+        _ => None,
+    });
+    Error::new(ErrorKind::EngineUnavailable, format!("no {engine} answers ({})", places.join("; ")))
+        .hint(hint.unwrap_or_else(|| install.to_owned()))
+}

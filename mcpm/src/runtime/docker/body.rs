@@ -1,0 +1,143 @@
+//! Says in the engine's words what a container is created from.
+//!
+//! The fences are the same for every container: no capabilities, no new privileges, an init process, a bound on
+//! processes and on the size of the log, and no restart by the engine (mcpm restarts servers itself).
+
+use std::{collections::HashMap, path::Path};
+
+use bollard::models::{
+    ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount as ApiMount, MountType, PortBinding, PortMap,
+    RestartPolicy, RestartPolicyNameEnum,
+};
+
+use super::connect::Traits;
+use crate::{
+    Error, ErrorKind, Result,
+    runtime::{ContainerSpec, Mount, Relabel, labels},
+};
+
+/// Size and number of the files that keep a container's output.
+const LOG_BOUNDS: [(&str, &str); 2] = [("max-size", "10m"), ("max-file", "3")];
+
+/// Makes the request that creates a container.
+///
+/// # Errors
+/// `InvalidOption` when a mount cannot be said to the engine, or its source is known to be missing.
+pub(super) fn create_body(spec: &ContainerSpec, traits: &Traits) -> Result<ContainerCreateBody> {
+    let mut labels: HashMap<_, _> = spec.labels.clone().into_iter().collect();
+    // Without it, nobody could remove the container again.
+    labels.insert(labels::MANAGED.to_owned(), "true".to_owned());
+    let ports = port_bindings(spec);
+    Ok(ContainerCreateBody {
+        image: Some(spec.image.clone()),
+        cmd: (!spec.args.is_empty()).then(|| spec.args.clone()),
+        env: Some(spec.env.iter().map(|(name, value)| format!("{name}={value}")).collect()),
+        labels: Some(labels),
+        tty: Some(false),
+        open_stdin: Some(spec.stdin),
+        attach_stdin: Some(spec.stdin),
+        attach_stdout: Some(true),
+        attach_stderr: Some(true),
+        // The server is ended by stopping it: one engine passes the end of input on, the other does not.
+        stdin_once: Some(false),
+        exposed_ports: Some(ports.keys().cloned().collect()),
+        host_config: Some(HostConfig {
+            cap_drop: Some(vec!["ALL".to_owned()]),
+            security_opt: Some(vec!["no-new-privileges".to_owned()]),
+            init: Some(traits.init),
+            pids_limit: Some(spec.pids_limit),
+            restart_policy: Some(RestartPolicy {
+                name: Some(RestartPolicyNameEnum::NO),
+                maximum_retry_count: None,
+            }),
+            log_config: traits.bounded_log_driver.as_deref().map(log_config),
+            network_mode: Some(spec.network.to_string()),
+            port_bindings: Some(ports),
+            mounts: Some(plain_mounts(&spec.mounts)?),
+            binds: Some(relabelled_mounts(&spec.mounts)?),
+            ..HostConfig::default()
+        }),
+        ..ContainerCreateBody::default()
+    })
+}
+
+/// Podman's own driver rotates by itself and only knows the size.
+fn log_config(driver: &str) -> HostConfigLogConfig {
+    let bounds = if driver == "k8s-file" { &LOG_BOUNDS[..1] } else { &LOG_BOUNDS[..] };
+    let config = bounds.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    HostConfigLogConfig { typ: Some(driver.to_owned()), config: Some(config.collect()) }
+}
+
+fn port_bindings(spec: &ContainerSpec) -> PortMap {
+    let mut bindings = PortMap::new();
+    for port in &spec.ports {
+        let key = format!("{}/{}", port.container_port, port.protocol);
+        let host_port = (port.host_port != 0).then(|| port.host_port.to_string());
+        let binding = PortBinding {
+            host_ip: Some(port.host_ip.to_string()),
+            host_port: Some(host_port.unwrap_or_default()),
+        };
+        bindings.entry(key).or_default().get_or_insert_default().push(binding);
+    }
+    bindings
+}
+
+/// Mounts in the form that makes a missing source an error.
+fn plain_mounts(mounts: &[Mount]) -> Result<Vec<ApiMount>> {
+    let plain = mounts.iter().filter(|mount| mount.relabel.is_none());
+    plain
+        .map(|mount| {
+            Ok(ApiMount {
+                typ: Some(MountType::BIND),
+                source: Some(text(&mount.source)?.to_owned()),
+                target: Some(mount.target.clone()),
+                read_only: Some(mount.read_only),
+                ..ApiMount::default()
+            })
+        })
+        .collect()
+}
+
+/// Mounts in the older form, the only one that knows relabelling. It makes an empty folder of a missing source
+/// and gives colons a meaning, so both are looked at here.
+fn relabelled_mounts(mounts: &[Mount]) -> Result<Vec<String>> {
+    let relabelled = mounts.iter().filter_map(|mount| Some((mount, mount.relabel?)));
+    relabelled
+        .map(|(mount, relabel)| {
+            let source = text(&mount.source)?;
+            if source.contains(':') || mount.target.contains(':') {
+                return Err(Error::new(
+                    ErrorKind::InvalidOption,
+                    format!(
+                        "cannot mount `{source}` at `{}`: a relabelled path must not contain `:`",
+                        mount.target
+                    ),
+                ));
+            }
+            if !mount.source.exists() {
+                return Err(missing_source(source));
+            }
+            let access = if mount.read_only { "ro" } else { "rw" };
+            let label = match relabel {
+                Relabel::Shared => "z",
+                Relabel::Private => "Z",
+            };
+            Ok(format!("{source}:{}:{access},{label}", mount.target))
+        })
+        .collect()
+}
+
+/// Makes the error for a source that does not exist, whoever found out.
+pub(super) fn missing_source(source: &str) -> Error {
+    Error::new(ErrorKind::InvalidOption, format!("cannot mount `{source}`: it does not exist"))
+        .hint("create it first, or correct the path")
+}
+
+fn text(path: &Path) -> Result<&str> {
+    path.to_str().ok_or_else(|| {
+        Error::new(
+            ErrorKind::InvalidOption,
+            format!("cannot mount `{}`: the path is not UTF-8", path.display()),
+        )
+    })
+}

@@ -1,0 +1,179 @@
+//! Connects to an engine and learns what it is.
+
+use std::{fmt, path::PathBuf, time::Duration};
+
+use bollard::{
+    API_DEFAULT_VERSION,
+    models::{SystemInfo, SystemVersion},
+};
+
+use super::{Docker, errors::translate};
+use crate::{
+    Error, ErrorKind, Result,
+    image::credentials::CredentialStore,
+    runtime::{EngineInfo, EngineName},
+};
+
+/// The oldest API that is spoken: Docker Engine 20.10.
+const OLDEST_API: (u32, u32) = (1, 41);
+/// How long an engine may take to answer its first request.
+const FIRST_ANSWER: Duration = Duration::from_secs(2);
+/// How long an engine may take to describe itself.
+const DESCRIPTION: Duration = Duration::from_secs(10);
+/// How long any later request may take until its answer begins. Stopping gets its grace on top.
+pub(super) const ANSWER: Duration = Duration::from_secs(120);
+/// The port of an engine's API without TLS.
+const PLAIN_PORT: u16 = 2375;
+/// The port of an engine's API with TLS.
+const TLS_PORT: u16 = 2376;
+
+/// Where an engine's API is served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A socket on this machine.
+    Unix(PathBuf),
+    /// Host and port of an API without TLS.
+    Tcp(String),
+}
+
+impl Endpoint {
+    /// Reads an address as `DOCKER_HOST` and `CONTAINER_HOST` hold it.
+    ///
+    /// # Errors
+    /// `Unsupported` for SSH, TLS and Windows pipes, `InvalidOption` for anything that is no address.
+    pub fn parse(text: &str) -> Result<Self> {
+        let unsupported = |what: &str| {
+            Error::new(ErrorKind::Unsupported, format!("cannot reach `{text}`: {what} is not supported yet"))
+                .hint("use the engine's `unix://` or `tcp://` address")
+        };
+        let invalid = || {
+            Error::new(ErrorKind::InvalidOption, format!("`{text}` is not the address of an engine"))
+                .hint("write `unix:///path/to/socket` or `tcp://host:port`")
+        };
+        let (scheme, rest) = text.split_once("://").unwrap_or(("unix", text));
+        match scheme {
+            "unix" if rest.starts_with('/') => Ok(Self::Unix(PathBuf::from(rest))),
+            "tcp" | "http" => {
+                let authority = rest.trim_end_matches('/');
+                let with_port = format!("{authority}:{PLAIN_PORT}");
+                let parsed: http::uri::Authority = authority.parse().map_err(|_| invalid())?;
+                match parsed.port_u16() {
+                    Some(TLS_PORT) => Err(unsupported("TLS")),
+                    _ if parsed.host().is_empty() || authority.contains(['/', '@']) => Err(invalid()),
+                    Some(_) => Ok(Self::Tcp(authority.to_owned())),
+                    None => Ok(Self::Tcp(with_port)),
+                }
+            }
+            "https" => Err(unsupported("TLS")),
+            "ssh" => Err(unsupported("SSH")),
+            "npipe" => Err(unsupported("a Windows pipe")),
+            _ => Err(invalid()),
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix://{}", path.display()),
+            Self::Tcp(authority) => write!(f, "tcp://{authority}"),
+        }
+    }
+}
+
+impl Docker {
+    /// Connects to the engine at `endpoint`, which has two seconds to answer.
+    ///
+    /// # Errors
+    /// `EngineUnavailable` with the reason as its cause.
+    pub async fn connect(endpoint: &Endpoint, credentials: CredentialStore) -> Result<Self> {
+        let operation = || format!("cannot use the engine at `{endpoint}`");
+        let unavailable = |why: String| Error::new(ErrorKind::EngineUnavailable, operation()).source(why);
+        let seconds = ANSWER.as_secs();
+        let api = match endpoint {
+            Endpoint::Unix(path) => match path.to_str() {
+                Some(path) => bollard::Docker::connect_with_unix(path, seconds, API_DEFAULT_VERSION),
+                None => return Err(unavailable("its path is not UTF-8".to_owned())),
+            },
+            Endpoint::Tcp(authority) => {
+                bollard::Docker::connect_with_http(authority, seconds, API_DEFAULT_VERSION)
+            }
+        };
+        let failed = |error| translate(&error, operation());
+        let late = |_| unavailable("no answer in time".to_owned());
+        let api = api.map_err(failed)?;
+        let first = async {
+            let api = api.negotiate_version().await?;
+            let version = api.version().await?;
+            Ok((api, version))
+        };
+        let (api, version) =
+            tokio::time::timeout(FIRST_ANSWER, first).await.map_err(late)?.map_err(failed)?;
+        let offered = version.api_version.clone().unwrap_or_default();
+        if !is_new_enough(&offered) {
+            return Err(unavailable(format!("it speaks API {offered} only"))
+                .hint("update it to Docker Engine 20.10 or Podman 4 at least"));
+        }
+        let info = tokio::time::timeout(DESCRIPTION, api.info()).await.map_err(late)?.map_err(failed)?;
+        let traits = Traits::of(endpoint, &info);
+        let engine = EngineInfo {
+            name: engine_name(&version),
+            version: version.version.unwrap_or_default(),
+            api_version: api.client_version().to_string(),
+            endpoint: endpoint.to_string(),
+            reaches_container_addresses: traits.same_kernel && !is_rootless(&info),
+        };
+        Ok(Self { api, engine, traits, credentials })
+    }
+}
+
+/// What an engine can do, which requests depend on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Traits {
+    /// Whether it has the small init program that forwards signals and reaps processes.
+    pub(super) init: bool,
+    /// The log driver, when it is one whose size can be bounded.
+    pub(super) bounded_log_driver: Option<String>,
+    /// Whether containers run on the kernel that this process runs on.
+    pub(super) same_kernel: bool,
+}
+
+impl Traits {
+    fn of(endpoint: &Endpoint, info: &SystemInfo) -> Self {
+        let init_version = info.init_commit.as_ref().and_then(|commit| commit.id.as_deref());
+        let log_driver = info.logging_driver.as_deref();
+        let bounded = log_driver.filter(|driver| matches!(*driver, "json-file" | "local" | "k8s-file"));
+        Self {
+            // Docker writes this when it cannot run the program.
+            init: init_version != Some("N/A"),
+            bounded_log_driver: bounded.map(str::to_owned),
+            same_kernel: matches!(endpoint, Endpoint::Unix(_)) && runs_on_this_kernel(info),
+        }
+    }
+}
+
+fn engine_name(version: &SystemVersion) -> EngineName {
+    let mut components = version.components.iter().flatten();
+    if components.any(|part| part.name.to_ascii_lowercase().contains("podman")) {
+        EngineName::Podman
+    } else {
+        EngineName::Docker
+    }
+}
+
+/// A virtual machine shares its socket with this one, but not its kernel.
+fn runs_on_this_kernel(info: &SystemInfo) -> bool {
+    let ours = rustix::system::uname();
+    ours.sysname().to_bytes() == b"Linux"
+        && info.kernel_version.as_deref().is_some_and(|theirs| theirs.as_bytes() == ours.release().to_bytes())
+}
+
+fn is_rootless(info: &SystemInfo) -> bool {
+    info.security_options.iter().flatten().any(|option| option.contains("rootless"))
+}
+
+fn is_new_enough(api: &str) -> bool {
+    let parsed =
+        api.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    parsed.is_some_and(|version: (u32, u32)| version >= OLDEST_API)
+}

@@ -1,0 +1,229 @@
+//! The life of a container: found, created, started, waited for, stopped and removed.
+//!
+//! Whatever acts on a container looks at its labels first and then uses the full id it saw, so that neither a
+//! name nor the start of an id ever leads to a container of somebody else.
+
+use std::{collections::HashMap, time::Duration};
+
+use bollard::{
+    errors::Error as ApiError,
+    query_parameters::{
+        CreateContainerOptionsBuilder, InspectContainerOptions, ListContainersOptionsBuilder,
+        RemoveContainerOptionsBuilder, StartContainerOptions, StopContainerOptionsBuilder,
+        WaitContainerOptions, WaitContainerOptionsBuilder,
+    },
+};
+use futures_util::StreamExt;
+
+use super::{
+    Docker,
+    body::{create_body, missing_source},
+    connect::ANSWER,
+    errors::{Failure, translate},
+    inspect::{Ours, is_managed},
+};
+use crate::{
+    Error, ErrorKind, Result,
+    runtime::{ContainerId, ContainerInfo, ContainerSpec, Exit, labels},
+};
+
+/// How long a container that is being removed may take to be gone.
+const REMOVAL: Duration = Duration::from_secs(30);
+
+impl Docker {
+    /// Returns the container of exactly that name or full id, if it is ours.
+    pub(super) async fn find_ours(&self, id_or_name: &str) -> Result<Option<Ours>> {
+        if !is_name(id_or_name) {
+            return Ok(None);
+        }
+        match self.api.inspect_container(id_or_name, None::<InspectContainerOptions>).await {
+            Ok(found) => {
+                let name = found.name.as_deref().map(|name| name.trim_start_matches('/'));
+                // The engine also takes the start of an id for a match.
+                let is_exact = name == Some(id_or_name) || found.id.as_deref() == Some(id_or_name);
+                Ok(Ours::new(found).filter(|_| is_exact))
+            }
+            Err(error) => match Failure::of(&error) {
+                Failure::Refused(404, _) => Ok(None),
+                failure => Err(failure.into_error(format!("cannot look at container `{id_or_name}`"))),
+            },
+        }
+    }
+
+    /// Returns the container of that id, which must be ours.
+    pub(super) async fn our(&self, id: &ContainerId) -> Result<Ours> {
+        let found = self.find_ours(&id.0).await?;
+        found.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("mcpm has no container `{id}`")))
+    }
+
+    pub(super) async fn list_containers(&self) -> Result<Vec<ContainerInfo>> {
+        let filters = HashMap::from([("label", vec![format!("{}=true", labels::MANAGED)])]);
+        let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
+        let listed = self.api.list_containers(Some(options)).await;
+        let listed = listed.map_err(|error| translate(&error, "cannot list containers"))?;
+        let ours = listed.into_iter().filter(|summary| summary.labels.as_ref().is_some_and(is_managed));
+        let mut infos = Vec::new();
+        // A list holds no exit code, so each is looked at; one that is gone by then is left out.
+        for id in ours.filter_map(|summary| summary.id) {
+            if let Some(found) = self.find_ours(&id).await? {
+                infos.push(found.info(self.traits.same_kernel)?);
+            }
+        }
+        infos.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(infos)
+    }
+
+    pub(super) async fn create_container(&self, spec: &ContainerSpec) -> Result<ContainerId> {
+        let mut body = create_body(spec, &self.traits)?;
+        let options = || Some(CreateContainerOptionsBuilder::default().name(&spec.name).build());
+        let mut created = self.api.create_container(options(), body.clone()).await;
+        if created.as_ref().is_err_and(lacks_init) {
+            tracing::warn!(container = %spec.name, "the engine has no init program, so the server runs without one");
+            if let Some(host) = body.host_config.as_mut() {
+                host.init = Some(false);
+            }
+            created = self.api.create_container(options(), body).await;
+        }
+        let created = created.map_err(|error| creation_failed(spec, &error))?;
+        for warning in created.warnings {
+            tracing::warn!(container = %spec.name, "the engine warns: {}", warning.trim());
+        }
+        Ok(ContainerId(created.id))
+    }
+
+    pub(super) async fn start_container(&self, id: &ContainerId) -> Result<()> {
+        let ours = self.our(id).await?;
+        let started = self.api.start_container(&ours.id, None::<StartContainerOptions>).await;
+        started.map_err(|error| start_failed(id, &error))
+    }
+
+    pub(super) async fn wait_container(&self, id: &ContainerId) -> Result<Exit> {
+        let operation = || format!("cannot wait for container `{id}`");
+        let ours = self.our(id).await?;
+        let mut answers = Box::pin(self.api.wait_container(&ours.id, None::<WaitContainerOptions>));
+        let code = match answers.next().await {
+            Some(Ok(answer)) => answer.status_code,
+            // The client library makes an error of every code but zero.
+            Some(Err(ApiError::DockerContainerWaitError { code, .. })) => code,
+            Some(Err(error)) => return Err(waiting_failed(&error, operation())),
+            None => {
+                return Err(Failure::Lost("it ended without an answer".to_owned()).into_error(operation()));
+            }
+        };
+        // Only a description tells of a lack of memory; a container that is gone by now has none.
+        let described = self.find_ours(&ours.id).await?;
+        Ok(Exit { code, out_of_memory: described.is_some_and(|ours| ours.ran_out_of_memory()) })
+    }
+
+    pub(super) async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<()> {
+        let Some(ours) = self.find_ours(&id.0).await? else { return Ok(()) };
+        let seconds =
+            i32::try_from(grace.as_secs() + u64::from(grace.subsec_nanos() > 0)).unwrap_or(i32::MAX);
+        let options = StopContainerOptionsBuilder::default().t(seconds).build();
+        // The answer comes when the container has ended.
+        let api = self.api.clone().with_timeout(ANSWER.saturating_add(grace));
+        match api.stop_container(&ours.id, Some(options)).await.map_err(|error| Failure::of(&error)) {
+            Ok(()) | Err(Failure::Refused(304 | 404, _)) => Ok(()),
+            Err(failure) => Err(failure.into_error(format!("cannot stop container `{id}`"))),
+        }
+    }
+
+    pub(super) async fn remove_container(&self, id: &ContainerId) -> Result<()> {
+        let Some(ours) = self.find_ours(&id.0).await? else { return Ok(()) };
+        let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
+        match self.api.remove_container(&ours.id, Some(options)).await.map_err(|error| Failure::of(&error)) {
+            Ok(()) | Err(Failure::Refused(404, _)) => Ok(()),
+            Err(Failure::Refused(409, why)) if why.contains("in progress") => {
+                self.wait_until_gone(&ours.id).await
+            }
+            Err(failure) => Err(failure.into_error(format!("cannot remove container `{id}`"))),
+        }
+    }
+
+    /// Somebody else is removing the container: success comes when they are done.
+    async fn wait_until_gone(&self, id: &str) -> Result<()> {
+        let options = WaitContainerOptionsBuilder::default().condition("removed").build();
+        let mut answers = Box::pin(self.api.wait_container(id, Some(options)));
+        match tokio::time::timeout(REMOVAL, answers.next()).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Failure::TimedOut.into_error(format!("cannot remove container `{id}`"))),
+        }
+    }
+
+    pub(super) async fn find_network(&self, name: &str) -> Result<bool> {
+        if !is_name(name) {
+            return Ok(false);
+        }
+        match self.api.inspect_network(name, None).await {
+            Ok(network) => Ok(network.name.as_deref() == Some(name) || network.id.as_deref() == Some(name)),
+            Err(error) => match Failure::of(&error) {
+                Failure::Refused(404, _) => Ok(false),
+                failure => Err(failure.into_error(format!("cannot look at network `{name}`"))),
+            },
+        }
+    }
+}
+
+/// Names go into the path of a request, where `..` or `?` would ask for something else.
+fn is_name(text: &str) -> bool {
+    text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
+}
+
+/// Podman looks for its init program only when a container is created.
+fn lacks_init(error: &ApiError) -> bool {
+    matches!(Failure::of(error), Failure::Refused(_, why) if why.contains("init binary") || why.contains("catatonit"))
+}
+
+fn creation_failed(spec: &ContainerSpec, error: &ApiError) -> Error {
+    let (name, image) = (&spec.name, &spec.image);
+    let failure = Failure::of(error);
+    if let Failure::Refused(status, why) = &failure {
+        if why.contains("already in use") && why.contains("name") {
+            return Error::new(ErrorKind::NameTaken, format!("a container named `{name}` exists already"))
+                .hint("choose another name, or remove that container");
+        }
+        if *status == 404 && why.to_ascii_lowercase().contains("no such image") {
+            return Error::new(
+                ErrorKind::ImageUnavailable,
+                format!("image `{image}` is not on this machine"),
+            );
+        }
+        let source_is_missing = why.contains("does not exist") || why.contains("no such file");
+        let missing =
+            spec.mounts.iter().filter_map(|mount| mount.source.to_str()).find(|path| why.contains(path));
+        if let Some(path) = missing.filter(|_| source_is_missing) {
+            return missing_source(path);
+        }
+    }
+    failure.into_error(format!("cannot create container `{name}` from `{image}`"))
+}
+
+fn start_failed(id: &ContainerId, error: &ApiError) -> Error {
+    let operation = format!("cannot start container `{id}`");
+    let failure = Failure::of(error);
+    let Failure::Refused(_, why) = &failure else { return failure.into_error(operation) };
+    let why = why.to_ascii_lowercase();
+    let says = |texts: &[&str]| texts.iter().any(|text| why.contains(text));
+    let kind = if says(&["port is already allocated", "address already in use"]) {
+        ErrorKind::PortTaken
+    } else if says(&[
+        "executable file not found",
+        "exec format error",
+        "no such file or directory",
+        "permission denied",
+    ]) {
+        ErrorKind::StartFailed
+    } else {
+        ErrorKind::Engine
+    };
+    Error::new(kind, operation).source(failure)
+}
+
+/// An engine that is stopped meanwhile ends its answers, which is no different from a lost connection.
+fn waiting_failed(error: &ApiError, operation: String) -> Error {
+    match Failure::of(error) {
+        Failure::Garbled(why) => Failure::Lost(why).into_error(operation),
+        failure => failure.into_error(operation),
+    }
+}

@@ -1,0 +1,149 @@
+//! Tells what a failed request to the engine means.
+
+use std::{borrow::Cow, error::Error as StdError, fmt, io};
+
+use bollard::errors::Error as ApiError;
+
+use crate::{Error, ErrorKind};
+
+/// Why a request failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// The engine answered with this HTTP status and message.
+    Refused(u16, String),
+    /// No socket is where one was looked for.
+    NoSocket,
+    /// The socket may not be used by this user.
+    PermissionDenied,
+    /// Nothing listens there.
+    ConnectionRefused,
+    /// No answer came in time.
+    TimedOut,
+    /// The connection broke.
+    Lost(String),
+    /// The answer makes no sense.
+    Garbled(String),
+}
+
+impl Failure {
+    pub(super) fn of(error: &ApiError) -> Self {
+        match error {
+            ApiError::DockerResponseServerError { status_code, message } => {
+                Self::Refused(*status_code, one_line(message))
+            }
+            // Errors within a stream come after the status was sent as 200.
+            ApiError::DockerStreamError { error } => Self::Refused(500, one_line(error)),
+            ApiError::SocketNotFoundError(_) => Self::NoSocket,
+            ApiError::RequestTimeoutError => Self::TimedOut,
+            ApiError::IOError { err } => Self::of_io(err),
+            ApiError::HyperResponseError { err } => Self::of_chain(err),
+            ApiError::HyperLegacyError { err } => Self::of_chain(err),
+            ApiError::DockerContainerWaitError { error, .. } => Self::Garbled(one_line(error)),
+            other => Self::Garbled(one_line(&other.to_string())),
+        }
+    }
+
+    fn of_chain(error: &(dyn StdError + 'static)) -> Self {
+        let mut deepest = error;
+        loop {
+            if let Some(error) = deepest.downcast_ref::<io::Error>() {
+                return Self::of_io(error);
+            }
+            match deepest.source() {
+                Some(source) => deepest = source,
+                None => return Self::Lost(one_line(&deepest.to_string())),
+            }
+        }
+    }
+
+    fn of_io(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::NoSocket,
+            io::ErrorKind::PermissionDenied => Self::PermissionDenied,
+            io::ErrorKind::ConnectionRefused => Self::ConnectionRefused,
+            io::ErrorKind::TimedOut => Self::TimedOut,
+            _ => Self::Lost(one_line(&error.to_string())),
+        }
+    }
+
+    /// Returns what to do, where that is known.
+    pub(super) fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::PermissionDenied => {
+                Some("join the group that owns the socket (`sudo usermod -aG docker $USER`) and log in again")
+            }
+            Self::ConnectionRefused | Self::NoSocket | Self::Lost(_) => {
+                Some("start the container engine and try again")
+            }
+            Self::TimedOut => Some("see whether the container engine still answers"),
+            Self::Refused(..) | Self::Garbled(_) => None,
+        }
+    }
+
+    /// Makes the error of an operation, such as `cannot start container x`, that needs no closer look.
+    pub(super) fn into_error(self, operation: impl Into<Cow<'static, str>>) -> Error {
+        let kind = match &self {
+            Self::Refused(404, _) => ErrorKind::NotFound,
+            Self::Refused(..) | Self::Garbled(_) => ErrorKind::Engine,
+            Self::NoSocket
+            | Self::PermissionDenied
+            | Self::ConnectionRefused
+            | Self::TimedOut
+            | Self::Lost(_) => ErrorKind::EngineUnavailable,
+        };
+        let hint = self.hint();
+        let error = Error::new(kind, operation).source(self);
+        match hint {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(status, message) if message.is_empty() => write!(f, "the engine answered {status}"),
+            Self::Refused(_, message) => f.write_str(message),
+            Self::NoSocket => f.write_str("no socket there"),
+            Self::PermissionDenied => f.write_str("permission denied"),
+            Self::ConnectionRefused => f.write_str("connection refused"),
+            Self::TimedOut => f.write_str("no answer in time"),
+            Self::Lost(why) => write!(f, "connection lost ({why})"),
+            Self::Garbled(why) => write!(f, "the engine's answer makes no sense ({why})"),
+        }
+    }
+}
+
+impl StdError for Failure {}
+
+/// Makes the error of an operation that needs no closer look.
+pub(super) fn translate(error: &ApiError, operation: impl Into<Cow<'static, str>>) -> Error {
+    Failure::of(error).into_error(operation)
+}
+
+/// Engines answer with line breaks and trailing space.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_of_a_broken_connection_is_found_and_named_once() {
+        let error = ApiError::IOError { err: io::Error::from(io::ErrorKind::PermissionDenied) };
+        let error = translate(&error, "cannot list containers");
+        assert_eq!(error.kind(), ErrorKind::EngineUnavailable);
+        let text = error.to_string();
+        assert!(text.starts_with("cannot list containers: permission denied; join the group"), "{text}");
+    }
+
+    #[test]
+    fn what_the_engine_says_is_kept_on_one_line() {
+        let error = ApiError::DockerResponseServerError { status_code: 500, message: "a\n  b\n".to_owned() };
+        let error = translate(&error, "cannot start `x`");
+        assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Engine, "cannot start `x`: a b"));
+    }
+}

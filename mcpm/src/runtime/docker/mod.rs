@@ -1,0 +1,112 @@
+//! Docker Engine, and Podman through its Docker-compatible API, as a [`Runtime`].
+//!
+//! [`connect`] says where an engine is and what it can do, [`body`] what a container is created from,
+//! [`container`] how it lives, [`streams`] how it is read and written, [`image`] how images are found and pulled,
+//! [`inspect`] what the engine's answers mean and [`errors`] what its refusals mean.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::stream::BoxStream;
+
+use self::{connect::Traits, errors::translate};
+use super::{
+    Attachment, ContainerId, ContainerInfo, ContainerSpec, EngineInfo, EngineName, Exit, ImageInfo, LogChunk,
+    LogOptions, PullProgress, Runtime,
+};
+use crate::{
+    Result,
+    image::{ImageReference, credentials::CredentialStore},
+};
+
+mod body;
+mod connect;
+mod container;
+mod errors;
+mod image;
+mod inspect;
+mod streams;
+
+pub use connect::Endpoint;
+
+/// A connection to an engine that speaks Docker's API, 1.41 or newer.
+#[derive(Debug, Clone)]
+pub struct Docker {
+    api: bollard::Docker,
+    engine: EngineInfo,
+    traits: Traits,
+    credentials: CredentialStore,
+}
+
+impl Docker {
+    /// Returns which engine it is.
+    pub fn name(&self) -> EngineName {
+        self.engine.name
+    }
+}
+
+#[async_trait]
+impl Runtime for Docker {
+    async fn engine(&self) -> Result<EngineInfo> {
+        let operation = format!("cannot use the engine at `{}`", self.engine.endpoint);
+        self.api.ping().await.map_err(|error| translate(&error, operation))?;
+        Ok(self.engine.clone())
+    }
+
+    async fn image(&self, reference: &ImageReference) -> Result<Option<ImageInfo>> {
+        self.find_image(reference).await
+    }
+
+    async fn pull(
+        &self,
+        reference: &ImageReference,
+        progress: &(dyn Fn(PullProgress) + Send + Sync),
+    ) -> Result<ImageInfo> {
+        self.pull_image(reference, progress).await
+    }
+
+    async fn network_exists(&self, name: &str) -> Result<bool> {
+        self.find_network(name).await
+    }
+
+    async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId> {
+        self.create_container(spec).await
+    }
+
+    async fn attach(&self, id: &ContainerId) -> Result<Attachment> {
+        self.attach_container(id).await
+    }
+
+    async fn start(&self, id: &ContainerId) -> Result<()> {
+        self.start_container(id).await
+    }
+
+    async fn wait(&self, id: &ContainerId) -> Result<Exit> {
+        self.wait_container(id).await
+    }
+
+    async fn inspect(&self, id_or_name: &str) -> Result<Option<ContainerInfo>> {
+        let found = self.find_ours(id_or_name).await?;
+        found.map(|found| found.info(self.traits.same_kernel)).transpose()
+    }
+
+    async fn list(&self) -> Result<Vec<ContainerInfo>> {
+        self.list_containers().await
+    }
+
+    async fn logs(
+        &self,
+        id: &ContainerId,
+        options: LogOptions,
+    ) -> Result<BoxStream<'static, Result<LogChunk>>> {
+        self.container_logs(id, options).await
+    }
+
+    async fn stop(&self, id: &ContainerId, grace: Duration) -> Result<()> {
+        self.stop_container(id, grace).await
+    }
+
+    async fn remove(&self, id: &ContainerId) -> Result<()> {
+        self.remove_container(id).await
+    }
+}
