@@ -57,8 +57,13 @@ pub(crate) fn image() -> &'static str {
             Command::new("tar").arg("-cf").arg(archive.path()).arg("-C").arg(root.path()).arg(".").status();
         assert!(tar.unwrap().success());
         let archive = archive.path().to_str().unwrap();
-        let changes =
-            ["ENTRYPOINT [\"/busybox\", \"sh\", \"-c\"]", "CMD [\"true\"]", "EXPOSE 8080/tcp 53/udp 80"];
+        let changes = [
+            "ENTRYPOINT [\"/busybox\", \"sh\", \"-c\"]",
+            "CMD [\"true\"]",
+            "EXPOSE 8080/tcp",
+            "EXPOSE 53/udp",
+            "EXPOSE 80",
+        ];
         let mut args = vec!["import"];
         changes.iter().for_each(|change| args.extend(["--change", change]));
         docker(&[&args[..], &[archive, "mcpm-rt/shell:1"]].concat());

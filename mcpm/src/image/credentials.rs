@@ -149,3 +149,7 @@ fn host_of(key: &str) -> &str {
     let key = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://")).unwrap_or(key);
     key.split('/').next().unwrap_or(key)
 }
+
+#[cfg(test)]
+#[path = "credentials_tests.rs"]
+mod tests;

@@ -47,3 +47,7 @@ pub async fn ensure(
 fn stale_warning(reference: &ImageReference, error: &Error) -> String {
     format!("`{reference}` could not be updated, the copy on this machine is used: {error}")
 }
+
+#[cfg(test)]
+#[path = "pull_tests.rs"]
+mod tests;

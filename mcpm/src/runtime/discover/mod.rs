@@ -166,3 +166,7 @@ fn nothing_found(wanted: Option<EngineName>, tried: &[(Endpoint, Error)]) -> Err
     Error::new(ErrorKind::EngineUnavailable, format!("no {engine} answers ({})", places.join("; ")))
         .hint(hint.unwrap_or_else(|| install.to_owned()))
 }
+
+#[cfg(test)]
+#[path = "discover_tests.rs"]
+mod tests;

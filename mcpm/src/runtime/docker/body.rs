@@ -61,11 +61,9 @@ pub(super) fn create_body(spec: &ContainerSpec, traits: &Traits) -> Result<Conta
     })
 }
 
-/// Podman's own driver rotates by itself and only knows the size.
 fn log_config(driver: &str) -> HostConfigLogConfig {
-    let bounds = if driver == "k8s-file" { &LOG_BOUNDS[..1] } else { &LOG_BOUNDS[..] };
-    let config = bounds.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    HostConfigLogConfig { typ: Some(driver.to_owned()), config: Some(config.collect()) }
+    let config = LOG_BOUNDS.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    HostConfigLogConfig { typ: Some(driver.to_owned()), config: Some(config.into()) }
 }
 
 fn port_bindings(spec: &ContainerSpec) -> PortMap {
@@ -82,14 +80,14 @@ fn port_bindings(spec: &ContainerSpec) -> PortMap {
     bindings
 }
 
-/// Mounts in the form that makes a missing source an error.
+/// Mounts in the form that makes no source that is missing.
 fn plain_mounts(mounts: &[Mount]) -> Result<Vec<ApiMount>> {
     let plain = mounts.iter().filter(|mount| mount.relabel.is_none());
     plain
         .map(|mount| {
             Ok(ApiMount {
                 typ: Some(MountType::BIND),
-                source: Some(text(&mount.source)?.to_owned()),
+                source: Some(existing(&mount.source)?.to_owned()),
                 target: Some(mount.target.clone()),
                 read_only: Some(mount.read_only),
                 ..ApiMount::default()
@@ -99,12 +97,12 @@ fn plain_mounts(mounts: &[Mount]) -> Result<Vec<ApiMount>> {
 }
 
 /// Mounts in the older form, the only one that knows relabelling. It makes an empty folder of a missing source
-/// and gives colons a meaning, so both are looked at here.
+/// and gives colons a meaning.
 fn relabelled_mounts(mounts: &[Mount]) -> Result<Vec<String>> {
     let relabelled = mounts.iter().filter_map(|mount| Some((mount, mount.relabel?)));
     relabelled
         .map(|(mount, relabel)| {
-            let source = text(&mount.source)?;
+            let source = existing(&mount.source)?;
             if source.contains(':') || mount.target.contains(':') {
                 return Err(Error::new(
                     ErrorKind::InvalidOption,
@@ -113,9 +111,6 @@ fn relabelled_mounts(mounts: &[Mount]) -> Result<Vec<String>> {
                         mount.target
                     ),
                 ));
-            }
-            if !mount.source.exists() {
-                return Err(missing_source(source));
             }
             let access = if mount.read_only { "ro" } else { "rw" };
             let label = match relabel {
@@ -133,6 +128,16 @@ pub(super) fn missing_source(source: &str) -> Error {
         .hint("create it first, or correct the path")
 }
 
+/// Podman finds out that a source is missing only when the container starts.
+fn existing(path: &Path) -> Result<&str> {
+    let source = text(path)?;
+    // What this user cannot see, the engine may.
+    match path.try_exists() {
+        Ok(false) => Err(missing_source(source)),
+        Ok(true) | Err(_) => Ok(source),
+    }
+}
+
 fn text(path: &Path) -> Result<&str> {
     path.to_str().ok_or_else(|| {
         Error::new(
@@ -141,3 +146,7 @@ fn text(path: &Path) -> Result<&str> {
         )
     })
 }
+
+#[cfg(test)]
+#[path = "body_tests.rs"]
+mod tests;

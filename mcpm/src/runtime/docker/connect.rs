@@ -115,15 +115,16 @@ impl Docker {
                 .hint("update it to Docker Engine 20.10 or Podman 4 at least"));
         }
         let info = tokio::time::timeout(DESCRIPTION, api.info()).await.map_err(late)?.map_err(failed)?;
-        let traits = Traits::of(endpoint, &info);
+        let name = engine_name(&version);
+        let traits = Traits::of(name, endpoint, &info);
         let engine = EngineInfo {
-            name: engine_name(&version),
+            name,
             version: version.version.unwrap_or_default(),
             api_version: api.client_version().to_string(),
             endpoint: endpoint.to_string(),
             reaches_container_addresses: traits.same_kernel && !is_rootless(&info),
         };
-        Ok(Self { api, engine, traits, credentials })
+        Ok(Self { api, endpoint: endpoint.clone(), engine, traits, credentials })
     }
 }
 
@@ -139,9 +140,13 @@ pub(super) struct Traits {
 }
 
 impl Traits {
-    fn of(endpoint: &Endpoint, info: &SystemInfo) -> Self {
+    fn of(name: EngineName, endpoint: &Endpoint, info: &SystemInfo) -> Self {
         let init_version = info.init_commit.as_ref().and_then(|commit| commit.id.as_deref());
-        let log_driver = info.logging_driver.as_deref();
+        let log_driver = match name {
+            EngineName::Docker => info.logging_driver.as_deref(),
+            // It does not tell its default, and always has its own.
+            EngineName::Podman => Some("k8s-file"),
+        };
         let bounded = log_driver.filter(|driver| matches!(*driver, "json-file" | "local" | "k8s-file"));
         Self {
             // Docker writes this when it cannot run the program.
@@ -177,3 +182,7 @@ fn is_new_enough(api: &str) -> bool {
         api.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
     parsed.is_some_and(|version: (u32, u32)| version >= OLDEST_API)
 }
+
+#[cfg(test)]
+#[path = "connect_tests.rs"]
+mod tests;

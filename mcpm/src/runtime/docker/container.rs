@@ -3,14 +3,13 @@
 //! Whatever acts on a container looks at its labels first and then uses the full id it saw, so that neither a
 //! name nor the start of an id ever leads to a container of somebody else.
 
-use std::{collections::HashMap, time::Duration};
+use std::time::Duration;
 
 use bollard::{
     errors::Error as ApiError,
     query_parameters::{
-        CreateContainerOptionsBuilder, InspectContainerOptions, ListContainersOptionsBuilder,
-        RemoveContainerOptionsBuilder, StartContainerOptions, StopContainerOptionsBuilder,
-        WaitContainerOptions, WaitContainerOptionsBuilder,
+        CreateContainerOptionsBuilder, RemoveContainerOptionsBuilder, StartContainerOptions,
+        StopContainerOptionsBuilder, WaitContainerOptions, WaitContainerOptionsBuilder,
     },
 };
 use futures_util::StreamExt;
@@ -19,53 +18,47 @@ use super::{
     Docker,
     body::{create_body, missing_source},
     connect::ANSWER,
-    errors::{Failure, translate},
-    inspect::{Ours, is_managed},
+    errors::Failure,
+    get::get_json,
+    inspect::{Description, Summary},
 };
 use crate::{
     Error, ErrorKind, Result,
-    runtime::{ContainerId, ContainerInfo, ContainerSpec, Exit, labels},
+    runtime::{ContainerId, ContainerInfo, ContainerSpec, Exit},
 };
 
+/// The filter `{"label":["mcpm=true"]}`, encoded for a request.
+const OURS: &str = "%7B%22label%22%3A%5B%22mcpm%3Dtrue%22%5D%7D";
 /// How long a container that is being removed may take to be gone.
 const REMOVAL: Duration = Duration::from_secs(30);
 
 impl Docker {
     /// Returns the container of exactly that name or full id, if it is ours.
-    pub(super) async fn find_ours(&self, id_or_name: &str) -> Result<Option<Ours>> {
+    pub(super) async fn find_ours(&self, id_or_name: &str) -> Result<Option<Description>> {
         if !is_name(id_or_name) {
             return Ok(None);
         }
-        match self.api.inspect_container(id_or_name, None::<InspectContainerOptions>).await {
-            Ok(found) => {
-                let name = found.name.as_deref().map(|name| name.trim_start_matches('/'));
-                // The engine also takes the start of an id for a match.
-                let is_exact = name == Some(id_or_name) || found.id.as_deref() == Some(id_or_name);
-                Ok(Ours::new(found).filter(|_| is_exact))
-            }
-            Err(error) => match Failure::of(&error) {
-                Failure::Refused(404, _) => Ok(None),
-                failure => Err(failure.into_error(format!("cannot look at container `{id_or_name}`"))),
-            },
+        let path = format!("/v{}/containers/{id_or_name}/json", self.engine.api_version);
+        match get_json::<Description>(&self.endpoint, &path).await {
+            Ok(found) => Ok(Some(found).filter(|found| found.is_called(id_or_name) && found.is_ours())),
+            Err(Failure::Refused(404, _)) => Ok(None),
+            Err(failure) => Err(failure.into_error(format!("cannot look at container `{id_or_name}`"))),
         }
     }
 
     /// Returns the container of that id, which must be ours.
-    pub(super) async fn our(&self, id: &ContainerId) -> Result<Ours> {
+    pub(super) async fn our(&self, id: &ContainerId) -> Result<Description> {
         let found = self.find_ours(&id.0).await?;
         found.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("mcpm has no container `{id}`")))
     }
 
     pub(super) async fn list_containers(&self) -> Result<Vec<ContainerInfo>> {
-        let filters = HashMap::from([("label", vec![format!("{}=true", labels::MANAGED)])]);
-        let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
-        let listed = self.api.list_containers(Some(options)).await;
-        let listed = listed.map_err(|error| translate(&error, "cannot list containers"))?;
-        let ours = listed.into_iter().filter(|summary| summary.labels.as_ref().is_some_and(is_managed));
+        let path = format!("/v{}/containers/json?all=true&filters={OURS}", self.engine.api_version);
+        let listed = get_json::<Vec<Summary>>(&self.endpoint, &path).await;
         let mut infos = Vec::new();
         // A list holds no exit code, so each is looked at; one that is gone by then is left out.
-        for id in ours.filter_map(|summary| summary.id) {
-            if let Some(found) = self.find_ours(&id).await? {
+        for summary in listed.map_err(|failure| failure.into_error("cannot list containers"))? {
+            if let Some(found) = self.find_ours(&summary.id).await? {
                 infos.push(found.info(self.traits.same_kernel)?);
             }
         }
@@ -227,3 +220,7 @@ fn waiting_failed(error: &ApiError, operation: String) -> Error {
         failure => failure.into_error(operation),
     }
 }
+
+#[cfg(test)]
+#[path = "container_tests.rs"]
+mod tests;

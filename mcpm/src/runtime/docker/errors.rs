@@ -29,10 +29,10 @@ impl Failure {
     pub(super) fn of(error: &ApiError) -> Self {
         match error {
             ApiError::DockerResponseServerError { status_code, message } => {
-                Self::Refused(*status_code, one_line(message))
+                Self::refused(*status_code, message)
             }
             // Errors within a stream come after the status was sent as 200.
-            ApiError::DockerStreamError { error } => Self::Refused(500, one_line(error)),
+            ApiError::DockerStreamError { error } => Self::refused(500, error),
             ApiError::SocketNotFoundError(_) => Self::NoSocket,
             ApiError::RequestTimeoutError => Self::TimedOut,
             ApiError::IOError { err } => Self::of_io(err),
@@ -43,7 +43,11 @@ impl Failure {
         }
     }
 
-    fn of_chain(error: &(dyn StdError + 'static)) -> Self {
+    pub(super) fn refused(status: u16, message: &str) -> Self {
+        Self::Refused(status, one_line(message))
+    }
+
+    pub(super) fn of_chain(error: &(dyn StdError + 'static)) -> Self {
         let mut deepest = error;
         loop {
             if let Some(error) = deepest.downcast_ref::<io::Error>() {
@@ -56,7 +60,7 @@ impl Failure {
         }
     }
 
-    fn of_io(error: &io::Error) -> Self {
+    pub(super) fn of_io(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound => Self::NoSocket,
             io::ErrorKind::PermissionDenied => Self::PermissionDenied,

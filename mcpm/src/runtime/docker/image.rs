@@ -173,3 +173,7 @@ fn unavailable(reference: &ImageReference, why: &str, login_problem: Option<&Err
         None => error,
     }
 }
+
+#[cfg(test)]
+#[path = "image_tests.rs"]
+mod tests;

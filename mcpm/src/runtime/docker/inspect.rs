@@ -5,123 +5,161 @@ use std::{
     net::{IpAddr, Ipv4Addr},
 };
 
-use bollard::models::{
-    ContainerInspectResponse, ContainerState as ApiState, ContainerStateStatusEnum as Status,
-    NetworkSettings, PortMap,
-};
+use serde::Deserialize;
 
 use crate::{
     Error, ErrorKind, Result,
     runtime::{ContainerId, ContainerInfo, ContainerState, Exit, Protocol, PublishedPort, labels},
 };
 
-/// The engine's description of a container that carries our label.
-#[derive(Debug)]
-pub(super) struct Ours {
-    /// The full id, which nothing else can take over.
+/// The engine's description of a container: the parts that matter here, none of which every engine gives.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct Description {
     pub(super) id: String,
-    found: ContainerInspectResponse,
+    name: String,
+    config: Config,
+    state: State,
+    network_settings: NetworkSettings,
 }
 
-impl Ours {
-    /// Returns `None` when the container is not ours.
-    pub(super) fn new(found: ContainerInspectResponse) -> Option<Self> {
-        let labels = found.config.as_ref()?.labels.as_ref()?;
-        if !is_managed(labels) {
-            return None;
-        }
-        Some(Self { id: found.id.clone()?, found })
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Config {
+    labels: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct State {
+    status: String,
+    pid: i64,
+    exit_code: i64,
+    #[serde(rename = "OOMKilled")]
+    out_of_memory: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct NetworkSettings {
+    ports: Option<HashMap<String, Option<Vec<Binding>>>>,
+    networks: Option<HashMap<String, Option<Joined>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Binding {
+    host_ip: String,
+    host_port: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Joined {
+    #[serde(rename = "IPAddress")]
+    v4: String,
+    #[serde(rename = "GlobalIPv6Address")]
+    v6: String,
+}
+
+/// One container of a list.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct Summary {
+    pub(super) id: String,
+}
+
+impl Description {
+    /// Tells whether it is the container of exactly that name or id; engines also take the start of an id.
+    pub(super) fn is_called(&self, id_or_name: &str) -> bool {
+        self.bare_name() == id_or_name || self.id == id_or_name
     }
 
-    /// Returns what the engine tells of it.
-    ///
-    /// # Errors
-    /// `Engine` when it does not tell whether the container lives.
-    pub(super) fn info(self, same_kernel: bool) -> Result<ContainerInfo> {
-        let state = self.found.state.as_ref();
-        let pid = state.and_then(|state| state.pid).and_then(|pid| u32::try_from(pid).ok());
-        let settings = self.found.network_settings.as_ref();
-        Ok(ContainerInfo {
-            state: state.and_then(container_state).ok_or_else(|| {
-                Error::new(
-                    ErrorKind::Engine,
-                    format!("the engine does not tell the state of container `{}`", self.id),
-                )
-            })?,
-            pid: pid.filter(|pid| *pid != 0 && same_kernel),
-            addresses: settings.map(addresses).unwrap_or_default(),
-            ports: settings
-                .and_then(|settings| settings.ports.as_ref())
-                .map(published_ports)
-                .unwrap_or_default(),
-            labels: self
-                .found
-                .config
-                .and_then(|config| config.labels)
-                .unwrap_or_default()
-                .into_iter()
-                .collect(),
-            name: self.found.name.unwrap_or_default().trim_start_matches('/').to_owned(),
-            id: ContainerId(self.id),
-        })
+    /// Tells whether its labels mark it as ours.
+    pub(super) fn is_ours(&self) -> bool {
+        self.config
+            .labels
+            .as_ref()
+            .and_then(|labels| labels.get(labels::MANAGED))
+            .is_some_and(|mark| mark == "true")
     }
 
     /// Tells whether the kernel ended it for lack of memory.
     pub(super) fn ran_out_of_memory(&self) -> bool {
-        self.found.state.as_ref().and_then(|state| state.oom_killed).unwrap_or(false)
+        self.state.out_of_memory
     }
-}
 
-/// Tells whether labels mark a container as ours.
-pub(super) fn is_managed(labels: &HashMap<String, String>) -> bool {
-    labels.get(labels::MANAGED).is_some_and(|value| value == "true")
-}
+    /// Returns what the engine tells of it. Its process is seen from here only on the same kernel.
+    ///
+    /// # Errors
+    /// `Engine` when the engine does not tell whether the container lives.
+    pub(super) fn info(self, same_kernel: bool) -> Result<ContainerInfo> {
+        Ok(ContainerInfo {
+            state: self.container_state()?,
+            name: self.bare_name().to_owned(),
+            pid: u32::try_from(self.state.pid).ok().filter(|pid| *pid != 0 && same_kernel),
+            addresses: self.network_settings.addresses(),
+            ports: self.network_settings.published_ports(),
+            labels: self.config.labels.unwrap_or_default(),
+            id: ContainerId(self.id),
+        })
+    }
 
-fn container_state(state: &ApiState) -> Option<ContainerState> {
-    match state.status? {
-        Status::CREATED => Some(ContainerState::Created),
-        Status::RUNNING | Status::PAUSED | Status::RESTARTING | Status::STOPPING => {
-            Some(ContainerState::Running)
+    fn bare_name(&self) -> &str {
+        self.name.trim_start_matches('/')
+    }
+
+    fn container_state(&self) -> Result<ContainerState> {
+        match self.state.status.as_str() {
+            "" => Err(Error::new(
+                ErrorKind::Engine,
+                format!("the engine does not tell the state of container `{}`", self.id),
+            )),
+            // Podman calls a container initialized once it is attached to.
+            "created" | "configured" | "initialized" => Ok(ContainerState::Created),
+            // Podman calls a container stopped until it has cleaned up after it.
+            "exited" | "stopped" | "dead" | "removing" => Ok(ContainerState::Exited(Exit {
+                code: self.state.exit_code,
+                out_of_memory: self.state.out_of_memory,
+            })),
+            // Running, paused, restarting, stopping.
+            _ => Ok(ContainerState::Running),
         }
-        Status::EXITED | Status::DEAD | Status::REMOVING => Some(ContainerState::Exited(Exit {
-            code: state.exit_code.unwrap_or_default(),
-            out_of_memory: state.oom_killed.unwrap_or(false),
-        })),
-        Status::EMPTY => None,
     }
 }
 
-fn addresses(settings: &NetworkSettings) -> BTreeMap<String, IpAddr> {
-    let networks = settings.networks.iter().flatten();
-    networks
-        .filter_map(|(name, endpoint)| {
-            let parse =
-                |address: &Option<String>| address.as_deref().and_then(|address| address.parse().ok());
-            let address = parse(&endpoint.ip_address).or_else(|| parse(&endpoint.global_ipv6_address))?;
-            Some((name.clone(), address))
-        })
-        .collect()
-}
+impl NetworkSettings {
+    fn addresses(&self) -> BTreeMap<String, IpAddr> {
+        let joined =
+            self.networks.iter().flatten().filter_map(|(name, joined)| Some((name, joined.as_ref()?)));
+        joined
+            .filter_map(|(name, joined)| {
+                let address = joined.v4.parse().or_else(|_| joined.v6.parse()).ok()?;
+                Some((name.clone(), address))
+            })
+            .collect()
+    }
 
-fn published_ports(ports: &PortMap) -> Vec<PublishedPort> {
-    let mut published: Vec<_> = ports
-        .iter()
-        .flat_map(|(key, bindings)| bindings.iter().flatten().map(move |binding| (key, binding)))
-        .filter_map(|(key, binding)| {
-            let (container_port, protocol) = parse_port(key)?;
-            let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-            let host_ip = binding.host_ip.as_deref().and_then(|address| address.parse().ok()).unwrap_or(any);
-            let host_port = binding.host_port.as_deref()?.parse().ok()?;
-            Some(PublishedPort { host_ip, host_port, container_port, protocol })
-        })
-        .collect();
-    published.sort_by_key(|port| (port.container_port, port.protocol, port.host_ip, port.host_port));
-    published
+    fn published_ports(&self) -> Vec<PublishedPort> {
+        let bindings = self.ports.iter().flatten();
+        let bindings =
+            bindings.flat_map(|(port, all)| all.iter().flatten().map(move |binding| (port, binding)));
+        let mut published: Vec<_> = bindings
+            .filter_map(|(port, binding)| {
+                let (container_port, protocol) = parse_port(port)?;
+                let host_ip = binding.host_ip.parse().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+                let host_port = binding.host_port.parse().ok()?;
+                Some(PublishedPort { host_ip, host_port, container_port, protocol })
+            })
+            .collect();
+        published.sort_by_key(|port| (port.container_port, port.protocol, port.host_ip, port.host_port));
+        published
+    }
 }
 
 /// Reads `8080/tcp`.
-pub(super) fn parse_port(key: &str) -> Option<(u16, Protocol)> {
-    let (port, protocol) = key.split_once('/').unwrap_or((key, "tcp"));
+pub(super) fn parse_port(text: &str) -> Option<(u16, Protocol)> {
+    let (port, protocol) = text.split_once('/').unwrap_or((text, "tcp"));
     let protocol = match protocol {
         "tcp" => Protocol::Tcp,
         "udp" => Protocol::Udp,
@@ -129,3 +167,7 @@ pub(super) fn parse_port(key: &str) -> Option<(u16, Protocol)> {
     };
     Some((port.parse().ok()?, protocol))
 }
+
+#[cfg(test)]
+#[path = "inspect_tests.rs"]
+mod tests;

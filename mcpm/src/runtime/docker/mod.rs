@@ -2,7 +2,7 @@
 //!
 //! [`connect`] says where an engine is and what it can do, [`body`] what a container is created from,
 //! [`container`] how it lives, [`streams`] how it is read and written, [`image`] how images are found and pulled,
-//! [`inspect`] what the engine's answers mean and [`errors`] what its refusals mean.
+//! [`get`] and [`inspect`] what the engine's answers mean and [`errors`] what its refusals mean.
 
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ mod body;
 mod connect;
 mod container;
 mod errors;
+mod get;
 mod image;
 mod inspect;
 mod streams;
@@ -33,6 +34,7 @@ pub use connect::Endpoint;
 #[derive(Debug, Clone)]
 pub struct Docker {
     api: bollard::Docker,
+    endpoint: Endpoint,
     engine: EngineInfo,
     traits: Traits,
     credentials: CredentialStore,
@@ -42,6 +44,11 @@ impl Docker {
     /// Returns which engine it is.
     pub fn name(&self) -> EngineName {
         self.engine.name
+    }
+
+    /// Returns where it was found.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
     }
 }
 

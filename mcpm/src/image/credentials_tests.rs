@@ -1,0 +1,131 @@
+//! Tests of finding logins.
+
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use tempfile::TempDir;
+
+use super::*;
+
+/// A Docker folder with this configuration, and a folder for helper programs.
+struct Home {
+    docker: TempDir,
+    programs: TempDir,
+}
+
+impl Home {
+    fn new(config: &str) -> Self {
+        let home = Self { docker: tempfile::tempdir().unwrap(), programs: tempfile::tempdir().unwrap() };
+        fs::write(home.docker.path().join("config.json"), config).unwrap();
+        home
+    }
+
+    fn program(self, name: &str, script: &str) -> Self {
+        let path = self.programs.path().join(format!("docker-credential-{name}"));
+        fs::write(&path, format!("#!/bin/sh\nPATH=/usr/bin:/bin\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        self
+    }
+
+    async fn lookup(&self, registry: &str) -> Result<Option<Credentials>> {
+        let docker_config_dir = Some(self.docker.path().to_owned());
+        let settings = EngineSettings { docker_config_dir, ..EngineSettings::default() };
+        CredentialStore::new(&settings).helper_path(self.programs.path()).lookup(registry).await
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "it is compared with what was found")]
+fn password(username: &str, password: &str) -> Option<Credentials> {
+    Some(Credentials::Password { username: username.to_owned(), password: password.to_owned() })
+}
+
+#[tokio::test]
+async fn logins_in_the_file_are_found_by_registry() {
+    let home = Home::new(
+        r#"{"auths": {
+            "https://index.docker.io/v1/": {"auth": "aHViOnM6ZWNyZXQ="},
+            "https://old.example/v1/": {"auth": "b2xkOnB3"},
+            "ghcr.io": {"identitytoken": "tok", "auth": "PHRva2VuPjo="},
+            "plain.example": {"username": "u", "password": "p"},
+            "empty.example": {}
+        }, "HttpHeaders": {"User-Agent": "x"}}"#,
+    );
+    assert_eq!(home.lookup("docker.io").await.unwrap(), password("hub", "s:ecret"));
+    assert_eq!(home.lookup("old.example").await.unwrap(), password("old", "pw"));
+    assert_eq!(home.lookup("ghcr.io").await.unwrap(), Some(Credentials::IdentityToken("tok".to_owned())));
+    assert_eq!(home.lookup("plain.example").await.unwrap(), password("u", "p"));
+    assert_eq!(home.lookup("empty.example").await.unwrap(), None);
+    assert_eq!(home.lookup("io").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_helper_is_asked_for_its_registry_and_the_store_for_the_others() {
+    let home = Home::new(r#"{"credsStore": "all", "credHelpers": {"ghcr.io": "one", "off.example": ""}}"#)
+        .program("all", r#"read -r server; echo "{\"Username\":\"all $1\",\"Secret\":\"$server\"}""#)
+        .program("one", r#"echo '{"ServerURL":"x","Username":"<token>","Secret":"tok"}'"#);
+    let hub = password("all get", "https://index.docker.io/v1/");
+    assert_eq!(home.lookup("docker.io").await.unwrap(), hub);
+    assert_eq!(home.lookup("quay.io").await.unwrap(), password("all get", "quay.io"));
+    assert_eq!(home.lookup("ghcr.io").await.unwrap(), Some(Credentials::IdentityToken("tok".to_owned())));
+    assert_eq!(home.lookup("off.example").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_helper_without_a_login_gives_way_to_the_file() {
+    let config = r#"{"credsStore": "none", "auths": {"a.example": {"auth": "dTpw"}}}"#;
+    let home = Home::new(config).program("none", "echo credentials not found in native keychain; exit 1");
+    assert_eq!(home.lookup("a.example").await.unwrap(), password("u", "p"));
+    assert_eq!(home.lookup("b.example").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_helper_that_misbehaves_is_named_and_never_quoted() {
+    let secret = "s3cret";
+    let cases = [
+        ("fails", format!("echo {secret}; exit 3"), "failed"),
+        ("babbles", format!("echo '{{\"Username\": \"{secret}'"), "cannot be understood"),
+        ("floods", format!("yes {secret}"), "said too much"),
+    ];
+    for (name, script, why) in cases {
+        let home = Home::new(&format!(r#"{{"credsStore": "{name}"}}"#)).program(name, &script);
+        let error = home.lookup("a.example").await.unwrap_err().to_string();
+        assert!(error.contains(&format!("docker-credential-{name}")) && error.contains(why), "{error}");
+        assert!(!error.contains(secret), "{error}");
+    }
+    for missing in ["missing", "../evil"] {
+        let error =
+            Home::new(&format!(r#"{{"credsStore": "{missing}"}}"#)).lookup("a.example").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::CorruptState);
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_an_error_that_quotes_nothing() {
+    let error =
+        Home::new(r#"{"auths": {"a.example": {"auth": 5, "password": "s3cret"}}}"#).lookup("a.example").await;
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::CorruptState);
+    assert!(error.to_string().contains("config.json") && !error.to_string().contains("s3cret"), "{error}");
+    let error =
+        Home::new(r#"{"auths": {"a.example": {"auth": "s3cret!"}}}"#).lookup("a.example").await.unwrap_err();
+    assert!(error.to_string().contains("docker login a.example"), "{error}");
+    assert!(!error.to_string().contains("s3cret"), "{error}");
+}
+
+#[tokio::test]
+async fn no_file_means_no_login_and_podmans_file_comes_second() {
+    assert_eq!(CredentialStore::new(&EngineSettings::default()).lookup("a.example").await.unwrap(), None);
+    let runtime = tempfile::tempdir().unwrap();
+    fs::create_dir(runtime.path().join("containers")).unwrap();
+    let auths = r#"{"auths": {"a.example": {"auth": "dTpw"}}}"#;
+    fs::write(runtime.path().join("containers/auth.json"), auths).unwrap();
+    let settings =
+        EngineSettings { runtime_dir: Some(runtime.path().to_owned()), ..EngineSettings::default() };
+    assert_eq!(CredentialStore::new(&settings).lookup("a.example").await.unwrap(), password("u", "p"));
+}
+
+#[test]
+fn debug_shows_no_secret() {
+    let shown =
+        format!("{:?} {:?}", password("user", "s3cret"), Credentials::IdentityToken("s3cret".to_owned()));
+    assert!(shown.contains("user") && !shown.contains("s3cret"), "{shown}");
+}

@@ -1,0 +1,100 @@
+//! Tests of what an engine is asked to create.
+
+use std::{collections::BTreeMap, net::Ipv4Addr};
+
+use super::*;
+use crate::runtime::{Network, Protocol, PublishedPort};
+
+fn traits() -> Traits {
+    Traits { init: true, bounded_log_driver: Some("json-file".to_owned()), same_kernel: true }
+}
+
+fn spec() -> ContainerSpec {
+    ContainerSpec {
+        name: "server".to_owned(),
+        image: "image:1".to_owned(),
+        args: Vec::new(),
+        env: BTreeMap::from([("KEY".to_owned(), "a=b".to_owned())]),
+        labels: BTreeMap::new(),
+        mounts: Vec::new(),
+        network: Network::Custom("net".to_owned()),
+        ports: Vec::new(),
+        stdin: true,
+        pids_limit: 64,
+    }
+}
+
+fn mount(source: &Path, relabel: Option<Relabel>) -> Mount {
+    Mount { source: source.to_owned(), target: "/data".to_owned(), read_only: true, relabel }
+}
+
+#[test]
+fn every_container_is_fenced_in_and_marked() {
+    let body = create_body(&spec(), &traits()).unwrap();
+    assert_eq!(body.labels.unwrap()[labels::MANAGED], "true");
+    assert_eq!((body.tty, body.open_stdin, body.stdin_once), (Some(false), Some(true), Some(false)));
+    assert_eq!(body.env.unwrap(), ["KEY=a=b"]);
+    assert_eq!(body.cmd, None, "no arguments keep the image's command");
+    let host = body.host_config.unwrap();
+    assert_eq!(host.cap_drop.unwrap(), ["ALL"]);
+    assert_eq!(host.security_opt.unwrap(), ["no-new-privileges"]);
+    assert_eq!((host.init, host.pids_limit, host.privileged), (Some(true), Some(64), None));
+    assert_eq!(host.restart_policy.unwrap().name, Some(RestartPolicyNameEnum::NO));
+    assert_eq!(host.network_mode.as_deref(), Some("net"));
+    assert_eq!(host.log_config.unwrap().config.unwrap()["max-size"], "10m");
+}
+
+#[test]
+fn a_log_driver_that_knows_no_bounds_is_left_alone() {
+    let traits = Traits { bounded_log_driver: None, ..traits() };
+    assert_eq!(create_body(&spec(), &traits).unwrap().host_config.unwrap().log_config, None);
+}
+
+#[test]
+fn ports_are_bound_where_they_were_asked_for() {
+    let ip = Ipv4Addr::LOCALHOST.into();
+    let port = |host_port, protocol| PublishedPort { host_ip: ip, host_port, container_port: 80, protocol };
+    let ports = vec![port(0, Protocol::Tcp), port(8080, Protocol::Tcp), port(53, Protocol::Udp)];
+    let body = create_body(&ContainerSpec { ports, ..spec() }, &traits()).unwrap();
+    let bindings = body.host_config.unwrap().port_bindings.unwrap();
+    let written = |key: &str| -> Vec<_> {
+        let all = bindings[key].iter().flatten();
+        all.map(|binding| format!("{:?} {:?}", binding.host_ip, binding.host_port)).collect()
+    };
+    assert_eq!(written("80/tcp"), [r#"Some("127.0.0.1") Some("")"#, r#"Some("127.0.0.1") Some("8080")"#]);
+    assert_eq!(written("80/udp"), [r#"Some("127.0.0.1") Some("53")"#]);
+    assert_eq!(body.exposed_ports.unwrap().len(), 2);
+}
+
+#[test]
+fn only_relabelled_mounts_take_the_older_form() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path();
+    let mounts = vec![
+        mount(source, None),
+        mount(source, Some(Relabel::Shared)),
+        mount(source, Some(Relabel::Private)),
+    ];
+    let host = create_body(&ContainerSpec { mounts, ..spec() }, &traits()).unwrap().host_config.unwrap();
+    let plain = host.mounts.unwrap();
+    assert_eq!((plain.len(), plain[0].read_only, plain[0].typ), (1, Some(true), Some(MountType::BIND)));
+    let source = source.display();
+    assert_eq!(host.binds.unwrap(), [format!("{source}:/data:ro,z"), format!("{source}:/data:ro,Z")]);
+}
+
+#[test]
+fn a_source_that_is_missing_or_cannot_be_said_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("missing");
+    let colon = folder.path().join("a:b");
+    std::fs::create_dir(&colon).unwrap();
+    let refused =
+        |mount| create_body(&ContainerSpec { mounts: vec![mount], ..spec() }, &traits()).unwrap_err();
+    for relabel in [None, Some(Relabel::Shared)] {
+        let error = refused(mount(&missing, relabel));
+        assert!(error.to_string().contains("does not exist"), "{error}");
+    }
+    assert!(refused(mount(&colon, Some(Relabel::Shared))).to_string().contains("must not contain `:`"));
+    let mounts = vec![mount(&colon, None)];
+    create_body(&ContainerSpec { mounts, ..spec() }, &traits()).unwrap();
+}

@@ -1,0 +1,91 @@
+//! Tests of addresses and of what an engine says of itself.
+
+use bollard::models::{Commit, SystemVersionComponents};
+
+use super::*;
+
+#[test]
+fn addresses_are_read() {
+    for (text, endpoint) in [
+        ("unix:///var/run/docker.sock", "unix:///var/run/docker.sock"),
+        ("/run/podman/podman.sock", "unix:///run/podman/podman.sock"),
+        ("tcp://127.0.0.1:4000", "tcp://127.0.0.1:4000"),
+        ("tcp://engine.example/", "tcp://engine.example:2375"),
+        ("http://[::1]:2375", "tcp://[::1]:2375"),
+    ] {
+        assert_eq!(Endpoint::parse(text).unwrap().to_string(), endpoint);
+    }
+}
+
+#[test]
+fn what_cannot_be_reached_yet_is_told_from_nonsense() {
+    for text in ["ssh://host", "https://host:2376", "tcp://host:2376", "npipe:////./pipe/docker_engine"] {
+        let error = Endpoint::parse(text).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{text}");
+        assert!(error.to_string().contains("not supported yet"), "{error}");
+    }
+    for text in
+        ["", "unix://relative", "docker", "tcp://", "tcp://user@host:1", "ftp://host", "tcp://host/path"]
+    {
+        assert_eq!(Endpoint::parse(text).unwrap_err().kind(), ErrorKind::InvalidOption, "{text}");
+    }
+}
+
+#[test]
+fn versions_are_compared_as_numbers() {
+    for (version, new_enough) in [
+        ("1.41", true),
+        ("1.53", true),
+        ("2.0", true),
+        ("1.40", false),
+        ("1.5", false),
+        ("", false),
+        ("x", false),
+    ] {
+        assert_eq!(is_new_enough(version), new_enough, "{version}");
+    }
+}
+
+#[test]
+fn podman_is_known_by_its_components() {
+    let part =
+        |name: &str| SystemVersionComponents { name: name.to_owned(), ..SystemVersionComponents::default() };
+    let version = |names: &[&str]| SystemVersion {
+        components: Some(names.iter().map(|name| part(name)).collect()),
+        ..SystemVersion::default()
+    };
+    assert_eq!(engine_name(&version(&["Engine", "containerd"])), EngineName::Docker);
+    assert_eq!(engine_name(&version(&["Podman Engine", "Conmon"])), EngineName::Podman);
+    assert_eq!(engine_name(&SystemVersion::default()), EngineName::Docker);
+}
+
+#[test]
+fn an_engine_is_near_only_over_a_socket_and_on_this_kernel() {
+    let socket = Endpoint::Unix("/s".into());
+    let tcp = Endpoint::Tcp("127.0.0.1:1".to_owned());
+    let kernel = rustix::system::uname().release().to_str().unwrap().to_owned();
+    let here = SystemInfo { kernel_version: Some(kernel), ..SystemInfo::default() };
+    let in_a_machine =
+        SystemInfo { kernel_version: Some("6.6.6-linuxkit".to_owned()), ..SystemInfo::default() };
+    let near = |endpoint, info| Traits::of(EngineName::Docker, endpoint, info).same_kernel;
+    assert_eq!(near(&socket, &here), cfg!(target_os = "linux"));
+    assert!(!near(&tcp, &here) && !near(&socket, &in_a_machine) && !near(&socket, &SystemInfo::default()));
+}
+
+#[test]
+fn what_is_missing_is_not_asked_for() {
+    let socket = Endpoint::Unix("/s".into());
+    let info = SystemInfo {
+        init_commit: Some(Commit { id: Some("N/A".to_owned()) }),
+        logging_driver: Some("journald".to_owned()),
+        security_options: Some(vec!["name=rootless".to_owned()]),
+        ..SystemInfo::default()
+    };
+    let docker = Traits::of(EngineName::Docker, &socket, &info);
+    assert_eq!((docker.init, docker.bounded_log_driver.as_deref()), (false, None));
+    assert_eq!(
+        Traits::of(EngineName::Podman, &socket, &info).bounded_log_driver.as_deref(),
+        Some("k8s-file")
+    );
+    assert!(is_rootless(&info) && !is_rootless(&SystemInfo::default()));
+}
