@@ -22,6 +22,7 @@ use mcpm::{
     },
 };
 
+const SHELL_IMAGE: &str = "mcpm-rt/shell:1";
 /// How long anything but a stop may take on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
@@ -43,10 +44,14 @@ pub(crate) fn unique(what: &str) -> String {
     format!("mcpm-rt-{}-{what}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The name of an image whose entry point is a shell's `-c`. Kept between runs: it never differs.
-pub(crate) fn image() -> &'static str {
+/// The name of an image whose entry point is a shell's `-c`. Made once for an engine: change the tag with it.
+pub(crate) fn shell_image() -> &'static str {
     static IMAGE: OnceLock<&'static str> = OnceLock::new();
     IMAGE.get_or_init(|| {
+        let present = ["--host", &endpoint(), "image", "inspect", SHELL_IMAGE];
+        if Command::new("docker").args(present).output().unwrap().status.success() {
+            return SHELL_IMAGE;
+        }
         let root = tempfile::tempdir().unwrap();
         for folder in ["tmp", "data", "proc"] {
             std::fs::create_dir(root.path().join(folder)).unwrap();
@@ -66,8 +71,8 @@ pub(crate) fn image() -> &'static str {
         ];
         let mut args = vec!["import"];
         changes.iter().for_each(|change| args.extend(["--change", change]));
-        docker(&[&args[..], &[archive, "mcpm-rt/shell:1"]].concat());
-        "mcpm-rt/shell:1"
+        docker(&[&args[..], &[archive, SHELL_IMAGE]].concat());
+        SHELL_IMAGE
     })
 }
 
@@ -75,7 +80,7 @@ pub(crate) fn image() -> &'static str {
 pub(crate) fn shell(name: &str, script: &str) -> ContainerSpec {
     ContainerSpec {
         name: name.to_owned(),
-        image: image().to_owned(),
+        image: shell_image().to_owned(),
         args: vec![script.to_owned()],
         env: BTreeMap::new(),
         labels: BTreeMap::from([(labels::MANAGED.to_owned(), "true".to_owned())]),

@@ -2,12 +2,10 @@
 
 use std::{fmt, path::PathBuf, time::Duration};
 
-use bollard::{
-    API_DEFAULT_VERSION,
-    models::{SystemInfo, SystemVersion},
-};
+use bollard::{API_DEFAULT_VERSION, BollardRequest, models::SystemVersion};
+use serde::Deserialize;
 
-use super::{Docker, errors::translate};
+use super::{Docker, errors::translate, get::get_json};
 use crate::{
     Error, ErrorKind, Result,
     image::credentials::CredentialStore,
@@ -102,29 +100,61 @@ impl Docker {
         let failed = |error| translate(&error, operation());
         let late = |_| unavailable("no answer in time".to_owned());
         let api = api.map_err(failed)?;
-        let first = async {
+        tokio::time::timeout(FIRST_ANSWER, api.ping()).await.map_err(late)?.map_err(failed)?;
+        // Podman runs programs to find out its versions, which takes its time on a busy machine.
+        let describe = async {
             let api = api.negotiate_version().await?;
             let version = api.version().await?;
             Ok((api, version))
         };
         let (api, version) =
-            tokio::time::timeout(FIRST_ANSWER, first).await.map_err(late)?.map_err(failed)?;
+            tokio::time::timeout(DESCRIPTION, describe).await.map_err(late)?.map_err(failed)?;
         let offered = version.api_version.clone().unwrap_or_default();
         if !is_new_enough(&offered) {
             return Err(unavailable(format!("it speaks API {offered} only"))
                 .hint("update it to Docker Engine 20.10 or Podman 4 at least"));
         }
-        let info = tokio::time::timeout(DESCRIPTION, api.info()).await.map_err(late)?.map_err(failed)?;
+        let spoken = api.client_version().to_string();
+        let api = api.with_request_modifier(pin_version(&spoken));
+        let path = format!("/v{spoken}/info");
+        let info =
+            tokio::time::timeout(DESCRIPTION, get_json::<SystemInfo>(endpoint, &path)).await.map_err(late)?;
+        let info = info.map_err(|failure| failure.into_error(operation()))?;
         let name = engine_name(&version);
         let traits = Traits::of(name, endpoint, &info);
         let engine = EngineInfo {
             name,
             version: version.version.unwrap_or_default(),
-            api_version: api.client_version().to_string(),
+            api_version: spoken,
             endpoint: endpoint.to_string(),
-            reaches_container_addresses: traits.same_kernel && !is_rootless(&info),
+            reaches_container_addresses: traits.same_kernel && !info.is_rootless(),
         };
         Ok(Self { api, endpoint: endpoint.clone(), engine, traits, credentials })
+    }
+}
+
+/// What an engine tells of itself and its machine: the parts that matter here.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct SystemInfo {
+    kernel_version: String,
+    logging_driver: String,
+    init_commit: Commit,
+    security_options: Option<Vec<String>>,
+    /// Podman's way to say it.
+    rootless: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Commit {
+    #[serde(rename = "ID")]
+    id: String,
+}
+
+impl SystemInfo {
+    fn is_rootless(&self) -> bool {
+        self.rootless || self.security_options.iter().flatten().any(|option| option.contains("rootless"))
     }
 }
 
@@ -141,19 +171,35 @@ pub(super) struct Traits {
 
 impl Traits {
     fn of(name: EngineName, endpoint: &Endpoint, info: &SystemInfo) -> Self {
-        let init_version = info.init_commit.as_ref().and_then(|commit| commit.id.as_deref());
         let log_driver = match name {
-            EngineName::Docker => info.logging_driver.as_deref(),
+            EngineName::Docker => info.logging_driver.as_str(),
             // It does not tell its default, and always has its own.
-            EngineName::Podman => Some("k8s-file"),
+            EngineName::Podman => "k8s-file",
         };
-        let bounded = log_driver.filter(|driver| matches!(*driver, "json-file" | "local" | "k8s-file"));
+        let is_bounded = matches!(log_driver, "json-file" | "local" | "k8s-file");
         Self {
             // Docker writes this when it cannot run the program.
-            init: init_version != Some("N/A"),
-            bounded_log_driver: bounded.map(str::to_owned),
+            init: info.init_commit.id != "N/A",
+            bounded_log_driver: is_bounded.then(|| log_driver.to_owned()),
             same_kernel: matches!(endpoint, Endpoint::Unix(_)) && runs_on_this_kernel(info),
         }
+    }
+}
+
+/// Puts the version of the API in front of each request's path. The client library settles one and then leaves it
+/// out, which means whatever the engine takes for the newest.
+fn pin_version(version: &str) -> impl Fn(BollardRequest) -> BollardRequest + Send + Sync + 'static {
+    let prefix = format!("/v{version}");
+    move |mut request| {
+        let mut parts = request.uri().clone().into_parts();
+        let path = parts.path_and_query.as_ref().map_or("/", |path| path.as_str());
+        if !path.starts_with(&prefix) {
+            parts.path_and_query = format!("{prefix}{path}").parse().ok();
+            if let Ok(uri) = http::Uri::from_parts(parts) {
+                *request.uri_mut() = uri;
+            }
+        }
+        request
     }
 }
 
@@ -169,12 +215,7 @@ fn engine_name(version: &SystemVersion) -> EngineName {
 /// A virtual machine shares its socket with this one, but not its kernel.
 fn runs_on_this_kernel(info: &SystemInfo) -> bool {
     let ours = rustix::system::uname();
-    ours.sysname().to_bytes() == b"Linux"
-        && info.kernel_version.as_deref().is_some_and(|theirs| theirs.as_bytes() == ours.release().to_bytes())
-}
-
-fn is_rootless(info: &SystemInfo) -> bool {
-    info.security_options.iter().flatten().any(|option| option.contains("rootless"))
+    ours.sysname().to_bytes() == b"Linux" && info.kernel_version.as_bytes() == ours.release().to_bytes()
 }
 
 fn is_new_enough(api: &str) -> bool {

@@ -1,6 +1,6 @@
 //! Tests of addresses and of what an engine says of itself.
 
-use bollard::models::{Commit, SystemVersionComponents};
+use bollard::models::SystemVersionComponents;
 
 use super::*;
 
@@ -64,9 +64,8 @@ fn an_engine_is_near_only_over_a_socket_and_on_this_kernel() {
     let socket = Endpoint::Unix("/s".into());
     let tcp = Endpoint::Tcp("127.0.0.1:1".to_owned());
     let kernel = rustix::system::uname().release().to_str().unwrap().to_owned();
-    let here = SystemInfo { kernel_version: Some(kernel), ..SystemInfo::default() };
-    let in_a_machine =
-        SystemInfo { kernel_version: Some("6.6.6-linuxkit".to_owned()), ..SystemInfo::default() };
+    let here = SystemInfo { kernel_version: kernel, ..SystemInfo::default() };
+    let in_a_machine = SystemInfo { kernel_version: "6.6.6-linuxkit".to_owned(), ..SystemInfo::default() };
     let near = |endpoint, info| Traits::of(EngineName::Docker, endpoint, info).same_kernel;
     assert_eq!(near(&socket, &here), cfg!(target_os = "linux"));
     assert!(!near(&tcp, &here) && !near(&socket, &in_a_machine) && !near(&socket, &SystemInfo::default()));
@@ -75,17 +74,35 @@ fn an_engine_is_near_only_over_a_socket_and_on_this_kernel() {
 #[test]
 fn what_is_missing_is_not_asked_for() {
     let socket = Endpoint::Unix("/s".into());
-    let info = SystemInfo {
-        init_commit: Some(Commit { id: Some("N/A".to_owned()) }),
-        logging_driver: Some("journald".to_owned()),
-        security_options: Some(vec!["name=rootless".to_owned()]),
-        ..SystemInfo::default()
-    };
+    let json = r#"{"InitCommit":{"ID":"N/A","Expected":"x"},"LoggingDriver":"journald"}"#;
+    let info: SystemInfo = serde_json::from_str(json).unwrap();
     let docker = Traits::of(EngineName::Docker, &socket, &info);
     assert_eq!((docker.init, docker.bounded_log_driver.as_deref()), (false, None));
     assert_eq!(
         Traits::of(EngineName::Podman, &socket, &info).bounded_log_driver.as_deref(),
         Some("k8s-file")
     );
-    assert!(is_rootless(&info) && !is_rootless(&SystemInfo::default()));
+}
+
+#[test]
+fn requests_name_the_version_once() {
+    let pin = pin_version("1.41");
+    for (uri, pinned) in [
+        ("unix://2f73/containers/create?name=x", "unix://2f73/v1.41/containers/create?name=x"),
+        ("http://h:1/v1.41/info", "http://h:1/v1.41/info"),
+    ] {
+        let request = http::Request::get(uri).body(bollard::body_full(bytes::Bytes::new())).unwrap();
+        assert_eq!(pin(request).uri().to_string(), pinned);
+    }
+}
+
+#[test]
+fn both_engines_tell_that_they_are_rootless() {
+    for (json, rootless) in [
+        (r#"{"SecurityOptions":["name=seccomp,profile=default","name=rootless"]}"#, true),
+        (r#"{"SecurityOptions":["name=seccomp,profile=default"],"Rootless":true}"#, true),
+        (r#"{"SecurityOptions":null}"#, false),
+    ] {
+        assert_eq!(serde_json::from_str::<SystemInfo>(json).unwrap().is_rootless(), rootless, "{json}");
+    }
 }
