@@ -4,9 +4,11 @@ mod docker_config;
 pub mod environment;
 pub mod error;
 pub mod image;
+mod mcp;
 pub mod options;
 pub mod proxy;
 pub mod runtime;
+pub mod transport;
 pub mod workload;
 
 pub use environment::Environment;

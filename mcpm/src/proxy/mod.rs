@@ -1,29 +1,217 @@
-//! Plain proxies in front of an MCP server.
+//! One HTTP proxy in front of one MCP server.
+//!
+//! [`listener`] takes connections, [`stack`] runs each request through the [`layers`], and at the end stands
+//! [`forward`] for a server that speaks HTTP or [`bridge`] for one on a pipe. [`Proxy`] is the proxy alone, in
+//! front of any target; a workload starts the same stack.
 
-use crate::{
-    Result,
-    options::{OptionSet, ProxyOptions},
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex, PoisonError},
 };
 
-/// Collects the options of a proxy.
+use tokio::{net::TcpListener, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Error, ErrorKind, Result,
+    options::{OptionSet as _, ProxyOptions},
+};
+
+pub(crate) mod body;
+pub(crate) mod bridge;
+mod endpoint_event;
+pub(crate) mod forward;
+mod layer;
+pub(crate) mod layers;
+pub(crate) mod listener;
+mod port_holder;
+pub(crate) mod public;
+mod respond;
+pub(crate) mod stack;
+pub(crate) mod stdio;
+pub(crate) mod target;
+
+use forward::Forward;
+pub(crate) use layer::Endpoint;
+use layers::origin::Origin;
+use public::Publicity;
+use stack::Stack;
+pub use stdio::{RunningStdioProxy, StdioProxy};
+use target::{MCP_PATH, Target};
+
+/// Collects the options of a [`Proxy`].
 #[derive(Debug, Clone, Default)]
+
 pub struct ProxyBuilder {
     pub(crate) options: ProxyOptions,
 }
 
 impl ProxyBuilder {
-    /// Returns what was asked, checked and with every declared default.
+    /// Sets an option by name, spelled as on a command line.
     ///
     /// # Errors
-    /// Those of [`OptionSet::check`].
-    pub fn build(self) -> Result<ProxyOptions> {
+    /// `InvalidOption` for an unknown name or a bad value.
+    pub fn set(mut self, name: &str, text: &str) -> Result<Self> {
+        self.options.set(name, text)?;
+        Ok(self)
+    }
+
+    /// Checks the options and fills the defaults.
+    ///
+    /// # Errors
+    /// `InvalidOption` for bad, missing or contradicting options, `Unsupported` for features not built yet.
+    pub fn build(self) -> Result<Proxy> {
         self.options.check()?;
-        Ok(self.options.or(ProxyOptions::defaults()))
+        let options = self.options.or(ProxyOptions::defaults());
+        let required = |value: &Option<String>, name: &str| {
+            value.clone().ok_or_else(|| Error::new(ErrorKind::InvalidOption, format!("`{name}` is required")))
+        };
+        Ok(Proxy {
+            name: required(&options.server_name, "SERVER_NAME")?,
+            target: Target::parse(&required(&options.target_uri, "--target-uri")?)?,
+            options,
+        })
     }
 }
 
 impl From<ProxyOptions> for ProxyBuilder {
     fn from(options: ProxyOptions) -> Self {
         Self { options }
+    }
+}
+
+/// A proxy in front of an MCP server, ready to start.
+#[derive(Debug)]
+pub struct Proxy {
+    name: String,
+    target: Target,
+    options: ProxyOptions,
+}
+
+impl Proxy {
+    /// Starts from the name of the server, for messages, and the URI of the target.
+    pub fn builder(server_name: impl Into<String>, target_uri: impl Into<String>) -> ProxyBuilder {
+        ProxyBuilder::default().server_name(server_name).target_uri(target_uri)
+    }
+
+    /// Returns what was asked for, with every default filled in.
+    pub fn options(&self) -> &ProxyOptions {
+        &self.options
+    }
+
+    /// Listens and forwards, on the runtime of the caller, until the handle is stopped or dropped.
+    ///
+    /// # Errors
+    /// `PortTaken` when the port is in use; `InvalidOption` for a host that is no address of this machine.
+    pub async fn start(self) -> Result<RunningProxy> {
+        let host = self.options.host.as_deref().unwrap_or("127.0.0.1");
+        let listener = listener::bind(host, self.options.port.unwrap_or(0)).await?;
+        let path = match self.target.path() {
+            "/" => "/",
+            _ => MCP_PATH,
+        };
+        let target = Arc::new(self.target);
+        let served = Served {
+            host,
+            path,
+            transport: "http",
+            allowed_origins: self.options.allowed_origins.to_vec(),
+            endpoint: Box::new(Forward::new(target, Publicity::default())),
+        };
+        RunningProxy::serve(self.name.clone(), listener, served)
+    }
+}
+
+/// What a running proxy serves.
+pub(crate) struct Served<'a> {
+    /// What was asked to be listened on.
+    pub(crate) host: &'a str,
+    /// Path of the server on the proxy.
+    pub(crate) path: &'a str,
+    pub(crate) transport: &'static str,
+    pub(crate) allowed_origins: Vec<String>,
+    pub(crate) endpoint: Box<dyn Endpoint>,
+}
+
+/// A proxy that listens. Dropping it stops it.
+#[derive(Debug)]
+pub struct RunningProxy {
+    name: String,
+    url: String,
+    address: SocketAddr,
+    stop: CancellationToken,
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl RunningProxy {
+    pub(crate) fn serve(name: String, listener: TcpListener, served: Served<'_>) -> Result<Self> {
+        let address = listener
+            .local_addr()
+            .map_err(|error| Error::new(ErrorKind::Io, "the listener has no address").source(error))?;
+        if !address.ip().is_loopback() {
+            tracing::warn!(%address, "the proxy listens beyond this machine and asks nobody who they are");
+        }
+        let origin = Origin::new(served.host, address.ip().is_loopback(), served.allowed_origins);
+        let settings = stack::Settings { origin, transport: served.transport };
+        let stack = Arc::new(Stack::new(settings, served.endpoint));
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(listener::serve(listener, stack, stop.clone()));
+        let url = format!("http://{}{}", shown_authority(served.host, address), served.path);
+        Ok(Self { name, url, address, stop, task: Mutex::new(Some(task)) })
+    }
+
+    /// Returns the name of the server.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns where clients find the server.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Returns the address the proxy listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Tells whether the proxy still listens.
+    pub fn is_running(&self) -> bool {
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        task.as_ref().is_some_and(|task| !task.is_finished())
+    }
+
+    /// Stops listening and lets answers under way finish for up to 2 s.
+    pub async fn stop(&self) {
+        self.stop.cancel();
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(task) = task {
+            // A listener that panicked listens no more.
+            let _ = task.await;
+        }
+    }
+
+    /// Waits until the proxy was stopped.
+    pub async fn wait(&self) {
+        self.stop.cancelled().await;
+    }
+}
+
+impl Drop for RunningProxy {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// How clients on this machine write the address: the name that was asked for, or one that reaches it.
+fn shown_authority(host: &str, address: SocketAddr) -> String {
+    let port = address.port();
+    if address.ip().is_unspecified() {
+        // Nobody can call `0.0.0.0`; from this machine loopback reaches it.
+        return if address.is_ipv4() { format!("127.0.0.1:{port}") } else { format!("[::1]:{port}") };
+    }
+    match host.trim_matches(['[', ']']).parse::<std::net::IpAddr>() {
+        Ok(_) => address.to_string(),
+        Err(_) => format!("{host}:{port}"),
     }
 }

@@ -1,0 +1,130 @@
+//! The two eras of the protocol: with a handshake and sessions, or stateless since 2026-07-28.
+
+use bytes::BytesMut;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{error_code, lane::Era, message::Message};
+
+/// The first version without a handshake; versions are dates and compare as text.
+pub(crate) const FIRST_MODERN: &str = "2026-07-28";
+/// The version assumed of a legacy client that names none (MCP 2025-06-18, "Protocol Version Header").
+pub(crate) const ASSUMED_LEGACY: &str = "2025-03-26";
+/// The last version that allowed several messages in one array.
+pub(crate) const BATCHES: &str = "2025-03-26";
+/// The first version whose clients understand a stream that begins with an empty event.
+pub(crate) const FIRST_PRIMED: &str = "2025-11-25";
+/// Versions with a handshake.
+pub(crate) const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+
+/// What a request's `_meta` says of the era.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct ModernMeta<'a> {
+    /// The protocol version.
+    #[serde(borrow, default, rename = "io.modelcontextprotocol/protocolVersion")]
+    pub(crate) version: Option<&'a RawValue>,
+    /// What the client can do.
+    #[serde(borrow, default, rename = "io.modelcontextprotocol/clientCapabilities")]
+    pub(crate) capabilities: Option<&'a RawValue>,
+}
+
+impl<'a> ModernMeta<'a> {
+    /// Reads it out of a message's params, if `_meta` is there and an object.
+    pub(crate) fn of(params: &'a str) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Params<'a> {
+            #[serde(borrow, default, rename = "_meta")]
+            meta: Option<ModernMeta<'a>>,
+        }
+        if !params.contains("\"_meta\"") {
+            return None;
+        }
+        serde_json::from_str::<Params<'a>>(params).ok()?.meta
+    }
+
+    /// The version, when it is a string.
+    pub(crate) fn version(&self) -> Option<String> {
+        serde_json::from_str(self.version?.get()).ok()
+    }
+}
+
+/// Methods that the stateless era took away (MCP 2026-07-28, changelog).
+pub(crate) fn removed_in_modern(method: &str) -> bool {
+    matches!(
+        method,
+        "initialize" | "ping" | "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe"
+    )
+}
+
+/// The client capability that a request of the server needs.
+pub(crate) fn capability_for(method: &str) -> Option<&'static str> {
+    match method.split('/').next() {
+        Some("sampling") => Some("sampling"),
+        Some("elicitation") => Some("elicitation"),
+        Some("roots") => Some("roots"),
+        _ => None,
+    }
+}
+
+/// The lane's own `server/discover`.
+pub(super) fn discover_request(id: u64) -> BytesMut {
+    let params = serde_json::json!({ "_meta": own_meta() });
+    request(id, "server/discover", &params)
+}
+
+/// The lane's own `tools/list`, to learn which arguments are mirrored in headers.
+pub(super) fn tools_request(id: u64, cursor: Option<&str>) -> BytesMut {
+    let mut params = serde_json::json!({ "_meta": own_meta() });
+    if let Some(cursor) = cursor {
+        params["cursor"] = cursor.into();
+    }
+    request(id, "tools/list", &params)
+}
+
+/// The lane's own `initialize`, for a server that answers nothing else.
+pub(super) fn initialize_request(id: u64) -> BytesMut {
+    let params = serde_json::json!({
+        "protocolVersion": LEGACY[LEGACY.len() - 1],
+        "capabilities": {},
+        "clientInfo": client_info(),
+    });
+    request(id, "initialize", &params)
+}
+
+/// What an answer to `server/discover` says. Its list of versions is no evidence about the older era.
+pub(super) fn of_discover_answer(answer: &Message) -> Era {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Discovered {
+        supported_versions: Vec<String>,
+    }
+    let modern = serde_json::from_str::<Discovered>(answer.result())
+        .is_ok_and(|found| found.supported_versions.iter().any(|version| version.as_str() >= FIRST_MODERN));
+    if modern || answer.error_code() == Some(error_code::UNSUPPORTED_VERSION) {
+        Era::Modern
+    } else {
+        Era::Legacy
+    }
+}
+
+/// What an answer to `initialize` says, when `server/discover` was asked before and not answered.
+pub(super) fn of_initialize_answer(answer: &Message) -> Era {
+    if answer.error_code() == Some(error_code::UNSUPPORTED_VERSION) { Era::Modern } else { Era::Legacy }
+}
+
+fn own_meta() -> serde_json::Value {
+    serde_json::json!({
+        "io.modelcontextprotocol/protocolVersion": FIRST_MODERN,
+        "io.modelcontextprotocol/clientInfo": client_info(),
+        "io.modelcontextprotocol/clientCapabilities": {},
+    })
+}
+
+fn client_info() -> serde_json::Value {
+    serde_json::json!({ "name": "mcpm", "version": env!("CARGO_PKG_VERSION") })
+}
+
+fn request(id: u64, method: &str, params: &serde_json::Value) -> BytesMut {
+    let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
+    BytesMut::from(text.as_bytes())
+}

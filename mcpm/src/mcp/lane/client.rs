@@ -1,0 +1,412 @@
+//! What clients do: open and end sessions, call, notify, answer.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
+
+use bytes::{Bytes, BytesMut};
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{
+    InFlight, Lane, Limits, Purpose, Readiness, Refusal, State,
+    connection::{INITIALIZED, Unanswered},
+};
+use crate::mcp::{
+    error_code,
+    handshake::{Initialize, Told, chosen_version},
+    message::{Message, Span, result_answer, splice},
+    outlet::{End, Outlet, Reader},
+    session::{LogLevel, Negotiated, Session, SessionId},
+};
+
+/// The answer to come, and what comes before it.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    pub(super) outlet: Arc<Outlet>,
+    /// Cancels the call when its client goes away; only in the stateless era does that mean a cancel.
+    pub(super) guard: Option<CancelOnDrop>,
+}
+
+impl Exchange {
+    /// Reads the stream that ends with the answer.
+    pub(crate) fn read(self) -> (Reader, Option<CancelOnDrop>) {
+        (self.outlet.read(None), self.guard)
+    }
+}
+
+/// Cancels a call unless it was answered (MCP 2026-07-28: closing the response stream is the cancel signal).
+#[derive(Debug)]
+pub(crate) struct CancelOnDrop {
+    pub(super) lane: Arc<Lane>,
+    pub(super) id: u64,
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        let mut state = self.lane.lock();
+        if !state.unlisten(self.id) {
+            state.cancel(self.id, End::Cancelled, "the client closed the connection");
+        }
+    }
+}
+
+/// What came of an `initialize`.
+#[derive(Debug)]
+pub(crate) struct Initialized {
+    /// The answer, with the caller's id.
+    pub(crate) answer: Message,
+    /// The session, unless the server refused.
+    pub(crate) session: Option<SessionId>,
+}
+
+/// What a proxy reads of a request's params.
+#[derive(Debug, Default, Deserialize)]
+struct Params<'a> {
+    #[serde(borrow, default, rename = "_meta")]
+    meta: Option<Meta<'a>>,
+    #[serde(default)]
+    uri: Option<String>,
+    #[serde(default)]
+    level: Option<String>,
+    #[serde(borrow, default, rename = "requestId")]
+    request_id: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Meta<'a> {
+    #[serde(borrow, default, rename = "progressToken")]
+    progress_token: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "io.modelcontextprotocol/logLevel")]
+    log_level: Option<&'a RawValue>,
+}
+
+impl Lane {
+    /// Whether a session is served here.
+    pub(crate) fn has_session(&self, id: &SessionId) -> bool {
+        self.lock().sessions.contains_key(id)
+    }
+
+    /// Marks a session as used and returns the version it speaks, or `None` before `initialize`.
+    pub(crate) fn touch(&self, id: &SessionId) -> Result<Option<String>, Refusal> {
+        let mut state = self.lock();
+        let session = state.sessions.get_mut(id).ok_or_else(Refusal::unknown_session)?;
+        session.last_used = Instant::now();
+        Ok(session.negotiated.as_ref().map(|negotiated| negotiated.version.clone()))
+    }
+
+    /// Ends a session at its client's wish.
+    pub(crate) fn close_session(&self, id: &SessionId) -> Result<(), Refusal> {
+        let mut state = self.lock();
+        if !state.sessions.contains_key(id) {
+            return Err(Refusal::unknown_session());
+        }
+        state.end_session(id);
+        Ok(())
+    }
+
+    /// Reads a session's stream: the standalone one, or the one of `number` after `place`.
+    pub(crate) fn read_stream(&self, id: &SessionId, resume: Option<(u64, u64)>) -> Result<Reader, Refusal> {
+        let state = self.lock();
+        let session = state.sessions.get(id).ok_or_else(Refusal::unknown_session)?;
+        match resume {
+            None => Ok(session.standalone.read(None)),
+            Some((number, place)) => {
+                session.stream(number).map(|stream| stream.read(Some(place))).ok_or_else(|| {
+                    Refusal::new(
+                        StatusCode::NOT_FOUND,
+                        error_code::INVALID_REQUEST,
+                        "the stream is no longer kept",
+                    )
+                })
+            }
+        }
+    }
+
+    /// Whether a client with this handshake can share the process as it is.
+    pub(crate) fn matches(&self, asked: &Initialize) -> bool {
+        self.lock().told.as_ref().is_some_and(|told| told.request.same_client_shape(asked))
+    }
+
+    /// Answers a client's `initialize`: from what is known, or by asking the server if nobody has yet.
+    ///
+    /// `session` is what the client gets, unless the server refuses.
+    pub(crate) async fn initialize(
+        &self,
+        asked: Initialize,
+        id: SessionId,
+        mut session: Session,
+    ) -> Result<Initialized, Refusal> {
+        self.connected().await?;
+        let known = self.lock().told.as_ref().map(|told| told.answer(&asked.message().id()));
+        let answer = match known {
+            Some(answer) => answer,
+            None => self.tell(&asked).await?,
+        };
+        let answer = Message::parse(answer).map_err(|malformed| Refusal::unavailable(malformed.reason))?;
+        let Some(version) = chosen_version(answer.result()) else {
+            return Ok(Initialized { answer, session: None });
+        };
+        session.negotiated = Some(Negotiated { version, capabilities: asked.capabilities().clone() });
+        self.lock().sessions.insert(id.clone(), session);
+        Ok(Initialized { answer, session: Some(id) })
+    }
+
+    /// Sends a request of a session; the answer comes on the exchange.
+    pub(crate) async fn call_in_session(
+        &self,
+        message: &Message,
+        id: &SessionId,
+        streams: bool,
+    ) -> Result<Exchange, Refusal> {
+        self.connected().await?;
+        let params: Params<'_> = serde_json::from_str(message.params()).unwrap_or_default();
+        let mut state = self.lock();
+        state.check_room(&self.limits)?;
+        state.announce();
+        let purpose = match (message.method(), params.uri) {
+            ("resources/subscribe", Some(uri)) => Purpose::Subscribe(uri),
+            ("resources/unsubscribe", Some(uri)) if state.others_subscribe(id, &uri) => {
+                return state.unsubscribe_here(id, &uri, message);
+            }
+            ("resources/unsubscribe", Some(uri)) => Purpose::Unsubscribe(uri),
+            _ => Purpose::Plain,
+        };
+        let level = match message.method() {
+            "logging/setLevel" => state.set_level(id, message, params.level.as_deref()),
+            _ => None,
+        };
+        let session = state.sessions.get_mut(id).ok_or_else(Refusal::unknown_session)?;
+        session.last_used = Instant::now();
+        let outlet = session.open_stream();
+        let token = params.meta.and_then(|meta| meta.progress_token);
+        let call = InFlight::new(message, Some(id.clone()), token, Arc::clone(&outlet), streams, purpose);
+        state.dispatch(message, call, token, level);
+        Ok(Exchange { outlet, guard: None })
+    }
+
+    /// Sends a request of the stateless era; the answer comes on the exchange.
+    pub(crate) async fn call_stateless(
+        self: &Arc<Self>,
+        message: &Message,
+        streams: bool,
+    ) -> Result<Exchange, Refusal> {
+        self.connected().await?;
+        let params: Params<'_> = serde_json::from_str(message.params()).unwrap_or_default();
+        let mut state = self.lock();
+        state.check_room(&self.limits)?;
+        let outlet = Outlet::new(0, false);
+        if message.method() == "subscriptions/listen" {
+            let id = state.listen(message, Arc::clone(&outlet));
+            return Ok(Exchange { outlet, guard: Some(CancelOnDrop { lane: Arc::clone(self), id }) });
+        }
+        let token = params.meta.as_ref().and_then(|meta| meta.progress_token);
+        let purpose = if message.method() == "tools/list" { Purpose::ListTools } else { Purpose::Plain };
+        let mut call = InFlight::new(message, None, token, Arc::clone(&outlet), streams, purpose);
+        call.logs = params.meta.is_some_and(|meta| meta.log_level.is_some());
+        let id = state.dispatch(message, call, token, None);
+        Ok(Exchange { outlet, guard: Some(CancelOnDrop { lane: Arc::clone(self), id }) })
+    }
+
+    /// Passes on a client's notification.
+    pub(crate) async fn notify(&self, message: &Message, session: Option<&SessionId>) -> Result<(), Refusal> {
+        self.connected().await?;
+        let mut state = self.lock();
+        match (message.method(), session) {
+            ("notifications/initialized", Some(_)) => {
+                if let Some(told) = state.told.as_mut().filter(|told| !told.initialized) {
+                    told.initialized = true;
+                    state.send(BytesMut::from(&message.bytes()[..]));
+                }
+            }
+            ("notifications/cancelled", Some(session)) => state.cancel_by_client(message, session),
+            // In the stateless era a cancel is a closed connection, which says which caller means it.
+            ("notifications/cancelled", None) => {}
+            (_, Some(_)) => {
+                state.announce();
+                state.send(BytesMut::from(&message.bytes()[..]));
+            }
+            (_, None) => state.send(BytesMut::from(&message.bytes()[..])),
+        }
+        Ok(())
+    }
+
+    /// Passes on a client's answer to a request of the server. An answer nobody waits for is dropped.
+    pub(crate) fn respond(&self, message: &Message, session: &SessionId) {
+        let mut state = self.lock();
+        let Some(id) = message.numeric_id() else { return };
+        if state.asked.get(&id).is_none_or(|asked| asked.session != *session) {
+            return;
+        }
+        if let Some(asked) = state.asked.remove(&id) {
+            state.send(splice(message.bytes(), &mut [(message.id_span(), &asked.id)]));
+        }
+    }
+
+    /// Waits a little for a server that is starting or restarting.
+    pub(super) async fn connected(&self) -> Result<(), Refusal> {
+        if self.lock().pipe.is_some() {
+            return Ok(());
+        }
+        let mut readiness = self.readiness.subscribe();
+        let waited =
+            tokio::time::timeout(self.limits.restart, readiness.wait_for(|now| *now != Readiness::Starting));
+        match waited.await {
+            Ok(Ok(now)) => match &*now {
+                Readiness::Failed(reason) => Err(Refusal::unavailable(reason.clone())),
+                Readiness::Ready | Readiness::Starting => Ok(()),
+            },
+            Ok(Err(_)) | Err(_) => Err(Refusal::unavailable("the server is restarting")),
+        }
+    }
+
+    /// Sends the first client's handshake to the server.
+    async fn tell(&self, asked: &Initialize) -> Result<Bytes, Refusal> {
+        let rewrite = |id: u64| asked.rewritten(&id.to_string(), asked.version());
+        let answer =
+            self.ask(rewrite, self.limits.handshake).await.map_err(|unanswered| match unanswered {
+                Unanswered::Gone => Refusal::unavailable("the server ended before it answered `initialize`"),
+                Unanswered::Silent => Refusal::new(
+                    StatusCode::GATEWAY_TIMEOUT,
+                    error_code::INTERNAL_ERROR,
+                    "the server did not answer `initialize`",
+                ),
+            })?;
+        if let Some(version) = chosen_version(answer.result()) {
+            let result = Bytes::copy_from_slice(answer.result().as_bytes());
+            self.lock().told = Some(Told { request: asked.clone(), version, result, initialized: false });
+        }
+        Ok(splice(answer.bytes(), &mut [(answer.id_span(), &asked.message().id())]).freeze())
+    }
+}
+
+impl InFlight {
+    fn new(
+        message: &Message,
+        session: Option<SessionId>,
+        token: Option<&RawValue>,
+        outlet: Arc<Outlet>,
+        streams: bool,
+        purpose: Purpose,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            session,
+            id: message.id(),
+            token: token.map(|token| Bytes::copy_from_slice(token.get().as_bytes())),
+            outlet,
+            streams,
+            logs: false,
+            purpose,
+            since: now,
+            heard: now,
+        }
+    }
+}
+
+impl State {
+    fn check_room(&self, limits: &Limits) -> Result<(), Refusal> {
+        if self.calls.len() >= limits.calls {
+            return Err(Refusal::unavailable("too many calls in flight"));
+        }
+        if self.pipe.as_ref().is_some_and(|pipe| pipe.queued.load(Ordering::Relaxed) > limits.queued) {
+            return Err(Refusal::unavailable("the server does not read its input"));
+        }
+        Ok(())
+    }
+
+    /// Registers a call and sends it with an id and a progress token of the lane's own.
+    fn dispatch(
+        &mut self,
+        message: &Message,
+        call: InFlight,
+        token: Option<&RawValue>,
+        level: Option<(Span, String)>,
+    ) -> u64 {
+        let id = self.new_id();
+        self.last_call = Some(call.since);
+        let number = id.to_string();
+        let mut edits: Vec<(Span, &[u8])> = vec![(message.id_span(), number.as_bytes())];
+        if let Some(token) = token {
+            edits.push((message.span_of(token), number.as_bytes()));
+        }
+        if let Some((span, level)) = &level {
+            edits.push((span.clone(), level.as_bytes()));
+        }
+        self.calls.insert(id, call);
+        self.send(splice(message.bytes(), &mut edits));
+        id
+    }
+
+    /// Sends `notifications/initialized` if nobody has yet.
+    pub(super) fn announce(&mut self) {
+        if let Some(told) = self.told.as_mut().filter(|told| !told.initialized) {
+            told.initialized = true;
+            self.send(BytesMut::from(INITIALIZED));
+        }
+    }
+
+    fn others_subscribe(&self, session: &SessionId, uri: &str) -> bool {
+        self.sessions.iter().any(|(id, other)| id != session && other.subscriptions.contains(uri))
+    }
+
+    /// Ends one session's subscription while others keep theirs.
+    fn unsubscribe_here(
+        &mut self,
+        id: &SessionId,
+        uri: &str,
+        message: &Message,
+    ) -> Result<Exchange, Refusal> {
+        let session = self.sessions.get_mut(id).ok_or_else(Refusal::unknown_session)?;
+        session.subscriptions.remove(uri);
+        let outlet = session.open_stream();
+        let answer = result_answer(&message.id(), b"{}");
+        if session.single_stream {
+            outlet.push(answer);
+        } else {
+            outlet.answer(answer);
+        }
+        Ok(Exchange { outlet, guard: None })
+    }
+
+    /// Notes the level one session asks for; returns where to put another when some session wants more.
+    fn set_level(
+        &mut self,
+        id: &SessionId,
+        message: &Message,
+        level: Option<&str>,
+    ) -> Option<(Span, String)> {
+        #[derive(Deserialize)]
+        struct Place<'a> {
+            #[serde(borrow)]
+            level: &'a RawValue,
+        }
+        let asked = LogLevel::parse(level?)?;
+        self.sessions.get_mut(id)?.log_level = Some(asked);
+        let least = self.sessions.values().filter_map(|session| session.log_level).min()?;
+        if least == asked {
+            return None;
+        }
+        let place: Place<'_> = serde_json::from_str(message.params()).ok()?;
+        Some((message.span_of(place.level), format!("\"{}\"", least.name())))
+    }
+
+    fn cancel_by_client(&mut self, message: &Message, session: &SessionId) {
+        let params: Params<'_> = serde_json::from_str(message.params()).unwrap_or_default();
+        let Some(wanted) = params.request_id else { return };
+        let of_session = |call: &InFlight| call.session.as_ref() == Some(session);
+        let matching =
+            self.calls.iter().filter(|(_, call)| of_session(call) && *call.id == *wanted.get().as_bytes());
+        let Some(id) = matching.map(|(id, _)| *id).max() else { return };
+        let number = id.to_string();
+        let line = splice(message.bytes(), &mut [(message.span_of(wanted), number.as_bytes())]);
+        self.send(line);
+        if let Some(call) = self.calls.remove(&id)
+            && !self.shares_stream(&call)
+        {
+            call.outlet.end(End::Cancelled);
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! How a server process comes and goes, while its clients stay.
+
+use std::{
+    sync::{Arc, atomic::AtomicUsize},
+    time::Duration,
+};
+
+use bytes::{Bytes, BytesMut};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{Lane, Pipe, Readiness, State, error_answer};
+use crate::{
+    Error, ErrorKind, Result,
+    mcp::{
+        era, error_code,
+        handshake::{Told, chosen_version},
+        message::Message,
+        outlet::End,
+    },
+};
+
+/// A server that knows `server/discover`, or refuses it, answers within this; only then is it asked otherwise.
+const DISCOVER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The era a process is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Era {
+    /// Handshake and sessions: 2025-11-25 and older.
+    Legacy,
+    /// Stateless: 2026-07-28 and newer.
+    Modern,
+}
+
+/// Why a request of the lane's own has no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unanswered {
+    /// The process ended.
+    Gone,
+    /// It said nothing for too long.
+    Silent,
+}
+
+impl Lane {
+    /// Takes a new process's pipe; clients wait until the gate opens in [`resume`](Self::resume).
+    ///
+    /// `queued` counts the bytes that were sent on `lines` and are not yet in the pipe.
+    pub(crate) fn connect(&self, lines: mpsc::UnboundedSender<Bytes>, queued: Arc<AtomicUsize>) {
+        let mut state = self.lock();
+        state.pipe = Some(Pipe { lines, queued, held: Some(Vec::new()) });
+        state.tainted = false;
+    }
+
+    /// The era the process is used for.
+    pub(crate) fn era(&self) -> Option<Era> {
+        self.lock().era
+    }
+
+    /// Says what the next process is used for, and forgets what the last one was told.
+    pub(crate) fn prepare(&self, era: Era) {
+        let mut state = self.lock();
+        state.era = Some(era);
+        state.told = None;
+        state.last_call = None;
+    }
+
+    /// Brings back the sessions there are and lets clients through.
+    ///
+    /// # Errors
+    /// `StartFailed` when the process does not answer within `patience`.
+    pub(crate) async fn resume(&self, patience: Duration) -> Result<()> {
+        self.replay_handshake(patience).await?;
+        self.lock().open_gate();
+        self.readiness.send_replace(Readiness::Ready);
+        Ok(())
+    }
+
+    /// Answers every waiting call, since the process is gone. Sessions stay for the next one.
+    pub(crate) fn disconnect(&self, reason: &str) {
+        self.readiness.send_if_modified(|now| match now {
+            Readiness::Ready => {
+                *now = Readiness::Starting;
+                true
+            }
+            Readiness::Starting | Readiness::Failed(_) => false,
+        });
+        let mut state = self.lock();
+        state.pipe = None;
+        state.own.clear();
+        state.asked.clear();
+        state.end_listeners(&End::ServerEnded(reason.to_owned()));
+        let calls: Vec<_> = state.calls.drain().collect();
+        for (_, call) in calls {
+            if state.shares_stream(&call) {
+                call.outlet.push(error_answer(&call.id, error_code::INTERNAL_ERROR, reason).freeze());
+            } else {
+                call.outlet.end(End::ServerEnded(reason.to_owned()));
+            }
+        }
+    }
+
+    /// Says that no process will come any more.
+    pub(crate) fn give_up(&self, reason: &str) {
+        self.disconnect(reason);
+        self.readiness.send_replace(Readiness::Failed(reason.to_owned()));
+    }
+
+    /// Finds out which era a fresh process speaks, and so that it answers at all.
+    ///
+    /// # Errors
+    /// `StartFailed` when it answers nothing within `patience`; [`Unanswered::Gone`] as `None` when it ended,
+    /// which some older servers do when anything but `initialize` comes first.
+    pub(crate) async fn ask_era(&self, patience: Duration) -> Result<Option<Era>> {
+        let (discover, mut discovered) = self.send_own(era::discover_request);
+        let first = tokio::time::timeout(DISCOVER_TIMEOUT.min(patience), &mut discovered).await;
+        let found = match first {
+            Ok(Ok(answer)) => Ok(era::of_discover_answer(&answer)),
+            Ok(Err(_)) => Err(Unanswered::Gone),
+            // Some servers ignore what comes before `initialize`; a slow one answers the first question yet.
+            Err(_) => {
+                self.lock().tainted = true;
+                let (initialize, initialized) = self.send_own(era::initialize_request);
+                let either = async {
+                    tokio::select! {
+                        answer = discovered => answer.map(|answer| era::of_discover_answer(&answer)),
+                        answer = initialized => answer.map(|answer| era::of_initialize_answer(&answer)),
+                    }
+                };
+                let found = match tokio::time::timeout(patience, either).await {
+                    Ok(answer) => answer.map_err(|_| Unanswered::Gone),
+                    Err(_) => Err(Unanswered::Silent),
+                };
+                self.lock().own.remove(&initialize);
+                found
+            }
+        };
+        self.lock().own.remove(&discover);
+        match found {
+            Ok(era) => Ok(Some(era)),
+            Err(Unanswered::Gone) => Ok(None),
+            Err(Unanswered::Silent) => Err(silent(patience)),
+        }
+    }
+
+    /// Makes sure that a process answers `initialize`, as nothing else may come first there.
+    ///
+    /// # Errors
+    /// `StartFailed` when it does not within `patience`.
+    pub(crate) async fn ask_initialize(&self, patience: Duration) -> Result<()> {
+        self.lock().tainted = true;
+        match self.ask(era::initialize_request, patience).await {
+            Ok(_) => Ok(()),
+            Err(Unanswered::Gone) => Err(gone()),
+            Err(Unanswered::Silent) => Err(silent(patience)),
+        }
+    }
+
+    /// Plays the handshake again for the sessions that outlived the process.
+    async fn replay_handshake(&self, patience: Duration) -> Result<()> {
+        let told = {
+            let mut state = self.lock();
+            state.told.take().filter(|_| !state.sessions.is_empty())
+        };
+        let Some(told) = told else { return Ok(()) };
+        let rewrite = |id: u64| told.request.rewritten(&id.to_string(), &told.version);
+        let answer = match self.ask(rewrite, patience).await {
+            Ok(answer) => answer,
+            Err(unanswered) => {
+                // The next process gets the same chance.
+                self.lock().told = Some(told);
+                return Err(if unanswered == Unanswered::Gone { gone() } else { silent(patience) });
+            }
+        };
+        let mut state = self.lock();
+        if chosen_version(answer.result()).as_deref() == Some(&told.version) {
+            let result = Bytes::copy_from_slice(answer.result().as_bytes());
+            state.told = Some(Told { result, initialized: true, ..told });
+            state.send_now(BytesMut::from(INITIALIZED));
+            state.restore_sessions();
+        } else {
+            // The server is another one now: its clients have to agree with it anew.
+            let ids: Vec<_> = state.sessions.keys().cloned().collect();
+            for id in ids {
+                state.end_session(&id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a request of the lane's own past a closed gate and waits for its answer.
+    pub(crate) async fn ask(
+        &self,
+        request: impl FnOnce(u64) -> BytesMut,
+        patience: Duration,
+    ) -> std::result::Result<Message, Unanswered> {
+        let (id, answer) = self.send_own(request);
+        match tokio::time::timeout(patience, answer).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(_)) => Err(Unanswered::Gone),
+            Err(_) => {
+                self.lock().own.remove(&id);
+                Err(Unanswered::Silent)
+            }
+        }
+    }
+
+    fn send_own(&self, request: impl FnOnce(u64) -> BytesMut) -> (u64, oneshot::Receiver<Message>) {
+        let mut state = self.lock();
+        let id = state.new_id();
+        let (sender, receiver) = oneshot::channel();
+        if state.pipe.is_some() {
+            state.own.insert(id, sender);
+            state.send_now(request(id));
+        }
+        (id, receiver)
+    }
+}
+
+/// What a client says once it has the answer to `initialize`.
+pub(super) const INITIALIZED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+
+fn gone() -> Error {
+    Error::new(ErrorKind::StartFailed, "the server ended before it answered")
+}
+
+fn silent(patience: Duration) -> Error {
+    let message = format!("the server did not answer `initialize` within {} s", patience.as_secs());
+    Error::new(ErrorKind::StartFailed, message)
+}
+
+impl State {
+    /// Sends what was held back.
+    fn open_gate(&mut self) {
+        let Some(pipe) = &mut self.pipe else { return };
+        for line in pipe.held.take().unwrap_or_default() {
+            pipe.write(line);
+        }
+    }
+
+    /// Subscribes again and sets the log level again. The answers are nobody's.
+    fn restore_sessions(&mut self) {
+        let uris: std::collections::BTreeSet<String> =
+            self.sessions.values().flat_map(|session| session.subscriptions.iter().cloned()).collect();
+        for uri in uris {
+            self.send_unasked("resources/subscribe", &serde_json::json!({ "uri": uri }));
+        }
+        if let Some(level) = self.sessions.values().filter_map(|session| session.log_level).min() {
+            self.send_unasked("logging/setLevel", &serde_json::json!({ "level": level.name() }));
+        }
+    }
+
+    fn send_unasked(&mut self, method: &str, params: &serde_json::Value) {
+        let id = self.new_id();
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
+        self.send_now(BytesMut::from(text.as_bytes()));
+    }
+}

@@ -1,0 +1,373 @@
+//! One stdio server process and the clients that share it, each getting its own answers and nothing else.
+//!
+//! Every request that goes to the server gets a fresh number for an id, and for a progress token; the answer
+//! gets the caller's own back, with its JSON type. What the server says of its own accord goes to the session
+//! it can only concern; where that is ambiguous it is refused or dropped, never guessed. A lane opens no
+//! socket: [`client`] is what clients do, [`server`] what the server says, [`listen`] the subscriptions of the
+//! stateless era, [`connection`] how a process comes and goes while its clients stay.
+
+mod client;
+mod connection;
+mod listen;
+mod server;
+mod tools;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use tokio::sync::{mpsc, oneshot, watch};
+
+pub(crate) use client::{CancelOnDrop, Exchange, Initialized};
+pub(crate) use connection::Era;
+pub(crate) use tools::ParamHeader;
+
+use super::{
+    error_code,
+    handshake::Told,
+    message::{Message, one_line},
+    outlet::{End, Outlet},
+    session::{Session, SessionId},
+};
+
+/// Bounds of what clients can make mcpm hold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// A call without any sign of life ends after this long.
+    pub(crate) idle: Duration,
+    /// A call ends after this long, whatever comes.
+    pub(crate) total: Duration,
+    /// A session that is not used ends after this long.
+    pub(crate) session: Duration,
+    /// The server answers a handshake within this long.
+    pub(crate) handshake: Duration,
+    /// A process that nobody uses ends after this long, unless it is the last.
+    pub(crate) lane: Duration,
+    /// How long a request waits for a server that is restarting.
+    pub(crate) restart: Duration,
+    /// Most calls in flight.
+    pub(crate) calls: usize,
+    /// Most sessions.
+    pub(crate) sessions: usize,
+    /// Most bytes on their way into the server's pipe.
+    pub(crate) queued: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            idle: Duration::from_secs(10 * 60),
+            total: Duration::from_secs(6 * 3600),
+            session: Duration::from_secs(2 * 3600),
+            lane: Duration::from_secs(5 * 60),
+            handshake: Duration::from_secs(60),
+            restart: Duration::from_secs(15),
+            calls: 10_000,
+            sessions: 10_000,
+            queued: 64 << 20,
+        }
+    }
+}
+
+/// Whether there is a server to talk to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    /// A process is being started, or is not yet known to answer.
+    Starting,
+    /// The server answers.
+    Ready,
+    /// The server is gone for good, and why.
+    Failed(String),
+}
+
+/// Why a message is not taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) status: http::StatusCode,
+    pub(crate) code: i64,
+    pub(crate) message: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(status: http::StatusCode, code: i64, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into() }
+    }
+
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(http::StatusCode::SERVICE_UNAVAILABLE, error_code::INTERNAL_ERROR, message)
+    }
+
+    pub(crate) fn unknown_session() -> Self {
+        Self::new(http::StatusCode::NOT_FOUND, error_code::SESSION_NOT_FOUND, "session not found")
+    }
+}
+
+/// One server process and its clients.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    state: Mutex<State>,
+    readiness: watch::Sender<Readiness>,
+    limits: Limits,
+}
+
+#[derive(Debug)]
+struct State {
+    pipe: Option<Pipe>,
+    /// The era this process is used for: servers cannot mix them on one pipe.
+    era: Option<Era>,
+    told: Option<Told>,
+    next_id: u64,
+    calls: HashMap<u64, InFlight>,
+    /// The lane's own requests.
+    own: HashMap<u64, oneshot::Sender<Message>>,
+    sessions: HashMap<SessionId, Session>,
+    /// Requests of the server that a client has yet to answer, by the id the client sees.
+    asked: HashMap<u64, Asked>,
+    /// Sessions that were shown a URL to visit, by elicitation id.
+    elicitations: HashMap<String, SessionId>,
+    listening: listen::Listening,
+    tools: tools::ToolHeaders,
+    /// Whether mcpm itself shook hands with the process, to see it alive.
+    tainted: bool,
+    /// When a client last called; `None` before the first.
+    last_call: Option<Instant>,
+}
+
+/// The way to the server's standard input.
+#[derive(Debug)]
+struct Pipe {
+    lines: mpsc::UnboundedSender<Bytes>,
+    queued: Arc<AtomicUsize>,
+    /// Lines held back until sessions are restored in a new process.
+    held: Option<Vec<Bytes>>,
+}
+
+/// A client's request that the server has not answered.
+#[derive(Debug)]
+struct InFlight {
+    /// `None` for a request of the stateless era.
+    session: Option<SessionId>,
+    id: Bytes,
+    token: Option<Bytes>,
+    outlet: Arc<Outlet>,
+    /// Whether messages may be put before the answer.
+    streams: bool,
+    /// Whether log messages were asked for with the request (stateless era).
+    logs: bool,
+    purpose: Purpose,
+    since: Instant,
+    heard: Instant,
+}
+
+/// What is done when the answer comes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Purpose {
+    /// Nothing but to deliver it.
+    Plain,
+    /// Notes the subscription.
+    Subscribe(String),
+    /// Forgets the subscription.
+    Unsubscribe(String),
+    /// Learns which arguments are mirrored in headers.
+    ListTools,
+}
+
+/// A request of the server on its way to a client.
+#[derive(Debug)]
+struct Asked {
+    session: SessionId,
+    /// The server's id, as it wrote it.
+    id: Bytes,
+}
+
+impl Lane {
+    pub(crate) fn new(limits: Limits) -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::new(State {
+                pipe: None,
+                era: None,
+                told: None,
+                next_id: 1,
+                calls: HashMap::new(),
+                own: HashMap::new(),
+                sessions: HashMap::new(),
+                asked: HashMap::new(),
+                elicitations: HashMap::new(),
+                listening: listen::Listening::default(),
+                tools: tools::ToolHeaders::default(),
+                tainted: false,
+                last_call: None,
+            }),
+            readiness: watch::Sender::new(Readiness::Starting),
+            limits,
+        })
+    }
+
+    /// Follows whether there is a server to talk to.
+    pub(crate) fn readiness(&self) -> watch::Receiver<Readiness> {
+        self.readiness.subscribe()
+    }
+
+    /// How many sessions and calls there are.
+    pub(crate) fn load(&self) -> (usize, usize) {
+        let state = self.lock();
+        (state.sessions.len(), state.calls.len() + state.listening.len())
+    }
+
+    /// Whether no handshake was made on this process.
+    pub(crate) fn is_untold(&self) -> bool {
+        let state = self.lock();
+        state.told.is_none() && !state.tainted
+    }
+
+    /// Whether no client ever used this process.
+    pub(crate) fn is_untouched(&self) -> bool {
+        let state = self.lock();
+        state.last_call.is_none() && state.listening.is_empty()
+    }
+
+    /// How long no client has called.
+    pub(crate) fn idle_since(&self, now: Instant) -> Duration {
+        self.lock().last_call.map_or(Duration::MAX, |last| now.saturating_duration_since(last))
+    }
+
+    /// Ends sessions nobody uses and calls nobody answers.
+    pub(crate) fn sweep(&self, now: Instant) {
+        let mut state = self.lock();
+        let late: Vec<u64> = state
+            .calls
+            .iter()
+            .filter(|(_, call)| {
+                now.saturating_duration_since(call.heard) > self.limits.idle
+                    || now.saturating_duration_since(call.since) > self.limits.total
+            })
+            .map(|(id, _)| *id)
+            .collect();
+        for id in late {
+            state.cancel(id, End::TimedOut, "timed out in the proxy");
+        }
+        let busy: Vec<SessionId> = state.calls.values().filter_map(|call| call.session.clone()).collect();
+        let idle = |id: &SessionId, session: &Session| {
+            now.saturating_duration_since(session.last_used) > self.limits.session
+                && !session.standalone.is_attached()
+                && !busy.contains(id)
+        };
+        let ended: Vec<SessionId> = state
+            .sessions
+            .iter()
+            .filter(|(id, session)| idle(id, session))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in ended {
+            state.end_session(&id);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No code panics while it holds the lock, so a poisoned lock still guards a sound value.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn new_id(&mut self) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        id
+    }
+
+    /// Puts one message into the server's pipe, or keeps it until the handshake is over.
+    fn send(&mut self, message: BytesMut) {
+        let line = finish_line(message);
+        match &mut self.pipe {
+            Some(Pipe { held: Some(held), .. }) => held.push(line),
+            Some(pipe) => pipe.write(line),
+            None => tracing::debug!("dropped a message: the server is gone"),
+        }
+    }
+
+    /// Puts one message into the server's pipe past a closed gate.
+    fn send_now(&mut self, message: BytesMut) {
+        if let Some(pipe) = &self.pipe {
+            pipe.write(finish_line(message));
+        }
+    }
+
+    /// Takes a call away from its caller and tells the server to stop.
+    fn cancel(&mut self, id: u64, end: End, reason: &str) {
+        let Some(call) = self.calls.remove(&id) else { return };
+        self.send(cancelled(id, reason));
+        if !self.shares_stream(&call) {
+            call.outlet.end(end);
+        }
+    }
+
+    /// Ends a session, its streams and its calls.
+    fn end_session(&mut self, id: &SessionId) {
+        let Some(session) = self.sessions.remove(id) else { return };
+        let calls: Vec<u64> = self
+            .calls
+            .iter()
+            .filter(|(_, call)| call.session.as_ref() == Some(id))
+            .map(|(id, _)| *id)
+            .collect();
+        for call in calls {
+            self.cancel(call, End::Cancelled, "the session ended");
+        }
+        let asked: Vec<u64> =
+            self.asked.iter().filter(|(_, asked)| asked.session == *id).map(|(id, _)| *id).collect();
+        for ask in asked {
+            if let Some(asked) = self.asked.remove(&ask) {
+                self.send(error_answer(&asked.id, error_code::INTERNAL_ERROR, "the client's session ended"));
+            }
+        }
+        self.elicitations.retain(|_, owner| owner != id);
+        session.end();
+    }
+
+    /// Whether a call is answered on a stream that other messages use too.
+    fn shares_stream(&self, call: &InFlight) -> bool {
+        call.session
+            .as_ref()
+            .and_then(|id| self.sessions.get(id))
+            .is_some_and(|session| session.single_stream)
+    }
+}
+
+impl Pipe {
+    fn write(&self, line: Bytes) {
+        self.queued.fetch_add(line.len(), Ordering::Relaxed);
+        // The writer may just have ended; the connection's end then fails whatever waits for an answer.
+        let _ = self.lines.send(line);
+    }
+}
+
+fn finish_line(mut message: BytesMut) -> Bytes {
+    one_line(&mut message);
+    message.put_u8(b'\n');
+    message.freeze()
+}
+
+/// A `notifications/cancelled` for one of the lane's ids.
+fn cancelled(id: u64, reason: &str) -> BytesMut {
+    let reason = serde_json::Value::from(reason);
+    let text = format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id},"reason":{reason}}}}}"#
+    );
+    BytesMut::from(text.as_bytes())
+}
+
+/// A JSON-RPC error answer; `id` as its asker wrote it, or `null` when empty.
+pub(crate) fn error_answer(id: &[u8], code: i64, message: &str) -> BytesMut {
+    let message = serde_json::Value::from(message);
+    let mut out = BytesMut::from(&b"{\"jsonrpc\":\"2.0\",\"id\":"[..]);
+    out.extend_from_slice(if id.is_empty() { b"null" } else { id });
+    out.extend_from_slice(format!(r#","error":{{"code":{code},"message":{message}}}}}"#).as_bytes());
+    out
+}

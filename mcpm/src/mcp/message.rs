@@ -1,0 +1,271 @@
+//! One JSON-RPC message as bytes, with the places of the few fields a proxy reads.
+//!
+//! A message is scanned once and never built anew: what must change (an id, a progress token) is spliced into
+//! the bytes, so unknown fields, number forms and key order stay as the sender wrote them. The typed scan
+//! refuses duplicate keys, so nobody smuggles a second `method` past a check.
+
+use std::ops::Range;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::error_code;
+
+/// Where a piece of a message stands in its bytes.
+pub(crate) type Span = Range<usize>;
+
+/// What a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Has a method and an id.
+    Request,
+    /// Has a method and no id.
+    Notification,
+    /// Has an id and a result or an error.
+    Response,
+}
+
+/// One JSON-RPC message and its outline.
+#[derive(Debug, Clone)]
+pub(crate) struct Message {
+    bytes: Bytes,
+    kind: Kind,
+    method: String,
+    id: Span,
+    params: Span,
+    result: Span,
+    error: Span,
+}
+
+/// Why bytes are no message: the JSON-RPC code and a sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Malformed {
+    pub(crate) code: i64,
+    pub(crate) reason: String,
+}
+
+#[derive(Deserialize)]
+struct Outline<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    jsonrpc: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    method: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    params: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    error: Option<&'a RawValue>,
+}
+
+/// Keeps an explicit `null` apart from an absent field.
+pub(super) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    Deserialize::deserialize(deserializer).map(Some)
+}
+
+impl Message {
+    /// Scans one JSON-RPC message.
+    pub(crate) fn parse(bytes: Bytes) -> Result<Self, Malformed> {
+        let outline: Outline<'_> = serde_json::from_slice(&bytes).map_err(|error| {
+            use serde_json::error::Category;
+            let code = match error.classify() {
+                Category::Data => error_code::INVALID_REQUEST,
+                Category::Io | Category::Syntax | Category::Eof => error_code::PARSE_ERROR,
+            };
+            Malformed { code, reason: format!("not a JSON-RPC message: {error}") }
+        })?;
+        let invalid =
+            |reason: &str| Malformed { code: error_code::INVALID_REQUEST, reason: reason.to_owned() };
+        if outline.jsonrpc.is_none_or(|version| version.get() != "\"2.0\"") {
+            return Err(invalid("`jsonrpc` is not \"2.0\""));
+        }
+        let method = match outline.method {
+            Some(method) => {
+                serde_json::from_str(method.get()).map_err(|_| invalid("`method` is not a string"))?
+            }
+            None => String::new(),
+        };
+        let is_id =
+            |id: &RawValue| id.get().starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit());
+        let kind = match (outline.method, outline.id, outline.result.or(outline.error)) {
+            (Some(_), None, None) => Kind::Notification,
+            (Some(_), Some(id), None) if is_id(id) => Kind::Request,
+            (Some(_), Some(_), None) => return Err(invalid("`id` is neither a string nor a number")),
+            (None, Some(_), Some(_)) => Kind::Response,
+            // An error about a message whose id could not be read has no id, or a null one.
+            (None, None, Some(_)) if outline.error.is_some() => Kind::Response,
+            _ => return Err(invalid("neither a request, a notification nor a response")),
+        };
+        let span = |value: Option<&RawValue>| value.map_or(0..0, |value| span_of(&bytes, value));
+        let (id, params) = (span(outline.id), span(outline.params));
+        let (result, error) = (span(outline.result), span(outline.error));
+        Ok(Self { kind, method, id, params, result, error, bytes })
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The method; empty in a response.
+    pub(crate) fn method(&self) -> &str {
+        &self.method
+    }
+
+    /// The whole message.
+    pub(crate) fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// The id as written, with its JSON type; empty when there is none.
+    pub(crate) fn id(&self) -> Bytes {
+        self.bytes.slice(self.id.clone())
+    }
+
+    /// Where the id stands.
+    pub(crate) fn id_span(&self) -> Span {
+        self.id.clone()
+    }
+
+    /// The id as the number this proxy hands out, if it is one.
+    pub(crate) fn numeric_id(&self) -> Option<u64> {
+        self.text(&self.id).parse().ok()
+    }
+
+    /// The params as written; empty when there are none.
+    pub(crate) fn params(&self) -> &str {
+        self.text(&self.params)
+    }
+
+    /// The result as written; empty when there is none.
+    pub(crate) fn result(&self) -> &str {
+        self.text(&self.result)
+    }
+
+    /// The `error` object's code, if this is an error.
+    pub(crate) fn error_code(&self) -> Option<i64> {
+        #[derive(Deserialize)]
+        struct Code {
+            code: i64,
+        }
+        if self.error.is_empty() {
+            return None;
+        }
+        serde_json::from_str::<Code>(self.text(&self.error)).ok().map(|error| error.code)
+    }
+
+    /// Where a value that was read out of this message's text stands in it.
+    pub(crate) fn span_of(&self, value: &RawValue) -> Span {
+        span_of(&self.bytes, value)
+    }
+
+    fn text(&self, span: &Span) -> &str {
+        // The scan has shown that the whole message is UTF-8, and spans lie on token borders.
+        std::str::from_utf8(&self.bytes[span.clone()]).unwrap_or_default()
+    }
+}
+
+fn span_of(bytes: &[u8], value: &RawValue) -> Span {
+    let start = (value.get().as_ptr() as usize).wrapping_sub(bytes.as_ptr() as usize);
+    if start > bytes.len() || value.get().len() > bytes.len() - start {
+        return 0..0;
+    }
+    start..start + value.get().len()
+}
+
+/// Replaces pieces of a message; `edits` must not overlap.
+pub(crate) fn splice(bytes: &[u8], edits: &mut [(Span, &[u8])]) -> BytesMut {
+    edits.sort_unstable_by_key(|(span, _)| span.start);
+    let grown: usize = edits.iter().map(|(_, text)| text.len()).sum();
+    let mut out = BytesMut::with_capacity(bytes.len() + grown + 1);
+    let mut done = 0;
+    for (span, text) in edits.iter() {
+        out.put_slice(&bytes[done..span.start]);
+        out.put_slice(text);
+        done = span.end;
+    }
+    out.put_slice(&bytes[done..]);
+    out
+}
+
+/// A JSON-RPC answer from an id and a result as written.
+pub(crate) fn result_answer(id: &[u8], result: &[u8]) -> Bytes {
+    let mut out = BytesMut::with_capacity(result.len() + id.len() + 40);
+    out.put_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+    out.put_slice(id);
+    out.put_slice(b",\"result\":");
+    out.put_slice(result);
+    out.put_slice(b"}");
+    out.freeze()
+}
+
+/// Makes a message one line: raw line breaks, which JSON allows only between tokens, become spaces.
+pub(crate) fn one_line(bytes: &mut BytesMut) {
+    let mut from = 0;
+    while let Some(at) = memchr::memchr2(b'\n', b'\r', &bytes[from..]) {
+        bytes[from + at] = b' ';
+        from += at + 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Message, Malformed> {
+        Message::parse(Bytes::copy_from_slice(text.as_bytes()))
+    }
+
+    #[test]
+    fn outline_keeps_places_and_types() {
+        let message =
+            parse(r#" {"id" : "1", "jsonrpc":"2.0","x":[1.0],"method":"tools\/call","params":{"a":1}}"#)
+                .expect("a request");
+        assert_eq!((message.kind(), message.method()), (Kind::Request, "tools/call"));
+        assert_eq!((&message.id()[..], message.params()), (&b"\"1\""[..], r#"{"a":1}"#));
+        let spliced = splice(message.bytes(), &mut [(message.id_span(), b"7")]);
+        assert_eq!(
+            &spliced[..],
+            br#" {"id" : 7, "jsonrpc":"2.0","x":[1.0],"method":"tools\/call","params":{"a":1}}"#
+        );
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        for (text, code) in [
+            ("", error_code::PARSE_ERROR),
+            ("{", error_code::PARSE_ERROR),
+            ("\u{1}", error_code::PARSE_ERROR),
+            ("[]", error_code::INVALID_REQUEST),
+            ("7", error_code::INVALID_REQUEST),
+            (r#"{"jsonrpc":"1.0","method":"a"}"#, error_code::INVALID_REQUEST),
+            (r#"{"jsonrpc":"2.0"}"#, error_code::INVALID_REQUEST),
+            (r#"{"jsonrpc":"2.0","method":1}"#, error_code::INVALID_REQUEST),
+            (r#"{"jsonrpc":"2.0","id":null,"method":"a"}"#, error_code::INVALID_REQUEST),
+            (r#"{"jsonrpc":"2.0","id":{},"method":"a"}"#, error_code::INVALID_REQUEST),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"a","result":1}"#, error_code::INVALID_REQUEST),
+            (r#"{"jsonrpc":"2.0","method":"a","method":"b"}"#, error_code::INVALID_REQUEST),
+        ] {
+            assert_eq!(parse(text).expect_err(text).code, code, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_null_result_is_a_response_and_an_error_may_lack_an_id() {
+        assert_eq!(
+            parse(r#"{"jsonrpc":"2.0","id":1,"result":null}"#).expect("null result").kind(),
+            Kind::Response
+        );
+        let error = parse(r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"x"}}"#).expect("an error");
+        assert_eq!((error.kind(), error.error_code()), (Kind::Response, Some(-32700)));
+    }
+
+    #[test]
+    fn line_breaks_between_tokens_become_spaces() {
+        let mut bytes = BytesMut::from(&b"{\r\n\"a\":\n1}"[..]);
+        one_line(&mut bytes);
+        assert_eq!(&bytes[..], b"{  \"a\": 1}");
+    }
+}

@@ -1,0 +1,34 @@
+//! MCP as a proxy sees it: messages, ids, sessions and protocol eras.
+//!
+//! Nothing here opens a socket. [`router`] decides which server process serves a client, and a [`lane`] which
+//! answer of that process belongs to which caller; the proxy's bridge feeds them from HTTP, a transport from
+//! the server's pipe. Translation between eras has its place here too, between the bridge and the lane.
+
+pub(crate) mod era;
+pub(crate) mod handshake;
+pub(crate) mod lane;
+pub(crate) mod message;
+pub(crate) mod outlet;
+pub(crate) mod router;
+pub(crate) mod session;
+pub(crate) mod sse;
+
+/// JSON-RPC error codes that mcpm itself answers with (JSON-RPC 2.0 section 5.1; MCP 2026-07-28 error codes).
+pub(crate) mod error_code {
+    /// The bytes are not JSON.
+    pub(crate) const PARSE_ERROR: i64 = -32700;
+    /// The JSON is no valid request.
+    pub(crate) const INVALID_REQUEST: i64 = -32600;
+    /// The method does not exist here.
+    pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
+    /// A parameter is missing or wrong.
+    pub(crate) const INVALID_PARAMS: i64 = -32602;
+    /// The proxy or the server behind it failed.
+    pub(crate) const INTERNAL_ERROR: i64 = -32603;
+    /// The session is unknown; clients open a new one.
+    pub(crate) const SESSION_NOT_FOUND: i64 = -32001;
+    /// A mirrored header contradicts the body.
+    pub(crate) const HEADER_MISMATCH: i64 = -32020;
+    /// The protocol version is not carried here.
+    pub(crate) const UNSUPPORTED_VERSION: i64 = -32022;
+}

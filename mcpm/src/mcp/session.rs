@@ -1,0 +1,156 @@
+//! Legacy sessions: who has one, what it subscribed to, and its streams (MCP 2025-11-25, "Session Management").
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+    time::Instant,
+};
+
+use super::outlet::{End, Outlet};
+use crate::{Error, ErrorKind, Result};
+
+/// Streams of a session that can still be replayed.
+const KEPT_STREAMS: usize = 32;
+
+/// A session id: 128 random bits in hexadecimal.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct SessionId(Arc<str>);
+
+impl SessionId {
+    /// Makes a new id from the system's random source.
+    pub(crate) fn random() -> Result<Self> {
+        let mut random = [0; 16];
+        getrandom::fill(&mut random)
+            .map_err(|error| Error::new(ErrorKind::Internal, "no random numbers").source(error))?;
+        Ok(Self(random.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()))
+    }
+
+    /// Takes what a client sent.
+    pub(crate) fn presented(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What a client and the server agreed on at `initialize`.
+#[derive(Debug, Clone)]
+pub(crate) struct Negotiated {
+    /// The protocol version in the server's answer.
+    pub(crate) version: String,
+    /// What the client said it can do.
+    pub(crate) capabilities: serde_json::Map<String, serde_json::Value>,
+}
+
+/// One client's session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// `None` until `initialize` was answered; only the deprecated SSE transport has such sessions.
+    pub(crate) negotiated: Option<Negotiated>,
+    /// Where messages go that belong to no call.
+    pub(crate) standalone: Arc<Outlet>,
+    /// Whether answers to calls go to the standalone stream too, as on the deprecated SSE transport.
+    pub(crate) single_stream: bool,
+    /// URIs of resources it subscribed to.
+    pub(crate) subscriptions: BTreeSet<String>,
+    /// The least severe log level it asked for.
+    pub(crate) log_level: Option<LogLevel>,
+    /// When its client was last heard of.
+    pub(crate) last_used: Instant,
+    streams: VecDeque<Arc<Outlet>>,
+    next_stream: u64,
+}
+
+impl Session {
+    pub(crate) fn new(negotiated: Option<Negotiated>, single_stream: bool, now: Instant) -> Self {
+        Self {
+            negotiated,
+            standalone: Outlet::new(0, !single_stream),
+            single_stream,
+            subscriptions: BTreeSet::new(),
+            log_level: None,
+            last_used: now,
+            streams: VecDeque::new(),
+            next_stream: 1,
+        }
+    }
+
+    /// Makes the stream that answers one call.
+    pub(crate) fn open_stream(&mut self) -> Arc<Outlet> {
+        if self.single_stream {
+            return Arc::clone(&self.standalone);
+        }
+        let outlet = Outlet::new(self.next_stream, true);
+        self.next_stream += 1;
+        self.streams.retain(|stream| !stream.is_spent());
+        if self.streams.len() == KEPT_STREAMS {
+            self.streams.pop_front();
+        }
+        self.streams.push_back(Arc::clone(&outlet));
+        outlet
+    }
+
+    /// Finds a stream by the number in an event id.
+    pub(crate) fn stream(&self, number: u64) -> Option<&Arc<Outlet>> {
+        if number == 0 {
+            return Some(&self.standalone);
+        }
+        self.streams.iter().find(|stream| stream.number() == number)
+    }
+
+    /// Whether the client declared a capability, such as `sampling`.
+    pub(crate) fn can(&self, capability: &str) -> bool {
+        self.negotiated.as_ref().is_some_and(|negotiated| negotiated.capabilities.contains_key(capability))
+    }
+
+    /// Whether a log message of that level is to be delivered.
+    pub(crate) fn wants_log(&self, level: LogLevel) -> bool {
+        self.log_level.is_none_or(|least| level >= least)
+    }
+
+    /// Ends its streams.
+    pub(crate) fn end(&self) {
+        self.standalone.end(End::Cancelled);
+        for stream in &self.streams {
+            stream.end(End::Cancelled);
+        }
+    }
+}
+
+/// Severity of a log message, least severe first (RFC 5424 section 6.2.1, as MCP names them).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum LogLevel {
+    Debug,
+    Info,
+    Notice,
+    Warning,
+    Error,
+    Critical,
+    Alert,
+    Emergency,
+}
+
+impl LogLevel {
+    const NAMES: [(&'static str, Self); 8] = [
+        ("debug", Self::Debug),
+        ("info", Self::Info),
+        ("notice", Self::Notice),
+        ("warning", Self::Warning),
+        ("error", Self::Error),
+        ("critical", Self::Critical),
+        ("alert", Self::Alert),
+        ("emergency", Self::Emergency),
+    ];
+
+    /// Reads a level's name.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(text, _)| *text == name).map(|(_, level)| *level)
+    }
+
+    /// The level's name.
+    pub(crate) fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, level)| *level == self).map_or("debug", |(text, _)| text)
+    }
+}

@@ -1,0 +1,75 @@
+//! Serves a stdio server over HTTP.
+//!
+//! [`streamable`] is `/mcp` in both eras, [`sse`] the deprecated pair `/sse` and `/messages`; [`stream`] turns what
+//! the server says into events and [`mirror`] checks headers against bodies. Whom a message concerns is decided
+//! in [`crate::mcp`].
+
+mod mirror;
+mod sse;
+mod stream;
+mod streamable;
+
+use std::{pin::Pin, sync::Arc};
+
+use bytes::Bytes;
+use http::StatusCode;
+use http_body_util::BodyExt as _;
+
+use super::{
+    layer::{Answer, Endpoint},
+    layers::body_limit::{PastLimit, too_large},
+    public::Publicity,
+    respond::{self, Request, Response},
+};
+use crate::{
+    mcp::{error_code, router::Router},
+    options::ProxyMode,
+};
+
+/// The endpoint in front of a stdio server.
+#[derive(Debug)]
+pub(crate) struct Bridge {
+    router: Arc<Router>,
+    mode: ProxyMode,
+    publicity: Publicity,
+}
+
+impl Bridge {
+    pub(crate) fn new(router: Arc<Router>, mode: ProxyMode, publicity: Publicity) -> Self {
+        Self { router, mode, publicity }
+    }
+}
+
+impl Endpoint for Bridge {
+    fn handle(&self, request: Request) -> Answer<'_> {
+        Box::pin(async move {
+            match (self.mode, request.uri().path()) {
+                (ProxyMode::StreamableHttp, "/mcp") => streamable::handle(&self.router, request).await,
+                (ProxyMode::Sse, "/sse") => sse::open(&self.router, &self.publicity, &request),
+                (ProxyMode::Sse, "/messages") => sse::post(&self.router, request).await,
+                (mode, _) => {
+                    let place = if mode == ProxyMode::Sse { "/sse" } else { "/mcp" };
+                    let message = format!("nothing is here; the server is at `{place}`");
+                    respond::error(StatusCode::NOT_FOUND, error_code::INVALID_REQUEST, &message, b"")
+                }
+            }
+        })
+    }
+
+    fn health(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {
+        Box::pin(std::future::ready(self.router.health()))
+    }
+}
+
+/// Reads a whole body; the stack has bounded it.
+async fn read(request: Request) -> Result<(http::request::Parts, Bytes), Response> {
+    let (parts, body) = request.into_parts();
+    match body.collect().await {
+        Ok(body) => Ok((parts, body.to_bytes())),
+        Err(error) if error.is::<PastLimit>() => Err(too_large()),
+        Err(_) => {
+            let message = "the body broke off";
+            Err(respond::error(StatusCode::BAD_REQUEST, error_code::PARSE_ERROR, message, b""))
+        }
+    }
+}

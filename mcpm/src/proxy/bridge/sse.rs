@@ -1,0 +1,92 @@
+//! `/sse` and `/messages`: the deprecated transport of 2024-11-05 (MCP 2024-11-05, transports, "HTTP with SSE").
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, StatusCode};
+
+use super::{
+    read,
+    stream::{Events, Numbering},
+};
+use crate::{
+    mcp::{
+        error_code,
+        lane::Refusal,
+        message::{Kind, Message},
+        router::Router,
+        session::SessionId,
+        sse,
+    },
+    proxy::{
+        public::Publicity,
+        respond::{self, Request, Response},
+    },
+};
+
+/// Opens a session: the stream of everything the server says to this client.
+pub(super) fn open(router: &Arc<Router>, publicity: &Publicity, request: &Request) -> Response {
+    if request.method() != Method::GET {
+        // Clients that try streamable HTTP first fall back on this status.
+        return respond::method_not_allowed("GET");
+    }
+    let (id, reader) = match router.open_session() {
+        Ok(opened) => opened,
+        Err(refusal) => return respond::refuse(&refusal, b""),
+    };
+    let path = format!("/messages?session_id={}", id.as_str());
+    let endpoint = sse::endpoint(&publicity.of(request.headers()).path(&path));
+    let closing = Arc::clone(router);
+    Events::new(reader, None, Numbering::None, Bytes::new())
+        .starting_with(endpoint)
+        // The stream is the session: without it nothing can reach the client.
+        .when_over(Arc::new(move || closing.abandon_session(&id)))
+        .response()
+}
+
+/// Takes a message; what answers it goes to the session's stream.
+pub(super) async fn post(router: &Arc<Router>, request: Request) -> Response {
+    if request.method() != Method::POST {
+        return respond::method_not_allowed("POST");
+    }
+    let session = request.uri().query().unwrap_or_default().split('&').find_map(|pair| {
+        pair.strip_prefix("session_id=").or_else(|| pair.strip_prefix("sessionId=")).map(SessionId::presented)
+    });
+    let Some(session) = session else {
+        let message = "`session_id` is missing; open a session with a GET of `/sse`";
+        return respond::error(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, message, b"");
+    };
+    let body = match read(request).await {
+        Ok((_, body)) => body,
+        Err(response) => return response,
+    };
+    let message = match Message::parse(body) {
+        Ok(message) => message,
+        Err(bad) => return respond::error(StatusCode::BAD_REQUEST, bad.code, &bad.reason, b""),
+    };
+    let id = message.id();
+    match deliver(router, session, message).await {
+        Ok(()) => respond::empty(StatusCode::ACCEPTED),
+        Err(refusal) => respond::refuse(&refusal, &id),
+    }
+}
+
+async fn deliver(router: &Arc<Router>, session: SessionId, message: Message) -> Result<(), Refusal> {
+    if router.is_opening(&session) {
+        if message.method() != "initialize" {
+            let text = "the session begins with `initialize`";
+            return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
+        }
+        return router.initialize_open(message, &session).await;
+    }
+    let lane = router.lane_of(&session)?;
+    lane.touch(&session)?;
+    match message.kind() {
+        Kind::Request => lane.call_in_session(&message, &session, true).await.map(drop),
+        Kind::Notification => lane.notify(&message, Some(&session)).await,
+        Kind::Response => {
+            lane.respond(&message, &session);
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Turns what a server says into one JSON answer or a stream of events.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Response as HttpResponse, StatusCode, header};
+use http_body::{Body as HttpBody, Frame};
+use tokio::time::{Instant, Sleep};
+
+use crate::{
+    mcp::{
+        error_code,
+        lane::{CancelOnDrop, error_answer},
+        outlet::{End, Item, Reader},
+        sse,
+    },
+    proxy::{
+        body::{Body, BodyError},
+        respond::{self, EVENT_STREAM, Response},
+    },
+};
+
+/// Silence after which a comment is sent.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// How events are numbered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Numbering {
+    /// Not at all: the stream cannot be resumed.
+    None,
+    /// With the stream and the place in it.
+    Numbered,
+    /// The same, and the stream begins with an empty event that has an id.
+    Primed,
+}
+
+/// Events from an outlet, with comments in the silences.
+pub(super) struct Events {
+    reader: Reader,
+    /// Cancels the call when the body is dropped.
+    guard: Option<CancelOnDrop>,
+    /// Written before anything else.
+    first: Option<Bytes>,
+    numbering: Numbering,
+    /// The id of the request that is answered here; empty when none is.
+    request: Bytes,
+    silence: Pin<Box<Sleep>>,
+    ended: bool,
+    /// Told when the stream is over or dropped.
+    over: Option<Arc<dyn Fn() + Send + Sync>>,
+}
+
+impl Events {
+    pub(super) fn new(
+        reader: Reader,
+        guard: Option<CancelOnDrop>,
+        numbering: Numbering,
+        request: Bytes,
+    ) -> Self {
+        let first = (numbering == Numbering::Primed).then(|| sse::priming(reader.outlet().number(), 0));
+        if numbering != Numbering::None {
+            reader.set_resumable();
+        }
+        let silence = Box::pin(tokio::time::sleep(KEEP_ALIVE));
+        Self { reader, guard, first, numbering, request, silence, ended: false, over: None }
+    }
+
+    /// Writes an event before the others.
+    pub(super) fn starting_with(mut self, event: Bytes) -> Self {
+        self.first = Some(event);
+        self
+    }
+
+    /// Puts back a message that was read to see what comes first.
+    pub(super) fn starting_with_message(mut self, place: u64, bytes: &Bytes) -> Self {
+        let event = self.event(place, bytes);
+        self.first = Some(match self.first.take() {
+            Some(first) => [first, event].concat().into(),
+            None => event,
+        });
+        self
+    }
+
+    /// Calls `over` when the client is gone or the stream ended.
+    pub(super) fn when_over(mut self, over: Arc<dyn Fn() + Send + Sync>) -> Self {
+        self.over = Some(over);
+        self
+    }
+
+    /// The response that carries the events.
+    pub(super) fn response(self) -> Response {
+        let mut response = HttpResponse::new(Body::stream(self));
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, EVENT_STREAM);
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+        headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+        response
+    }
+
+    fn event(&self, place: u64, bytes: &Bytes) -> Bytes {
+        let id = (self.numbering != Numbering::None).then(|| (self.reader.outlet().number(), place));
+        sse::message(bytes, id)
+    }
+}
+
+impl HttpBody for Events {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(Frame::data(first))));
+        }
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let bytes = match self.reader.poll_next(cx) {
+            Poll::Ready(Item::Message { place, bytes, .. }) => self.event(place, &bytes),
+            Poll::Ready(Item::End(end)) => {
+                self.ended = true;
+                match failure(&end).filter(|_| !self.request.is_empty()) {
+                    Some((_, message)) => {
+                        let answer =
+                            error_answer(&self.request, error_code::INTERNAL_ERROR, &message).freeze();
+                        sse::message(&answer, None)
+                    }
+                    None => return Poll::Ready(None),
+                }
+            }
+            Poll::Pending => {
+                if self.silence.as_mut().poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                Bytes::from_static(sse::KEEP_ALIVE)
+            }
+        };
+        self.silence.as_mut().reset(Instant::now() + KEEP_ALIVE);
+        Poll::Ready(Some(Ok(Frame::data(bytes))))
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        if let Some(over) = &self.over {
+            over();
+        }
+        // The guard cancels a call that is not answered.
+        drop(self.guard.take());
+    }
+}
+
+/// The status and message of a stream that ended without the answer; `None` when there is nothing to say.
+pub(super) fn failure(end: &End) -> Option<(StatusCode, String)> {
+    match end {
+        End::Complete | End::Cancelled | End::Superseded => None,
+        End::ServerEnded(reason) => Some((StatusCode::BAD_GATEWAY, reason.clone())),
+        End::Overflow => Some((StatusCode::BAD_GATEWAY, "the client did not read fast enough".to_owned())),
+        End::TimedOut => Some((StatusCode::GATEWAY_TIMEOUT, "the server did not answer in time".to_owned())),
+    }
+}
+
+/// The plain answer to a request whose stream ended without one.
+pub(super) fn ended(end: &End, request: &[u8]) -> Response {
+    match failure(end) {
+        Some((status, message)) => respond::error(status, error_code::INTERNAL_ERROR, &message, request),
+        // A cancelled request gets no answer (MCP, "Cancellation").
+        None => respond::empty(StatusCode::ACCEPTED),
+    }
+}

@@ -1,0 +1,372 @@
+//! `/mcp`: streamable HTTP in both eras (MCP 2025-11-25 and 2026-07-28, transports).
+//!
+//! The status is not committed before the server's first word: an answer goes out as JSON with the status its
+//! error asks for, anything before it opens a stream of events.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use serde_json::value::RawValue;
+
+use super::{
+    mirror, read,
+    stream::{self, Events, Numbering},
+};
+use crate::{
+    mcp::{
+        era::{self, ModernMeta},
+        error_code,
+        lane::{Exchange, Lane, Refusal},
+        message::{Kind, Message},
+        outlet::Item,
+        router::Router,
+        session::SessionId,
+        sse,
+    },
+    proxy::{
+        body::Body,
+        respond::{self, Request, Response},
+    },
+};
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// Silence after which a client that accepts a stream gets its head, so that it knows the proxy lives.
+const FIRST_WORD: Duration = Duration::from_secs(10);
+
+/// Answers a request to `/mcp`.
+pub(super) async fn handle(router: &Arc<Router>, request: Request) -> Response {
+    match *request.method() {
+        Method::POST => post(router, request).await,
+        Method::GET => {
+            get(router, request.headers()).unwrap_or_else(|refusal| respond::refuse(&refusal, b""))
+        }
+        Method::DELETE => {
+            delete(router, request.headers()).unwrap_or_else(|refusal| respond::refuse(&refusal, b""))
+        }
+        _ => respond::method_not_allowed("GET, POST, DELETE"),
+    }
+}
+
+/// What a client takes for an answer.
+#[derive(Debug, Clone, Copy)]
+struct Accepts {
+    json: bool,
+    events: bool,
+    /// Whether events are named first: of two forms that a client takes, it gets the one it names first.
+    events_first: bool,
+}
+
+impl Accepts {
+    fn of(headers: &HeaderMap) -> Self {
+        let mut accepts = Self { json: false, events: false, events_first: false };
+        let mut any = false;
+        for value in headers.get_all(header::ACCEPT) {
+            any = true;
+            for range in value.to_str().unwrap_or_default().split(',') {
+                match range.split(';').next().unwrap_or_default().trim() {
+                    "*/*" => (accepts.json, accepts.events) = (true, true),
+                    "application/json" | "application/*" => accepts.json = true,
+                    "text/event-stream" | "text/*" => {
+                        accepts.events_first |= !accepts.json;
+                        accepts.events = true;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        // No header means that anything will do (RFC 9110 section 12.5.1); JSON is the plainest.
+        if any { accepts } else { Self { json: true, ..accepts } }
+    }
+}
+
+async fn post(router: &Arc<Router>, request: Request) -> Response {
+    let is_json = |value: &HeaderValue| {
+        let kind = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
+        kind.eq_ignore_ascii_case("application/json")
+    };
+    if !request.headers().get(header::CONTENT_TYPE).is_some_and(is_json) {
+        let message = "the body must be `application/json`";
+        return respond::error(StatusCode::UNSUPPORTED_MEDIA_TYPE, error_code::INVALID_REQUEST, message, b"");
+    }
+    let (parts, body) = match read(request).await {
+        Ok(read) => read,
+        Err(response) => return response,
+    };
+    let message = match Message::parse(body.clone()) {
+        Ok(message) => message,
+        Err(malformed) => {
+            return match batch(router, &parts.headers, &body).await {
+                Some(response) => response,
+                None => respond::error(StatusCode::BAD_REQUEST, malformed.code, &malformed.reason, b""),
+            };
+        }
+    };
+    let id = message.id();
+    let accepts = Accepts::of(&parts.headers);
+    if message.kind() == Kind::Request && !accepts.json && !accepts.events {
+        let text = "the answer is `application/json` or `text/event-stream`, and neither is accepted";
+        return respond::error(StatusCode::NOT_ACCEPTABLE, error_code::INVALID_REQUEST, text, &id);
+    }
+    let answered = if is_modern(&parts.headers, &message) {
+        modern(router, &parts.headers, message, accepts).await
+    } else if message.kind() == Kind::Request && message.method() == "initialize" {
+        initialize(router, message).await
+    } else {
+        in_session(router, &parts.headers, message, accepts).await
+    };
+    answered.unwrap_or_else(|refusal| respond::refuse(&refusal, &id))
+}
+
+/// Whether a message is of the stateless era: its `_meta` or its version header says so.
+fn is_modern(headers: &HeaderMap, message: &Message) -> bool {
+    let by_header = headers
+        .get(mirror::VERSION)
+        .is_some_and(|version| version.as_bytes() >= era::FIRST_MODERN.as_bytes());
+    let by_meta = || ModernMeta::of(message.params()).is_some_and(|meta| meta.version.is_some());
+    (by_header && !headers.contains_key(SESSION)) || message.method() == "server/discover" || by_meta()
+}
+
+async fn modern(
+    router: &Arc<Router>,
+    headers: &HeaderMap,
+    message: Message,
+    accepts: Accepts,
+) -> Result<Response, Refusal> {
+    match message.kind() {
+        Kind::Request => {}
+        // None is defined over HTTP, and none could be told whose it is.
+        Kind::Notification => return Ok(respond::empty(StatusCode::ACCEPTED)),
+        Kind::Response => {
+            let text = "the server asks nothing of clients in this protocol version";
+            return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
+        }
+    }
+    let lane = router.modern().await?;
+    mirror::check(headers, &message, ModernMeta::of(message.params()).as_ref())?;
+    if era::removed_in_modern(message.method()) {
+        let text = format!("`{}` does not exist in this protocol version", message.method());
+        return Err(Refusal::new(StatusCode::NOT_FOUND, error_code::METHOD_NOT_FOUND, text));
+    }
+    if message.method() == "tools/call" {
+        check_arguments(&lane, headers, &message).await?;
+    }
+    let exchange = lane.call_stateless(&message, accepts.events).await?;
+    Ok(answer(exchange, accepts, Numbering::None, &message, modern_status).await)
+}
+
+async fn check_arguments(lane: &Lane, headers: &HeaderMap, message: &Message) -> Result<(), Refusal> {
+    #[derive(serde::Deserialize)]
+    struct Named {
+        name: String,
+    }
+    let Ok(tool) = serde_json::from_str::<Named>(message.params()) else { return Ok(()) };
+    mirror::check_params(headers, message, &lane.param_headers(&tool.name).await)
+}
+
+async fn initialize(router: &Arc<Router>, message: Message) -> Result<Response, Refusal> {
+    let opened = router.initialize(message).await?;
+    let status = opened.answer.error_code().map_or(StatusCode::OK, modern_status);
+    let mut response = respond::json(status, opened.answer.bytes().clone());
+    if let Some(session) = opened.session
+        && let Ok(value) = HeaderValue::from_str(session.as_str())
+    {
+        response.headers_mut().insert(SESSION, value);
+    }
+    Ok(response)
+}
+
+async fn in_session(
+    router: &Arc<Router>,
+    headers: &HeaderMap,
+    message: Message,
+    accepts: Accepts,
+) -> Result<Response, Refusal> {
+    let (id, lane, version) = session(router, headers)?;
+    match message.kind() {
+        Kind::Request => {
+            let exchange = lane.call_in_session(&message, &id, accepts.events).await?;
+            let numbering =
+                if version.as_str() >= era::FIRST_PRIMED { Numbering::Primed } else { Numbering::Numbered };
+            Ok(answer(exchange, accepts, numbering, &message, |_| StatusCode::OK).await)
+        }
+        Kind::Notification => {
+            lane.notify(&message, Some(&id)).await?;
+            Ok(respond::empty(StatusCode::ACCEPTED))
+        }
+        Kind::Response => {
+            lane.respond(&message, &id);
+            Ok(respond::empty(StatusCode::ACCEPTED))
+        }
+    }
+}
+
+/// Waits for the server's first word and answers in the form that it asks for.
+async fn answer(
+    exchange: Exchange,
+    accepts: Accepts,
+    numbering: Numbering,
+    message: &Message,
+    status: fn(i64) -> StatusCode,
+) -> Response {
+    let (mut reader, guard) = exchange.read();
+    let id = message.id();
+    loop {
+        let first = if accepts.events {
+            tokio::time::timeout(FIRST_WORD, reader.next()).await
+        } else {
+            Ok(reader.next().await)
+        };
+        match first {
+            Ok(Item::Message { place, bytes, answer: true }) if accepts.json => {
+                let status = error_of(&bytes).map_or(StatusCode::OK, status);
+                if accepts.events_first && status == StatusCode::OK {
+                    return Events::new(reader, guard, numbering, id)
+                        .starting_with_message(place, &bytes)
+                        .response();
+                }
+                return respond::json(status, bytes);
+            }
+            Ok(Item::Message { place, bytes, .. }) if accepts.events => {
+                return Events::new(reader, guard, numbering, id)
+                    .starting_with_message(place, &bytes)
+                    .response();
+            }
+            // Whoever takes JSON alone gets the answer alone.
+            Ok(Item::Message { .. }) => {}
+            Ok(Item::End(end)) => return stream::ended(&end, &id),
+            Err(_) => return Events::new(reader, guard, numbering, id).response(),
+        }
+    }
+}
+
+/// The code of a JSON-RPC error, for the status of its answer.
+fn error_of(answer: &Bytes) -> Option<i64> {
+    // A result is the common case, and far from its end the word cannot stand for an error.
+    memchr::memmem::find(answer, b"\"error\"")?;
+    Message::parse(answer.clone()).ok()?.error_code()
+}
+
+/// The status that goes with an error in the stateless era.
+fn modern_status(code: i64) -> StatusCode {
+    match code {
+        error_code::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
+        error_code::INVALID_PARAMS | error_code::INVALID_REQUEST | error_code::PARSE_ERROR => {
+            StatusCode::BAD_REQUEST
+        }
+        // -32020 header mismatch, -32021 missing capability, -32022 unsupported version.
+        -32022..=-32020 => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    }
+}
+
+/// The session a request names, its process and its protocol version.
+fn session(router: &Router, headers: &HeaderMap) -> Result<(SessionId, Arc<Lane>, String), Refusal> {
+    let Some(id) = headers.get(SESSION) else {
+        let message = "`Mcp-Session-Id` is missing; open a session with `initialize`";
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, message));
+    };
+    let id = SessionId::presented(id.to_str().unwrap_or_default());
+    let lane = router.lane_of(&id)?;
+    let agreed = lane.touch(&id)?.unwrap_or_else(|| era::ASSUMED_LEGACY.to_owned());
+    match headers.get(mirror::VERSION).map(|version| version.to_str().unwrap_or_default()) {
+        Some(version) if version != agreed && !era::LEGACY.contains(&version) => {
+            let message =
+                format!("protocol version `{version}` is not spoken in this session, which is in `{agreed}`");
+            Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, message))
+        }
+        _ => Ok((id, lane, agreed)),
+    }
+}
+
+fn get(router: &Router, headers: &HeaderMap) -> Result<Response, Refusal> {
+    if !headers.contains_key(SESSION)
+        && headers
+            .get(mirror::VERSION)
+            .is_some_and(|version| version.as_bytes() >= era::FIRST_MODERN.as_bytes())
+    {
+        return Ok(respond::method_not_allowed("POST"));
+    }
+    let (id, lane, _) = session(router, headers)?;
+    if !Accepts::of(headers).events {
+        let message = "a GET is answered with `text/event-stream`, which is not accepted";
+        return Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, error_code::INVALID_REQUEST, message));
+    }
+    let resume = match headers.get(LAST_EVENT_ID).map(|id| sse::parse_id(id.to_str().unwrap_or_default())) {
+        None => None,
+        Some(Some(resume)) => Some(resume),
+        Some(None) => {
+            let message = "`Last-Event-ID` is none of this server's";
+            return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, message));
+        }
+    };
+    let reader = lane.read_stream(&id, resume)?;
+    // A first comment sends the head on its way.
+    let events = Events::new(reader, None, Numbering::Numbered, Bytes::new());
+    Ok(events.starting_with(Bytes::from_static(sse::KEEP_ALIVE)).response())
+}
+
+fn delete(router: &Router, headers: &HeaderMap) -> Result<Response, Refusal> {
+    if !headers.contains_key(SESSION)
+        && headers
+            .get(mirror::VERSION)
+            .is_some_and(|version| version.as_bytes() >= era::FIRST_MODERN.as_bytes())
+    {
+        return Ok(respond::method_not_allowed("POST"));
+    }
+    let (id, lane, _) = session(router, headers)?;
+    lane.close_session(&id)?;
+    Ok(respond::empty(StatusCode::NO_CONTENT))
+}
+
+/// Answers several messages in one array, which only protocol version 2025-03-26 knows.
+async fn batch(router: &Arc<Router>, headers: &HeaderMap, body: &Bytes) -> Option<Response> {
+    let messages: Vec<&RawValue> = serde_json::from_slice(body).ok()?;
+    let (id, lane, version) = session(router, headers).ok()?;
+    if version != era::BATCHES || messages.is_empty() {
+        return None;
+    }
+    let mut parsed = Vec::new();
+    for message in messages {
+        match Message::parse(body.slice_ref(message.get().as_bytes())) {
+            Ok(message) => parsed.push(message),
+            Err(bad) => return Some(respond::error(StatusCode::BAD_REQUEST, bad.code, &bad.reason, b"")),
+        }
+    }
+    let mut exchanges = Vec::new();
+    for message in &parsed {
+        let taken = match message.kind() {
+            Kind::Request => {
+                lane.call_in_session(message, &id, false).await.map(|exchange| exchanges.push(exchange))
+            }
+            Kind::Notification => lane.notify(message, Some(&id)).await,
+            Kind::Response => {
+                lane.respond(message, &id);
+                Ok(())
+            }
+        };
+        if let Err(refusal) = taken {
+            return Some(respond::refuse(&refusal, &message.id()));
+        }
+    }
+    if exchanges.is_empty() {
+        return Some(respond::empty(StatusCode::ACCEPTED));
+    }
+    let answers = futures_util::stream::iter(exchanges).then(|exchange| async move {
+        let (mut reader, _guard) = exchange.read();
+        loop {
+            match reader.next().await {
+                Item::Message { bytes, answer: true, .. } => break Some(bytes),
+                Item::Message { .. } => {}
+                Item::End(_) => break None,
+            }
+        }
+    });
+    let answers: Vec<Bytes> = answers.filter_map(std::future::ready).collect().await;
+    let joined = [b"[".as_slice(), &answers.join(&b','), b"]"].concat();
+    let mut response = respond::json(StatusCode::OK, Bytes::new());
+    *response.body_mut() = Body::from(Bytes::from(joined));
+    Some(response)
+}

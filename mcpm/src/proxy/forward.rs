@@ -1,0 +1,187 @@
+//! Forwards requests to a server that speaks HTTP, byte for byte and unbuffered.
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
+    header::{self, CONNECTION},
+};
+use http_body::Body as _;
+use http_body_util::BodyExt as _;
+
+use super::{
+    body::Body,
+    endpoint_event::EndpointEvent,
+    layer::{Answer, Endpoint},
+    layers::body_limit::{PastLimit, too_large},
+    public::Publicity,
+    respond::{self, Request, Response},
+    target::{Reached, Target},
+};
+use crate::{Error, mcp::error_code, mcp::message::Message};
+
+/// How long the server may take for the head of an answer to a POST.
+const PATIENCE: Duration = Duration::from_secs(10 * 60);
+/// A body up to this size is read before it is sent on, which is one write and lets an error name its request.
+const SMALL: u64 = 64 << 10;
+
+/// Headers that concern one connection only (RFC 9110 section 7.6.1).
+const HOP_BY_HOP: [HeaderName; 7] = [
+    HeaderName::from_static("keep-alive"),
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+/// What only a trusted proxy in front may say.
+const FORWARDED: [HeaderName; 6] = [
+    header::FORWARDED,
+    HeaderName::from_static("x-forwarded-for"),
+    HeaderName::from_static("x-forwarded-host"),
+    HeaderName::from_static("x-forwarded-port"),
+    HeaderName::from_static("x-forwarded-prefix"),
+    HeaderName::from_static("x-forwarded-proto"),
+];
+
+/// The endpoint in front of an HTTP server.
+#[derive(Debug)]
+pub(crate) struct Forward {
+    target: Arc<Target>,
+    publicity: Publicity,
+}
+
+impl Forward {
+    pub(crate) fn new(target: Arc<Target>, publicity: Publicity) -> Self {
+        Self { target, publicity }
+    }
+
+    async fn forward(&self, request: Request) -> Response {
+        let reached = match self.target.reached() {
+            Ok(reached) => reached,
+            Err(reason) => {
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                return respond::error(status, error_code::INTERNAL_ERROR, &reason, b"");
+            }
+        };
+        let is_get = request.method() == Method::GET;
+        let public = is_get.then(|| self.publicity.of(request.headers()));
+        let is_post = request.method() == Method::POST;
+        let (request, small) = match self.prepare(request, &reached).await {
+            Ok(prepared) => prepared,
+            Err(response) => return response,
+        };
+        let sending = reached.client.send(request);
+        let answered = if is_post {
+            tokio::time::timeout(PATIENCE, sending).await
+        } else {
+            // The head of an event stream may come with the first event.
+            Ok(sending.await)
+        };
+        match answered {
+            Ok(Ok(response)) => {
+                let (mut parts, body) = response.into_parts();
+                strip_hop_by_hop(&mut parts.headers);
+                let is_events = parts.headers.get(header::CONTENT_TYPE).is_some_and(is_event_stream);
+                let body = match public {
+                    Some(public) if is_events => {
+                        // Its one event may get longer.
+                        parts.headers.remove(header::CONTENT_LENGTH);
+                        Body::stream(EndpointEvent::new(body, public, reached.origin.clone()))
+                    }
+                    _ => Body::Received(body),
+                };
+                Response::from_parts(parts, body)
+            }
+            Ok(Err(error)) => failed(&error, &small),
+            Err(_) => {
+                let message = "the server did not answer in time";
+                respond::error(
+                    StatusCode::GATEWAY_TIMEOUT,
+                    error_code::INTERNAL_ERROR,
+                    message,
+                    &id_of(&small),
+                )
+            }
+        }
+    }
+
+    /// Makes the server's form of a request, and keeps the body if it is small.
+    async fn prepare(&self, request: Request, reached: &Reached) -> Result<(Request, Bytes), Response> {
+        let (mut parts, body) = request.into_parts();
+        parts.uri = self.target.map(&parts.uri);
+        strip_hop_by_hop(&mut parts.headers);
+        if !self.publicity.trusted {
+            for name in &FORWARDED {
+                parts.headers.remove(name);
+            }
+        }
+        parts.headers.insert(header::HOST, reached.host.clone());
+        parts.version = http::Version::HTTP_11;
+        if body.size_hint().exact().is_none_or(|size| size == 0 || size > SMALL) {
+            return Ok((Request::from_parts(parts, body), Bytes::new()));
+        }
+        match body.collect().await {
+            Ok(body) => {
+                let body = body.to_bytes();
+                Ok((Request::from_parts(parts, Body::from(body.clone())), body))
+            }
+            Err(_) => {
+                let message = "the body broke off";
+                Err(respond::error(StatusCode::BAD_REQUEST, error_code::PARSE_ERROR, message, b""))
+            }
+        }
+    }
+}
+
+impl Endpoint for Forward {
+    fn handle(&self, request: Request) -> Answer<'_> {
+        Box::pin(self.forward(request))
+    }
+
+    fn health(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {
+        Box::pin(
+            async move { self.target.reached()?.client.reach().await.map_err(|error| error.to_string()) },
+        )
+    }
+}
+
+fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    if let Some(connection) = headers.remove(CONNECTION) {
+        for name in connection.to_str().unwrap_or_default().split(',') {
+            if let Ok(name) = name.trim().parse::<HeaderName>() {
+                headers.remove(name);
+            }
+        }
+    }
+    for name in &HOP_BY_HOP {
+        headers.remove(name);
+    }
+}
+
+fn is_event_stream(value: &HeaderValue) -> bool {
+    value.to_str().unwrap_or_default().trim_start().to_ascii_lowercase().starts_with("text/event-stream")
+}
+
+/// The answer when the server cannot be reached (503, try again) or broke off (502).
+fn failed(error: &Error, body: &Bytes) -> Response {
+    let mut cause = std::error::Error::source(error);
+    let mut connected = true;
+    while let Some(error) = cause {
+        if error.is::<PastLimit>() {
+            return too_large();
+        }
+        // Only connecting fails with an error of the system at once.
+        connected = connected && !error.is::<std::io::Error>();
+        cause = error.source();
+    }
+    let status = if connected { StatusCode::BAD_GATEWAY } else { StatusCode::SERVICE_UNAVAILABLE };
+    tracing::warn!(%error, "a request was not forwarded");
+    respond::error(status, error_code::INTERNAL_ERROR, error.message(), &id_of(body))
+}
+
+fn id_of(body: &Bytes) -> Bytes {
+    Message::parse(body.clone()).map(|message| message.id()).unwrap_or_default()
+}

@@ -1,0 +1,48 @@
+//! What a layer of the stack is.
+
+use std::{future::Future, pin::Pin};
+
+use super::respond::{Request, Response};
+
+/// An answer to come.
+pub(crate) type Answer<'a> = Pin<Box<dyn Future<Output = Response> + Send + 'a>>;
+
+/// One thing that is done to every request, or to its answer.
+pub(crate) trait Layer: Send + Sync {
+    /// Answers the request itself, or lets `next` do it.
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> Answer<'a>;
+}
+
+/// What answers a request that all layers let through.
+pub(crate) trait Endpoint: Send + Sync {
+    /// Answers the request.
+    fn handle(&self, request: Request) -> Answer<'_>;
+    /// Tells whether the server behind can be used, and if not, why.
+    fn health(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>>;
+}
+
+/// The layers further in, and the endpoint.
+#[derive(Clone, Copy)]
+pub(crate) struct Next<'a> {
+    layers: &'a [Box<dyn Layer>],
+    endpoint: &'a dyn Endpoint,
+}
+
+impl<'a> Next<'a> {
+    pub(super) fn new(layers: &'a [Box<dyn Layer>], endpoint: &'a dyn Endpoint) -> Self {
+        Self { layers, endpoint }
+    }
+
+    /// Lets the rest of the stack answer.
+    pub(crate) fn handle(self, request: Request) -> Answer<'a> {
+        match self.layers.split_first() {
+            Some((layer, layers)) => layer.handle(request, Self { layers, ..self }),
+            None => self.endpoint.handle(request),
+        }
+    }
+
+    /// The endpoint's health.
+    pub(crate) async fn health(self) -> Result<(), String> {
+        self.endpoint.health().await
+    }
+}

@@ -1,0 +1,162 @@
+//! Keeps web pages of other origins out (MCP 2025-11-25, transports, "Security Warning": DNS rebinding).
+//!
+//! `Origin` is checked always. `Host` is checked on a loopback listener, where a name that is not a loopback
+//! one can only come from a page whose name was pointed here; elsewhere any name may be the machine's.
+
+use std::net::IpAddr;
+
+use http::{HeaderMap, StatusCode, Uri, header};
+
+use crate::{
+    mcp::error_code,
+    proxy::{
+        layer::{Answer, Layer, Next},
+        respond::{self, Request},
+    },
+};
+
+/// The layer.
+#[derive(Debug, Clone)]
+pub(crate) struct Origin {
+    /// The name or address that was asked to be listened on, lower case.
+    host: String,
+    loopback: bool,
+    /// Allowed beside loopback ones: `scheme://host[:port]`, lower case.
+    allowed: Vec<String>,
+}
+
+impl Origin {
+    pub(crate) fn new(host: &str, loopback: bool, allowed: impl IntoIterator<Item = String>) -> Self {
+        let allowed =
+            allowed.into_iter().map(|origin| origin.trim_end_matches('/').to_ascii_lowercase()).collect();
+        Self { host: host.to_ascii_lowercase(), loopback, allowed }
+    }
+
+    /// Says why a request is refused, if it is.
+    fn refuses(&self, headers: &HeaderMap) -> Option<&'static str> {
+        let mut origins = headers.get_all(header::ORIGIN).iter();
+        if let Some(origin) = origins.next() {
+            let one = origins.next().is_none();
+            if !one || !origin.to_str().is_ok_and(|origin| self.allows_origin(origin)) {
+                return Some("Origin not allowed");
+            }
+        }
+        if self.loopback {
+            let mut hosts = headers.get_all(header::HOST).iter();
+            let host = hosts.next().and_then(|host| host.to_str().ok());
+            if hosts.next().is_some() || !host.is_some_and(|host| self.allows_host(host)) {
+                return Some("Host not allowed");
+            }
+        }
+        None
+    }
+
+    fn allows_origin(&self, origin: &str) -> bool {
+        let origin = origin.to_ascii_lowercase();
+        if self.allowed.contains(&origin) {
+            return true;
+        }
+        let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+        self.loopback && host.and_then(name_of).is_some_and(|name| is_loopback(&name))
+    }
+
+    fn allows_host(&self, host: &str) -> bool {
+        let Some(name) = name_of(&host.to_ascii_lowercase()) else { return false };
+        let of_allowed = |origin: &String| {
+            origin.parse::<Uri>().ok().and_then(|uri| uri.host().map(|host| host == name)).unwrap_or(false)
+        };
+        is_loopback(&name) || name == self.host || self.allowed.iter().any(of_allowed)
+    }
+}
+
+/// The name or address in `host[:port]`, brackets taken off.
+fn name_of(host: &str) -> Option<String> {
+    let (name, port) = match host.strip_prefix('[') {
+        Some(rest) => {
+            let (name, port) = rest.split_once(']')?;
+            (name, port)
+        }
+        None => host.find(':').map_or((host, ""), |at| host.split_at(at)),
+    };
+    let port = port.strip_prefix(':').unwrap_or(port);
+    let sound =
+        !name.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) && !name.contains(['/', '@', '?']);
+    sound.then(|| name.to_owned())
+}
+
+fn is_loopback(name: &str) -> bool {
+    name == "localhost" || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+impl Layer for Origin {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> Answer<'a> {
+        match self.refuses(request.headers()) {
+            None => next.handle(request),
+            Some(reason) => {
+                tracing::warn!(reason, "refused a request");
+                let refused = respond::error(StatusCode::FORBIDDEN, error_code::INVALID_REQUEST, reason, b"");
+                Box::pin(std::future::ready(refused))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(layer: &Origin, host: &str, origins: &[&str]) -> Option<&'static str> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, host.parse().expect("a header value"));
+        for origin in origins {
+            headers.append(header::ORIGIN, origin.parse().expect("a header value"));
+        }
+        layer.refuses(&headers)
+    }
+
+    #[test]
+    fn a_loopback_listener_takes_loopback_names_only() {
+        let layer = Origin::new("127.0.0.1", true, []);
+        for host in ["localhost", "LOCALHOST:80", "127.0.0.1:9", "[::1]:9", "127.0.0.2"] {
+            assert_eq!(verdict(&layer, host, &[]), None, "{host}");
+        }
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example:80",
+            "",
+            "localhost:x",
+            "a@localhost",
+        ] {
+            assert_eq!(verdict(&layer, host, &[]), Some("Host not allowed"), "{host}");
+        }
+    }
+
+    #[test]
+    fn an_origin_must_be_a_loopback_or_an_allowed_one() {
+        let layer = Origin::new("127.0.0.1", true, ["https://App.example/".to_owned()]);
+        for origin in ["http://localhost:6274", "http://[::1]", "https://127.0.0.1:1", "https://app.example"]
+        {
+            assert_eq!(verdict(&layer, "localhost", &[origin]), None, "{origin}");
+        }
+        for origin in [
+            "null",
+            "http://evil.example",
+            "http://app.example",
+            "https://app.example:444",
+            "file://localhost",
+        ] {
+            assert_eq!(verdict(&layer, "localhost", &[origin]), Some("Origin not allowed"), "{origin}");
+        }
+        assert!(verdict(&layer, "localhost", &["http://localhost", "http://localhost"]).is_some());
+        assert_eq!(verdict(&layer, "app.example", &[]), None);
+    }
+
+    #[test]
+    fn a_wide_listener_takes_any_host_but_no_unlisted_origin() {
+        let layer = Origin::new("0.0.0.0", false, []);
+        assert_eq!(verdict(&layer, "box.lan:8080", &[]), None);
+        assert!(verdict(&layer, "box.lan:8080", &["http://box.lan:8080"]).is_some());
+        assert!(verdict(&layer, "box.lan:8080", &["http://localhost"]).is_some());
+    }
+}

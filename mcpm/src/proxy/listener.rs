@@ -1,0 +1,126 @@
+//! Listens for clients and hands their requests to the stack.
+
+use std::{
+    convert::Infallible,
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    net::{TcpListener, TcpSocket, lookup_host},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{body::Body, port_holder, stack::Stack};
+use crate::{Error, ErrorKind, Result};
+
+/// How long a client may take for the head of a request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long answers under way may take to finish when the proxy stops.
+const DRAIN: Duration = Duration::from_secs(2);
+const BACKLOG: u32 = 1024;
+
+/// Binds an address or name and a port; port 0 takes a free one.
+///
+/// # Errors
+/// `PortTaken` says who holds the port; `InvalidOption` for a name that does not resolve to this machine.
+pub(crate) async fn bind(host: &str, port: u16) -> Result<TcpListener> {
+    let addresses: Vec<SocketAddr> = match host.trim_matches(['[', ']']).parse::<IpAddr>() {
+        Ok(ip) => vec![SocketAddr::new(ip, port)],
+        Err(_) => lookup_host((host, port))
+            .await
+            .map_err(|error| {
+                Error::new(ErrorKind::InvalidOption, format!("`{host}` is no address to listen on"))
+                    .source(error)
+            })?
+            .collect(),
+    };
+    let mut failure = None;
+    for address in addresses {
+        match listen(address) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => failure = Some((address, error)),
+        }
+    }
+    let Some((address, error)) = failure else {
+        return Err(Error::new(ErrorKind::InvalidOption, format!("`{host}` names no address")));
+    };
+    Err(match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            let holder = port_holder::find(address).map(|holder| format!(" by {holder}")).unwrap_or_default();
+            Error::new(ErrorKind::PortTaken, format!("port {port} is in use{holder}"))
+                .hint("choose another with `--proxy-port` or `--port`, or 0 for a free one")
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            Error::new(ErrorKind::InvalidOption, format!("`{host}` is no address of this machine"))
+                .source(error)
+        }
+        io::ErrorKind::PermissionDenied => {
+            Error::new(ErrorKind::InvalidOption, format!("port {port} may not be listened on")).source(error)
+        }
+        _ => Error::new(ErrorKind::Io, format!("cannot listen on `{address}`")).source(error),
+    })
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // Connections of a proxy that ended a moment ago do not keep its port.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Serves clients until `stop`, then lets answers under way finish for a short time.
+pub(crate) async fn serve(listener: TcpListener, stack: Arc<Stack>, stop: CancellationToken) {
+    let mut clients = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    if let Err(error) = stream.set_nodelay(true) {
+                        tracing::debug!(%error, "cannot turn off delays on a connection");
+                    }
+                    clients.spawn(client(TokioIo::new(stream), Arc::clone(&stack), stop.clone()));
+                }
+                Err(error) => {
+                    // Too many open files, or a client that left already: others may be served yet.
+                    tracing::warn!(%error, "a connection was not accepted");
+                    tokio::task::yield_now().await;
+                }
+            },
+            Some(_) = clients.join_next(), if !clients.is_empty() => {}
+            () = stop.cancelled() => break,
+        }
+    }
+    drop(listener);
+    let drained = tokio::time::timeout(DRAIN, async { while clients.join_next().await.is_some() {} }).await;
+    if drained.is_err() {
+        clients.shutdown().await;
+    }
+}
+
+async fn client(stream: TokioIo<tokio::net::TcpStream>, stack: Arc<Stack>, stop: CancellationToken) {
+    let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
+        let stack = Arc::clone(&stack);
+        async move { Ok::<_, Infallible>(stack.handle(request.map(Body::Incoming)).await) }
+    });
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+    let connection = builder.serve_connection(stream, service);
+    tokio::pin!(connection);
+    let outcome = tokio::select! {
+        outcome = connection.as_mut() => outcome,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = outcome {
+        tracing::debug!(%error, "a client's connection ended");
+    }
+}

@@ -1,0 +1,48 @@
+//! The order of the layers: the one place that knows it.
+
+use super::{
+    layer::{Answer, Endpoint, Layer, Next},
+    layers::{body_limit::BodyLimit, health::Health, origin::Origin, recover::Recover},
+    respond::Request,
+};
+
+/// What the layers need to know.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) origin: Origin,
+    /// How the server behind is reached, for `/health`.
+    pub(crate) transport: &'static str,
+}
+
+/// All layers, outermost first, and what they protect.
+pub(crate) struct Stack {
+    layers: Vec<Box<dyn Layer>>,
+    endpoint: Box<dyn Endpoint>,
+}
+
+impl Stack {
+    pub(crate) fn new(settings: Settings, endpoint: Box<dyn Endpoint>) -> Self {
+        let layers: Vec<Box<dyn Layer>> = vec![
+            // Outermost: a defect anywhere below costs one request, not the connection.
+            Box::new(Recover),
+            // Before anything reads a body.
+            Box::new(BodyLimit::default()),
+            // Before anything is told: a page of another origin learns nothing, not even from `/health`.
+            Box::new(settings.origin),
+            // For probes of the machine, which are no MCP clients.
+            Box::new(Health::new(settings.transport)),
+        ];
+        Self { layers, endpoint }
+    }
+
+    /// Answers a request.
+    pub(crate) fn handle(&self, request: Request) -> Answer<'_> {
+        Next::new(&self.layers, self.endpoint.as_ref()).handle(request)
+    }
+}
+
+impl std::fmt::Debug for Stack {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Stack(..)")
+    }
+}

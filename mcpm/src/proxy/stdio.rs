@@ -1,0 +1,168 @@
+//! A stdio server and the proxy in front of it.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::task::JoinHandle;
+
+use super::{RunningProxy, Served, bridge::Bridge, listener, public::Publicity, target::MCP_PATH};
+use crate::{
+    Result,
+    mcp::{lane::Limits, router::Router},
+    options::ProxyMode,
+    transport::{
+        RestartPolicy, ServerEvent, Spawn,
+        keeper::{Keepers, OnEvent, Settings},
+    },
+};
+
+/// How often unused sessions and processes are looked for.
+const SWEEP: Duration = Duration::from_secs(30);
+/// Most processes of one server.
+const PROCESSES: usize = 8;
+
+/// The processes of a stdio server and who uses them. Dropping it ends them without grace.
+#[derive(Debug)]
+pub(crate) struct StdioServer {
+    keepers: Arc<Keepers>,
+    router: Arc<Router>,
+    sweeper: JoinHandle<()>,
+}
+
+impl StdioServer {
+    /// Starts the first process and waits until it answers.
+    pub(crate) async fn start(
+        spawn: Arc<dyn Spawn>,
+        policy: RestartPolicy,
+        patience: Duration,
+        on_event: OnEvent,
+    ) -> Result<Self> {
+        let limits = Limits::default();
+        let keepers = Keepers::new(Settings { spawn, policy, patience, limits, on_event });
+        let first = keepers.first().await?;
+        let router = Arc::new(Router::new(first, Arc::clone(&keepers) as _, PROCESSES, limits));
+        let swept = Arc::clone(&router);
+        let sweeper = tokio::spawn(async move {
+            let mut ticks = tokio::time::interval(SWEEP);
+            loop {
+                ticks.tick().await;
+                swept.sweep(Instant::now());
+            }
+        });
+        Ok(Self { keepers, router, sweeper })
+    }
+
+    /// What answers HTTP requests for it.
+    pub(crate) fn bridge(&self, mode: ProxyMode, publicity: Publicity) -> Bridge {
+        Bridge::new(Arc::clone(&self.router), mode, publicity)
+    }
+
+    /// Ends all processes.
+    pub(crate) async fn stop(&self, grace: Duration) {
+        self.keepers.stop(grace).await;
+    }
+}
+
+impl Drop for StdioServer {
+    fn drop(&mut self) {
+        self.sweeper.abort();
+    }
+}
+
+/// Puts any stdio server of the caller's behind an HTTP proxy.
+///
+/// Workloads do this with containers; an application that has a process of its own does it here.
+#[derive(Debug)]
+#[must_use = "nothing happens until it is started"]
+pub struct StdioProxy {
+    name: String,
+    spawn: Arc<dyn Spawn>,
+    host: String,
+    port: u16,
+    mode: ProxyMode,
+    policy: RestartPolicy,
+}
+
+impl StdioProxy {
+    /// Names the server, for messages, and says how its processes are started.
+    pub fn new(name: impl Into<String>, spawn: impl Spawn + 'static) -> Self {
+        Self {
+            name: name.into(),
+            spawn: Arc::new(spawn),
+            host: "127.0.0.1".to_owned(),
+            port: 0,
+            mode: ProxyMode::StreamableHttp,
+            policy: RestartPolicy::default(),
+        }
+    }
+
+    /// Listens there; 127.0.0.1 and a free port otherwise.
+    pub fn listen(mut self, host: impl Into<String>, port: u16) -> Self {
+        self.host = host.into();
+        self.port = port;
+        self
+    }
+
+    /// Serves in that mode; streamable HTTP otherwise.
+    pub fn mode(mut self, mode: ProxyMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Restarts the server so.
+    pub fn restarts(mut self, policy: RestartPolicy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Starts the server, waits up to 60 s until it answers, and listens.
+    ///
+    /// # Errors
+    /// `PortTaken`, `InvalidOption` for the host, `StartFailed` when the server ends or stays silent.
+    pub async fn start(
+        self,
+        on_event: impl Fn(ServerEvent) + Send + Sync + 'static,
+    ) -> Result<RunningStdioProxy> {
+        let listener = listener::bind(&self.host, self.port).await?;
+        let patience = Duration::from_secs(60);
+        let server = StdioServer::start(self.spawn, self.policy, patience, Arc::new(on_event)).await?;
+        let served = Served {
+            host: &self.host,
+            path: path_of(self.mode),
+            transport: "stdio",
+            allowed_origins: Vec::new(),
+            endpoint: Box::new(server.bridge(self.mode, Publicity::default())),
+        };
+        Ok(RunningStdioProxy { proxy: RunningProxy::serve(self.name, listener, served)?, server })
+    }
+}
+
+/// The path on which a mode serves.
+pub(crate) fn path_of(mode: ProxyMode) -> &'static str {
+    match mode {
+        ProxyMode::StreamableHttp => MCP_PATH,
+        ProxyMode::Sse => "/sse",
+    }
+}
+
+/// A stdio server behind a proxy that listens. Dropping it ends both.
+#[derive(Debug)]
+pub struct RunningStdioProxy {
+    proxy: RunningProxy,
+    server: StdioServer,
+}
+
+impl RunningStdioProxy {
+    /// Returns the proxy.
+    pub fn proxy(&self) -> &RunningProxy {
+        &self.proxy
+    }
+
+    /// Stops listening, then asks the processes to end and kills them after `grace`.
+    pub async fn stop(&self, grace: Duration) {
+        self.proxy.stop().await;
+        self.server.stop(grace).await;
+    }
+}

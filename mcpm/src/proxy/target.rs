@@ -1,0 +1,164 @@
+//! Where requests are forwarded to.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use http::{
+    HeaderValue, Uri,
+    uri::{Authority, PathAndQuery},
+};
+use url::Url;
+
+use crate::{
+    Error, ErrorKind, Result,
+    transport::http::{Address, Client},
+};
+
+/// The path clients use for the server, whatever the server's own is.
+pub(crate) const MCP_PATH: &str = "/mcp";
+
+/// A server that speaks HTTP, and its place on its host.
+#[derive(Debug)]
+pub(crate) struct Target {
+    /// How it is reached now, or why it is not: a container's address changes when it restarts.
+    client: RwLock<std::result::Result<Arc<Reached>, String>>,
+    /// Path of the server; `/` when it has the whole host.
+    path: String,
+    /// Put in front of every request's own query.
+    query: Option<String>,
+}
+
+/// A server at its present address.
+#[derive(Debug)]
+pub(crate) struct Reached {
+    pub(crate) client: Client,
+    /// Value of the `Host` header.
+    pub(crate) host: HeaderValue,
+    /// `scheme://host[:port]`, for comparison.
+    pub(crate) origin: String,
+}
+
+impl Target {
+    /// Reads a target URI: `http` or `https`, with or without a path and a query.
+    pub(crate) fn parse(uri: &str) -> Result<Self> {
+        let bad = |reason: &str| {
+            Error::new(ErrorKind::InvalidOption, format!("`{uri}` is no target URI: {reason}"))
+                .hint("write `http://HOST[:PORT][/PATH]` or `https://…`")
+        };
+        let url = Url::parse(uri).map_err(|error| bad(&error.to_string()))?;
+        let tls = match url.scheme() {
+            "http" => false,
+            "https" => true,
+            _ => return Err(bad("the scheme is neither `http` nor `https`")),
+        };
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(bad("it holds credentials"));
+        }
+        let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| bad("it names no host"))?;
+        let port = url.port_or_known_default().ok_or_else(|| bad("it names no port"))?;
+        let address = Address { host: host.trim_matches(['[', ']']).to_owned(), port, tls };
+        let reached = Reached::new(
+            address,
+            url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")),
+        )?;
+        Ok(Self {
+            client: RwLock::new(Ok(Arc::new(reached))),
+            path: url.path().to_owned(),
+            query: url.query().filter(|query| !query.is_empty()).map(str::to_owned),
+        })
+    }
+
+    /// A server that is not reached yet.
+    pub(crate) fn absent(reason: &str) -> Self {
+        Self { client: RwLock::new(Err(reason.to_owned())), path: "/".to_owned(), query: None }
+    }
+
+    /// Says where the server is now.
+    pub(crate) fn move_to(&self, address: Address) -> Result<()> {
+        let host = address.to_string();
+        let reached = Reached::new(address, host)?;
+        *self.client.write().unwrap_or_else(PoisonError::into_inner) = Ok(Arc::new(reached));
+        Ok(())
+    }
+
+    /// Says that the server is not reached now, and why.
+    pub(crate) fn lose(&self, reason: &str) {
+        *self.client.write().unwrap_or_else(PoisonError::into_inner) = Err(reason.to_owned());
+    }
+
+    /// How the server is reached now, or why it is not.
+    pub(crate) fn reached(&self) -> std::result::Result<Arc<Reached>, String> {
+        self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Path of the server.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The server's form of what a client asked for.
+    ///
+    /// A server that has a path of its own is found at it, at `/mcp` and at `/`; all else on the host keeps its
+    /// path, so that what the server itself points at (a message endpoint, metadata) is found too.
+    pub(crate) fn map(&self, uri: &Uri) -> Uri {
+        let asked = uri.path();
+        let path = match self.path.as_str() {
+            "/" => asked,
+            path if asked == MCP_PATH || asked == "/" => path,
+            _ => asked,
+        };
+        if self.query.is_none() && path == asked && uri.authority().is_none() {
+            return uri.clone();
+        }
+        let query = match (self.query.as_deref(), uri.query()) {
+            (Some(own), Some(asked)) => format!("?{own}&{asked}"),
+            (Some(one), None) | (None, Some(one)) => format!("?{one}"),
+            (None, None) => String::new(),
+        };
+        // Both parts were parsed as parts of URIs before.
+        PathAndQuery::try_from(format!("{path}{query}")).map_or_else(|_| uri.clone(), Uri::from)
+    }
+}
+
+impl Reached {
+    fn new(address: Address, host: String) -> Result<Self> {
+        let bad = || Error::new(ErrorKind::InvalidOption, format!("`{host}` is no host"));
+        host.parse::<Authority>().map_err(|error| bad().source(error))?;
+        let value = HeaderValue::from_str(&host).map_err(|error| bad().source(error))?;
+        let scheme = if address.tls { "https" } else { "http" };
+        Ok(Self { client: Client::new(address), host: value, origin: format!("{scheme}://{host}") })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_of_the_target_is_not_doubled() {
+        let mapped = |target: &str, asked: &str| {
+            let target = Target::parse(target).expect("a target");
+            target.map(&asked.parse().expect("a URI")).to_string()
+        };
+        for (target, asked, sent) in [
+            ("http://h:1", "/mcp", "/mcp"),
+            ("http://h:1/", "/a/b?c=1", "/a/b?c=1"),
+            ("http://h:1/v1/mcp", "/mcp", "/v1/mcp"),
+            ("http://h:1/v1/mcp", "/v1/mcp?a=1", "/v1/mcp?a=1"),
+            ("http://h:1/v1/mcp", "/", "/v1/mcp"),
+            ("http://h:1/v1/mcp", "/messages?s=1", "/messages?s=1"),
+            ("http://h:1/v1/mcp?key=k", "/mcp?a=1", "/v1/mcp?key=k&a=1"),
+            ("http://h:1?key=k", "/mcp", "/mcp?key=k"),
+            ("http://h:1/mcp", "http://proxy/mcp?x", "/mcp?x"),
+        ] {
+            assert_eq!(mapped(target, asked), sent, "{target} {asked}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_target_is_refused() {
+        for uri in ["", "h:1", "ftp://h", "http://", "http://u:p@h", "/mcp", "http://h:99999"] {
+            let error = Target::parse(uri).expect_err(uri);
+            assert_eq!(error.kind(), ErrorKind::InvalidOption, "{uri}");
+        }
+    }
+}
