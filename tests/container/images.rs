@@ -119,7 +119,11 @@ async fn a_private_image_is_pulled_with_the_stored_login_only() {
     docker(&["rmi", &reference.to_string()]);
     let by_digest = ensure(&digest, Some(&registry.login())).await.unwrap();
     assert_eq!(by_digest.info.id, pulled.info.id);
-    docker(&["rmi", &digest.to_string()]);
+    let both = format!("{reference}@{}", digest.digest().unwrap());
+    let by_both = ensure(&ImageReference::parse(&both).unwrap(), Some(&registry.login())).await.unwrap();
+    assert_eq!(by_both.info.id, pulled.info.id);
+    // Podman knows no name of its own for a digest.
+    let _ = Command::new("docker").args(["--host", &endpoint(), "rmi", &digest.to_string()]).output();
 
     let missing = ImageReference::parse(&format!("{}/mcpm/server:2", registry.address)).unwrap();
     let error = ensure(&missing, Some(&registry.login())).await.unwrap_err();

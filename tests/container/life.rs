@@ -53,6 +53,9 @@ async fn stop_asks_first_and_kills_after_the_grace() {
 #[tokio::test]
 async fn remove_ends_a_running_container_and_may_be_repeated() {
     let engine = Engine::connect().await;
+    let fresh = engine.create(&shell(&unique("fresh"), "true")).await;
+    engine.stop(&fresh, Duration::ZERO).await.unwrap();
+    engine.remove(&fresh).await.unwrap();
     let id = engine.run("remove", "sleep 1000").await;
     engine.remove(&id).await.unwrap();
     engine.remove(&id).await.unwrap();

@@ -140,7 +140,7 @@ fn decode(auth: &str) -> Option<Credentials> {
 }
 
 /// Docker Hub's login is kept under the address of its first API.
-fn registry_key(registry: &str) -> &str {
+pub(crate) fn registry_key(registry: &str) -> &str {
     if registry == "docker.io" { DOCKER_HUB_KEY } else { registry }
 }
 

@@ -5,6 +5,7 @@
 
 mod credential_helper;
 pub mod credentials;
+mod grammar;
 pub mod pull;
 mod reference;
 

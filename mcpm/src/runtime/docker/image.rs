@@ -16,7 +16,10 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, Result,
-    image::{ImageReference, credentials::Credentials},
+    image::{
+        ImageReference,
+        credentials::{Credentials, registry_key},
+    },
     runtime::{ImageInfo, Protocol, PullProgress},
 };
 
@@ -65,8 +68,10 @@ impl Docker {
 }
 
 fn docker_credentials(registry: &str, login: Credentials) -> DockerCredentials {
-    let server =
-        DockerCredentials { serveraddress: Some(registry.to_owned()), ..DockerCredentials::default() };
+    let server = DockerCredentials {
+        serveraddress: Some(registry_key(registry).to_owned()),
+        ..DockerCredentials::default()
+    };
     match login {
         Credentials::Password { username, password } => {
             DockerCredentials { username: Some(username), password: Some(password), ..server }

@@ -1,8 +1,8 @@
 //! Docker Engine, and Podman through its Docker-compatible API, as a [`Runtime`].
 //!
-//! [`connect`] says where an engine is and what it can do, [`body`] what a container is created from,
-//! [`container`] how it lives, [`streams`] how it is read and written, [`image`] how images are found and pulled,
-//! [`get`] and [`inspect`] what the engine's answers mean and [`errors`] what its refusals mean.
+//! `connect` says where an engine is and what it can do, `body` what a container is created from,
+//! `container` how it lives, `streams` how it is read and written, `image` how images are found and pulled,
+//! `get` and `inspect` what the engine's answers mean and `errors` what its refusals mean.
 
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! A container's standard streams: attached to, or read from its log.
 
+use std::time::Duration;
+
 use bollard::{
     container::LogOutput,
     errors::Error as ApiError,
@@ -43,7 +45,10 @@ impl Docker {
             .tail(&tail)
             .build();
         let operation = format!("cannot read the log of container `{id}`");
-        let pieces = self.api.logs(&ours.id, Some(query));
+        // Podman's answer begins with the first piece, which a quiet server may never write.
+        let api =
+            if options.follow { self.api.clone().with_timeout(Duration::MAX) } else { self.api.clone() };
+        let pieces = api.logs(&ours.id, Some(query));
         Ok(pieces.filter_map(move |piece| std::future::ready(chunk(piece, &operation))).boxed())
     }
 }
