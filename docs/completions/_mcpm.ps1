@@ -28,6 +28,16 @@ Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('run', 'run', [CompletionResultType]::ParameterValue, 'Run an MCP server as a managed workload')
             [CompletionResult]::new('proxy', 'proxy', [CompletionResultType]::ParameterValue, 'Start a transparent HTTP proxy in front of an MCP server')
+            [CompletionResult]::new('list', 'list', [CompletionResultType]::ParameterValue, 'Show the workloads and how they are')
+            [CompletionResult]::new('ls', 'ls', [CompletionResultType]::ParameterValue, 'Show the workloads and how they are')
+            [CompletionResult]::new('status', 'status', [CompletionResultType]::ParameterValue, 'Show how a workload is')
+            [CompletionResult]::new('stop', 'stop', [CompletionResultType]::ParameterValue, 'Stop workloads')
+            [CompletionResult]::new('start', 'start', [CompletionResultType]::ParameterValue, 'Start workloads that were stopped')
+            [CompletionResult]::new('restart', 'restart', [CompletionResultType]::ParameterValue, 'Stop workloads and start them again')
+            [CompletionResult]::new('rm', 'rm', [CompletionResultType]::ParameterValue, 'Stop workloads and remove their containers and records')
+            [CompletionResult]::new('logs', 'logs', [CompletionResultType]::ParameterValue, 'Show what a server wrote')
+            [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Export a workload''s configuration; secrets are left out')
+            [CompletionResult]::new('group', 'group', [CompletionResultType]::ParameterValue, 'Manage groups of workloads')
             [CompletionResult]::new('completion', 'completion', [CompletionResultType]::ParameterValue, 'Print the completion script of a shell')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Print the manual page, or write one page per command')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
@@ -123,6 +133,9 @@ Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
             [CompletionResult]::new('--otel-sampling-rate', '--otel-sampling-rate', [CompletionResultType]::ParameterName, 'Trace sampling rate, from 0.0 to 1.0 [default: 0.1] [not supported yet]')
             [CompletionResult]::new('--otel-enable-prometheus-metrics-path', '--otel-enable-prometheus-metrics-path', [CompletionResultType]::ParameterName, 'Serve `/metrics` on the main transport port [default: false] [not supported yet]')
             [CompletionResult]::new('--otel-use-legacy-attributes', '--otel-use-legacy-attributes', [CompletionResultType]::ParameterName, 'Emit legacy attribute names alongside the new semantic-convention names [default: true] [not supported yet]')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('--plan', '--plan', [CompletionResultType]::ParameterName, 'Show what would be started, and where each value comes from, and start nothing')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -165,8 +178,154 @@ Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
             [CompletionResult]::new('--token-exchange-scopes', '--token-exchange-scopes', [CompletionResultType]::ParameterName, 'Scopes requested for exchanged tokens [not supported yet]')
             [CompletionResult]::new('--token-exchange-subject-token-type', '--token-exchange-subject-token-type', [CompletionResultType]::ParameterName, 'Kind of token that is exchanged [default: access_token] [not supported yet]')
             [CompletionResult]::new('--token-exchange-header-name', '--token-exchange-header-name', [CompletionResultType]::ParameterName, 'Header that carries the exchanged token [default: it replaces `Authorization`] [not supported yet]')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Form of the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mcpm;list' {
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('--group', '--group', [CompletionResultType]::ParameterName, 'Only those of a group')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'mcpm;ls' {
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('--group', '--group', [CompletionResultType]::ParameterName, 'Only those of a group')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'mcpm;status' {
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'mcpm;stop' {
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('--group', '--group', [CompletionResultType]::ParameterName, 'All workloads of a group')
+            [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'How long a server may take to end by itself [default: 10]')
+            [CompletionResult]::new('--all', '--all', [CompletionResultType]::ParameterName, 'All workloads')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'mcpm;start' {
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('--group', '--group', [CompletionResultType]::ParameterName, 'All workloads of a group')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('--all', '--all', [CompletionResultType]::ParameterName, 'All workloads')
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Run in the foreground until the container exits; for one workload')
+            [CompletionResult]::new('--foreground', '--foreground', [CompletionResultType]::ParameterName, 'Run in the foreground until the container exits; for one workload')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'mcpm;restart' {
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('--group', '--group', [CompletionResultType]::ParameterName, 'All workloads of a group')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'How long a server may take to end by itself [default: 10]')
+            [CompletionResult]::new('--all', '--all', [CompletionResultType]::ParameterName, 'All workloads')
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Run in the foreground until the container exits; for one workload')
+            [CompletionResult]::new('--foreground', '--foreground', [CompletionResultType]::ParameterName, 'Run in the foreground until the container exits; for one workload')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'mcpm;rm' {
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('--group', '--group', [CompletionResultType]::ParameterName, 'All workloads of a group')
+            [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'How long a server may take to end by itself [default: 10]')
+            [CompletionResult]::new('--all', '--all', [CompletionResultType]::ParameterName, 'All workloads')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'mcpm;logs' {
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('--tail', '--tail', [CompletionResultType]::ParameterName, 'Only that many last lines')
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Go on until the server ends')
+            [CompletionResult]::new('--follow', '--follow', [CompletionResultType]::ParameterName, 'Go on until the server ends')
+            [CompletionResult]::new('--proxy', '--proxy', [CompletionResultType]::ParameterName, 'The log of the workload''s proxy instead')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'mcpm;export' {
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'mcpm;group' {
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('create', 'create', [CompletionResultType]::ParameterValue, 'Make a group')
+            [CompletionResult]::new('list', 'list', [CompletionResultType]::ParameterValue, 'Show the groups')
+            [CompletionResult]::new('ls', 'ls', [CompletionResultType]::ParameterValue, 'Show the groups')
+            [CompletionResult]::new('rm', 'rm', [CompletionResultType]::ParameterValue, 'Remove a group')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'mcpm;group;create' {
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'mcpm;group;list' {
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'mcpm;group;ls' {
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'mcpm;group;rm' {
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('--with-workloads', '--with-workloads', [CompletionResultType]::ParameterName, 'Remove its workloads too; without it, a group that has some stays')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'mcpm;group;help' {
+            [CompletionResult]::new('create', 'create', [CompletionResultType]::ParameterValue, 'Make a group')
+            [CompletionResult]::new('list', 'list', [CompletionResultType]::ParameterValue, 'Show the groups')
+            [CompletionResult]::new('rm', 'rm', [CompletionResultType]::ParameterValue, 'Remove a group')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'mcpm;group;help;create' {
+            break
+        }
+        'mcpm;group;help;list' {
+            break
+        }
+        'mcpm;group;help;rm' {
+            break
+        }
+        'mcpm;group;help;help' {
             break
         }
         'mcpm;completion' {
@@ -184,6 +343,15 @@ Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
         'mcpm;help' {
             [CompletionResult]::new('run', 'run', [CompletionResultType]::ParameterValue, 'Run an MCP server as a managed workload')
             [CompletionResult]::new('proxy', 'proxy', [CompletionResultType]::ParameterValue, 'Start a transparent HTTP proxy in front of an MCP server')
+            [CompletionResult]::new('list', 'list', [CompletionResultType]::ParameterValue, 'Show the workloads and how they are')
+            [CompletionResult]::new('status', 'status', [CompletionResultType]::ParameterValue, 'Show how a workload is')
+            [CompletionResult]::new('stop', 'stop', [CompletionResultType]::ParameterValue, 'Stop workloads')
+            [CompletionResult]::new('start', 'start', [CompletionResultType]::ParameterValue, 'Start workloads that were stopped')
+            [CompletionResult]::new('restart', 'restart', [CompletionResultType]::ParameterValue, 'Stop workloads and start them again')
+            [CompletionResult]::new('rm', 'rm', [CompletionResultType]::ParameterValue, 'Stop workloads and remove their containers and records')
+            [CompletionResult]::new('logs', 'logs', [CompletionResultType]::ParameterValue, 'Show what a server wrote')
+            [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Export a workload''s configuration; secrets are left out')
+            [CompletionResult]::new('group', 'group', [CompletionResultType]::ParameterValue, 'Manage groups of workloads')
             [CompletionResult]::new('completion', 'completion', [CompletionResultType]::ParameterValue, 'Print the completion script of a shell')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Print the manual page, or write one page per command')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
@@ -193,6 +361,45 @@ Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
             break
         }
         'mcpm;help;proxy' {
+            break
+        }
+        'mcpm;help;list' {
+            break
+        }
+        'mcpm;help;status' {
+            break
+        }
+        'mcpm;help;stop' {
+            break
+        }
+        'mcpm;help;start' {
+            break
+        }
+        'mcpm;help;restart' {
+            break
+        }
+        'mcpm;help;rm' {
+            break
+        }
+        'mcpm;help;logs' {
+            break
+        }
+        'mcpm;help;export' {
+            break
+        }
+        'mcpm;help;group' {
+            [CompletionResult]::new('create', 'create', [CompletionResultType]::ParameterValue, 'Make a group')
+            [CompletionResult]::new('list', 'list', [CompletionResultType]::ParameterValue, 'Show the groups')
+            [CompletionResult]::new('rm', 'rm', [CompletionResultType]::ParameterValue, 'Remove a group')
+            break
+        }
+        'mcpm;help;group;create' {
+            break
+        }
+        'mcpm;help;group;list' {
+            break
+        }
+        'mcpm;help;group;rm' {
             break
         }
         'mcpm;help;completion' {

@@ -19,8 +19,23 @@ _mcpm() {
             mcpm,completion)
                 cmd="mcpm__subcmd__completion"
                 ;;
+            mcpm,export)
+                cmd="mcpm__subcmd__export"
+                ;;
+            mcpm,group)
+                cmd="mcpm__subcmd__group"
+                ;;
             mcpm,help)
                 cmd="mcpm__subcmd__help"
+                ;;
+            mcpm,list)
+                cmd="mcpm__subcmd__list"
+                ;;
+            mcpm,logs)
+                cmd="mcpm__subcmd__logs"
+                ;;
+            mcpm,ls)
+                cmd="mcpm__subcmd__list"
                 ;;
             mcpm,man)
                 cmd="mcpm__subcmd__man"
@@ -28,14 +43,68 @@ _mcpm() {
             mcpm,proxy)
                 cmd="mcpm__subcmd__proxy"
                 ;;
+            mcpm,restart)
+                cmd="mcpm__subcmd__restart"
+                ;;
+            mcpm,rm)
+                cmd="mcpm__subcmd__rm"
+                ;;
             mcpm,run)
                 cmd="mcpm__subcmd__run"
+                ;;
+            mcpm,start)
+                cmd="mcpm__subcmd__start"
+                ;;
+            mcpm,status)
+                cmd="mcpm__subcmd__status"
+                ;;
+            mcpm,stop)
+                cmd="mcpm__subcmd__stop"
+                ;;
+            mcpm__subcmd__group,create)
+                cmd="mcpm__subcmd__group__subcmd__create"
+                ;;
+            mcpm__subcmd__group,help)
+                cmd="mcpm__subcmd__group__subcmd__help"
+                ;;
+            mcpm__subcmd__group,list)
+                cmd="mcpm__subcmd__group__subcmd__list"
+                ;;
+            mcpm__subcmd__group,ls)
+                cmd="mcpm__subcmd__group__subcmd__list"
+                ;;
+            mcpm__subcmd__group,rm)
+                cmd="mcpm__subcmd__group__subcmd__rm"
+                ;;
+            mcpm__subcmd__group__subcmd__help,create)
+                cmd="mcpm__subcmd__group__subcmd__help__subcmd__create"
+                ;;
+            mcpm__subcmd__group__subcmd__help,help)
+                cmd="mcpm__subcmd__group__subcmd__help__subcmd__help"
+                ;;
+            mcpm__subcmd__group__subcmd__help,list)
+                cmd="mcpm__subcmd__group__subcmd__help__subcmd__list"
+                ;;
+            mcpm__subcmd__group__subcmd__help,rm)
+                cmd="mcpm__subcmd__group__subcmd__help__subcmd__rm"
                 ;;
             mcpm__subcmd__help,completion)
                 cmd="mcpm__subcmd__help__subcmd__completion"
                 ;;
+            mcpm__subcmd__help,export)
+                cmd="mcpm__subcmd__help__subcmd__export"
+                ;;
+            mcpm__subcmd__help,group)
+                cmd="mcpm__subcmd__help__subcmd__group"
+                ;;
             mcpm__subcmd__help,help)
                 cmd="mcpm__subcmd__help__subcmd__help"
+                ;;
+            mcpm__subcmd__help,list)
+                cmd="mcpm__subcmd__help__subcmd__list"
+                ;;
+            mcpm__subcmd__help,logs)
+                cmd="mcpm__subcmd__help__subcmd__logs"
                 ;;
             mcpm__subcmd__help,man)
                 cmd="mcpm__subcmd__help__subcmd__man"
@@ -43,8 +112,32 @@ _mcpm() {
             mcpm__subcmd__help,proxy)
                 cmd="mcpm__subcmd__help__subcmd__proxy"
                 ;;
+            mcpm__subcmd__help,restart)
+                cmd="mcpm__subcmd__help__subcmd__restart"
+                ;;
+            mcpm__subcmd__help,rm)
+                cmd="mcpm__subcmd__help__subcmd__rm"
+                ;;
             mcpm__subcmd__help,run)
                 cmd="mcpm__subcmd__help__subcmd__run"
+                ;;
+            mcpm__subcmd__help,start)
+                cmd="mcpm__subcmd__help__subcmd__start"
+                ;;
+            mcpm__subcmd__help,status)
+                cmd="mcpm__subcmd__help__subcmd__status"
+                ;;
+            mcpm__subcmd__help,stop)
+                cmd="mcpm__subcmd__help__subcmd__stop"
+                ;;
+            mcpm__subcmd__help__subcmd__group,create)
+                cmd="mcpm__subcmd__help__subcmd__group__subcmd__create"
+                ;;
+            mcpm__subcmd__help__subcmd__group,list)
+                cmd="mcpm__subcmd__help__subcmd__group__subcmd__list"
+                ;;
+            mcpm__subcmd__help__subcmd__group,rm)
+                cmd="mcpm__subcmd__help__subcmd__group__subcmd__rm"
                 ;;
             *)
                 ;;
@@ -53,7 +146,7 @@ _mcpm() {
 
     case "${cmd}" in
         mcpm)
-            opts="-h -V --debug --help --version run proxy completion man help"
+            opts="-h -V --debug --help --version run proxy list ls status stop start restart rm logs export group completion man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -88,8 +181,176 @@ _mcpm() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        mcpm__subcmd__export)
+            opts="-h --debug --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --debug)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__group)
+            opts="-h --debug --help create list ls rm help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --debug)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__group__subcmd__create)
+            opts="-h --debug --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --debug)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__group__subcmd__help)
+            opts="create list rm help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__group__subcmd__help__subcmd__create)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__group__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__group__subcmd__help__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__group__subcmd__help__subcmd__rm)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__group__subcmd__list)
+            opts="-o -h --output --debug --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --debug)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__group__subcmd__rm)
+            opts="-h --with-workloads --debug --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --debug)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         mcpm__subcmd__help)
-            opts="run proxy completion man help"
+            opts="run proxy list status stop start restart rm logs export group completion man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -116,7 +377,105 @@ _mcpm() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        mcpm__subcmd__help__subcmd__export)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__help__subcmd__group)
+            opts="create list rm"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__help__subcmd__group__subcmd__create)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__help__subcmd__group__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__help__subcmd__group__subcmd__rm)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         mcpm__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__help__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__help__subcmd__logs)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -158,6 +517,34 @@ _mcpm() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        mcpm__subcmd__help__subcmd__restart)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__help__subcmd__rm)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         mcpm__subcmd__help__subcmd__run)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -165,6 +552,100 @@ _mcpm() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__help__subcmd__start)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__help__subcmd__status)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__help__subcmd__stop)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__list)
+            opts="-o -h --debug --group --output --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --debug)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                --group)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "text json mcp-json" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "text json mcp-json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__logs)
+            opts="-f -h --debug --follow --tail --proxy --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --debug)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                --tail)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -191,7 +672,7 @@ _mcpm() {
             return 0
             ;;
         mcpm__subcmd__proxy)
-            opts="-h --debug --target-uri --host --port --allowed-origins --oidc-issuer --oidc-audience --oidc-client-id --oidc-client-secret --oidc-introspection-url --oidc-jwks-url --oidc-scopes --remote-auth --remote-auth-issuer --remote-auth-authorize-url --remote-auth-token-url --remote-auth-client-id --remote-auth-client-secret --remote-auth-client-secret-file --remote-auth-bearer-token --remote-auth-bearer-token-file --remote-auth-scopes --remote-auth-resource --resource-url --remote-auth-callback-port --remote-auth-skip-browser --remote-auth-timeout --remote-forward-headers --remote-forward-headers-secret --token-exchange-url --token-exchange-audience --token-exchange-client-id --token-exchange-client-secret --token-exchange-client-secret-file --token-exchange-scopes --token-exchange-subject-token-type --token-exchange-header-name --help"
+            opts="-o -h --debug --target-uri --host --port --allowed-origins --oidc-issuer --oidc-audience --oidc-client-id --oidc-client-secret --oidc-introspection-url --oidc-jwks-url --oidc-scopes --remote-auth --remote-auth-issuer --remote-auth-authorize-url --remote-auth-token-url --remote-auth-client-id --remote-auth-client-secret --remote-auth-client-secret-file --remote-auth-bearer-token --remote-auth-bearer-token-file --remote-auth-scopes --remote-auth-resource --resource-url --remote-auth-callback-port --remote-auth-skip-browser --remote-auth-timeout --remote-forward-headers --remote-forward-headers-secret --token-exchange-url --token-exchange-audience --token-exchange-client-id --token-exchange-client-secret --token-exchange-client-secret-file --token-exchange-scopes --token-exchange-subject-token-type --token-exchange-header-name --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -378,6 +859,74 @@ _mcpm() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --output)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__restart)
+            opts="-f -o -h --debug --all --group --foreground --output --timeout --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --debug)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                --group)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__rm)
+            opts="-h --debug --all --group --timeout --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --debug)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                --group)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -386,7 +935,7 @@ _mcpm() {
             return 0
             ;;
         mcpm__subcmd__run)
-            opts="-l -p -e -v -f -h --debug --name --group --label --transport --proxy-mode --host --proxy-port --target-host --target-port --publish --network --isolate-network --allow-runtime-gateway --env --env-file --env-file-dir --secret --volume --permission-profile --foreground --from-config --ignore-globally --print-resolved-overlays --image-verification --ca-cert --mcpm-ca-bundle --runtime-image --runtime-add-package --endpoint-prefix --trust-proxy-headers --tools --tools-override --authz-config --audit-config --enable-audit --runtime --allowed-origins --oidc-issuer --oidc-audience --oidc-client-id --oidc-client-secret --oidc-introspection-url --oidc-jwks-url --oidc-scopes --oidc-insecure-allow-http --jwks-allow-private-ip --jwks-auth-token-file --remote-auth --remote-auth-issuer --remote-auth-authorize-url --remote-auth-token-url --remote-auth-client-id --remote-auth-client-secret --remote-auth-client-secret-file --remote-auth-bearer-token --remote-auth-bearer-token-file --remote-auth-scopes --remote-auth-resource --resource-url --remote-auth-callback-port --remote-auth-skip-browser --remote-auth-timeout --remote-forward-headers --remote-forward-headers-secret --token-exchange-url --token-exchange-audience --token-exchange-client-id --token-exchange-client-secret --token-exchange-client-secret-file --token-exchange-scopes --token-exchange-subject-token-type --token-exchange-header-name --otel-endpoint --otel-insecure --otel-headers --otel-service-name --otel-custom-attributes --otel-env-vars --otel-tracing-enabled --otel-metrics-enabled --otel-sampling-rate --otel-enable-prometheus-metrics-path --otel-use-legacy-attributes --help"
+            opts="-l -p -e -v -f -o -h --debug --name --group --label --transport --proxy-mode --host --proxy-port --target-host --target-port --publish --network --isolate-network --allow-runtime-gateway --env --env-file --env-file-dir --secret --volume --permission-profile --foreground --from-config --ignore-globally --print-resolved-overlays --image-verification --ca-cert --mcpm-ca-bundle --runtime-image --runtime-add-package --endpoint-prefix --trust-proxy-headers --tools --tools-override --authz-config --audit-config --enable-audit --runtime --allowed-origins --oidc-issuer --oidc-audience --oidc-client-id --oidc-client-secret --oidc-introspection-url --oidc-jwks-url --oidc-scopes --oidc-insecure-allow-http --jwks-allow-private-ip --jwks-auth-token-file --remote-auth --remote-auth-issuer --remote-auth-authorize-url --remote-auth-token-url --remote-auth-client-id --remote-auth-client-secret --remote-auth-client-secret-file --remote-auth-bearer-token --remote-auth-bearer-token-file --remote-auth-scopes --remote-auth-resource --resource-url --remote-auth-callback-port --remote-auth-skip-browser --remote-auth-timeout --remote-forward-headers --remote-forward-headers-secret --token-exchange-url --token-exchange-audience --token-exchange-client-id --token-exchange-client-secret --token-exchange-client-secret-file --token-exchange-scopes --token-exchange-subject-token-type --token-exchange-header-name --otel-endpoint --otel-insecure --otel-headers --otel-service-name --otel-custom-attributes --otel-env-vars --otel-tracing-enabled --otel-metrics-enabled --otel-sampling-rate --otel-enable-prometheus-metrics-path --otel-use-legacy-attributes --plan --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -870,6 +1419,96 @@ _mcpm() {
                     ;;
                 --otel-use-legacy-attributes)
                     COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__start)
+            opts="-f -o -h --debug --all --group --foreground --output --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --debug)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                --group)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__status)
+            opts="-o -h --debug --output --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --debug)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__stop)
+            opts="-h --debug --all --group --timeout --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --debug)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                --group)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 *)

@@ -25,6 +25,16 @@ set edit:completion:arg-completer[mcpm] = {|@words|
             cand --version 'Print version'
             cand run 'Run an MCP server as a managed workload'
             cand proxy 'Start a transparent HTTP proxy in front of an MCP server'
+            cand list 'Show the workloads and how they are'
+            cand ls 'Show the workloads and how they are'
+            cand status 'Show how a workload is'
+            cand stop 'Stop workloads'
+            cand start 'Start workloads that were stopped'
+            cand restart 'Stop workloads and start them again'
+            cand rm 'Stop workloads and remove their containers and records'
+            cand logs 'Show what a server wrote'
+            cand export 'Export a workload''s configuration; secrets are left out'
+            cand group 'Manage groups of workloads'
             cand completion 'Print the completion script of a shell'
             cand man 'Print the manual page, or write one page per command'
             cand help 'Print this message or the help of the given subcommand(s)'
@@ -119,6 +129,9 @@ set edit:completion:arg-completer[mcpm] = {|@words|
             cand --otel-sampling-rate 'Trace sampling rate, from 0.0 to 1.0 [default: 0.1] [not supported yet]'
             cand --otel-enable-prometheus-metrics-path 'Serve `/metrics` on the main transport port [default: false] [not supported yet]'
             cand --otel-use-legacy-attributes 'Emit legacy attribute names alongside the new semantic-convention names [default: true] [not supported yet]'
+            cand -o 'Form of the result'
+            cand --output 'Form of the result'
+            cand --plan 'Show what would be started, and where each value comes from, and start nothing'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
@@ -160,8 +173,135 @@ set edit:completion:arg-completer[mcpm] = {|@words|
             cand --token-exchange-scopes 'Scopes requested for exchanged tokens [not supported yet]'
             cand --token-exchange-subject-token-type 'Kind of token that is exchanged [default: access_token] [not supported yet]'
             cand --token-exchange-header-name 'Header that carries the exchanged token [default: it replaces `Authorization`] [not supported yet]'
+            cand -o 'Form of the result'
+            cand --output 'Form of the result'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
+        }
+        &'mcpm;list'= {
+            cand --debug 'Enable debug mode [default: false]'
+            cand --group 'Only those of a group'
+            cand -o 'Form of the result'
+            cand --output 'Form of the result'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'mcpm;ls'= {
+            cand --debug 'Enable debug mode [default: false]'
+            cand --group 'Only those of a group'
+            cand -o 'Form of the result'
+            cand --output 'Form of the result'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'mcpm;status'= {
+            cand --debug 'Enable debug mode [default: false]'
+            cand -o 'Form of the result'
+            cand --output 'Form of the result'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'mcpm;stop'= {
+            cand --debug 'Enable debug mode [default: false]'
+            cand --group 'All workloads of a group'
+            cand --timeout 'How long a server may take to end by itself [default: 10]'
+            cand --all 'All workloads'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'mcpm;start'= {
+            cand --debug 'Enable debug mode [default: false]'
+            cand --group 'All workloads of a group'
+            cand -o 'Form of the result'
+            cand --output 'Form of the result'
+            cand --all 'All workloads'
+            cand -f 'Run in the foreground until the container exits; for one workload'
+            cand --foreground 'Run in the foreground until the container exits; for one workload'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'mcpm;restart'= {
+            cand --debug 'Enable debug mode [default: false]'
+            cand --group 'All workloads of a group'
+            cand -o 'Form of the result'
+            cand --output 'Form of the result'
+            cand --timeout 'How long a server may take to end by itself [default: 10]'
+            cand --all 'All workloads'
+            cand -f 'Run in the foreground until the container exits; for one workload'
+            cand --foreground 'Run in the foreground until the container exits; for one workload'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'mcpm;rm'= {
+            cand --debug 'Enable debug mode [default: false]'
+            cand --group 'All workloads of a group'
+            cand --timeout 'How long a server may take to end by itself [default: 10]'
+            cand --all 'All workloads'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'mcpm;logs'= {
+            cand --debug 'Enable debug mode [default: false]'
+            cand --tail 'Only that many last lines'
+            cand -f 'Go on until the server ends'
+            cand --follow 'Go on until the server ends'
+            cand --proxy 'The log of the workload''s proxy instead'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'mcpm;export'= {
+            cand --debug 'Enable debug mode [default: false]'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'mcpm;group'= {
+            cand --debug 'Enable debug mode [default: false]'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand create 'Make a group'
+            cand list 'Show the groups'
+            cand ls 'Show the groups'
+            cand rm 'Remove a group'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'mcpm;group;create'= {
+            cand --debug 'Enable debug mode [default: false]'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'mcpm;group;list'= {
+            cand -o 'Form of the result'
+            cand --output 'Form of the result'
+            cand --debug 'Enable debug mode [default: false]'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'mcpm;group;ls'= {
+            cand -o 'Form of the result'
+            cand --output 'Form of the result'
+            cand --debug 'Enable debug mode [default: false]'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'mcpm;group;rm'= {
+            cand --debug 'Enable debug mode [default: false]'
+            cand --with-workloads 'Remove its workloads too; without it, a group that has some stays'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'mcpm;group;help'= {
+            cand create 'Make a group'
+            cand list 'Show the groups'
+            cand rm 'Remove a group'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'mcpm;group;help;create'= {
+        }
+        &'mcpm;group;help;list'= {
+        }
+        &'mcpm;group;help;rm'= {
+        }
+        &'mcpm;group;help;help'= {
         }
         &'mcpm;completion'= {
             cand --debug 'Enable debug mode [default: false]'
@@ -176,6 +316,15 @@ set edit:completion:arg-completer[mcpm] = {|@words|
         &'mcpm;help'= {
             cand run 'Run an MCP server as a managed workload'
             cand proxy 'Start a transparent HTTP proxy in front of an MCP server'
+            cand list 'Show the workloads and how they are'
+            cand status 'Show how a workload is'
+            cand stop 'Stop workloads'
+            cand start 'Start workloads that were stopped'
+            cand restart 'Stop workloads and start them again'
+            cand rm 'Stop workloads and remove their containers and records'
+            cand logs 'Show what a server wrote'
+            cand export 'Export a workload''s configuration; secrets are left out'
+            cand group 'Manage groups of workloads'
             cand completion 'Print the completion script of a shell'
             cand man 'Print the manual page, or write one page per command'
             cand help 'Print this message or the help of the given subcommand(s)'
@@ -183,6 +332,33 @@ set edit:completion:arg-completer[mcpm] = {|@words|
         &'mcpm;help;run'= {
         }
         &'mcpm;help;proxy'= {
+        }
+        &'mcpm;help;list'= {
+        }
+        &'mcpm;help;status'= {
+        }
+        &'mcpm;help;stop'= {
+        }
+        &'mcpm;help;start'= {
+        }
+        &'mcpm;help;restart'= {
+        }
+        &'mcpm;help;rm'= {
+        }
+        &'mcpm;help;logs'= {
+        }
+        &'mcpm;help;export'= {
+        }
+        &'mcpm;help;group'= {
+            cand create 'Make a group'
+            cand list 'Show the groups'
+            cand rm 'Remove a group'
+        }
+        &'mcpm;help;group;create'= {
+        }
+        &'mcpm;help;group;list'= {
+        }
+        &'mcpm;help;group;rm'= {
         }
         &'mcpm;help;completion'= {
         }

@@ -30,6 +30,16 @@ complete -c mcpm -n "__fish_mcpm_needs_command" -s h -l help -d 'Print help'
 complete -c mcpm -n "__fish_mcpm_needs_command" -s V -l version -d 'Print version'
 complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "run" -d 'Run an MCP server as a managed workload'
 complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "proxy" -d 'Start a transparent HTTP proxy in front of an MCP server'
+complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "list" -d 'Show the workloads and how they are'
+complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "ls" -d 'Show the workloads and how they are'
+complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "status" -d 'Show how a workload is'
+complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "stop" -d 'Stop workloads'
+complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "start" -d 'Start workloads that were stopped'
+complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "restart" -d 'Stop workloads and start them again'
+complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "rm" -d 'Stop workloads and remove their containers and records'
+complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "logs" -d 'Show what a server wrote'
+complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "export" -d 'Export a workload\'s configuration; secrets are left out'
+complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "group" -d 'Manage groups of workloads'
 complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "completion" -d 'Print the completion script of a shell'
 complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "man" -d 'Print the manual page, or write one page per command'
 complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
@@ -142,6 +152,9 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-enable-prometheus
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-use-legacy-attributes -d 'Emit legacy attribute names alongside the new semantic-convention names [default: true] [not supported yet]' -r -f -a "true\t''
 false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+json\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l plan -d 'Show what would be started, and where each value comes from, and start nothing'
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
@@ -184,15 +197,115 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-scope
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-subject-token-type -d 'Kind of token that is exchanged [default: access_token] [not supported yet]' -r -f -a "access_token\t'An access token'
 id_token\t'An ID token, which some identity providers\' security token service requires'"
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-header-name -d 'Header that carries the exchanged token [default: it replaces `Authorization`] [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+json\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mcpm -n "__fish_mcpm_using_subcommand list" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand list" -l group -d 'Only those of a group' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand list" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+json\t''
+mcp-json\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand list" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand ls" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand ls" -l group -d 'Only those of a group' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand ls" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+json\t''
+mcp-json\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand ls" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand status" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand status" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+json\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand status" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand stop" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand stop" -l group -d 'All workloads of a group' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand stop" -l timeout -d 'How long a server may take to end by itself [default: 10]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand stop" -l all -d 'All workloads'
+complete -c mcpm -n "__fish_mcpm_using_subcommand stop" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand start" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand start" -l group -d 'All workloads of a group' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand start" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+json\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand start" -l all -d 'All workloads'
+complete -c mcpm -n "__fish_mcpm_using_subcommand start" -s f -l foreground -d 'Run in the foreground until the container exits; for one workload'
+complete -c mcpm -n "__fish_mcpm_using_subcommand start" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand restart" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand restart" -l group -d 'All workloads of a group' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand restart" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+json\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand restart" -l timeout -d 'How long a server may take to end by itself [default: 10]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand restart" -l all -d 'All workloads'
+complete -c mcpm -n "__fish_mcpm_using_subcommand restart" -s f -l foreground -d 'Run in the foreground until the container exits; for one workload'
+complete -c mcpm -n "__fish_mcpm_using_subcommand restart" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand rm" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand rm" -l group -d 'All workloads of a group' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand rm" -l timeout -d 'How long a server may take to end by itself [default: 10]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand rm" -l all -d 'All workloads'
+complete -c mcpm -n "__fish_mcpm_using_subcommand rm" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand logs" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand logs" -l tail -d 'Only that many last lines' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand logs" -s f -l follow -d 'Go on until the server ends'
+complete -c mcpm -n "__fish_mcpm_using_subcommand logs" -l proxy -d 'The log of the workload\'s proxy instead'
+complete -c mcpm -n "__fish_mcpm_using_subcommand logs" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand export" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand export" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and not __fish_seen_subcommand_from create list ls rm help" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and not __fish_seen_subcommand_from create list ls rm help" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and not __fish_seen_subcommand_from create list ls rm help" -f -a "create" -d 'Make a group'
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and not __fish_seen_subcommand_from create list ls rm help" -f -a "list" -d 'Show the groups'
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and not __fish_seen_subcommand_from create list ls rm help" -f -a "ls" -d 'Show the groups'
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and not __fish_seen_subcommand_from create list ls rm help" -f -a "rm" -d 'Remove a group'
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and not __fish_seen_subcommand_from create list ls rm help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from create" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from create" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from list" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+json\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from list" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from ls" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+json\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from ls" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from ls" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from rm" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from rm" -l with-workloads -d 'Remove its workloads too; without it, a group that has some stays'
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from rm" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from help" -f -a "create" -d 'Make a group'
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from help" -f -a "list" -d 'Show the groups'
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from help" -f -a "rm" -d 'Remove a group'
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mcpm -n "__fish_mcpm_using_subcommand completion" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand completion" -s h -l help -d 'Print help'
 complete -c mcpm -n "__fish_mcpm_using_subcommand man" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand man" -s h -l help -d 'Print help'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy completion man help" -f -a "run" -d 'Run an MCP server as a managed workload'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy completion man help" -f -a "proxy" -d 'Start a transparent HTTP proxy in front of an MCP server'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy completion man help" -f -a "completion" -d 'Print the completion script of a shell'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy completion man help" -f -a "man" -d 'Print the manual page, or write one page per command'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy completion man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group completion man help" -f -a "run" -d 'Run an MCP server as a managed workload'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group completion man help" -f -a "proxy" -d 'Start a transparent HTTP proxy in front of an MCP server'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group completion man help" -f -a "list" -d 'Show the workloads and how they are'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group completion man help" -f -a "status" -d 'Show how a workload is'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group completion man help" -f -a "stop" -d 'Stop workloads'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group completion man help" -f -a "start" -d 'Start workloads that were stopped'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group completion man help" -f -a "restart" -d 'Stop workloads and start them again'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group completion man help" -f -a "rm" -d 'Stop workloads and remove their containers and records'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group completion man help" -f -a "logs" -d 'Show what a server wrote'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group completion man help" -f -a "export" -d 'Export a workload\'s configuration; secrets are left out'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group completion man help" -f -a "group" -d 'Manage groups of workloads'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group completion man help" -f -a "completion" -d 'Print the completion script of a shell'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group completion man help" -f -a "man" -d 'Print the manual page, or write one page per command'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group completion man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from group" -f -a "create" -d 'Make a group'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from group" -f -a "list" -d 'Show the groups'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from group" -f -a "rm" -d 'Remove a group'

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use mcpm::ErrorKind;
+use mcpm::{ErrorKind, runtime::Exit};
 
 /// A failure that has no code of its own.
 pub(crate) const FAILURE: u8 = 1;
@@ -40,6 +40,14 @@ pub(crate) fn of_error(kind: ErrorKind) -> ExitCode {
         | ErrorKind::Upstream
         | ErrorKind::Internal => FAILURE,
     })
+}
+
+/// Returns the code of a server that ended: its own, as far as one byte holds it.
+pub(crate) fn of_server(exit: Option<Exit>) -> ExitCode {
+    match exit {
+        Some(exit) => ExitCode::from(u8::try_from(exit.code).unwrap_or(FAILURE)),
+        None => ExitCode::from(FAILURE),
+    }
 }
 
 /// Returns the code of what clap answered: success for help and version.

@@ -12,8 +12,13 @@ mod args;
 #[cfg(test)]
 mod args_tests;
 mod commands;
+mod executor;
 mod exit;
+mod logging;
 mod output;
+mod progress;
+mod signals;
+mod supervise;
 
 pub use args::options;
 pub use commands::{completion::scripts, man::pages};
@@ -35,6 +40,13 @@ pub fn command() -> Command {
 
 /// Does what the arguments say; the first is the name of the program.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let mut arguments = arguments.into_iter().peekable();
+    let program = arguments.next();
+    if arguments.peek().is_some_and(|first| first == supervise::ARGUMENT) {
+        // Its failures have been reported where they are waited for.
+        return supervise::main().map_or(ExitCode::from(exit::FAILURE), |()| ExitCode::SUCCESS);
+    }
+    let arguments = program.into_iter().chain(arguments);
     let matches = match command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(asked) => {

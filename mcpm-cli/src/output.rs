@@ -1,8 +1,30 @@
-//! Writing results to standard output.
+//! Writing results to standard output, as text or as JSON.
 
 use std::io::{self, ErrorKind as IoErrorKind, Write as _};
 
+use clap::{Arg, ArgMatches, builder::PossibleValuesParser};
 use mcpm::{Error, ErrorKind, Result};
+use serde::Serialize;
+
+const OUTPUT: &str = "output";
+pub(crate) const TEXT: &str = "text";
+pub(crate) const JSON: &str = "json";
+
+/// The `--output` argument with its forms, the first being the default.
+pub(crate) fn arg(forms: &'static [&'static str]) -> Arg {
+    Arg::new(OUTPUT)
+        .long(OUTPUT)
+        .short('o')
+        .value_name("FORM")
+        .value_parser(PossibleValuesParser::new(forms))
+        .default_value(forms.first().copied().unwrap_or(TEXT))
+        .help("Form of the result")
+}
+
+/// The form that was asked for.
+pub(crate) fn form(matches: &ArgMatches) -> &str {
+    matches.get_one::<String>(OUTPUT).map_or(TEXT, String::as_str)
+}
 
 /// Writes a result. A reader who closed the pipe has seen enough.
 pub(crate) fn write(bytes: &[u8]) -> Result<()> {
@@ -13,4 +35,31 @@ pub(crate) fn write(bytes: &[u8]) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Writes a line.
+pub(crate) fn line(text: impl AsRef<str>) -> Result<()> {
+    write(format!("{}\n", text.as_ref()).as_bytes())
+}
+
+/// Writes a JSON document.
+pub(crate) fn json(value: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| Error::new(ErrorKind::Internal, "cannot write the result").source(error))?;
+    line(text)
+}
+
+/// Writes rows in columns; the first row holds the headings.
+pub(crate) fn table(rows: &[Vec<String>]) -> Result<()> {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells: Vec<String> =
+            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        text.push_str(cells.join("  ").trim_end());
+        text.push('\n');
+    }
+    write(text.as_bytes())
 }

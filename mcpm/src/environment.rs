@@ -14,6 +14,8 @@ pub struct Environment {
     pub state_dir: PathBuf,
     /// Where settings are read; `$XDG_CONFIG_HOME/mcpm` by default.
     pub config_dir: PathBuf,
+    /// Where relative paths of options begin; the current folder by default.
+    pub working_dir: PathBuf,
     /// How a container engine is found when none is given.
     pub engine: EngineSettings,
     /// The runtime to use instead of looking for an engine.
@@ -40,12 +42,14 @@ pub struct EngineSettings {
 }
 
 impl Environment {
-    /// Reads the variables of this process: `XDG_*`, `HOME`, `DOCKER_*` and `CONTAINER_HOST`.
+    /// Reads the current folder and the variables of this process: `XDG_*`, `HOME`, `DOCKER_*` and
+    /// `CONTAINER_HOST`.
     pub fn from_process() -> Self {
-        Self::from_lookup(|name| std::env::var_os(name))
+        let working_dir = std::env::current_dir().unwrap_or_default();
+        Self { working_dir, ..Self::from_lookup(|name| std::env::var_os(name)) }
     }
 
-    /// Reads the same variables through `lookup`. Empty variables count as unset.
+    /// Reads the same variables through `lookup`; relative paths begin at `/`. Empty variables count as unset.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Self {
         let path = |name: &str| lookup(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let text =
@@ -56,6 +60,7 @@ impl Environment {
         let xdg = |name: &str| path(name).filter(|path| path.is_absolute());
         Self {
             state_dir: xdg("XDG_STATE_HOME").unwrap_or_else(|| below_home(".local/state")).join("mcpm"),
+            working_dir: PathBuf::from("/"),
             config_dir: xdg("XDG_CONFIG_HOME").unwrap_or_else(|| below_home(".config")).join("mcpm"),
             engine: EngineSettings {
                 docker_host: text("DOCKER_HOST"),

@@ -6,9 +6,18 @@ use clap::{ArgMatches, Command};
 use mcpm::Result;
 
 pub(crate) mod completion;
+pub(crate) mod export;
+pub(crate) mod group;
+pub(crate) mod list;
+pub(crate) mod logs;
 pub(crate) mod man;
+mod names;
 pub(crate) mod proxy;
+pub(crate) mod rm;
 pub(crate) mod run;
+pub(crate) mod start;
+pub(crate) mod status;
+pub(crate) mod stop;
 
 /// One command.
 pub(crate) struct Entry {
@@ -24,6 +33,15 @@ pub(crate) struct Entry {
 pub(crate) const ALL: &[Entry] = &[
     Entry { name: "run", command: run::command, run: run::run },
     Entry { name: "proxy", command: proxy::command, run: proxy::run },
+    Entry { name: "list", command: list::command, run: list::run },
+    Entry { name: "status", command: status::command, run: status::run },
+    Entry { name: "stop", command: stop::command, run: stop::run },
+    Entry { name: "start", command: start::start_command, run: start::start },
+    Entry { name: "restart", command: start::restart_command, run: start::restart },
+    Entry { name: "rm", command: rm::command, run: rm::run },
+    Entry { name: "logs", command: logs::command, run: logs::run },
+    Entry { name: "export", command: export::command, run: export::run },
+    Entry { name: "group", command: group::command, run: group::run },
     Entry { name: "completion", command: completion::command, run: completion::run },
     Entry { name: "man", command: man::command, run: man::run },
 ];

@@ -3,23 +3,32 @@
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Command};
-use mcpm::{
-    Error, ErrorKind, Result,
-    options::{OptionSet as _, ProxyOptions},
-};
+use mcpm::{ProxyBuilder, Result, options::ProxyOptions};
 
-use crate::args;
+use crate::{
+    args, executor, logging,
+    output::{self, JSON, TEXT},
+    signals,
+};
 
 pub(crate) fn command() -> Command {
     Command::new("proxy")
         .about("Start a transparent HTTP proxy in front of an MCP server")
-        .defer(args::add::<ProxyOptions>)
+        .defer(|command| args::add::<ProxyOptions>(command).arg(output::arg(&[TEXT, JSON])))
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
-    args::options::<ProxyOptions>(matches)?.check()?;
-    Err(Error::new(
-        ErrorKind::Unsupported,
-        "this build reads the options of `proxy` but does not start proxies",
-    ))
+    let options = args::options::<ProxyOptions>(matches)?;
+    logging::to_stderr(options.debug.unwrap_or(false));
+    let proxy = ProxyBuilder::from(options).build()?;
+    executor::run(async {
+        let running = proxy.start().await?;
+        match output::form(matches) {
+            JSON => output::json(&serde_json::json!({ "name": running.name(), "url": running.url() }))?,
+            _ => output::line(format!("{}  {}", running.name(), running.url()))?,
+        }
+        signals::stop().await?;
+        running.stop().await;
+        Ok(ExitCode::SUCCESS)
+    })
 }

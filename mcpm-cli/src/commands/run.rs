@@ -2,14 +2,23 @@
 
 use std::process::ExitCode;
 
-use clap::{ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use mcpm::{
-    Error, ErrorKind, Result,
-    options::{OptionSet as _, WorkloadOptions},
+    Environment, Result, WorkloadBuilder,
+    options::WorkloadOptions,
+    transport::RestartPolicy,
+    workload::{Launch, WorkloadSpec},
 };
 
-use crate::args;
+use crate::{
+    args, executor, exit, logging,
+    output::{self, JSON, TEXT},
+    progress::Progress,
+    signals,
+    supervise::{self, Ready, STOP_GRACE},
+};
 
+const PLAN: &str = "plan";
 const EXAMPLES: &str = "\
 Forms:
   mcpm run SERVER-NAME [-- ARGS...]       a server of the registry, with its predefined settings
@@ -26,13 +35,74 @@ pub(crate) fn command() -> Command {
         .override_usage(
             "mcpm run [OPTIONS] SERVER_OR_IMAGE_OR_PROTOCOL [-- ARGS...]\n       mcpm run [OPTIONS] --from-config FILE",
         )
-        .defer(|command| args::add::<WorkloadOptions>(command).after_help(EXAMPLES))
+        .defer(|command| {
+            let plan = Arg::new(PLAN)
+                .long(PLAN)
+                .action(ArgAction::SetTrue)
+                .help("Show what would be started, and where each value comes from, and start nothing");
+            args::add::<WorkloadOptions>(command).arg(plan).arg(output::arg(&[TEXT, JSON])).after_help(EXAMPLES)
+        })
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
-    args::options::<WorkloadOptions>(matches)?.check()?;
-    Err(Error::new(
-        ErrorKind::Unsupported,
-        "this build reads the options of `run` but does not start workloads",
-    ))
+    let options = args::options::<WorkloadOptions>(matches)?;
+    let debug = options.debug.unwrap_or(false);
+    logging::to_stderr(debug);
+    let environment = Environment::from_process();
+    let workload = WorkloadBuilder::from(options).environment(environment.clone()).build()?;
+    let form = output::form(matches);
+    executor::run(async {
+        if matches.get_flag(PLAN) {
+            let plan = workload.plan().await?;
+            match form {
+                JSON => output::json(&plan)?,
+                _ => output::write(plan.to_string().as_bytes())?,
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        let foreground = workload.options().foreground.unwrap_or(false);
+        let progress = Progress::default();
+        let spec = progress.during(workload.events(), workload.resolve()).await?;
+        if foreground {
+            let launch = Launch::new(spec, environment).restarts(RestartPolicy::NEVER).ephemeral();
+            return in_foreground(launch, form).await;
+        }
+        detached(spec, false, debug, form).await?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Leaves a supervisor behind and prints where the server is.
+pub(crate) async fn detached(spec: WorkloadSpec, recorded: bool, debug: bool, form: &str) -> Result<()> {
+    let progress = Progress::default();
+    let ready = supervise::spawn(spec, recorded, debug, &|event| progress.show(event)).await?;
+    print(&ready, form)
+}
+
+/// Runs in this process until the server ends or a signal comes; passes on the server's exit code.
+pub(crate) async fn in_foreground(launch: Launch, form: &str) -> Result<ExitCode> {
+    let progress = Progress::default();
+    let events = launch.events();
+    let running = tokio::select! {
+        running = progress.during(events, launch.start()) => running?,
+        stopped = signals::stop() => return stopped.map(|()| ExitCode::from(exit::INTERRUPTED)),
+    };
+    print(&Ready { name: running.name().to_owned(), url: running.url().to_owned() }, form)?;
+    let ended = tokio::select! {
+        ended = running.wait() => ended,
+        stopped = signals::stop() => {
+            stopped?;
+            running.stop(STOP_GRACE).await?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
+    running.stop(STOP_GRACE).await?;
+    Ok(exit::of_server(ended))
+}
+
+fn print(ready: &Ready, form: &str) -> Result<()> {
+    match form {
+        JSON => output::json(ready),
+        _ => output::line(format!("{}  {}", ready.name, ready.url)),
+    }
 }

@@ -105,7 +105,7 @@ macro_rules! choice {
         )+ }
     )+) => {$(
         $(#[doc = $about])+
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $name {
             $( $(#[doc = $help])+ $variant, )+
         }

@@ -295,6 +295,7 @@ fn setters_take_what_is_natural() {
         .proxy_port(8080_u16)
         .build()
         .unwrap();
+    let built = built.options();
     assert_eq!(built.allowed_origins, ["https://a", "https://b"]);
     assert_eq!(built.group.as_deref(), Some("default"));
 }

@@ -8,8 +8,8 @@ pub const NAME: &str = "mcpm-name";
 pub const GROUP: &str = "mcpm-group";
 /// Transport of the server.
 pub const TRANSPORT: &str = "mcpm-transport";
-/// Port the proxy listens on, when it was asked for.
-pub const PORT: &str = "mcpm-port";
+/// What the container was made from, as a hash.
+pub const SPEC: &str = "mcpm-spec";
 
 /// Tells whether a label key is ours, and so not the user's to set.
 pub fn is_reserved(key: &str) -> bool {

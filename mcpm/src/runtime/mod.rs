@@ -12,6 +12,7 @@ use futures_util::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWrite;
 
+pub use crate::options::{Protocol, Relabel};
 use crate::{Result, image::ImageReference};
 
 pub mod discover;
@@ -200,17 +201,6 @@ pub struct Mount {
     pub relabel: Option<Relabel>,
 }
 
-/// SELinux relabelling of a mount.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Relabel {
-    /// `z`: shared between containers.
-    #[serde(rename = "z")]
-    Shared,
-    /// `Z`: private to this container.
-    #[serde(rename = "Z")]
-    Private,
-}
-
 /// How a container is joined to the network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -248,25 +238,6 @@ pub struct PublishedPort {
     pub container_port: u16,
     /// `tcp` or `udp`.
     pub protocol: Protocol,
-}
-
-/// Protocol of a published port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
-    /// TCP.
-    Tcp,
-    /// UDP.
-    Udp,
-}
-
-impl fmt::Display for Protocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Tcp => "tcp",
-            Self::Udp => "udp",
-        })
-    }
 }
 
 /// What the engine says of a container of ours.

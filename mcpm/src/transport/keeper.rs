@@ -266,7 +266,11 @@ impl Keeper {
                         let _ = waiting.send(Err(error));
                         return;
                     }
-                    None => Over::Ended(Ended { exit: None, reason: error.to_string() }),
+                    None => Over::Ended(Ended {
+                        exit: None,
+                        reason: error.to_string(),
+                        passing: error.kind() == ErrorKind::EngineUnavailable,
+                    }),
                 },
             };
             match over {
@@ -291,6 +295,10 @@ impl Keeper {
     /// Waits before a restart; `false` when there is none.
     async fn pause(&mut self, ended: Ended, waiting: &mut Option<oneshot::Sender<Result<()>>>) -> bool {
         self.attempt += 1;
+        if ended.passing {
+            // Waiting for an engine is no fault of the server's.
+            self.attempt = self.attempt.min(self.settings.policy.attempts);
+        }
         let Some(delay) = self.settings.policy.delay(self.attempt) else {
             self.lane.give_up(&format!("the server {}", ended.reason));
             (self.settings.on_event)(ServerEvent::Ended(ended));
@@ -357,7 +365,7 @@ impl Keeper {
                             let _ = waiting.send(Err(error));
                             return Over::Stopped;
                         }
-                        return Over::Ended(Ended { exit: None, reason: error.to_string() });
+                        return Over::Ended(Ended { exit: None, reason: error.to_string(), passing: false });
                     }
                 },
                 command = self.inbox.recv() => break Some(command),
@@ -390,7 +398,7 @@ impl Keeper {
                     };
                 }
                 if let Some(waiting) = waiting.take() {
-                    let message = format!("the server {} before it was ready", ended.reason);
+                    let message = format!("the server was not ready when it {}", ended.reason);
                     let _ = waiting.send(Err(Error::new(ErrorKind::StartFailed, message)));
                     return Over::Stopped;
                 }

@@ -60,9 +60,9 @@ impl Control for LocalControl {
                 let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
                 let code = i64::from(code.unwrap_or_default());
                 let exit = Exit { code, out_of_memory: false };
-                Ended { exit: Some(exit), reason: format!("ended with exit code {code}") }
+                Ended { exit: Some(exit), reason: format!("ended with exit code {code}"), passing: false }
             }
-            Err(error) => Ended { exit: None, reason: format!("was lost: {error}") },
+            Err(error) => Ended { exit: None, reason: format!("was lost: {error}"), passing: false },
         }
     }
 

@@ -80,4 +80,6 @@ pub struct Ended {
     pub exit: Option<Exit>,
     /// A sentence fragment for people, with the last lines it wrote, such as "exited with code 3".
     pub reason: String,
+    /// Whether the fault lies outside the server and will pass, as when an engine restarts.
+    pub passing: bool,
 }

@@ -1,29 +1,215 @@
-//! Workloads: servers that mcpm runs and manages.
+//! Workloads: MCP servers that mcpm runs in containers, each behind a proxy of its own.
+//!
+//! [`Workload::builder`] says what is asked, [`Workload::plan`] shows what would be done, [`Workload::start`] does
+//! it. What was asked ([`WorkloadOptions`]) becomes what will be done ([`WorkloadSpec`]) in `resolve`; `launch`
+//! starts it and keeps it alive; [`Workloads`] finds those that are recorded.
+
+use std::sync::Arc;
 
 use crate::{
-    Result,
-    options::{OptionSet, WorkloadOptions},
+    Environment, Error, ErrorKind, Result,
+    image::pull,
+    options::{OptionSet as _, RuntimeChoice, WorkloadOptions},
+    runtime::{EngineName, Runtime, discover::discover},
+    state::Store,
 };
 
-/// Collects the options of a workload.
+mod container;
+mod env_file;
+mod events;
+mod export;
+mod http_server;
+mod launch;
+mod listening;
+mod manage;
+mod mismatch;
+mod name;
+mod plan;
+mod record;
+mod resolve;
+mod source;
+mod spec;
+
+pub use events::{EventStream, WorkloadEvent};
+pub use launch::{Launch, RunningWorkload};
+pub use manage::{Logs, WorkloadInfo, Workloads};
+pub use name::WorkloadName;
+pub use plan::Plan;
+pub use spec::{Origin, ProxySpec, TargetSpec, Via, WorkloadSpec};
+
+use events::Events;
+use resolve::{Asked, Surroundings};
+
+/// Collects the options of a [`Workload`].
 #[derive(Debug, Clone, Default)]
 pub struct WorkloadBuilder {
     pub(crate) options: WorkloadOptions,
+    environment: Option<Environment>,
 }
 
 impl WorkloadBuilder {
-    /// Returns what was asked, checked and with every declared default.
+    /// Sets an option by name, spelled as on a command line.
     ///
     /// # Errors
-    /// Those of [`OptionSet::check`].
-    pub fn build(self) -> Result<WorkloadOptions> {
-        self.options.check()?;
-        Ok(self.options.or(WorkloadOptions::defaults()))
+    /// `InvalidOption` for an unknown name or a bad value.
+    pub fn set(mut self, name: &str, text: &str) -> Result<Self> {
+        self.options.set(name, text)?;
+        Ok(self)
+    }
+
+    /// Says where state is kept and how an engine is found; [`Environment::from_process`] otherwise.
+    #[must_use]
+    pub fn environment(mut self, environment: Environment) -> Self {
+        self.environment = Some(environment);
+        self
+    }
+
+    /// Checks the options and reads the exported configuration, if one is named.
+    ///
+    /// # Errors
+    /// `InvalidOption` for bad, missing or contradicting options, `Unsupported` for features not built yet, `Io`
+    /// for an exported configuration that cannot be read.
+    pub fn build(self) -> Result<Workload> {
+        let asked = Asked::read(self.options)?;
+        let environment = self.environment.unwrap_or_else(Environment::from_process);
+        Ok(Workload { asked, environment, events: Events::new() })
     }
 }
 
 impl From<WorkloadOptions> for WorkloadBuilder {
     fn from(options: WorkloadOptions) -> Self {
-        Self { options }
+        Self { options, environment: None }
     }
+}
+
+/// A workload that can be started.
+#[derive(Debug)]
+pub struct Workload {
+    asked: Asked,
+    environment: Environment,
+    events: Events,
+}
+
+impl Workload {
+    /// Starts from a server name, image, package or URL.
+    pub fn builder(server: impl Into<String>) -> WorkloadBuilder {
+        WorkloadBuilder::default().server(server)
+    }
+
+    /// Returns what was asked for, with every default filled in.
+    pub fn options(&self) -> WorkloadOptions {
+        self.asked.options.clone().or(WorkloadOptions::defaults())
+    }
+
+    /// Listens to what happens from now on, the pull of the image included.
+    pub fn events(&self) -> EventStream {
+        self.events.listen()
+    }
+
+    /// Returns what would be started. The engine is asked about the image; nothing is pulled, made or written.
+    ///
+    /// # Errors
+    /// `EngineUnavailable`; `InvalidOption` for options that contradict the image or this machine.
+    pub async fn plan(&self) -> Result<Plan> {
+        let runtime = self.runtime().await?;
+        let engine = runtime.engine().await?;
+        let image = runtime.image(self.asked.source.image()).await?;
+        let around = Surroundings { environment: &self.environment, engine: &engine, image: image.as_ref() };
+        let spec = resolve::resolve(&self.asked, self.name()?, around)?;
+        Ok(Plan { spec, engine, image })
+    }
+
+    /// Pulls the image if it is needed and works out what will be started.
+    ///
+    /// # Errors
+    /// As for [`plan`](Self::plan), and `NameTaken`, `ImageUnavailable`.
+    pub async fn resolve(&self) -> Result<WorkloadSpec> {
+        let name = self.name()?;
+        let runtime = self.runtime().await?;
+        let engine = runtime.engine().await?;
+        self.check_machine(runtime.as_ref()).await?;
+        let image = self.asked.source.image();
+        let progress = |progress: crate::runtime::PullProgress| {
+            self.events.tell(WorkloadEvent::Pulling {
+                image: image.to_string(),
+                current: progress.current,
+                total: progress.total,
+            });
+        };
+        let pulled = pull::ensure(runtime.as_ref(), image, &progress).await?;
+        if let Some(message) = pulled.warning {
+            self.events.tell(WorkloadEvent::Warning { message });
+        }
+        let around =
+            Surroundings { environment: &self.environment, engine: &engine, image: Some(&pulled.info) };
+        resolve::resolve(&self.asked, name, around)
+    }
+
+    /// Starts the workload and returns once clients can connect.
+    ///
+    /// The proxy lives on the runtime of the caller. Dropping the handle ends the workload, unless it was
+    /// [detached](RunningWorkload::detach).
+    ///
+    /// # Errors
+    /// Those of [`resolve`](Self::resolve), and `PortTaken`, `StartFailed`. Nothing is left behind then.
+    pub async fn start(self) -> Result<RunningWorkload> {
+        let spec = self.resolve().await?;
+        let mut launch = Launch::new(spec, self.environment);
+        launch.events = self.events;
+        launch.start().await
+    }
+
+    /// The name, free if it was worked out.
+    ///
+    /// # Errors
+    /// `NameTaken` when a given one is not.
+    fn name(&self) -> Result<WorkloadName> {
+        let taken = Store::new(&self.environment.state_dir).names()?;
+        let name = self.asked.free_name(|name| taken.contains(name));
+        if taken.contains(&name) {
+            let message = format!("a workload named `{name}` exists already");
+            return Err(Error::new(ErrorKind::NameTaken, message)
+                .hint(format!("remove it with `mcpm rm {name}`, or choose another name with `--name`")));
+        }
+        Ok(name)
+    }
+
+    /// Checks what else must be there before an image is pulled for nothing.
+    async fn check_machine(&self, runtime: &dyn Runtime) -> Result<()> {
+        let options = &self.asked.options;
+        if let Some(group) = &options.group
+            && !crate::state::Groups::new(&self.environment.state_dir).exists(group)?
+        {
+            return Err(Error::new(ErrorKind::NotFound, format!("there is no group `{group}`"))
+                .hint(format!("make it with `mcpm group create {group}`")));
+        }
+        let known =
+            |mode: &str| matches!(mode, "" | "bridge" | "default" | "host" | "none") || mode.contains(':');
+        if let Some(network) = options.network.as_deref().filter(|mode| !known(mode))
+            && !runtime.network_exists(network).await?
+        {
+            return Err(Error::new(
+                ErrorKind::InvalidOption,
+                format!("the engine has no network `{network}`"),
+            ));
+        }
+        Ok(())
+    }
+
+    async fn runtime(&self) -> Result<Arc<dyn Runtime>> {
+        runtime(&self.environment, self.asked.options.runtime).await
+    }
+}
+
+/// The engine to use: the injected one, or one that is found.
+async fn runtime(environment: &Environment, choice: Option<RuntimeChoice>) -> Result<Arc<dyn Runtime>> {
+    if let Some(runtime) = &environment.runtime {
+        return Ok(Arc::clone(runtime));
+    }
+    let wanted = match choice.unwrap_or(RuntimeChoice::Auto) {
+        RuntimeChoice::Auto => None,
+        RuntimeChoice::Docker => Some(EngineName::Docker),
+        RuntimeChoice::Podman => Some(EngineName::Podman),
+    };
+    discover(&environment.engine, wanted).await
 }

@@ -1,0 +1,32 @@
+//! `mcpm export`: writes a workload's configuration to a file for `mcpm run --from-config`.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
+use mcpm::{Environment, Result, workload::Workloads};
+
+use crate::{commands::names, output};
+
+const PATH: &str = "path";
+
+pub(crate) fn command() -> Command {
+    Command::new("export").about("Export a workload's configuration; secrets are left out").defer(|command| {
+        command.arg(names::one()).arg(
+            Arg::new(PATH)
+                .value_name("PATH")
+                .value_hint(ValueHint::FilePath)
+                .value_parser(value_parser!(PathBuf))
+                .help("File to write; standard output without it"),
+        )
+    })
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let workloads = Workloads::new(Environment::from_process());
+    let name = names::of_one(matches);
+    match matches.get_one::<PathBuf>(PATH) {
+        Some(path) => workloads.export(name, path)?,
+        None => output::write(workloads.exported(name)?.as_bytes())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,66 @@
+//! `mcpm list`: shows the workloads.
+
+use std::process::ExitCode;
+
+use clap::{Arg, ArgMatches, Command};
+use mcpm::{
+    Environment, Result,
+    options::Transport,
+    workload::{WorkloadInfo, Workloads},
+};
+
+use crate::{
+    executor,
+    output::{self, JSON, TEXT},
+};
+
+const GROUP: &str = "group";
+const MCP_JSON: &str = "mcp-json";
+
+pub(crate) fn command() -> Command {
+    Command::new("list").visible_alias("ls").about("Show the workloads and how they are").defer(|command| {
+        let group = Arg::new(GROUP).long(GROUP).value_name("GROUP").help("Only those of a group");
+        command.arg(group).arg(output::arg(&[TEXT, JSON, MCP_JSON]))
+    })
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let mut all = executor::run(Workloads::new(Environment::from_process()).list())?;
+    if let Some(group) = matches.get_one::<String>(GROUP) {
+        all.retain(|workload| workload.group.as_ref() == Some(group));
+    }
+    match output::form(matches) {
+        JSON => output::json(&all)?,
+        MCP_JSON => output::json(&client_configuration(&all))?,
+        _ => output::table(&rows(&all))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn rows(all: &[WorkloadInfo]) -> Vec<Vec<String>> {
+    let head = ["NAME", "IMAGE", "STATUS", "URL", "GROUP", "CREATED"].map(str::to_owned).to_vec();
+    let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
+    let row = |one: &WorkloadInfo| {
+        let status = one.status.as_str().to_owned();
+        vec![
+            one.name.clone(),
+            text(&one.image),
+            status,
+            text(&one.url),
+            text(&one.group),
+            text(&one.created_at),
+        ]
+    };
+    std::iter::once(head).chain(all.iter().map(row)).collect()
+}
+
+/// The form in which MCP clients are told of servers.
+fn client_configuration(all: &[WorkloadInfo]) -> serde_json::Value {
+    let servers = all.iter().filter_map(|workload| {
+        let url = workload.url.as_ref()?;
+        let sse = url.ends_with("/sse") || workload.transport == Some(Transport::Sse);
+        let kind = if sse { "sse" } else { "http" };
+        Some((workload.name.clone(), serde_json::json!({ "type": kind, "url": url })))
+    });
+    serde_json::json!({ "mcpServers": servers.collect::<serde_json::Map<_, _>>() })
+}

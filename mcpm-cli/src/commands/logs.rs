@@ -1,0 +1,80 @@
+//! `mcpm logs`: shows what a server wrote, or what its proxy did.
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use futures_util::StreamExt as _;
+use mcpm::{Environment, Error, ErrorKind, Result, runtime::LogStream, workload::Workloads};
+
+use crate::{commands::names, executor, output, signals};
+
+const FOLLOW: &str = "follow";
+const TAIL: &str = "tail";
+const PROXY: &str = "proxy";
+
+pub(crate) fn command() -> Command {
+    Command::new("logs").about("Show what a server wrote").defer(|command| {
+        command
+            .arg(names::one())
+            .arg(
+                Arg::new(FOLLOW)
+                    .long(FOLLOW)
+                    .short('f')
+                    .action(ArgAction::SetTrue)
+                    .help("Go on until the server ends"),
+            )
+            .arg(
+                Arg::new(TAIL)
+                    .long(TAIL)
+                    .value_name("LINES")
+                    .value_parser(value_parser!(usize))
+                    .help("Only that many last lines"),
+            )
+            .arg(
+                Arg::new(PROXY)
+                    .long(PROXY)
+                    .action(ArgAction::SetTrue)
+                    .conflicts_with_all([FOLLOW, TAIL])
+                    .help("The log of the workload's proxy instead"),
+            )
+    })
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let workloads = Workloads::new(Environment::from_process());
+    let name = names::of_one(matches);
+    if matches.get_flag(PROXY) {
+        let path = workloads.log_path(name)?;
+        let log = match std::fs::read(&path) {
+            Ok(log) => log,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => {
+                let message = format!("cannot read `{}`", path.display());
+                return Err(Error::new(ErrorKind::Io, message).source(error));
+            }
+        };
+        output::write(&log)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    executor::run(async {
+        let tail = matches.get_one::<usize>(TAIL).copied();
+        let mut logs = workloads.logs(name, matches.get_flag(FOLLOW), tail).await?;
+        loop {
+            let chunk = tokio::select! {
+                chunk = logs.next() => chunk,
+                stopped = signals::stop() => return stopped.map(|()| ExitCode::SUCCESS),
+            };
+            match chunk.transpose()? {
+                None => return Ok(ExitCode::SUCCESS),
+                Some(chunk) if chunk.stream == LogStream::Stdout => output::write(&chunk.bytes)?,
+                Some(chunk) => {
+                    // A reader who closed the pipe has seen enough.
+                    let _ = io::stderr().write_all(&chunk.bytes);
+                }
+            }
+        }
+    })
+}

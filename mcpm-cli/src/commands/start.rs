@@ -1,0 +1,80 @@
+//! `mcpm start` and `mcpm restart`: start workloads that are on record.
+
+use std::process::ExitCode;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use mcpm::{
+    Environment, Result,
+    state::Shown,
+    transport::RestartPolicy,
+    workload::{Launch, Workloads},
+};
+
+use crate::{
+    commands::{names, run, stop},
+    executor, logging,
+    output::{self, JSON, TEXT},
+};
+
+const FOREGROUND: &str = "foreground";
+
+pub(crate) fn start_command() -> Command {
+    Command::new("start").about("Start workloads that were stopped").defer(arguments)
+}
+
+pub(crate) fn restart_command() -> Command {
+    Command::new("restart")
+        .about("Stop workloads and start them again")
+        .defer(|command| arguments(command).arg(stop::timeout()))
+}
+
+fn arguments(command: Command) -> Command {
+    let foreground = Arg::new(FOREGROUND)
+        .long(FOREGROUND)
+        .short('f')
+        .action(ArgAction::SetTrue)
+        .help("Run in the foreground until the container exits; for one workload");
+    names::several(command).arg(foreground).arg(output::arg(&[TEXT, JSON]))
+}
+
+pub(crate) fn start(matches: &ArgMatches) -> Result<ExitCode> {
+    begin(matches, false)
+}
+
+pub(crate) fn restart(matches: &ArgMatches) -> Result<ExitCode> {
+    begin(matches, true)
+}
+
+fn begin(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
+    let environment = Environment::from_process();
+    let workloads = Workloads::new(environment.clone());
+    let debug = matches.get_one::<String>("debug").is_some_and(|debug| debug == "true");
+    logging::to_stderr(debug);
+    let form = output::form(matches);
+    executor::run(async {
+        let names = names::of_several(matches, &workloads).await?;
+        if matches.get_flag(FOREGROUND)
+            && let [name] = names.as_slice()
+        {
+            if again {
+                workloads.stop(name, stop::grace(matches)).await?;
+            }
+            let launch = Launch::new(workloads.spec(name)?, environment).recorded();
+            return run::in_foreground(launch.restarts(RestartPolicy::NEVER), form).await;
+        }
+        let one = async |name: String| {
+            let info = workloads.info(&name).await?;
+            let up = matches!(info.status, Shown::Running | Shown::Restarting | Shown::Starting);
+            if up && !again {
+                // It is what was asked for.
+                return output::line(format!("{name}  {}", info.url.unwrap_or_default()));
+            }
+            // What an ended supervisor left running is ended first.
+            if again || !matches!(info.status, Shown::Stopped) {
+                workloads.stop(&name, stop::grace(matches)).await?;
+            }
+            run::detached(workloads.spec(&name)?, true, debug, form).await
+        };
+        Ok(names::each(names, one).await)
+    })
+}

@@ -1,0 +1,44 @@
+//! `mcpm status`: shows one workload.
+
+use std::process::ExitCode;
+
+use clap::{ArgMatches, Command};
+use mcpm::{Environment, Result, workload::Workloads};
+
+use crate::{
+    commands::names,
+    executor,
+    output::{self, JSON, TEXT},
+};
+
+pub(crate) fn command() -> Command {
+    Command::new("status")
+        .about("Show how a workload is")
+        .defer(|command| command.arg(names::one()).arg(output::arg(&[TEXT, JSON])))
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let info = executor::run(Workloads::new(Environment::from_process()).info(names::of_one(matches)))?;
+    if output::form(matches) == JSON {
+        output::json(&info)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let exit_code = info.exit_code.map(|code| code.to_string());
+    let restarts = (info.restarts > 0).then(|| info.restarts.to_string());
+    let transport = info.transport.map(|transport| transport.to_string());
+    let rows = [
+        ("name", Some(info.name)),
+        ("status", Some(info.status.as_str().to_owned())),
+        ("reason", info.reason),
+        ("url", info.url),
+        ("image", info.image),
+        ("transport", transport),
+        ("group", info.group),
+        ("restarts", restarts),
+        ("exit code", exit_code),
+        ("created", info.created_at),
+    ];
+    let rows = rows.into_iter().filter_map(|(name, value)| value.map(|value| vec![name.to_owned(), value]));
+    output::table(&rows.collect::<Vec<_>>())?;
+    Ok(ExitCode::SUCCESS)
+}

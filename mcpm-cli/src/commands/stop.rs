@@ -1,0 +1,40 @@
+//! `mcpm stop`: ends workloads, which can be started again.
+
+use std::{process::ExitCode, time::Duration};
+
+use clap::{Arg, ArgMatches, Command, value_parser};
+use mcpm::{Environment, Result, workload::Workloads};
+
+use crate::{commands::names, executor, output, supervise::STOP_GRACE};
+
+const TIMEOUT: &str = "timeout";
+
+pub(crate) fn command() -> Command {
+    Command::new("stop").about("Stop workloads").defer(|command| names::several(command).arg(timeout()))
+}
+
+/// How long a server may take to end by itself.
+pub(crate) fn timeout() -> Arg {
+    Arg::new(TIMEOUT)
+        .long(TIMEOUT)
+        .value_name("SECONDS")
+        .value_parser(value_parser!(u64).range(0..=3600))
+        .help("How long a server may take to end by itself [default: 10]")
+}
+
+/// The time that [`timeout`] read.
+pub(crate) fn grace(matches: &ArgMatches) -> Duration {
+    matches.get_one::<u64>(TIMEOUT).map_or(STOP_GRACE, |seconds| Duration::from_secs(*seconds))
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let workloads = Workloads::new(Environment::from_process());
+    executor::run(async {
+        let names = names::of_several(matches, &workloads).await?;
+        let stop = async |name: String| {
+            workloads.stop(&name, grace(matches)).await?;
+            output::line(name)
+        };
+        Ok(names::each(names, stop).await)
+    })
+}

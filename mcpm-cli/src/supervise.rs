@@ -1,0 +1,174 @@
+//! The process that a detached workload leaves behind: this program again, told over a pipe what to run.
+//!
+//! The resolved workload, secrets included, goes over the supervisor's standard input: never over arguments,
+//! environment or disk. What happens comes back over its standard output as one JSON document a line, until the
+//! workload is ready or has failed.
+
+use std::{
+    io::{self, Read as _, Write as _},
+    process::Stdio,
+    time::Duration,
+};
+
+use mcpm::{
+    Environment, Error, ErrorKind, Result,
+    state::Store,
+    workload::{EventStream, Launch, RunningWorkload, WorkloadEvent, WorkloadSpec},
+};
+use serde::{Deserialize, Serialize};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    process::Command,
+};
+
+use crate::{executor, logging, signals};
+
+/// The argument that makes this program a supervisor; for mcpm's own use.
+pub(crate) const ARGUMENT: &str = "__supervise";
+/// How long a server may take to end by itself.
+pub(crate) const STOP_GRACE: Duration = Duration::from_secs(10);
+
+/// What a supervisor is told.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Order {
+    spec: WorkloadSpec,
+    /// Whether the workload is on record already.
+    recorded: bool,
+    debug: bool,
+}
+
+/// What a supervisor says.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Report {
+    Event(WorkloadEvent),
+    Failed { kind: String, message: String },
+}
+
+/// A workload that is ready.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Ready {
+    pub(crate) name: String,
+    pub(crate) url: String,
+}
+
+/// Leaves a supervisor behind and waits until its workload is ready; events before that go to `on_event`.
+pub(crate) async fn spawn(
+    spec: WorkloadSpec,
+    recorded: bool,
+    debug: bool,
+    on_event: &dyn Fn(&WorkloadEvent),
+) -> Result<Ready> {
+    let failed =
+        |error: io::Error| Error::new(ErrorKind::Internal, "cannot start the supervisor").source(error);
+    let order = serde_json::to_vec(&Order { spec, recorded, debug })
+        .map_err(|error| Error::new(ErrorKind::Internal, "cannot write the workload down").source(error))?;
+    let mut child = Command::new(std::env::current_exe().map_err(failed)?)
+        .arg(ARGUMENT)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(failed)?;
+    if let Some(mut input) = child.stdin.take() {
+        input.write_all(&order).await.map_err(failed)?;
+    }
+    let lost = || Error::new(ErrorKind::Internal, "the supervisor ended without a word");
+    let mut reports = BufReader::new(child.stdout.take().ok_or_else(lost)?).lines();
+    let outcome = async {
+        while let Some(line) = reports.next_line().await.map_err(failed)? {
+            let report = serde_json::from_str(&line).map_err(|error| {
+                Error::new(ErrorKind::Internal, "the supervisor is of another build").source(error)
+            })?;
+            match report {
+                Report::Event(WorkloadEvent::Ready { name, url }) => return Ok(Ready { name, url }),
+                Report::Event(event) => on_event(&event),
+                Report::Failed { kind, message } => {
+                    return Err(Error::new(
+                        ErrorKind::from_name(&kind).unwrap_or(ErrorKind::Internal),
+                        message,
+                    ));
+                }
+            }
+        }
+        Err(lost())
+    };
+    tokio::select! {
+        outcome = outcome => outcome,
+        interrupted = signals::stop() => {
+            interrupted?;
+            if let Some(process) = child.id() {
+                // It undoes what it has begun.
+                signals::terminate(process);
+                let _ = child.wait().await;
+            }
+            Err(Error::new(ErrorKind::Interrupted, "interrupted"))
+        }
+    }
+}
+
+/// Is the supervisor.
+pub(crate) fn main() -> Result<()> {
+    // The terminal's signals are for the program that started this one. A session of its own is no error.
+    let _ = rustix::process::setsid();
+    let mut order = Vec::new();
+    io::stdin()
+        .read_to_end(&mut order)
+        .map_err(|error| Error::new(ErrorKind::Io, "cannot read the workload").source(error))?;
+    let order: Order = serde_json::from_slice(&order).map_err(|error| {
+        Error::new(ErrorKind::InvalidOption, "this command is for mcpm's own use").source(error)
+    })?;
+    let environment = Environment::from_process();
+    logging::to_file(Store::new(&environment.state_dir).log_path(&order.spec.name), order.debug);
+    executor::run(supervise(order, environment))
+}
+
+async fn supervise(order: Order, environment: Environment) -> Result<()> {
+    let launch = Launch::new(order.spec, environment);
+    let launch = if order.recorded { launch.recorded() } else { launch };
+    let events = launch.events();
+    let running = tokio::select! {
+        started = reporting(launch, events) => started,
+        stopped = signals::stop() => stopped.and(Err(Error::new(ErrorKind::Interrupted, "stopped while starting"))),
+    };
+    let running = running.inspect_err(|error| {
+        tracing::error!(%error, "the workload did not start");
+        report(&Report::Failed { kind: error.kind().as_str().to_owned(), message: error.to_string() });
+    })?;
+    tracing::info!(name = running.name(), url = running.url(), "ready");
+    let ended = tokio::select! {
+        exit = running.wait() => Ok(exit),
+        stopped = signals::stop() => stopped.map(|()| None),
+    };
+    tracing::info!(?ended, "ending");
+    running.stop(STOP_GRACE).await
+}
+
+/// Starts the workload and passes on what happens meanwhile.
+async fn reporting(launch: Launch, mut events: EventStream) -> Result<RunningWorkload> {
+    let starting = launch.start();
+    tokio::pin!(starting);
+    loop {
+        tokio::select! {
+            biased;
+            Some(event) = events.next() => report(&Report::Event(event)),
+            started = &mut starting => {
+                if let Ok(running) = &started {
+                    let (name, url) = (running.name().to_owned(), running.url().to_owned());
+                    report(&Report::Event(WorkloadEvent::Ready { name, url }));
+                }
+                return started;
+            }
+        }
+    }
+}
+
+fn report(report: &Report) {
+    if let Ok(mut line) = serde_json::to_vec(report) {
+        line.push(b'\n');
+        let mut out = io::stdout().lock();
+        // Whoever asked may have gone; the workload is wanted all the same.
+        let _ = out.write_all(&line).and_then(|()| out.flush());
+    }
+}

@@ -1,0 +1,131 @@
+//! Writes to disk that a crash cannot leave half-done.
+//!
+//! A writer that is killed leaves at most a file `.NAME.PID-N.new` beside the target, which nothing reads.
+
+use std::{
+    ffi::OsString,
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    process,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use crate::{Error, ErrorKind};
+
+/// Makes a folder and its missing parents.
+pub(super) fn create_folders(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Makes one folder and opens it. Fails with `AlreadyExists` if something is there; a failure leaves nothing.
+pub(super) fn create_folder(path: &Path) -> io::Result<File> {
+    DirBuilder::new().mode(0o700).create(path)?;
+    let opened = sync_parent(path).and_then(|()| File::open(path));
+    if opened.is_err() {
+        // The first failure is the one to report.
+        let _ = fs::remove_dir(path);
+    }
+    opened
+}
+
+/// Opens a file to read and write, making it when it is missing.
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+}
+
+/// Puts `bytes` at `path` in place of what is there. Readers see the old file or the new one.
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let draft = Draft::write(path, bytes)?;
+    fs::rename(&draft.0, path)?;
+    sync_parent(path)
+}
+
+/// Puts `bytes` at `path` if nothing is there; fails with `AlreadyExists` otherwise.
+pub(super) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let draft = Draft::write(path, bytes)?;
+    // A rename would replace; a link never does.
+    fs::hard_link(&draft.0, path)?;
+    sync_parent(path)
+}
+
+/// Returns a path beside `path` that no other process and no other thread uses.
+pub(super) fn unique_sibling(path: &Path, before: &str, after: &str) -> PathBuf {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let mut name = OsString::from(before);
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}-{}{after}", process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+    path.with_file_name(name)
+}
+
+/// Makes the entry of `path` in its folder survive a power cut.
+pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(parent) => File::open(parent)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+/// Tells whether `path` still leads to what was opened.
+pub(super) fn leads_to(path: &Path, opened: &File) -> io::Result<bool> {
+    let opened = opened.metadata()?;
+    match fs::metadata(path) {
+        Ok(found) => Ok((found.dev(), found.ino()) == (opened.dev(), opened.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Says that a file or folder could not be made, read, written or removed.
+pub(super) fn cannot(what: &str, path: &Path, error: io::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("cannot {what} `{}`", path.display())).source(error)
+}
+
+/// A whole file that does not have its name yet; removed unless it was renamed.
+struct Draft(PathBuf);
+
+impl Draft {
+    fn write(path: &Path, bytes: &[u8]) -> io::Result<Self> {
+        let path = unique_sibling(path, ".", ".new");
+        // A crashed process of the same pid may have left this very file.
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path)?;
+        let draft = Self(path);
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        Ok(draft)
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // After a rename there is nothing left to remove.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replace_leaves_one_private_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        replace(&path, b"long old text").unwrap();
+        replace(&path, b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_failed_write_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        fs::create_dir(&path).unwrap();
+        replace(&path, b"new").unwrap_err();
+        assert_eq!(create(&path, b"new").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,149 @@
+//! What the supervisor of a workload says of it.
+//!
+//! A status is the past: [`truth()`](super::truth()) says what of it still holds.
+
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+use super::{document::FORMAT_VERSION, process::ProcessId};
+
+/// The last second that RFC 3339 can write, at the end of the year 9999.
+const LAST_SECOND: Duration = Duration::from_secs(253_402_300_799);
+
+/// Where a workload is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// On its way to its first answer.
+    Starting,
+    /// Answering.
+    Running,
+    /// Its server ended and is being started again.
+    Restarting,
+    /// On its way down, as asked.
+    Stopping,
+    /// Down, as asked.
+    Stopped,
+    /// Down for a reason that nobody asked for.
+    Failed,
+}
+
+impl Phase {
+    /// Returns the word that is stored and printed.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Restarting => "restarting",
+            Self::Stopping => "stopping",
+            Self::Stopped => "stopped",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// The stored status of a workload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Status {
+    /// The version of the format, [`FORMAT_VERSION`].
+    pub version: u32,
+    /// Where the workload is in its life.
+    pub phase: Phase,
+    /// Why it is there, when that is not plain.
+    pub reason: Option<String>,
+    /// Where clients reach it.
+    pub url: Option<String>,
+    /// The port that its proxy listens on.
+    pub port: Option<u16>,
+    /// Its container; none for a remote server.
+    pub container: Option<String>,
+    /// Its supervisor, or the process that starts it until the supervisor takes over.
+    pub supervisor: Option<ProcessId>,
+    /// How often its server was started again.
+    pub restarts: u32,
+    /// How its server last ended.
+    pub exit_code: Option<i64>,
+    /// When it was made, in RFC 3339.
+    pub created_at: String,
+    /// When this was written, in RFC 3339.
+    pub updated_at: String,
+}
+
+impl Status {
+    /// Returns the status of a workload that starts now and is started by this process.
+    pub fn starting(now: SystemTime) -> Self {
+        Self {
+            version: FORMAT_VERSION,
+            phase: Phase::Starting,
+            reason: None,
+            url: None,
+            port: None,
+            container: None,
+            supervisor: Some(ProcessId::current()),
+            restarts: 0,
+            exit_code: None,
+            created_at: rfc3339(now),
+            updated_at: rfc3339(now),
+        }
+    }
+
+    /// Enters a phase. The reason of the phase before goes.
+    pub fn enter(&mut self, phase: Phase, reason: Option<String>, now: SystemTime) {
+        self.phase = phase;
+        self.reason = reason;
+        self.updated_at = rfc3339(now);
+    }
+}
+
+fn rfc3339(time: SystemTime) -> String {
+    // Outside of these bounds a clock is wrong, and the formatter panics.
+    let time = time.clamp(SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH + LAST_SECOND);
+    humantime::format_rfc3339_seconds(time).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kept_sample_of_version_1_is_read_and_written_back() {
+        let sample = include_str!("samples/status.v1.json");
+        let status: Status = serde_json::from_str(sample).unwrap();
+        assert_eq!(status.supervisor, Some(ProcessId { pid: 4242, start_time: Some(1_234_567) }));
+        assert_eq!(status.exit_code, Some(137));
+        assert_eq!(serde_json::to_string_pretty(&status).unwrap() + "\n", sample);
+    }
+
+    #[test]
+    fn phases_are_stored_as_they_are_printed() {
+        for phase in [
+            Phase::Starting,
+            Phase::Running,
+            Phase::Restarting,
+            Phase::Stopping,
+            Phase::Stopped,
+            Phase::Failed,
+        ] {
+            assert_eq!(serde_json::to_value(phase).unwrap(), phase.as_str());
+        }
+    }
+
+    #[test]
+    fn a_phase_brings_its_own_reason_and_time() {
+        let mut status = Status::starting(SystemTime::UNIX_EPOCH);
+        status.enter(Phase::Failed, Some("no image".to_owned()), SystemTime::UNIX_EPOCH);
+        status.enter(Phase::Running, None, SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_900));
+        assert_eq!((status.phase, &status.reason), (Phase::Running, &None));
+        assert_eq!(status.created_at, "1970-01-01T00:00:00Z");
+        assert_eq!(status.updated_at, "2023-11-14T22:13:20Z");
+    }
+
+    #[test]
+    fn a_wrong_clock_is_written_without_panic() {
+        assert_eq!(rfc3339(SystemTime::UNIX_EPOCH - Duration::from_secs(9)), "1970-01-01T00:00:00Z");
+        let late = SystemTime::UNIX_EPOCH + LAST_SECOND + Duration::from_secs(9);
+        assert_eq!(rfc3339(late), "9999-12-31T23:59:59Z");
+    }
+}

@@ -1,0 +1,214 @@
+//! The folders of workloads: claimed, filled, read and removed.
+//!
+//! What the documents say is up to their types; who may write them is up to [`Lock`](super::Lock).
+
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+};
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{
+    document::{self, Document},
+    file::{self, cannot},
+};
+use crate::{Error, ErrorKind, Result, workload::WorkloadName};
+
+/// Folders on their way out, which are never listed: no name starts with a dot.
+const REMOVING: &str = ".removing-";
+
+/// The workloads that are recorded in one state folder.
+#[derive(Debug, Clone)]
+pub struct Store {
+    workloads: PathBuf,
+}
+
+impl Store {
+    /// Opens the store in `root`, which need not exist, and clears away what an interrupted removal left.
+    pub fn new(root: &Path) -> Self {
+        let store = Self { workloads: root.join("workloads") };
+        for leftover in store.entries().unwrap_or_default().iter().filter(|e| e.starts_with(REMOVING)) {
+            if let Err(error) = remove_folder(&store.workloads.join(leftover)) {
+                // It is not listed and takes no name, so it harms nobody until the next attempt.
+                tracing::warn!(%error, folder = leftover, "cannot clear away a removed workload");
+            }
+        }
+        store
+    }
+
+    /// Takes a name for a new workload. Of several callers at the same time, one gets it.
+    ///
+    /// # Errors
+    ///
+    /// `NameTaken` if a folder of that name exists, damaged or not.
+    pub fn create(&self, name: &WorkloadName) -> Result<Claim> {
+        let path = self.folder(name);
+        file::create_folders(&self.workloads).map_err(|error| cannot("make", &self.workloads, error))?;
+        let folder = file::create_folder(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => {
+                Error::new(ErrorKind::NameTaken, format!("a workload named `{name}` exists already"))
+                    .hint(format!("remove it with `mcpm rm {name}`, or choose another name with `--name`"))
+            }
+            _ => cannot("make", &path, error),
+        })?;
+        Ok(Claim { store: self.clone(), name: name.clone(), folder, kept: false })
+    }
+
+    /// Returns the names of all workloads, sorted. One whose documents are damaged is among them.
+    pub fn names(&self) -> Result<Vec<WorkloadName>> {
+        let entries = self.entries().map_err(|error| cannot("list", &self.workloads, error))?;
+        let mut names: Vec<WorkloadName> = entries
+            .into_iter()
+            .filter(|entry| self.workloads.join(entry).is_dir())
+            .filter_map(|entry| entry.parse().ok())
+            .collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// Replaces a document of a workload as a whole.
+    ///
+    /// The value has a field `version`, which is [`FORMAT_VERSION`](super::FORMAT_VERSION).
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if the workload is gone, so that a late supervisor does not bring it back.
+    pub fn save<T: Serialize>(&self, name: &WorkloadName, document: Document, value: &T) -> Result<()> {
+        let path = self.path(name, document);
+        let bytes = document::encode(value).map_err(|error| error.with("path", path.display()))?;
+        file::replace(&path, &bytes).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => unknown(name),
+            _ => cannot("write", &path, error),
+        })
+    }
+
+    /// Reads a document of a workload.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if there is no such workload; `CorruptState` if its document is missing, is damaged, or has an
+    /// unknown version or field. Nothing is changed on disk.
+    pub fn load<T: DeserializeOwned>(&self, name: &WorkloadName, document: Document) -> Result<T> {
+        let path = self.path(name, document);
+        let loaded = match fs::read(&path) {
+            Ok(bytes) => document::decode(&bytes, &path),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(cannot("read", &path, error)),
+            Err(_) if self.folder(name).is_dir() => {
+                Err(Error::new(ErrorKind::CorruptState, format!("`{}` is missing", path.display())))
+            }
+            Err(_) => Err(unknown(name)),
+        };
+        loaded.map_err(|error| match error.kind() {
+            ErrorKind::CorruptState => {
+                error.hint(format!("repair the file, or remove the workload with `mcpm rm {name}`"))
+            }
+            _ => error,
+        })
+    }
+
+    /// Removes all that is recorded of a workload. Does nothing if there is nothing.
+    pub fn remove(&self, name: &WorkloadName) -> Result<()> {
+        let path = self.folder(name);
+        let leaving = file::unique_sibling(&path, REMOVING, "");
+        match fs::rename(&path, &leaving) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(cannot("remove", &path, error)),
+        }
+        file::sync_parent(&path)
+            .and_then(|()| remove_folder(&leaving))
+            .map_err(|error| cannot("remove", &leaving, error))
+    }
+
+    /// Returns the folder of a workload, which may not exist.
+    pub fn folder(&self, name: &WorkloadName) -> PathBuf {
+        self.workloads.join(name.as_str())
+    }
+
+    /// Returns the file that the supervisor of a workload locks.
+    pub fn lock_path(&self, name: &WorkloadName) -> PathBuf {
+        self.folder(name).join("lock")
+    }
+
+    /// Returns the file that the supervisor of a workload logs to.
+    pub fn log_path(&self, name: &WorkloadName) -> PathBuf {
+        self.folder(name).join("supervisor.log")
+    }
+
+    fn path(&self, name: &WorkloadName, document: Document) -> PathBuf {
+        self.folder(name).join(document.file_name())
+    }
+
+    /// Returns what is in the folder of folders, as far as it is text: all that we make is.
+    fn entries(&self) -> io::Result<Vec<String>> {
+        let entries = match fs::read_dir(&self.workloads) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let names = entries.map(|entry| Ok(entry?.file_name().into_string().ok()));
+        names.filter_map(io::Result::transpose).collect()
+    }
+}
+
+/// A name that is taken for a workload which is not whole yet.
+///
+/// Dropping it removes the folder with all that was put there, unless [`keep`](Self::keep) was called.
+#[derive(Debug)]
+#[must_use = "dropping a claim removes the workload"]
+pub struct Claim {
+    store: Store,
+    name: WorkloadName,
+    /// Open, so that no later folder can get the same inode.
+    folder: File,
+    kept: bool,
+}
+
+impl Claim {
+    /// Returns the name that was taken.
+    pub fn name(&self) -> &WorkloadName {
+        &self.name
+    }
+
+    /// Leaves the workload on record.
+    pub fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
+        let path = self.store.folder(&self.name);
+        // Somebody may have removed this workload and made another of the same name.
+        let removed = match file::leads_to(&path, &self.folder) {
+            Ok(true) => self.store.remove(&self.name),
+            Ok(false) => Ok(()),
+            Err(error) => Err(cannot("remove", &path, error)),
+        };
+        if let Err(error) = removed {
+            tracing::warn!(%error, name = %self.name, "cannot remove a workload that did not start");
+        }
+    }
+}
+
+/// Removes a folder that another process may be removing too.
+fn remove_folder(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+fn unknown(name: &WorkloadName) -> Error {
+    Error::new(ErrorKind::NotFound, format!("no workload is named `{name}`"))
+        .hint("`mcpm list` shows those that exist")
+}
+
+#[cfg(test)]
+#[path = "store_tests.rs"]
+mod tests;

@@ -1,0 +1,173 @@
+//! The containers of a workload: made, found again, explained when they end.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use futures_util::StreamExt as _;
+
+use crate::{
+    ErrorKind, Result,
+    runtime::{
+        ContainerId, ContainerInfo, ContainerSpec, ContainerState, LogOptions, LogStream, Runtime, labels,
+    },
+    transport::{Control, Ended, Output, Process, Spawn},
+};
+
+/// Lines of a container's output that explain its end, and the most bytes of them.
+const LAST_LINES: usize = 8;
+const LAST_BYTES: usize = 1000;
+
+/// Makes and ends the containers of one workload.
+#[derive(Debug, Clone)]
+pub(super) struct Containers {
+    pub(super) runtime: Arc<dyn Runtime>,
+    pub(super) spec: ContainerSpec,
+}
+
+impl Containers {
+    /// The container of a slot, ended: the one that is there if it was made from the same spec, else a new one.
+    pub(super) async fn prepare(&self, slot: usize) -> Result<ContainerId> {
+        let spec = self.spec_of(slot);
+        if let Some(found) = self.runtime.inspect(&spec.name).await? {
+            let same = |label| found.labels.get(label) == spec.labels.get(label);
+            if found.state == ContainerState::Running {
+                self.runtime.stop(&found.id, Duration::from_secs(2)).await?;
+            }
+            if same(labels::NAME) && same(labels::SPEC) {
+                return Ok(found.id);
+            }
+            if same(labels::NAME) {
+                self.runtime.remove(&found.id).await?;
+            }
+        }
+        self.runtime.create(&spec).await
+    }
+
+    /// Ends every container of the workload.
+    pub(super) async fn stop_all(&self, grace: Duration) {
+        for container in self.all().await {
+            if let Err(error) = self.runtime.stop(&container.id, grace).await {
+                tracing::warn!(%error, container = container.name, "a container could not be stopped");
+            }
+        }
+    }
+
+    /// Removes every container of the workload.
+    pub(super) async fn remove_all(&self) {
+        for container in self.all().await {
+            if let Err(error) = self.runtime.remove(&container.id).await {
+                tracing::warn!(%error, container = container.name, "a container was left behind");
+            }
+        }
+    }
+
+    async fn all(&self) -> Vec<ContainerInfo> {
+        let name = self.spec.labels.get(labels::NAME);
+        let mut all = self.runtime.list().await.unwrap_or_default();
+        all.retain(|container| container.labels.get(labels::NAME) == name);
+        all
+    }
+
+    /// Waits for a container's end and explains it.
+    pub(super) async fn ended(&self, id: &ContainerId) -> Ended {
+        match self.runtime.wait(id).await {
+            Ok(exit) => {
+                let cause = if exit.out_of_memory { " for lack of memory" } else { "" };
+                let reason =
+                    format!("ended with exit code {}{cause}{}", exit.code, self.last_words(id).await);
+                Ended { exit: Some(exit), reason, passing: false }
+            }
+            Err(error) => {
+                let passing = error.kind() == ErrorKind::EngineUnavailable;
+                Ended { exit: None, reason: format!("was lost: {error}"), passing }
+            }
+        }
+    }
+
+    /// The last lines a container wrote, as the end of a sentence.
+    pub(super) async fn last_words(&self, id: &ContainerId) -> String {
+        let options = LogOptions { follow: false, tail: Some(LAST_LINES) };
+        let Ok(mut logs) = self.runtime.logs(id, options).await else { return String::new() };
+        let mut text = Vec::new();
+        while let Some(Ok(chunk)) = logs.next().await {
+            text.extend_from_slice(&chunk.bytes);
+        }
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let joined = lines.join(" | ");
+        let cut = joined.len().saturating_sub(LAST_BYTES);
+        let start = (cut..=joined.len()).find(|at| joined.is_char_boundary(*at)).unwrap_or(joined.len());
+        match &joined[start..] {
+            "" => String::new(),
+            words => format!("; it last wrote: {words}"),
+        }
+    }
+
+    /// The spec of one slot's container, marked with what it was made from.
+    fn spec_of(&self, slot: usize) -> ContainerSpec {
+        let mut spec = self.spec.clone();
+        if slot > 0 {
+            // Names of workloads are lower case, so this can be none of them.
+            spec.name = format!("{}.P{slot}", spec.name);
+            // One port of the machine cannot be published twice.
+            spec.ports.clear();
+        }
+        let text = serde_json::to_string(&spec).unwrap_or_default();
+        spec.labels.insert(labels::SPEC.to_owned(), format!("{:016x}", fnv1a(text.as_bytes())));
+        spec
+    }
+}
+
+/// The 64-bit FNV-1a hash: the same in every build, which the standard library's hasher does not promise.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[async_trait]
+impl Spawn for Containers {
+    async fn spawn(&self, slot: usize) -> Result<Process> {
+        let id = self.prepare(slot).await?;
+        let attachment = self.runtime.attach(&id).await?;
+        self.runtime.start(&id).await?;
+        let stdout = attachment.output.filter_map(|piece| {
+            std::future::ready(match piece {
+                // What it writes to standard error is in its log.
+                Ok(chunk) => (chunk.stream == LogStream::Stdout).then_some(Ok(chunk.bytes)),
+                Err(error) => Some(Err(error)),
+            })
+        });
+        Ok(Process {
+            stdin: attachment.stdin,
+            stdout: Output::Pieces(stdout.boxed()),
+            control: Box::new(ContainerControl { containers: self.clone(), id, extra: slot > 0 }),
+        })
+    }
+}
+
+#[derive(Debug)]
+struct ContainerControl {
+    containers: Containers,
+    id: ContainerId,
+    /// Whether the container is a further one, which nobody looks for once it has ended.
+    extra: bool,
+}
+
+#[async_trait]
+impl Control for ContainerControl {
+    async fn wait(&mut self) -> Ended {
+        self.containers.ended(&self.id).await
+    }
+
+    async fn stop(&mut self, grace: Duration) {
+        if let Err(error) = self.containers.runtime.stop(&self.id, grace).await {
+            tracing::warn!(%error, "a container could not be stopped");
+        }
+        if self.extra
+            && let Err(error) = self.containers.runtime.remove(&self.id).await
+        {
+            tracing::warn!(%error, "a container was left behind");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What happens to a workload, as data.
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::broadcast;
+
+/// Events kept for a slow reader; older ones are dropped.
+const KEPT: usize = 256;
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case", deny_unknown_fields)]
+pub enum WorkloadEvent {
+    /// An image is being pulled.
+    Pulling {
+        /// The image.
+        image: String,
+        /// Bytes fetched of the layers known so far.
+        current: u64,
+        /// Bytes of the layers known so far.
+        total: u64,
+    },
+    /// Something the user should know that stops nothing.
+    Warning {
+        /// A sentence.
+        message: String,
+    },
+    /// The container is being started.
+    Starting {
+        /// Name of the workload.
+        name: String,
+    },
+    /// Clients can connect.
+    Ready {
+        /// Name of the workload.
+        name: String,
+        /// Where clients connect.
+        url: String,
+    },
+    /// The server ended and is started again.
+    Restarting {
+        /// How it ended.
+        reason: String,
+        /// Which restart in a row this is.
+        attempt: u32,
+        /// Milliseconds until then.
+        delay_ms: u64,
+    },
+    /// The server answers again.
+    Recovered {},
+    /// The workload is down for good.
+    Ended {
+        /// Why.
+        reason: String,
+        /// The server's exit code, when it ended by itself.
+        exit_code: Option<i64>,
+    },
+}
+
+/// Sends events to all who listen.
+#[derive(Debug, Clone)]
+pub(super) struct Events(broadcast::Sender<WorkloadEvent>);
+
+impl Events {
+    pub(super) fn new() -> Self {
+        Self(broadcast::Sender::new(KEPT))
+    }
+
+    pub(super) fn tell(&self, event: WorkloadEvent) {
+        // Nobody needs to listen.
+        let _ = self.0.send(event);
+    }
+
+    pub(super) fn listen(&self) -> EventStream {
+        EventStream(self.0.subscribe())
+    }
+}
+
+/// The events of a workload from now on.
+#[derive(Debug)]
+pub struct EventStream(broadcast::Receiver<WorkloadEvent>);
+
+impl EventStream {
+    /// Waits for the next event; `None` once the workload is gone.
+    ///
+    /// A reader that is more than 256 events behind misses the oldest.
+    pub async fn next(&mut self) -> Option<WorkloadEvent> {
+        loop {
+            match self.0.recv().await {
+                Ok(event) => return Some(event),
+                Err(broadcast::error::RecvError::Lagged(_)) => {}
+                Err(broadcast::error::RecvError::Closed) => return None,
+            }
+        }
+    }
+}

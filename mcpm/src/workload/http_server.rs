@@ -1,0 +1,261 @@
+//! A server that speaks HTTP in a container: started, waited for, kept alive, followed when it moves.
+
+use std::{
+    net::IpAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use http::{HeaderValue, Method, header};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::{TargetSpec, Via, container::Containers, listening};
+use crate::{
+    Error, ErrorKind, Result,
+    options::Transport,
+    proxy::{body::Body, target::Target},
+    runtime::{ContainerId, Network},
+    transport::{Ended, RestartPolicy, ServerEvent, http::Address, http::Client, keeper::OnEvent},
+};
+
+/// How long a server may take to answer.
+pub(super) const START_LIMIT: Duration = Duration::from_secs(60);
+/// A server that answers nothing by then is looked at: it may listen elsewhere.
+const LOOK_AFTER: Duration = Duration::from_secs(3);
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// How long one question whether it answers may take.
+const ASK_LIMIT: Duration = Duration::from_secs(10);
+/// How often an engine that is gone is looked for.
+const ENGINE_PAUSE: Duration = Duration::from_secs(2);
+
+/// The server and the task that keeps it alive.
+#[derive(Debug)]
+pub(super) struct HttpServer {
+    containers: Containers,
+    id: ContainerId,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+/// What a server is kept alive with.
+#[derive(Clone)]
+pub(super) struct Care {
+    pub(super) containers: Containers,
+    pub(super) spec: TargetSpec,
+    pub(super) transport: Transport,
+    pub(super) target: Arc<Target>,
+    pub(super) policy: RestartPolicy,
+    pub(super) on_event: OnEvent,
+}
+
+impl HttpServer {
+    /// Starts the container and waits until the server answers.
+    pub(super) async fn start(care: Care) -> Result<Self> {
+        let id = care.containers.prepare(0).await?;
+        if let Err(error) = care.bring_up(&id).await {
+            if let Err(left) = care.containers.runtime.stop(&id, Duration::ZERO).await {
+                tracing::warn!(error = %left, "a container could not be stopped");
+            }
+            return Err(error);
+        }
+        (care.on_event)(ServerEvent::Ready);
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(care.clone().keep(id.clone(), stop.clone()));
+        Ok(Self { containers: care.containers, id, stop, task })
+    }
+
+    /// Ends the container.
+    pub(super) async fn stop(&self, grace: Duration) -> Result<()> {
+        self.stop.cancel();
+        self.containers.runtime.stop(&self.id, grace).await
+    }
+}
+
+impl Drop for HttpServer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Care {
+    /// Starts the container, waits until the server answers and points the proxy at it.
+    async fn bring_up(&self, id: &ContainerId) -> Result<()> {
+        self.containers.runtime.start(id).await?;
+        let ready = async {
+            let address = self.address(id).await?;
+            self.until_ready(id, &address).await?;
+            self.target.move_to(address)
+        };
+        tokio::select! {
+            outcome = ready => outcome,
+            ended = self.containers.ended(id) => {
+                let port = self.spec.port;
+                let message = format!("the server was not listening on port {port} when it {}", ended.reason);
+                let error = Error::new(ErrorKind::StartFailed, message);
+                // With its input closed, a stdio server ends at once and without a complaint.
+                let clean = ended.exit.is_some_and(|exit| exit.code == 0);
+                Err(if clean { error.hint("if it speaks over stdio, add `--transport stdio`") } else { error })
+            }
+        }
+    }
+
+    /// Where the server is reached now.
+    async fn address(&self, id: &ContainerId) -> Result<Address> {
+        let port = self.spec.port;
+        let at = |host: String, port| Ok(Address { host, port, tls: false });
+        if let Via::Host(host) = &self.spec.via {
+            return at(host.trim_matches(['[', ']']).to_owned(), port);
+        }
+        let lost = || Error::new(ErrorKind::Engine, "the engine does not say where the container is");
+        let info = self.containers.runtime.inspect(&id.0).await?.ok_or_else(lost)?;
+        if self.spec.via == Via::PublishedPort {
+            let published =
+                info.ports.iter().find(|published| published.container_port == port).ok_or_else(lost)?;
+            return at(published.host_ip.to_string(), published.host_port);
+        }
+        let wanted = match &self.containers.spec.network {
+            Network::Custom(name) => info.addresses.get(name),
+            _ => None,
+        };
+        let any = || info.addresses.values().find(|address| IpAddr::is_ipv4(address));
+        let address = wanted.or_else(any).or_else(|| info.addresses.values().next()).ok_or_else(lost)?;
+        at(address.to_string(), port)
+    }
+
+    /// Asks until anything answers in HTTP. No session is opened for it.
+    async fn until_ready(&self, id: &ContainerId, address: &Address) -> Result<()> {
+        let client = Client::new(address.clone());
+        let since = Instant::now();
+        let (mut pause, mut looked) = (FIRST_PAUSE, false);
+        loop {
+            let asked = tokio::time::timeout(ASK_LIMIT, client.send(self.question(address))).await;
+            if matches!(asked, Ok(Ok(_))) {
+                return Ok(());
+            }
+            if since.elapsed() > LOOK_AFTER && !looked {
+                looked = true;
+                self.explain(id).await?;
+            }
+            if since.elapsed() > START_LIMIT {
+                let message = format!(
+                    "nothing answered HTTP on port {} within {} s{}",
+                    self.spec.port,
+                    START_LIMIT.as_secs(),
+                    self.containers.last_words(id).await
+                );
+                return Err(Error::new(ErrorKind::StartFailed, message).hint(
+                    "say where it listens with `--target-port`, or add `--transport stdio` if it speaks over stdio",
+                ));
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    fn question(&self, address: &Address) -> http::Request<Body> {
+        let mut request = http::Request::new(Body::empty());
+        *request.method_mut() = Method::GET;
+        *request.uri_mut() =
+            http::Uri::from_static(if self.transport == Transport::Sse { "/sse" } else { "/mcp" });
+        let headers = request.headers_mut();
+        headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+        if let Ok(host) = HeaderValue::from_str(&address.to_string()) {
+            headers.insert(header::HOST, host);
+        }
+        request
+    }
+
+    /// Says so when the server listens where nobody looks for it.
+    async fn explain(&self, id: &ContainerId) -> Result<()> {
+        if matches!(self.spec.via, Via::Host(_)) {
+            return Ok(());
+        }
+        let found = listening::of(self.containers.runtime.as_ref(), id).await;
+        let port = self.spec.port;
+        let failed =
+            |message: String, hint: String| Err(Error::new(ErrorKind::StartFailed, message).hint(hint));
+        match found.iter().find(|listening| listening.port == port) {
+            Some(here) if here.loopback_only => failed(
+                format!("the server listens on port {port} of its container's loopback address only"),
+                "have it listen on 0.0.0.0 (`MCP_HOST` tells it so, if it reads that)".to_owned(),
+            ),
+            Some(_) => Ok(()),
+            None => match found.first() {
+                Some(other) => failed(
+                    format!("the server listens on port {}, not on {port}", other.port),
+                    format!("use `--target-port {}`", other.port),
+                ),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// Keeps the server alive until it is stopped or given up.
+    async fn keep(self, id: ContainerId, stop: CancellationToken) {
+        let mut attempt = 0;
+        let mut since = Instant::now();
+        loop {
+            let ended = tokio::select! {
+                ended = self.containers.ended(&id) => ended,
+                () = stop.cancelled() => return,
+            };
+            if ended.passing {
+                // The engine is gone; the server may live on, so the proxy goes on too.
+                tokio::select! {
+                    () = tokio::time::sleep(ENGINE_PAUSE) => continue,
+                    () = stop.cancelled() => return,
+                }
+            }
+            self.target.lose(&format!("the server {}", ended.reason));
+            if since.elapsed() >= self.policy.steady {
+                attempt = 0;
+            }
+            if !self.restart(&id, ended, &mut attempt, &stop).await {
+                return;
+            }
+            since = Instant::now();
+        }
+    }
+
+    /// Starts the server again, as often as the policy says; `false` when it is stopped or given up.
+    async fn restart(
+        &self,
+        id: &ContainerId,
+        mut ended: Ended,
+        attempt: &mut u32,
+        stop: &CancellationToken,
+    ) -> bool {
+        loop {
+            *attempt += 1;
+            let Some(delay) = self.policy.delay(*attempt) else {
+                (self.on_event)(ServerEvent::Ended(ended));
+                return false;
+            };
+            (self.on_event)(ServerEvent::Restarting { ended, attempt: *attempt, delay });
+            let again = async {
+                tokio::time::sleep(delay).await;
+                self.bring_up(id).await
+            };
+            let outcome = tokio::select! {
+                outcome = again => outcome,
+                () = stop.cancelled() => return false,
+            };
+            match outcome {
+                Ok(()) => {
+                    (self.on_event)(ServerEvent::Ready);
+                    return true;
+                }
+                Err(error) => {
+                    let passing = error.kind() == ErrorKind::EngineUnavailable;
+                    if passing {
+                        // Waiting for an engine is no fault of the server's.
+                        *attempt = (*attempt).min(self.policy.attempts.saturating_sub(1));
+                    }
+                    ended = Ended { exit: None, reason: error.to_string(), passing };
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! Starts a workload, keeps it alive and ends it.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    EventStream, WorkloadEvent, WorkloadSpec,
+    container::Containers,
+    events::Events,
+    http_server::{Care, HttpServer, START_LIMIT},
+    mismatch,
+    record::Record,
+    runtime,
+};
+use crate::{
+    Environment, Error, ErrorKind, Result,
+    options::{ProxyMode, Transport},
+    proxy::{
+        Endpoint, RunningProxy, Served,
+        forward::Forward,
+        listener,
+        public::Publicity,
+        stdio::{StdioServer, path_of},
+        target::Target,
+    },
+    runtime::{Exit, Runtime},
+    state::{Claim, Document, Lock, Phase, Status, Store},
+    transport::{Ended, RestartPolicy, keeper::OnEvent},
+};
+
+/// A resolved workload on its way up.
+#[derive(Debug)]
+pub struct Launch {
+    spec: WorkloadSpec,
+    environment: Environment,
+    pub(super) events: Events,
+    policy: RestartPolicy,
+    recorded: bool,
+    ephemeral: bool,
+}
+
+impl Launch {
+    /// Launches what was resolved.
+    pub fn new(spec: WorkloadSpec, environment: Environment) -> Self {
+        let policy = RestartPolicy::default();
+        Self { spec, environment, events: Events::new(), policy, recorded: false, ephemeral: false }
+    }
+
+    /// Launches a workload that is on record, instead of a new one.
+    #[must_use]
+    pub fn recorded(mut self) -> Self {
+        self.recorded = true;
+        self
+    }
+
+    /// Restarts the server so when it ends.
+    #[must_use]
+    pub fn restarts(mut self, policy: RestartPolicy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Leaves nothing behind when the workload ends: no container and no record.
+    #[must_use]
+    pub fn ephemeral(mut self) -> Self {
+        self.ephemeral = true;
+        self
+    }
+
+    /// Listens to what happens from now on.
+    pub fn events(&self) -> EventStream {
+        self.events.listen()
+    }
+
+    /// Starts the workload and returns once clients can connect.
+    ///
+    /// # Errors
+    /// `NameTaken` when it runs or is being started elsewhere; `PortTaken`, `EngineUnavailable`, `StartFailed`. A
+    /// new workload leaves nothing behind then; a recorded one stays on record with the reason.
+    pub async fn start(mut self) -> Result<RunningWorkload> {
+        let store = Store::new(&self.environment.state_dir);
+        let claim = if self.recorded { None } else { Some(store.create(&self.spec.name)?) };
+        let lock = Lock::acquire(&store.lock_path(&self.spec.name))?;
+        let listener = listener::bind(&self.spec.proxy.host, self.spec.proxy.port).await?;
+        let address = listener
+            .local_addr()
+            .map_err(|error| Error::new(ErrorKind::Io, "the listener has no address").source(error))?;
+        // Clients keep the URL, so the port stays the same from now on.
+        self.spec.proxy.port = address.port();
+        store.save(&self.spec.name, Document::Spec, &self.spec)?;
+        let record = Arc::new(Record::begin(store.clone(), self.spec.name.clone(), self.events.clone())?);
+        record.events.tell(WorkloadEvent::Starting { name: self.spec.name.to_string() });
+        let started = self.start_server(&record).await;
+        let (runtime, server, endpoint) = match started {
+            Ok(started) => started,
+            Err(error) => {
+                record.update(Phase::Failed, Some(error.to_string()), |status| status.supervisor = None);
+                return Err(error);
+            }
+        };
+        let served = Served {
+            host: &self.spec.proxy.host,
+            path: path(&self.spec),
+            transport: self.spec.transport.as_str(),
+            allowed_origins: self.spec.proxy.allowed_origins.clone(),
+            endpoint,
+        };
+        let proxy = RunningProxy::serve(self.spec.name.to_string(), listener, served)?;
+        let url = proxy.url().to_owned();
+        record.update(Phase::Running, None, |status| {
+            status.url = Some(url.clone());
+            status.port = Some(address.port());
+            status.container = Some(self.spec.container.name.clone());
+        });
+        record.events.tell(WorkloadEvent::Ready { name: self.spec.name.to_string(), url });
+        if let Some(claim) = claim {
+            Claim::keep(claim);
+        }
+        let running = Running {
+            containers: Containers { runtime, spec: self.spec.container.clone() },
+            spec: self.spec,
+            environment: self.environment,
+            store,
+            record,
+            proxy,
+            server,
+            _lock: lock,
+            ephemeral: self.ephemeral,
+        };
+        Ok(RunningWorkload(Some(running)))
+    }
+
+    async fn start_server(
+        &self,
+        record: &Arc<Record>,
+    ) -> Result<(Arc<dyn Runtime>, Server, Box<dyn Endpoint>)> {
+        let runtime = runtime(&self.environment, self.spec.asked.runtime).await?;
+        let mut tidy = TidyOnDrop { launch: self, armed: true };
+        let containers = Containers { runtime: Arc::clone(&runtime), spec: self.spec.container.clone() };
+        let heard = Arc::clone(record);
+        let on_event: OnEvent = Arc::new(move |event| heard.on_event(event));
+        let publicity = Publicity {
+            prefix: self.spec.proxy.endpoint_prefix.clone(),
+            trusted: self.spec.proxy.trust_proxy_headers,
+        };
+        let started = match &self.spec.target {
+            None => self.start_stdio(&runtime, &containers, on_event).await.map(|server| {
+                let endpoint: Box<dyn Endpoint> = Box::new(server.bridge(self.spec.proxy.mode, publicity));
+                (Server::Stdio(server), endpoint)
+            }),
+            Some(spec) => {
+                let target = Arc::new(Target::absent("the server is starting"));
+                let care = Care {
+                    containers: containers.clone(),
+                    spec: spec.clone(),
+                    transport: self.spec.transport,
+                    target: Arc::clone(&target),
+                    policy: self.policy,
+                    on_event,
+                };
+                HttpServer::start(care).await.map(|server| {
+                    let endpoint: Box<dyn Endpoint> = Box::new(Forward::new(target, publicity));
+                    (Server::Http(Box::new(server)), endpoint)
+                })
+            }
+        };
+        tidy.armed = false;
+        match started {
+            Ok((server, endpoint)) => Ok((runtime, server, endpoint)),
+            Err(error) => {
+                if !self.recorded {
+                    containers.remove_all().await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn start_stdio(
+        &self,
+        runtime: &Arc<dyn Runtime>,
+        containers: &Containers,
+        on_event: OnEvent,
+    ) -> Result<StdioServer> {
+        let starting = StdioServer::start(Arc::new(containers.clone()), self.policy, START_LIMIT, on_event);
+        tokio::select! {
+            started = starting => started,
+            mismatch = mismatch::of_stdio(Arc::clone(runtime), &self.spec) => {
+                if let Ok(Some(container)) = runtime.inspect(&self.spec.container.name).await
+                    && let Err(error) = runtime.stop(&container.id, Duration::ZERO).await
+                {
+                    tracing::warn!(%error, "a container could not be stopped");
+                }
+                Err(mismatch)
+            }
+        }
+    }
+}
+
+/// Ends what a start has begun when its caller does not wait for it.
+struct TidyOnDrop<'a> {
+    launch: &'a Launch,
+    armed: bool,
+}
+
+impl Drop for TidyOnDrop<'_> {
+    fn drop(&mut self) {
+        if self.armed {
+            let Launch { spec, environment, recorded, .. } = self.launch;
+            end_containers(spec.clone(), environment.clone(), !recorded);
+        }
+    }
+}
+
+/// Ends a workload's containers from a place that cannot wait, on a thread and a connection of its own: the
+/// executor the workload lived on may be going down. Blocks until the engine has done it.
+fn end_containers(spec: WorkloadSpec, environment: Environment, remove: bool) {
+    let ending = std::thread::spawn(move || {
+        let Ok(executor) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+        executor.block_on(async move {
+            match runtime(&environment, spec.asked.runtime).await {
+                Ok(runtime) => {
+                    let containers = Containers { runtime, spec: spec.container };
+                    containers.stop_all(Duration::ZERO).await;
+                    if remove {
+                        containers.remove_all().await;
+                    }
+                }
+                Err(error) => tracing::warn!(%error, "a container was left running"),
+            }
+        });
+    });
+    if ending.join().is_err() {
+        tracing::warn!("a workload could not be ended");
+    }
+}
+
+/// Where clients find the server below the proxy's address.
+fn path(spec: &WorkloadSpec) -> &'static str {
+    match spec.transport {
+        Transport::Stdio => path_of(spec.proxy.mode),
+        Transport::StreamableHttp => path_of(ProxyMode::StreamableHttp),
+        Transport::Sse => path_of(ProxyMode::Sse),
+    }
+}
+
+/// A workload that runs.
+///
+/// Dropping it ends the workload at once and blocks while the engine does it, so prefer [`stop`](Self::stop).
+#[derive(Debug)]
+pub struct RunningWorkload(Option<Running>);
+
+#[derive(Debug)]
+struct Running {
+    spec: WorkloadSpec,
+    environment: Environment,
+    store: Store,
+    record: Arc<Record>,
+    proxy: RunningProxy,
+    server: Server,
+    containers: Containers,
+    _lock: Lock,
+    ephemeral: bool,
+}
+
+#[derive(Debug)]
+enum Server {
+    Stdio(StdioServer),
+    Http(Box<HttpServer>),
+}
+
+impl RunningWorkload {
+    /// Returns its name.
+    pub fn name(&self) -> &str {
+        self.0.as_ref().map_or("", |running| running.spec.name.as_str())
+    }
+
+    /// Returns where clients connect.
+    pub fn url(&self) -> &str {
+        self.0.as_ref().map_or("", |running| running.proxy.url())
+    }
+
+    /// Returns what it was started from.
+    pub fn spec(&self) -> Option<&WorkloadSpec> {
+        self.0.as_ref().map(|running| &running.spec)
+    }
+
+    /// Returns how it is.
+    pub fn status(&self) -> Option<Status> {
+        self.0.as_ref().map(|running| running.record.status())
+    }
+
+    /// Listens to what happens from now on.
+    pub fn events(&self) -> Option<EventStream> {
+        self.0.as_ref().map(|running| running.record.events.listen())
+    }
+
+    /// Returns what the server wrote so far, and with `follow` what it writes until it ends.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub async fn logs(&self, follow: bool, tail: Option<usize>) -> Result<super::Logs> {
+        match &self.0 {
+            Some(running) => super::manage::container_logs(&running.containers, follow, tail).await,
+            None => Err(Error::new(ErrorKind::NotFound, "the workload is gone")),
+        }
+    }
+
+    /// Waits until the server has ended and is not started again; returns its exit code when it is known.
+    pub async fn wait(&self) -> Option<Exit> {
+        match &self.0 {
+            Some(running) => running.record.over().await.exit,
+            None => None,
+        }
+    }
+
+    /// Ends the workload: the server gets `grace` to end by itself. Its container and its record stay, so that it
+    /// can be started again, unless it was launched as ephemeral.
+    ///
+    /// # Errors
+    /// Those of the engine; the workload is on record as stopped all the same.
+    pub async fn stop(mut self, grace: Duration) -> Result<()> {
+        match self.0.take() {
+            Some(running) => running.stop(grace).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Lets the workload live on without the handle: as long as this process, and its container beyond it.
+    pub fn detach(mut self) {
+        if let Some(running) = self.0.take() {
+            // Nobody can reach it any more, which is what was asked for.
+            std::mem::forget(running);
+        }
+    }
+}
+
+impl Running {
+    async fn stop(self, grace: Duration) -> Result<()> {
+        let gone = self.record.status().phase == Phase::Failed;
+        if !gone {
+            self.record.update(Phase::Stopping, None, |_| {});
+        }
+        self.proxy.stop().await;
+        let outcome = match &self.server {
+            Server::Stdio(server) => {
+                server.stop(grace).await;
+                Ok(())
+            }
+            Server::Http(server) => server.stop(grace).await,
+        };
+        if !gone {
+            self.record.update(Phase::Stopped, None, |status| status.supervisor = None);
+            self.record.finish(Ended { exit: None, reason: "was stopped".to_owned(), passing: false });
+        }
+        if self.ephemeral {
+            self.containers.remove_all().await;
+            self.store.remove(&self.spec.name)?;
+        }
+        outcome
+    }
+
+    /// Ends the workload from a place that cannot wait.
+    fn end_now(self) {
+        end_containers(self.spec.clone(), self.environment.clone(), self.ephemeral);
+        if self.ephemeral {
+            if let Err(error) = self.store.remove(&self.spec.name) {
+                tracing::warn!(%error, "a record was left behind");
+            }
+        } else if self.record.status().phase != Phase::Failed {
+            self.record.update(Phase::Stopped, None, |status| status.supervisor = None);
+        }
+    }
+}
+
+impl Drop for RunningWorkload {
+    fn drop(&mut self) {
+        if let Some(running) = self.0.take() {
+            running.end_now();
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Workloads on record: found, shown as they are, stopped, removed, exported.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use futures_util::{StreamExt as _, stream::BoxStream};
+use serde::Serialize;
+
+use super::{WorkloadName, WorkloadSpec, container::Containers, export, runtime};
+use crate::{
+    Environment, Error, ErrorKind, Result,
+    options::Transport,
+    runtime::{ContainerInfo, ContainerState, LogChunk, LogOptions, Runtime, labels},
+    state::{ContainerView, Document, Groups, Lock, Phase, Shown, Status, Store, truth},
+};
+
+/// How much longer than the server's grace a supervisor may take to end.
+const SUPERVISOR_GRACE: Duration = Duration::from_secs(10);
+
+/// What a server wrote, in pieces, oldest first.
+pub type Logs = BoxStream<'static, Result<LogChunk>>;
+
+/// The workloads that are on record on this machine.
+#[derive(Debug, Clone)]
+pub struct Workloads {
+    environment: Environment,
+    store: Store,
+}
+
+/// A workload as it is now.
+#[derive(Debug, Clone, Serialize)]
+pub struct WorkloadInfo {
+    /// Its name.
+    pub name: String,
+    /// How it is.
+    pub status: Shown,
+    /// Why, when that is not plain.
+    pub reason: Option<String>,
+    /// Where clients connect.
+    pub url: Option<String>,
+    /// Its image.
+    pub image: Option<String>,
+    /// How the server speaks MCP.
+    pub transport: Option<Transport>,
+    /// Its group.
+    pub group: Option<String>,
+    /// How often its server was started again.
+    pub restarts: u32,
+    /// How its server last ended.
+    pub exit_code: Option<i64>,
+    /// When it was made, in RFC 3339.
+    pub created_at: Option<String>,
+}
+
+impl Workloads {
+    /// Opens the records.
+    pub fn new(environment: Environment) -> Self {
+        let store = Store::new(&environment.state_dir);
+        Self { environment, store }
+    }
+
+    /// Returns the groups.
+    pub fn groups(&self) -> Groups {
+        Groups::new(&self.environment.state_dir)
+    }
+
+    /// Returns all workloads in the order of their names, as the engine and their supervisors say they are.
+    ///
+    /// # Errors
+    /// `Io` when the records cannot be read. An engine that cannot be asked is said in the status.
+    pub async fn list(&self) -> Result<Vec<WorkloadInfo>> {
+        let names = self.store.names()?;
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let containers = self.containers().await;
+        Ok(names.iter().map(|name| self.info_of(name, &containers)).collect())
+    }
+
+    /// Returns one workload as it is.
+    ///
+    /// # Errors
+    /// `NotFound`; `InvalidOption` for what is no name.
+    pub async fn info(&self, name: &str) -> Result<WorkloadInfo> {
+        let name = self.find(name)?;
+        Ok(self.info_of(&name, &self.containers().await))
+    }
+
+    /// Returns what a workload was started from.
+    ///
+    /// # Errors
+    /// `NotFound`; `CorruptState` when the record is damaged.
+    pub fn spec(&self, name: &str) -> Result<WorkloadSpec> {
+        self.store.load(&self.find(name)?, Document::Spec)
+    }
+
+    /// Returns the file that a workload's supervisor writes its log to.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn log_path(&self, name: &str) -> Result<std::path::PathBuf> {
+        Ok(self.store.log_path(&self.find(name)?))
+    }
+
+    /// Ends a workload, wherever it runs; its server gets `grace` to end by itself. Ended already is success.
+    ///
+    /// # Errors
+    /// `NotFound`; `EngineUnavailable` when its container cannot be reached.
+    pub async fn stop(&self, name: &str, grace: Duration) -> Result<()> {
+        let name = self.find(name)?;
+        self.end_supervisor(&name, grace).await?;
+        let spec: WorkloadSpec = self.store.load(&name, Document::Spec)?;
+        let containers = self.containers_of(&spec).await?;
+        containers.stop_all(grace).await;
+        if let Ok(mut status) = self.store.load::<Status>(&name, Document::Status)
+            && status.phase != Phase::Stopped
+        {
+            status.enter(Phase::Stopped, None, std::time::SystemTime::now());
+            status.supervisor = None;
+            self.store.save(&name, Document::Status, &status)?;
+        }
+        Ok(())
+    }
+
+    /// Ends a workload and forgets it: its containers and its record are removed.
+    ///
+    /// # Errors
+    /// `NotFound`; `EngineUnavailable` when its container cannot be removed: the record stays then.
+    pub async fn remove(&self, name: &str, grace: Duration) -> Result<()> {
+        let name = self.find(name)?;
+        self.end_supervisor(&name, grace).await?;
+        let runtime = match self.store.load::<WorkloadSpec>(&name, Document::Spec) {
+            Ok(spec) => runtime(&self.environment, spec.asked.runtime).await?,
+            // A damaged record must be removable too.
+            Err(_) => runtime(&self.environment, None).await?,
+        };
+        for container in runtime.list().await? {
+            if container.labels.get(labels::NAME).is_some_and(|label| *label == name.as_str()) {
+                if container.state == ContainerState::Running {
+                    runtime.stop(&container.id, grace).await?;
+                }
+                runtime.remove(&container.id).await?;
+            }
+        }
+        self.store.remove(&name)
+    }
+
+    /// Returns what a workload's server wrote, and with `follow` what it writes until it ends.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such workload, or no container of it.
+    pub async fn logs(&self, name: &str, follow: bool, tail: Option<usize>) -> Result<Logs> {
+        let spec = self.spec(name)?;
+        container_logs(&self.containers_of(&spec).await?, follow, tail).await
+    }
+
+    /// Writes what was asked of a workload to a file that `--from-config` reads. Secrets are left out.
+    ///
+    /// # Errors
+    /// `NotFound`; `Io` when the file cannot be written.
+    pub fn export(&self, name: &str, path: &Path) -> Result<()> {
+        let text = export::text(&self.spec(name)?)?;
+        std::fs::write(path, text).map_err(|error| {
+            Error::new(ErrorKind::Io, format!("cannot write `{}`", path.display())).source(error)
+        })
+    }
+
+    /// Returns the text that [`export`](Self::export) writes.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn exported(&self, name: &str) -> Result<String> {
+        export::text(&self.spec(name)?)
+    }
+
+    fn find(&self, name: &str) -> Result<WorkloadName> {
+        let name: WorkloadName = name.parse()?;
+        if self.store.names()?.contains(&name) {
+            return Ok(name);
+        }
+        Err(Error::new(ErrorKind::NotFound, format!("there is no workload `{name}`"))
+            .hint("`mcpm list` shows all"))
+    }
+
+    /// Ends the process that supervises a workload, if there is one.
+    async fn end_supervisor(&self, name: &WorkloadName, grace: Duration) -> Result<()> {
+        let Some(holder) = Lock::holder(&self.store.lock_path(name))? else { return Ok(()) };
+        let Some(process) = holder.process else { return Ok(()) };
+        if process == crate::state::ProcessId::current() {
+            return Err(Error::new(ErrorKind::InvalidOption, format!("`{name}` runs in this process"))
+                .hint("stop its handle"));
+        }
+        if process.terminate()? && !process.wait_gone(grace + SUPERVISOR_GRACE).await {
+            process.kill()?;
+            process.wait_gone(SUPERVISOR_GRACE).await;
+        }
+        Ok(())
+    }
+
+    async fn containers_of(&self, spec: &WorkloadSpec) -> Result<Containers> {
+        let runtime = runtime(&self.environment, spec.asked.runtime).await?;
+        Ok(Containers { runtime, spec: spec.container.clone() })
+    }
+
+    /// All our containers, or why they cannot be told.
+    async fn containers(&self) -> std::result::Result<Vec<ContainerInfo>, String> {
+        let found: Result<(Arc<dyn Runtime>, Vec<ContainerInfo>)> = async {
+            let runtime = runtime(&self.environment, None).await?;
+            let all = runtime.list().await?;
+            Ok((runtime, all))
+        }
+        .await;
+        found.map(|(_, all)| all).map_err(|error| error.to_string())
+    }
+
+    fn info_of(
+        &self,
+        name: &WorkloadName,
+        containers: &std::result::Result<Vec<ContainerInfo>, String>,
+    ) -> WorkloadInfo {
+        let spec = self.store.load::<WorkloadSpec>(name, Document::Spec);
+        let status = self.store.load::<Status>(name, Document::Status);
+        let (shown, reason) = match (&spec, &status) {
+            (Ok(spec), Ok(status)) => {
+                let alive = Lock::holder(&self.store.lock_path(name)).is_ok_and(|holder| holder.is_some());
+                let truth = truth(name, status, alive, &view(spec, containers));
+                (truth.shown, truth.reason)
+            }
+            (Err(error), _) | (_, Err(error)) => (Shown::Unknown, Some(error.to_string())),
+        };
+        let spec = spec.ok();
+        let status = status.ok();
+        let serves = matches!(shown, Shown::Running | Shown::Restarting | Shown::Starting);
+        WorkloadInfo {
+            name: name.to_string(),
+            status: shown,
+            reason,
+            url: status.as_ref().and_then(|status| status.url.clone()).filter(|_| serves),
+            image: spec.as_ref().map(|spec| spec.container.image.clone()),
+            transport: spec.as_ref().map(|spec| spec.transport),
+            group: spec.map(|spec| spec.group),
+            restarts: status.as_ref().map_or(0, |status| status.restarts),
+            exit_code: status.as_ref().and_then(|status| status.exit_code),
+            created_at: status.map(|status| status.created_at),
+        }
+    }
+}
+
+fn view(spec: &WorkloadSpec, containers: &std::result::Result<Vec<ContainerInfo>, String>) -> ContainerView {
+    match containers {
+        Err(reason) => ContainerView::Unreachable(reason.clone()),
+        Ok(all) => match all.iter().find(|container| container.name == spec.container.name) {
+            None => ContainerView::Gone,
+            Some(container) => match container.state {
+                ContainerState::Running => ContainerView::Running,
+                ContainerState::Created => ContainerView::Exited(None),
+                ContainerState::Exited(exit) => ContainerView::Exited(Some(exit.code)),
+            },
+        },
+    }
+}
+
+/// What the first container of a workload wrote.
+pub(super) async fn container_logs(
+    containers: &Containers,
+    follow: bool,
+    tail: Option<usize>,
+) -> Result<Logs> {
+    let found = containers.runtime.inspect(&containers.spec.name).await?;
+    let Some(container) = found else {
+        return Err(Error::new(ErrorKind::NotFound, format!("`{}` has no container", containers.spec.name)));
+    };
+    let logs = containers.runtime.logs(&container.id, LogOptions { follow, tail }).await?;
+    Ok(logs.boxed())
+}

@@ -1,0 +1,103 @@
+//! What would be started, as data, before anything is.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::{WorkloadSpec, spec::Via};
+use crate::runtime::{EngineInfo, ImageInfo, Network};
+
+/// What `mcpm run` would do. Nothing was touched to find out.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Plan {
+    /// The workload, with where every value came from.
+    pub spec: WorkloadSpec,
+    /// The engine it would run on.
+    pub engine: EngineInfo,
+    /// The image as it is on the engine's machine; `None` when it would be pulled, and what it says about itself
+    /// (ports, entry point) is not known yet.
+    pub image: Option<ImageInfo>,
+}
+
+impl Plan {
+    fn rows(&self) -> Vec<(String, String, String)> {
+        let spec = &self.spec;
+        let origin = |name: &str| spec.origins.get(name).map(ToString::to_string).unwrap_or_default();
+        let row = |name: &str, value: String, field: &str| (name.to_owned(), value, origin(field));
+        let mut rows = vec![
+            row("name", spec.name.to_string(), "name"),
+            row("group", spec.group.clone(), "group"),
+            row("image", spec.container.image.clone(), "image"),
+        ];
+        match &self.image {
+            Some(image) => {
+                rows.push(row("image id", image.id.clone(), ""));
+                let arguments =
+                    if spec.container.args.is_empty() { &image.command } else { &spec.container.args };
+                let command: Vec<_> =
+                    image.entrypoint.iter().chain(arguments).map(|arg| format!("{arg:?}")).collect();
+                rows.push(row("command", command.join(" "), "args"));
+            }
+            None => {
+                rows.push(row("image id", "pulled first; ports and transport may change then".to_owned(), ""))
+            }
+        }
+        rows.push(row("transport", spec.transport.to_string(), "transport"));
+        let port = if spec.proxy.port == 0 { "a free port".to_owned() } else { spec.proxy.port.to_string() };
+        rows.push(row("proxy host", spec.proxy.host.clone(), "host"));
+        rows.push(row("proxy port", port, "proxy_port"));
+        if let Some(target) = &spec.target {
+            let via = match &target.via {
+                Via::ContainerAddress => "on the container's address".to_owned(),
+                Via::PublishedPort => "published on this machine".to_owned(),
+                Via::Host(host) => format!("on `{host}`"),
+            };
+            rows.push(row("server port", format!("{} {via}", target.port), "target_port"));
+        } else {
+            rows.push(row("proxy mode", spec.proxy.mode.to_string(), "proxy_mode"));
+        }
+        rows.push(row("network", spec.container.network.to_string(), "network"));
+        for port in &spec.container.ports {
+            let place =
+                format!("{}:{} -> {}/{}", port.host_ip, port.host_port, port.container_port, port.protocol);
+            rows.push(row("published", place, ""));
+        }
+        for mount in &spec.container.mounts {
+            let mode = if mount.read_only { "ro" } else { "rw" };
+            rows.push(row("mount", format!("{} -> {} ({mode})", mount.source.display(), mount.target), ""));
+        }
+        for name in spec.container.env.keys() {
+            // Values may be secrets; their names say enough.
+            rows.push(row("environment", name.clone(), &format!("env.{name}")));
+        }
+        for (key, value) in &spec.container.labels {
+            rows.push(row("label", format!("{key}={value}"), ""));
+        }
+        let confinement = match spec.container.network {
+            Network::Host => "no capabilities, no new privileges, the machine's own network",
+            _ => "no capabilities, no new privileges",
+        };
+        rows.push(row("confinement", format!("{confinement}, {} processes", spec.container.pids_limit), ""));
+        rows.push(row(
+            "engine",
+            format!("{} {} at {}", self.engine.name, self.engine.version, self.engine.endpoint),
+            "",
+        ));
+        rows
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows = self.rows();
+        let name_width = rows.iter().map(|(name, _, _)| name.len()).max().unwrap_or_default();
+        for (name, value, origin) in rows {
+            write!(f, "{name:name_width$}  {value}")?;
+            if !origin.is_empty() {
+                write!(f, "  ({origin})")?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,347 @@
+//! From what was asked to what will be done.
+//!
+//! A value that was given goes before one of the exported file, that before what the image says, that before
+//! the declared default. Nothing is touched here: files are read, the engine is asked about the image.
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr},
+    path::{Path, PathBuf},
+};
+
+use super::{
+    Origin, ProxySpec, TargetSpec, Via, WorkloadName, WorkloadSpec, env_file, export,
+    source::{self, Source},
+};
+use crate::{
+    Environment, Error, ErrorKind, Result,
+    options::{OptionSet as _, ProxyMode, Transport, VolumeSpec, WorkloadOptions},
+    runtime::{ContainerSpec, EngineInfo, ImageInfo, Mount, Network, PublishedPort, labels},
+    state::FORMAT_VERSION,
+};
+
+/// Most processes and threads of a server.
+const PIDS_LIMIT: i64 = 1024;
+/// Port of an HTTP server whose image exposes none; the server is told.
+const DEFAULT_TARGET_PORT: u16 = 8080;
+
+/// What was asked, with the exported file read in and defaults filled in.
+#[derive(Debug, Clone)]
+pub(super) struct Asked {
+    /// What was given, the exported file's values included.
+    pub(super) options: WorkloadOptions,
+    pub(super) source: Source,
+    name: WorkloadName,
+    /// Whether the name was worked out, and may get a suffix.
+    pub(super) name_is_generated: bool,
+    from_file: bool,
+}
+
+impl Asked {
+    /// Checks the options and reads the exported file, if one is named.
+    pub(super) fn read(options: WorkloadOptions) -> Result<Self> {
+        options.check()?;
+        let from_file = options.from_config.is_some();
+        let options = match &options.from_config {
+            Some(path) => {
+                let mut exported = export::read(path)?;
+                exported.foreground = options.foreground.or(exported.foreground);
+                exported.debug = options.debug.or(exported.debug);
+                exported.check().map_err(|error| error.with("file", path.display()))?;
+                exported
+            }
+            None => options,
+        };
+        let Some(server) = options.server.as_deref() else {
+            return Err(Error::new(ErrorKind::InvalidOption, "no server was named"));
+        };
+        let source = source::classify(server)?;
+        let (name, name_is_generated) = match &options.name {
+            Some(name) => (name.parse()?, false),
+            None => (source.workload_name(), true),
+        };
+        Ok(Self { options, source, name, name_is_generated, from_file })
+    }
+
+    /// The name, with a suffix if it was worked out and `taken` says so.
+    pub(super) fn free_name(&self, taken: impl Fn(&WorkloadName) -> bool) -> WorkloadName {
+        if !self.name_is_generated || !taken(&self.name) {
+            return self.name.clone();
+        }
+        let mut names = (2..).map(|number| self.name.with_suffix(number));
+        names.find(|name| !taken(name)).unwrap_or_else(|| self.name.clone())
+    }
+
+    fn origin(&self, name: &str) -> Origin {
+        match (self.options.is_given(name), self.from_file) {
+            (true, false) => Origin::Given,
+            (true, true) => Origin::ExportedFile,
+            (false, _) => Origin::Default,
+        }
+    }
+}
+
+/// What the machine says.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Surroundings<'a> {
+    pub(super) environment: &'a Environment,
+    pub(super) engine: &'a EngineInfo,
+    /// `None` while the image is not here.
+    pub(super) image: Option<&'a ImageInfo>,
+}
+
+/// Works out the whole workload.
+pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_>) -> Result<WorkloadSpec> {
+    let options = asked.options.clone().or(WorkloadOptions::defaults());
+    let mut origins = BTreeMap::new();
+    let name_origin = if asked.name_is_generated { Origin::Derived } else { asked.origin("name") };
+    origins.insert("name".to_owned(), name_origin);
+    origins.insert("image".to_owned(), asked.origin("server"));
+    for field in ["group", "proxy_mode", "host", "network", "endpoint_prefix", "trust_proxy_headers", "args"]
+    {
+        origins.insert(field.to_owned(), asked.origin(field));
+    }
+    let exposed = around.image.map_or(&[][..], |image| &image.exposed_ports);
+    let transport = match options.transport {
+        Some(transport) => {
+            origins.insert("transport".to_owned(), asked.origin("transport"));
+            transport
+        }
+        None => {
+            origins.insert("transport".to_owned(), Origin::Image);
+            if exposed.is_empty() { Transport::Stdio } else { Transport::StreamableHttp }
+        }
+    };
+    let network = network(options.network.as_deref().unwrap_or("bridge"));
+    let mut ports = published(&options);
+    let target = if transport == Transport::Stdio {
+        refuse_for_stdio(asked)?;
+        None
+    } else {
+        let (port, origin) = target_port(asked, exposed)?;
+        origins.insert("target_port".to_owned(), origin);
+        let via = via(asked, &network, around.engine)?;
+        if via == Via::PublishedPort {
+            ports.push(PublishedPort {
+                host_ip: target_address(&options)?,
+                host_port: 0,
+                container_port: port,
+                protocol: crate::options::Protocol::Tcp,
+            });
+        }
+        Some(TargetSpec { port, via })
+    };
+    let env = variables(asked, around.environment, transport, target.as_ref(), &mut origins)?;
+    let group = options.group.clone().unwrap_or_default();
+    let proxy = ProxySpec {
+        host: options.host.clone().unwrap_or_default(),
+        port: options.proxy_port.unwrap_or(0),
+        mode: options.proxy_mode.unwrap_or(ProxyMode::StreamableHttp),
+        endpoint_prefix: prefix(&options)?,
+        trust_proxy_headers: options.trust_proxy_headers.unwrap_or(false),
+        allowed_origins: options.allowed_origins.clone(),
+    };
+    let port_origin = if proxy.port == 0 { Origin::Derived } else { asked.origin("proxy_port") };
+    origins.insert("proxy_port".to_owned(), port_origin);
+    let container = ContainerSpec {
+        name: name.to_string(),
+        image: asked.source.image().to_string(),
+        args: options.args.clone(),
+        env,
+        labels: container_labels(&options, &name, &group, transport)?,
+        mounts: mounts(&options.volume, &around.environment.working_dir)?,
+        network,
+        ports,
+        stdin: transport == Transport::Stdio,
+        pids_limit: PIDS_LIMIT,
+    };
+    // What is exported says no more of its file.
+    let exported =
+        WorkloadOptions { from_config: None, foreground: None, debug: None, ..asked.options.clone() };
+    Ok(WorkloadSpec {
+        version: FORMAT_VERSION,
+        name,
+        group,
+        asked: exported,
+        transport,
+        proxy,
+        target,
+        container,
+        origins,
+    })
+}
+
+fn network(mode: &str) -> Network {
+    match mode {
+        "" | "bridge" | "default" => Network::Bridge,
+        "host" => Network::Host,
+        "none" => Network::None,
+        name => Network::Custom(name.to_owned()),
+    }
+}
+
+fn refuse_for_stdio(asked: &Asked) -> Result<()> {
+    for name in ["target_port", "target_host"] {
+        if asked.options.is_given(name) {
+            let flag = name.replace('_', "-");
+            let message =
+                format!("`--{flag}` is for the transports `sse` and `streamable-http`, not for `stdio`");
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
+    }
+    Ok(())
+}
+
+fn target_port(asked: &Asked, exposed: &[u16]) -> Result<(u16, Origin)> {
+    if let Some(port) = asked.options.target_port {
+        return Ok((port, asked.origin("target_port")));
+    }
+    match exposed {
+        [] => Ok((DEFAULT_TARGET_PORT, Origin::Derived)),
+        [port] => Ok((*port, Origin::Image)),
+        several => {
+            let list = several.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
+            Err(Error::new(ErrorKind::InvalidOption, format!("the image exposes several ports ({list})"))
+                .hint("say which one the server listens on with `--target-port`"))
+        }
+    }
+}
+
+/// How the proxy will get to the server; the server's port is never reachable beside the proxy beyond loopback
+/// unless the user names such a host.
+fn via(asked: &Asked, network: &Network, engine: &EngineInfo) -> Result<Via> {
+    let host = asked.options.target_host.clone();
+    match network {
+        Network::None => Err(Error::new(
+            ErrorKind::InvalidOption,
+            "a server that speaks HTTP cannot be reached with `--network none`",
+        )
+        .hint("use `--transport stdio`, or another network")),
+        Network::Host => Ok(Via::Host(host.unwrap_or_else(|| Ipv4Addr::LOCALHOST.to_string()))),
+        Network::Custom(name) if name.starts_with("container:") => Err(Error::new(
+            ErrorKind::InvalidOption,
+            "a server that speaks HTTP cannot be reached in another container's network",
+        )),
+        Network::Bridge | Network::Custom(_) if host.is_none() && engine.reaches_container_addresses => {
+            Ok(Via::ContainerAddress)
+        }
+        Network::Bridge | Network::Custom(_) => Ok(Via::PublishedPort),
+    }
+}
+
+/// The address of this machine that the server's port is published on for the proxy.
+fn target_address(options: &WorkloadOptions) -> Result<IpAddr> {
+    match options.target_host.as_deref() {
+        None | Some("localhost") => Ok(Ipv4Addr::LOCALHOST.into()),
+        Some(host) => host.trim_matches(['[', ']']).parse().map_err(|error| {
+            Error::new(ErrorKind::InvalidOption, format!("`--target-host {host}` is no address"))
+                .source(error)
+                .hint("the container's port is published on it, so it must be an address of the engine's machine")
+        }),
+    }
+}
+
+fn published(options: &WorkloadOptions) -> Vec<PublishedPort> {
+    let one = |publish: &crate::options::PublishSpec| PublishedPort {
+        host_ip: publish.host_ip.unwrap_or(Ipv4Addr::LOCALHOST.into()),
+        host_port: publish.host_port.unwrap_or(0),
+        container_port: publish.container_port,
+        protocol: publish.protocol,
+    };
+    options.publish.iter().map(one).collect()
+}
+
+fn prefix(options: &WorkloadOptions) -> Result<Option<String>> {
+    match options.endpoint_prefix.as_deref() {
+        Some(prefix) if !prefix.starts_with('/') || prefix.contains(char::is_whitespace) => Err(Error::new(
+            ErrorKind::InvalidOption,
+            format!("`--endpoint-prefix {prefix}` does not begin with `/`"),
+        )),
+        prefix => Ok(prefix.map(str::to_owned)),
+    }
+}
+
+/// The server's environment: file, folder, given variables, and what it is told unless it was told otherwise.
+fn variables(
+    asked: &Asked,
+    environment: &Environment,
+    transport: Transport,
+    target: Option<&TargetSpec>,
+    origins: &mut BTreeMap<String, Origin>,
+) -> Result<BTreeMap<String, String>> {
+    let options = &asked.options;
+    let mut all: BTreeMap<String, (String, Origin)> = BTreeMap::new();
+    let absolute = |path: &PathBuf| environment.working_dir.join(path);
+    let mut add = |values: BTreeMap<String, String>| {
+        all.extend(values.into_iter().map(|(key, value)| (key, (value, Origin::EnvFile))));
+    };
+    if let Some(path) = &options.env_file {
+        add(env_file::read(&absolute(path))?);
+    }
+    if let Some(path) = &options.env_file_dir {
+        add(env_file::read_folder(&absolute(path))?);
+    }
+    let given = asked.origin("env");
+    all.extend(options.env.iter().map(|variable| (variable.name.clone(), (variable.value.clone(), given))));
+    let mut tell = |name: &str, value: String| {
+        all.entry(name.to_owned()).or_insert((value, Origin::Derived));
+    };
+    tell("MCP_TRANSPORT", transport.to_string());
+    if let Some(target) = target {
+        tell("MCP_PORT", target.port.to_string());
+        tell("FASTMCP_PORT", target.port.to_string());
+        // A server on the container's loopback could not be reached; on the machine's own it should stay there.
+        let host = match &target.via {
+            Via::Host(host) => host.clone(),
+            Via::ContainerAddress | Via::PublishedPort => Ipv4Addr::UNSPECIFIED.to_string(),
+        };
+        tell("MCP_HOST", host);
+    }
+    for (name, (_, origin)) in &all {
+        origins.insert(format!("env.{name}"), *origin);
+    }
+    Ok(all.into_iter().map(|(name, (value, _))| (name, value)).collect())
+}
+
+fn container_labels(
+    options: &WorkloadOptions,
+    name: &WorkloadName,
+    group: &str,
+    transport: Transport,
+) -> Result<BTreeMap<String, String>> {
+    let mut all = BTreeMap::new();
+    for label in &options.label {
+        if labels::is_reserved(&label.key) {
+            let message = format!("the label `{}` is mcpm's own", label.key);
+            return Err(Error::new(ErrorKind::InvalidOption, message).hint("choose another key"));
+        }
+        all.insert(label.key.clone(), label.value.clone());
+    }
+    all.insert(labels::MANAGED.to_owned(), "true".to_owned());
+    all.insert(labels::NAME.to_owned(), name.to_string());
+    all.insert(labels::GROUP.to_owned(), group.to_owned());
+    all.insert(labels::TRANSPORT.to_owned(), transport.to_string());
+    Ok(all)
+}
+
+fn mounts(volumes: &[VolumeSpec], working_dir: &Path) -> Result<Vec<Mount>> {
+    let mut all: Vec<Mount> = Vec::new();
+    for volume in volumes {
+        let source = working_dir.join(&volume.host_path);
+        if let Err(error) = std::fs::metadata(&source) {
+            let message = format!("cannot mount `{}`", source.display());
+            return Err(Error::new(ErrorKind::InvalidOption, message).source(error));
+        }
+        if all.iter().any(|mount| mount.target == volume.container_path) {
+            let message = format!("two volumes are mounted at `{}`", volume.container_path);
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
+        all.push(Mount {
+            source,
+            target: volume.container_path.clone(),
+            read_only: volume.read_only,
+            relabel: volume.relabel,
+        });
+    }
+    Ok(all)
+}

@@ -1,0 +1,106 @@
+//! What will be done: nested, checked, with the origin of every value.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::{Deserialize, Serialize};
+
+use super::WorkloadName;
+use crate::{
+    options::{ProxyMode, Transport, WorkloadOptions},
+    runtime::ContainerSpec,
+};
+
+/// A workload as it is started and recorded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkloadSpec {
+    /// The version of the format.
+    pub version: u32,
+    /// Its name.
+    pub name: WorkloadName,
+    /// Its group.
+    pub group: String,
+    /// What was asked for, to be exported or resolved anew.
+    pub asked: WorkloadOptions,
+    /// How the server speaks MCP.
+    pub transport: Transport,
+    /// What stands in front of it.
+    pub proxy: ProxySpec,
+    /// Where an HTTP server is reached; `None` for a stdio server.
+    pub target: Option<TargetSpec>,
+    /// The container it runs in.
+    pub container: ContainerSpec,
+    /// Where the values came from, by name.
+    pub origins: BTreeMap<String, Origin>,
+}
+
+/// The proxy of a workload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProxySpec {
+    /// Address or name to listen on.
+    pub host: String,
+    /// Port to listen on; 0 until a free one was taken, which then stays.
+    pub port: u16,
+    /// What clients of a stdio server are offered.
+    pub mode: ProxyMode,
+    /// Path prefix of SSE endpoint URLs.
+    pub endpoint_prefix: Option<String>,
+    /// Whether `X-Forwarded-*` headers are believed.
+    pub trust_proxy_headers: bool,
+    /// Origins of browser pages that may call it.
+    pub allowed_origins: Vec<String>,
+}
+
+/// Where an HTTP server is reached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TargetSpec {
+    /// Port the server listens on in its container.
+    pub port: u16,
+    /// How the proxy gets there.
+    pub via: Via,
+}
+
+/// How the proxy gets to a container's port.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Via {
+    /// The container's own address.
+    ContainerAddress,
+    /// A port of this machine that the engine chose.
+    PublishedPort,
+    /// The container shares the machine's network: this host and the server's own port.
+    Host(String),
+}
+
+/// Where a value came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// A command-line flag or a builder's setter.
+    Given,
+    /// An environment file.
+    EnvFile,
+    /// An exported configuration.
+    ExportedFile,
+    /// The image says so.
+    Image,
+    /// Worked out from other values.
+    Derived,
+    /// The declared default.
+    Default,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Given => "given",
+            Self::EnvFile => "environment file",
+            Self::ExportedFile => "exported file",
+            Self::Image => "image",
+            Self::Derived => "derived",
+            Self::Default => "default",
+        })
+    }
+}
