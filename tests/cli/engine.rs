@@ -1,0 +1,100 @@
+//! Engines that are absent or deny access, and images that are missing or are pulled.
+
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use super::support::{Home, docker, engine_shown, testbed};
+
+#[test]
+fn an_engine_that_was_set_and_is_absent_is_named_with_what_set_it() {
+    let home = Home::without_engine();
+    assert_eq!(home.says(&["run", "image"]).code, Some(6));
+    assert_eq!(home.says(&["run", "image", "--plan"]).code, Some(6));
+    home.set("DOCKER_HOST", "ssh://somewhere");
+    assert_eq!(home.says(&["run", "image"]).code, Some(3));
+    home.set("DOCKER_HOST", "nonsense://x");
+    assert_eq!(home.says(&["run", "image"]).code, Some(2));
+    home.set("DOCKER_HOST", "");
+    home.set("CONTAINER_HOST", &format!("unix://{}", home.text("podman.sock")));
+    assert_eq!(home.says(&["run", "image"]).code, Some(6));
+    assert_eq!(home.says(&["run", "image", "--runtime", "podman"]).code, Some(6));
+    home.has_nothing_left();
+    home.matches("engine/set_and_absent");
+}
+
+#[test]
+fn without_an_engine_every_place_is_listed_and_what_to_install() {
+    let home = Home::new();
+    // In a mount namespace of its own, where the usual sockets are hidden.
+    let script = "mount -t tmpfs none /run && exec \"$@\"";
+    for args in [
+        &["run", "image"][..],
+        &["run", "image", "--runtime", "docker"],
+        &["run", "image", "--runtime", "podman"],
+    ] {
+        let mut command = home.command("unshare");
+        if !rustix::process::geteuid().is_root() {
+            command.arg("--map-root-user");
+        }
+        command.args(["--mount", "sh", "-c", script, "sh"]).arg(home.mcpm(args).get_program()).args(args);
+        let outcome = home.says_by(&format!("mcpm {}", args.join(" ")), &mut command);
+        assert_eq!(outcome.code, Some(6), "{outcome:?}");
+    }
+    home.has_nothing_left();
+    home.matches("engine/nowhere");
+}
+
+#[test]
+fn an_engine_that_denies_access_is_said_to() {
+    let home = Home::new();
+    let socket = home.path("runtime/docker.sock");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    fs::set_permissions(&socket, fs::Permissions::from_mode(0o600)).unwrap();
+    home.set("DOCKER_HOST", &format!("unix://{}", home.text("runtime/docker.sock")));
+    let outcome = home.as_nobody(&["run", "image"]);
+    assert_eq!(outcome.code, Some(6), "{outcome:?}");
+    home.matches("engine/denied");
+}
+
+#[test]
+fn an_engine_that_says_nothing_is_given_up_in_seconds() {
+    let home = Home::new();
+    let socket = home.path("runtime/mute.sock");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    home.set("DOCKER_HOST", &format!("unix://{}", home.text("runtime/mute.sock")));
+    let outcome = home.says(&["run", "image"]);
+    assert_eq!(outcome.code, Some(6), "{outcome:?}");
+    home.matches("engine/mute");
+}
+
+#[test]
+fn a_missing_image_is_named_with_its_registry_and_what_to_do() {
+    let home = Home::new();
+    let registry = testbed("MCPM_TEST_REGISTRY");
+    for image in ["mcpm-test/everything:no-such-tag", "no/such-image:1"] {
+        let image = format!("{registry}/{image}");
+        assert_eq!(home.says(&["run", &image]).code, Some(7));
+    }
+    assert_eq!(home.says(&["run", "localhost:1/image:1"]).code, Some(7));
+    home.has_nothing_left();
+    home.matches("engine/missing_image");
+}
+
+#[test]
+fn an_image_is_pulled_and_run() {
+    let home = Home::new();
+    let name = home.name("pulled");
+    // A repository of its own, since another test may pull the shared one.
+    let registry = testbed("MCPM_TEST_REGISTRY");
+    let image = format!("{registry}/{}:1", home.name("image"));
+    docker(&["tag", "mcpm-test/everything:1", &image]);
+    docker(&["push", "--quiet", &image]);
+    docker(&["rmi", &image]);
+    assert_eq!(home.says(&["run", &image, "--plan"]).code, Some(0));
+    assert_eq!(docker(&["images", "--quiet", &image]), "", "a plan pulls nothing");
+    assert_eq!(home.says(&["run", &image, "--name", &name]).code, Some(0));
+    home.replace(&engine_shown(), "ENGINE");
+    home.matches("engine/pulled");
+    home.run(&["rm", "--all"]).succeeded();
+    docker(&["rmi", &image]);
+    home.has_nothing_left();
+}

@@ -1,0 +1,8 @@
+//! The `mcpm` command as its users meet it: the real program, a real engine, one theme a file.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod engine;
+mod names;
+#[expect(dead_code, unused_imports, reason = "for the tests that come next")]
+mod support;
+mod usage;

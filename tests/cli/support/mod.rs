@@ -1,0 +1,381 @@
+//! What the tests of the command line share: the program, a home of its own for each test, and what it said.
+//!
+//! What a command says is compared as a whole, in a transcript: `tests/cli/transcripts/THEME/TEST.txt` holds each
+//! command, its standard output, its standard error with `! ` before each line, and its exit code in brackets.
+//! `MCPM_UPDATE=1` writes the transcripts anew.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    sync::{
+        Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+mod program;
+mod redact;
+
+mod session;
+
+pub(crate) use program::Program;
+use redact::Redactions;
+pub(crate) use session::Session;
+
+/// How long anything may take on a busy machine.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+/// How often a state is looked at that no event tells of.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Waits until something is so.
+#[track_caller]
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < LIMIT, "not within {LIMIT:?}: {what}");
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// Tells whether slow tests are wanted; says so when they are not.
+pub(crate) fn nightly(test: &str) -> bool {
+    let wanted = std::env::var_os("MCPM_NIGHTLY").is_some_and(|value| !value.is_empty());
+    if !wanted {
+        println!("{test} is left out: it is slow, and MCPM_NIGHTLY is not set");
+    }
+    wanted
+}
+
+/// Returns a variable that `tests/testbed/env` sets.
+#[track_caller]
+pub(crate) fn testbed(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run the tests with `tests/run`"))
+}
+
+/// Runs the `docker` command.
+#[track_caller]
+pub(crate) fn docker(args: &[&str]) -> String {
+    let output = Command::new("docker").args(args).output().unwrap();
+    assert!(output.status.success(), "docker {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+/// What the engine says of a container.
+#[track_caller]
+pub(crate) fn inspect(container: &str) -> Value {
+    let text = docker(&["container", "inspect", container]);
+    let mut all: Vec<Value> = serde_json::from_str(&text).unwrap();
+    all.remove(0)
+}
+
+/// The engine as a plan shows it.
+pub(crate) fn engine_shown() -> String {
+    let version = docker(&["version", "--format", "{{.Server.Version}}"]);
+    format!("docker {version} at unix:///var/run/docker.sock")
+}
+
+/// What a command said and how it ended.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Outcome {
+    fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// The JSON document on standard output.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The URL that a `run` printed after the name.
+    #[track_caller]
+    pub(crate) fn url(&self) -> String {
+        let url = self.stdout.split_whitespace().nth(1);
+        url.unwrap_or_else(|| panic!("no URL: {self:?}")).to_owned()
+    }
+
+    #[track_caller]
+    pub(crate) fn succeeded(self) -> Self {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        self
+    }
+}
+
+/// A user of mcpm with a home of their own. What is left at the end is removed, however the test ends.
+pub(crate) struct Home {
+    root: tempfile::TempDir,
+    prefix: String,
+    variables: Mutex<Vec<(String, String)>>,
+    transcript: Mutex<String>,
+    redactions: Mutex<Redactions>,
+}
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let root = tempfile::tempdir().unwrap();
+        // Another user looks for files here too.
+        fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        for folder in ["home", "runtime"] {
+            fs::create_dir(root.path().join(folder)).unwrap();
+        }
+        let prefix = format!("t-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let mut redactions = Redactions::default();
+        redactions.replace(&prefix, "T");
+        redactions.replace(root.path().to_str().unwrap(), "DIR");
+        if let Ok(registry) = std::env::var("MCPM_TEST_REGISTRY") {
+            redactions.replace(&registry, "REGISTRY");
+        }
+        let (variables, transcript) = (Mutex::default(), Mutex::default());
+        Self { root, prefix, variables, transcript, redactions: Mutex::new(redactions) }
+    }
+
+    /// A home where an engine that is not there is set.
+    pub(crate) fn without_engine() -> Self {
+        let home = Self::new();
+        home.set("DOCKER_HOST", &format!("unix://{}", home.text("no-engine")));
+        home
+    }
+
+    /// Sets a variable of the environment that commands get.
+    pub(crate) fn set(&self, name: &str, value: &str) {
+        self.variables.lock().unwrap().push((name.to_owned(), value.to_owned()));
+    }
+
+    /// A name for a workload, an image or a network that no other test uses.
+    pub(crate) fn name(&self, what: &str) -> String {
+        format!("{}-{what}", self.prefix)
+    }
+
+    /// A path below the home.
+    pub(crate) fn path(&self, below: &str) -> PathBuf {
+        self.root.path().join(below)
+    }
+
+    /// The same as text.
+    pub(crate) fn text(&self, below: &str) -> String {
+        self.path(below).to_str().unwrap().to_owned()
+    }
+
+    /// Writes a file below the home.
+    pub(crate) fn write(&self, below: &str, content: &str) -> String {
+        let path = self.path(below);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        self.text(below)
+    }
+
+    /// The folder where a workload is recorded.
+    pub(crate) fn record(&self, name: &str) -> PathBuf {
+        self.path("state/mcpm/workloads").join(name)
+    }
+
+    /// Has the transcript say `by` for `what`.
+    pub(crate) fn replace(&self, what: &str, by: &str) {
+        self.redactions.lock().unwrap().replace(what, by);
+    }
+
+    /// A program that runs as this user.
+    pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.path("home"))
+            .env("XDG_STATE_HOME", self.path("state"))
+            .env("XDG_RUNTIME_DIR", self.path("runtime"))
+            .envs(self.variables.lock().unwrap().iter().map(|(name, value)| (name, value)))
+            .current_dir(self.root.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// mcpm with arguments, to be changed and run.
+    pub(crate) fn mcpm(&self, args: &[&str]) -> Command {
+        let mut command = self.command(program::path());
+        command.args(args);
+        command
+    }
+
+    /// Runs mcpm.
+    pub(crate) fn run(&self, args: &[&str]) -> Outcome {
+        Outcome::of(self.mcpm(args).output().unwrap())
+    }
+
+    /// Runs mcpm and writes into the transcript what it said.
+    pub(crate) fn says(&self, args: &[&str]) -> Outcome {
+        let shown = args
+            .iter()
+            .map(|arg| if arg.contains([' ', '"']) { format!("'{arg}'") } else { (*arg).to_owned() });
+        let shown = shown.collect::<Vec<_>>().join(" ");
+        self.says_by(&format!("mcpm {shown}"), &mut self.mcpm(args))
+    }
+
+    /// Runs a command and writes into the transcript what it said.
+    pub(crate) fn says_by(&self, shown: &str, command: &mut Command) -> Outcome {
+        let outcome = Outcome::of(command.output().unwrap());
+        self.note(shown, &outcome);
+        outcome
+    }
+
+    /// Runs mcpm as a user who may nothing, and writes into the transcript what it said.
+    pub(crate) fn as_nobody(&self, args: &[&str]) -> Outcome {
+        // The program may be in a folder that only its owner enters.
+        let program = self.path("mcpm");
+        fs::copy(program::path(), &program).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut command = if rustix::process::geteuid().is_root() {
+            let mut command = self.command("setpriv");
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
+            command
+        } else {
+            self.command(&program)
+        };
+        self.says_by(&format!("mcpm {}", args.join(" ")), command.args(args))
+    }
+
+    /// Writes into the transcript what a command said.
+    pub(crate) fn note(&self, shown: &str, outcome: &Outcome) {
+        let mut text = format!("$ {shown}\n{}", outcome.stdout);
+        if !text.ends_with('\n') {
+            text += "\n";
+        }
+        for line in outcome.stderr.lines() {
+            text += format!("! {line}").trim_end();
+            text += "\n";
+        }
+        text += &match outcome.code {
+            Some(code) => format!("[{code}]\n"),
+            None => "[killed]\n".to_owned(),
+        };
+        *self.transcript.lock().unwrap() += &text;
+    }
+
+    /// Compares the transcript with the kept one, `THEME/TEST`.
+    #[track_caller]
+    pub(crate) fn matches(&self, kept: &str) {
+        let said = self.redactions.lock().unwrap().apply(&self.transcript.lock().unwrap());
+        let path = mcpm_tests::root().join(format!("tests/cli/transcripts/{kept}.txt"));
+        if std::env::var_os("MCPM_UPDATE").is_some() {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, said).unwrap();
+            return;
+        }
+        let expected = fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            said == expected,
+            "other than in {} (MCPM_UPDATE=1 writes it anew):\n{}",
+            path.display(),
+            difference(&expected, &said)
+        );
+    }
+
+    /// One workload as `mcpm list` shows it.
+    #[track_caller]
+    pub(crate) fn info(&self, name: &str) -> Value {
+        self.run(&["status", name, "--output", "json"]).succeeded().json()
+    }
+
+    /// Waits until a workload has a status.
+    #[track_caller]
+    pub(crate) fn until_status(&self, name: &str, status: &str) {
+        until(&format!("{name} is {status}: {}", self.info(name)), || self.info(name)["status"] == status);
+    }
+
+    /// The process that supervises a workload.
+    #[track_caller]
+    pub(crate) fn supervisor(&self, name: &str) -> u32 {
+        let text = fs::read_to_string(self.record(name).join("lock")).unwrap();
+        let holder: Value = serde_json::from_str(&text).unwrap();
+        u32::try_from(holder["pid"].as_u64().unwrap()).unwrap()
+    }
+
+    /// Processes of this user, by their environment.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        let mark = format!("XDG_STATE_HOME={}", self.text("state"));
+        let pids = fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let is_ours = |pid: &u32| {
+            let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environ.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+        };
+        pids.filter(is_ours).collect()
+    }
+
+    /// Containers of this test, however they are.
+    pub(crate) fn containers(&self) -> Vec<String> {
+        let listed =
+            docker(&["ps", "--all", "--format", "{{.Names}}", "--filter", &format!("name={}", self.prefix)]);
+        listed.lines().map(str::to_owned).collect()
+    }
+
+    /// Asserts that no container, no record and no process of this test is left.
+    #[track_caller]
+    pub(crate) fn has_nothing_left(&self) {
+        assert_eq!(self.containers(), [""; 0], "containers");
+        assert_eq!(self.processes(), [0; 0], "processes");
+        let records = fs::read_dir(self.path("state/mcpm/workloads"));
+        let records: Vec<_> = records.into_iter().flatten().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(records, [""; 0], "records");
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        for pid in self.processes() {
+            kill("KILL", pid);
+        }
+        let containers = self.containers();
+        if !containers.is_empty() {
+            let _ = Command::new("docker").args(["rm", "--force", "--volumes"]).args(containers).output();
+        }
+    }
+}
+
+/// Sends a signal.
+pub(crate) fn kill(signal: &str, pid: u32) {
+    let _ = Command::new("kill").args(["-s", signal, &pid.to_string()]).output();
+}
+
+/// Tells whether a process lives; one that nobody has waited for does not.
+pub(crate) fn alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+/// The lines in which two texts differ, as far as a reader needs them.
+fn difference(expected: &str, said: &str) -> String {
+    let common = expected.lines().zip(said.lines()).take_while(|(a, b)| a == b).count();
+    let rest = |text: &str, mark: char| {
+        text.lines().skip(common).take(12).map(|line| format!("{mark}{line}\n")).collect::<String>()
+    };
+    let before: String = said.lines().take(common).map(|line| format!(" {line}\n")).collect();
+    format!("{before}{}{}", rest(expected, '-'), rest(said, '+'))
+}
+
+/// A client program in `tests/clients`.
+pub(crate) fn client(name: &str) -> PathBuf {
+    mcpm_tests::root().join("tests/clients").join(name)
+}
+
+/// Returns a path as text.
+pub(crate) fn text(path: &Path) -> String {
+    path.to_str().unwrap().to_owned()
+}

@@ -1,0 +1,69 @@
+//! Replaces in a transcript what differs from run to run.
+
+/// What is replaced by what, the first first.
+#[derive(Default)]
+pub(crate) struct Redactions(Vec<(String, String)>);
+
+impl Redactions {
+    pub(crate) fn replace(&mut self, what: &str, by: &str) {
+        self.0.push((what.to_owned(), by.to_owned()));
+    }
+
+    pub(crate) fn apply(&self, text: &str) -> String {
+        let replaced = self.0.iter().fold(text.to_owned(), |text, (what, by)| text.replace(what, by));
+        replaced.lines().map(|line| line_of(line) + "\n").collect()
+    }
+}
+
+fn line_of(line: &str) -> String {
+    let margin = line.len() - line.trim_start().len();
+    let (margin, rest) = line.split_at(margin);
+    // How wide a column is depends on what was replaced in it.
+    let mut columns = rest.split("  ").map(str::trim).filter(|column| !column.is_empty());
+    let first = columns.next().map(words).unwrap_or_default();
+    columns.fold(margin.to_owned() + &first, |line, column| line + "  " + &words(column))
+}
+
+/// Replaces times, ports, process numbers and digests.
+fn words(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let hex = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_hexdigit()).len();
+        let (length, word) = if digits == 4 && is_time(rest) {
+            (20, "TIME")
+        } else if hex >= 64 {
+            (hex, "DIGEST")
+        } else if digits > 0 && out.ends_with("pid ") {
+            (digits, "PID")
+        } else if digits == 5 && (out.ends_with(':') || out.ends_with("port ") || out.ends_with("-port ")) {
+            (5, "PORT")
+        } else if digits > 0 {
+            (digits, &rest[..digits])
+        } else {
+            (c.len_utf8(), &rest[..c.len_utf8()])
+        };
+        out += word;
+        rest = &rest[length..];
+    }
+    out
+}
+
+/// Tells whether a text begins with a time such as `2026-11-21T11:07:07Z`.
+fn is_time(text: &str) -> bool {
+    let shape = text.as_bytes().get(..20).unwrap_or_default();
+    shape.len() == 20 && shape[4] == b'-' && shape[10] == b'T' && shape[19] == b'Z'
+}
+
+#[test]
+fn what_differs_is_replaced() {
+    let mut redactions = Redactions::default();
+    redactions.replace("t-12-0", "T");
+    let text =
+        "t-12-0-a      http://127.0.0.1:41234/mcp  2026-11-21T11:07:07Z\n  in use by `x` (pid 77), 3000\n";
+    assert_eq!(
+        redactions.apply(text),
+        "T-a  http://127.0.0.1:PORT/mcp  TIME\n  in use by `x` (pid PID), 3000\n"
+    );
+}

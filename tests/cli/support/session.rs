@@ -1,0 +1,76 @@
+//! A client that says exactly what a test wants, by `curl`.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+/// A session of the legacy era.
+pub(crate) struct Session {
+    url: String,
+    id: Option<String>,
+}
+
+impl Session {
+    /// Opens a session.
+    #[track_caller]
+    pub(crate) fn open(url: &str) -> Self {
+        let mut session = Self { url: url.to_owned(), id: None };
+        let (id, answer) = session.post(&json!({
+            "jsonrpc": "2.0", "id": 1, "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-11-25", "capabilities": {},
+                "clientInfo": {"name": "test", "version": "1"},
+            },
+        }));
+        assert!(answer["result"]["serverInfo"].is_object(), "{answer}");
+        session.id = id;
+        session.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        session
+    }
+
+    /// The names of the server's tools.
+    #[track_caller]
+    pub(crate) fn tools(&self) -> Vec<String> {
+        let answer = self.ask();
+        let tools = answer["result"]["tools"].as_array();
+        let tools = tools.unwrap_or_else(|| panic!("no tools: {answer}"));
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// The answer to `tools/list`.
+    pub(crate) fn ask(&self) -> Value {
+        self.post(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"})).1
+    }
+
+    /// Sends a message; returns the session it was answered in, and the answer, or null.
+    fn post(&self, message: &Value) -> (Option<String>, Value) {
+        let mut curl = Command::new("curl");
+        curl.args([
+            "--silent",
+            "--show-error",
+            "--noproxy",
+            "*",
+            "--globoff",
+            "--include",
+            "--max-time",
+            "30",
+        ])
+        .args(["--header", "Content-Type: application/json", "--data", &message.to_string()])
+        .args(["--header", "Accept: application/json, text/event-stream"])
+        .args(["--header", "MCP-Protocol-Version: 2025-11-25"]);
+        if let Some(id) = &self.id {
+            curl.args(["--header", &format!("Mcp-Session-Id: {id}")]);
+        }
+        let output = curl.arg(&self.url).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_default();
+        let id = head.lines().find_map(|line| {
+            line.to_ascii_lowercase().strip_prefix("mcp-session-id:").map(|_| line[15..].trim().to_owned())
+        });
+        let line = body.lines().map(|line| line.strip_prefix("data:").unwrap_or(line).trim());
+        let answer = line
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .find(|value: &Value| value["id"] == message["id"]);
+        (id, answer.unwrap_or(Value::Null))
+    }
+}
