@@ -65,7 +65,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         let spec = progress.during(workload.events(), workload.resolve()).await?;
         if foreground {
             let launch = Launch::new(spec, environment).restarts(RestartPolicy::NEVER).ephemeral();
-            return in_foreground(launch, form).await;
+            return Box::pin(in_foreground(launch, form)).await;
         }
         detached(spec, false, debug, form).await?;
         Ok(ExitCode::SUCCESS)

@@ -60,7 +60,7 @@ fn begin(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
                 workloads.stop(name, stop::grace(matches)).await?;
             }
             let launch = Launch::new(workloads.spec(name)?, environment).recorded();
-            return run::in_foreground(launch.restarts(RestartPolicy::NEVER), form).await;
+            return Box::pin(run::in_foreground(launch.restarts(RestartPolicy::NEVER), form)).await;
         }
         let one = async |name: String| {
             let info = workloads.info(&name).await?;
