@@ -1,6 +1,6 @@
 //! What is wrong with a command line is said before anything is touched.
 
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use super::support::Home;
 
@@ -85,6 +85,119 @@ fn a_flag_can_be_set_to_false() {
     assert_eq!(plan.succeeded().json()["spec"]["proxy"]["trust_proxy_headers"], false);
     let plan = home.run(&["run", "mcpm-test/everything:1", "--plan", "--trust-proxy-headers", "-o", "json"]);
     assert_eq!(plan.succeeded().json()["spec"]["proxy"]["trust_proxy_headers"], true);
+}
+
+#[test]
+fn a_bad_value_is_refused_with_what_was_expected() {
+    let home = Home::without_engine();
+    let lines = [
+        "run image --proxy-port 99999",
+        "run image --proxy-port -1",
+        "run image --target-port 0",
+        "run image --transport carrier-pigeon",
+        "run image --proxy-mode stdio",
+        "run image --foreground=maybe",
+        "run image --env NAME",
+        "run image --env =value",
+        "run image --label word",
+        "run image --volume /only-one",
+        "run image --volume relative:also-relative",
+        "run image --volume /a:/b:rx",
+        "run image --publish eighty",
+        "run image --publish 1:2:3:4",
+        "run image --publish 80:70000",
+        "run image --host http://127.0.0.1",
+        "run image --endpoint-prefix no-slash",
+        "run image --runtime vmware",
+        "run image --otel-sampling-rate 3",
+        "run image --remote-auth-timeout soon",
+        "run image --output xml",
+        "run Upper/Case:1",
+        "run ftp://127.0.0.1/server",
+        "stop name --timeout soon",
+        "logs name --tail many",
+        "completion cmd",
+    ];
+    all_end_with(&home, 2, &lines);
+    home.matches("usage/bad_value");
+}
+
+#[test]
+fn options_that_contradict_each_other_are_refused() {
+    let home = Home::without_engine();
+    let lines = [
+        "run image --remote-auth-issuer https://a --remote-auth-token-url https://b",
+        "run image --token-exchange-client-secret s --token-exchange-client-secret-file f",
+        "run --from-config file --name other",
+        "run image --from-config file",
+        "run image --transport stdio --target-port 80",
+        "run image --transport stdio --target-host 127.0.0.1",
+        "run image --transport streamable-http --network none",
+        "run image --volume /tmp:/a --volume /etc:/a",
+        "run image --label mcpm-name=mine",
+        "run image --label mcpm=false",
+        "logs name --proxy --follow",
+    ];
+    all_end_with(&home, 2, &lines);
+    home.matches("usage/conflicts");
+}
+
+#[test]
+fn a_file_of_variables_is_checked_before_an_engine_is_asked() {
+    let home = Home::without_engine();
+    home.write("broken.env", "A=1\n\n# a comment\nnot an assignment\n");
+    home.write("quotes.env", "A=\"1\n");
+    home.write("folder/a.env", "A=1\n");
+    home.write("folder/b.env", "=2\n");
+    for (code, args) in [
+        (4, ["run", "image", "--env-file", "missing.env"]),
+        (1, ["run", "image", "--env-file", "folder"]),
+        (2, ["run", "image", "--env-file", "broken.env"]),
+        (2, ["run", "image", "--env-file", "quotes.env"]),
+        (4, ["run", "image", "--env-file-dir", "missing"]),
+        (2, ["run", "image", "--env-file-dir", "folder"]),
+        (4, ["run", "image", "--volume", "missing:/data"]),
+    ] {
+        assert_eq!(home.says(&args).code, Some(code), "{args:?}");
+    }
+    home.has_nothing_left();
+    home.matches("usage/env_file");
+}
+
+#[test]
+fn an_exported_file_is_checked_before_an_engine_is_asked() {
+    let home = Home::without_engine();
+    home.write("broken.json", "{\"version\": 1,");
+    home.write("unknown.json", r#"{"version": 1, "run": {"server": "image", "colour": "red"}}"#);
+    home.write("newer.json", r#"{"version": 2, "run": {"server": "image"}}"#);
+    home.write("empty.json", r#"{"version": 1, "run": {}}"#);
+    home.write("nested.json", r#"{"version": 1, "run": {"from_config": "broken.json"}}"#);
+    home.write("bad.json", r#"{"version": 1, "run": {"server": "image", "proxy_port": 70000}}"#);
+    home.write("later.json", r#"{"version": 1, "run": {"server": "image", "enable_audit": true}}"#);
+    for (code, file) in [
+        (4, "missing.json"),
+        (2, "broken.json"),
+        (2, "unknown.json"),
+        (2, "newer.json"),
+        (2, "empty.json"),
+        (2, "nested.json"),
+        (2, "bad.json"),
+        (3, "later.json"),
+    ] {
+        assert_eq!(home.says(&["run", "--from-config", file]).code, Some(code), "{file}");
+    }
+    home.has_nothing_left();
+    home.matches("usage/from_config");
+}
+
+#[test]
+fn a_file_that_may_not_be_read_is_named() {
+    let home = Home::without_engine();
+    let file = home.write("secret.env", "A=1\n");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0)).unwrap();
+    let outcome = home.as_nobody(&["run", "image", "--env-file", &file]);
+    assert_eq!(outcome.code, Some(1));
+    home.matches("usage/unreadable");
 }
 
 #[test]

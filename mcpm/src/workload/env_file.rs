@@ -10,12 +10,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::file_error_kind;
 use crate::{Error, ErrorKind, Result};
 
 /// Reads one file.
 ///
 /// # Errors
-/// `Io` when it cannot be read, `InvalidOption` with the number of a line that is no assignment. Values are
+/// `NotFound` or `Io` when it cannot be read, `InvalidOption` with the number of a line that is no assignment. Values are
 /// never shown.
 pub(super) fn read(path: &Path) -> Result<BTreeMap<String, String>> {
     let text = fs::read_to_string(path).map_err(|error| unreadable(path, error))?;
@@ -48,7 +49,7 @@ pub(super) fn read_folder(folder: &Path) -> Result<BTreeMap<String, String>> {
 }
 
 fn unreadable(path: &Path, error: std::io::Error) -> Error {
-    Error::new(ErrorKind::Io, format!("cannot read `{}`", path.display())).source(error)
+    Error::new(file_error_kind(&error), format!("cannot read `{}`", path.display())).source(error)
 }
 
 fn parse(text: &str) -> Result<BTreeMap<String, String>, (usize, &'static str)> {

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-use super::WorkloadSpec;
+use super::{WorkloadSpec, file_error_kind};
 use crate::{Error, ErrorKind, Result, options::WorkloadOptions, state::FORMAT_VERSION};
 
 /// The file's form. Options are written as on a command line, in snake case; secrets are left out.
@@ -28,11 +28,12 @@ pub(super) fn text(spec: &WorkloadSpec) -> Result<String> {
 /// Reads an exported configuration.
 ///
 /// # Errors
-/// `Io` when the file cannot be read, `InvalidOption` when it is none, of another version, or holds an unknown field.
+/// `NotFound` or `Io` when the file cannot be read, `InvalidOption` when it is none, of another version, or holds an unknown field.
 pub(super) fn read(path: &Path) -> Result<WorkloadOptions> {
     let shown = path.display();
-    let text = fs::read_to_string(path)
-        .map_err(|error| Error::new(ErrorKind::Io, format!("cannot read `{shown}`")).source(error))?;
+    let text = fs::read_to_string(path).map_err(|error| {
+        Error::new(file_error_kind(&error), format!("cannot read `{shown}`")).source(error)
+    })?;
     let exported: Exported = serde_json::from_str(&text).map_err(|error| {
         let message = format!("`{shown}` is no exported configuration");
         Error::new(ErrorKind::InvalidOption, message)

@@ -111,11 +111,13 @@ impl Workload {
     /// # Errors
     /// `EngineUnavailable`; `InvalidOption` for options that contradict the image or this machine.
     pub async fn plan(&self) -> Result<Plan> {
+        let name = self.name()?;
+        resolve::check(&self.asked, &self.environment)?;
         let runtime = self.runtime().await?;
         let engine = runtime.engine().await?;
         let image = runtime.image(self.asked.source.image()).await?;
         let around = Surroundings { environment: &self.environment, engine: &engine, image: image.as_ref() };
-        let spec = resolve::resolve(&self.asked, self.name()?, around)?;
+        let spec = resolve::resolve(&self.asked, name, around)?;
         Ok(Plan { spec, engine, image })
     }
 
@@ -125,6 +127,7 @@ impl Workload {
     /// As for [`plan`](Self::plan), and `NameTaken`, `ImageUnavailable`.
     pub async fn resolve(&self) -> Result<WorkloadSpec> {
         let name = self.name()?;
+        resolve::check(&self.asked, &self.environment)?;
         let runtime = self.runtime().await?;
         let engine = runtime.engine().await?;
         self.check_machine(runtime.as_ref()).await?;
@@ -198,6 +201,14 @@ impl Workload {
 
     async fn runtime(&self) -> Result<Arc<dyn Runtime>> {
         runtime(&self.environment, self.asked.options.runtime).await
+    }
+}
+
+/// What kind of failure it is that a file or folder the user named cannot be used.
+fn file_error_kind(error: &std::io::Error) -> ErrorKind {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+        _ => ErrorKind::Io,
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    Origin, ProxySpec, TargetSpec, Via, WorkloadName, WorkloadSpec, env_file, export,
+    Origin, ProxySpec, TargetSpec, Via, WorkloadName, WorkloadSpec, env_file, export, file_error_kind,
     source::{self, Source},
 };
 use crate::{
@@ -90,6 +90,23 @@ pub(super) struct Surroundings<'a> {
     pub(super) image: Option<&'a ImageInfo>,
 }
 
+/// Refuses what is wrong whatever the engine and the image say, before they are asked.
+pub(super) fn check(asked: &Asked, environment: &Environment) -> Result<()> {
+    let options = asked.options.clone().or(WorkloadOptions::defaults());
+    check_host(&options)?;
+    prefix(&options)?;
+    check_labels(&options)?;
+    mounts(&options.volume, &environment.working_dir)?;
+    asked_variables(asked, environment)?;
+    let network = network(options.network.as_deref().unwrap_or("bridge"));
+    match options.transport {
+        Some(Transport::Stdio) => refuse_for_stdio(asked),
+        Some(_) if network == Network::Host => Ok(()),
+        Some(_) => refuse_unreachable(&network).and_then(|()| target_address(&asked.options).map(drop)),
+        None => Ok(()),
+    }
+}
+
 /// Works out the whole workload.
 pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_>) -> Result<WorkloadSpec> {
     let options = asked.options.clone().or(WorkloadOptions::defaults());
@@ -148,7 +165,7 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
         image: asked.source.image().to_string(),
         args: options.args.clone(),
         env,
-        labels: container_labels(&options, &name, &group, transport)?,
+        labels: container_labels(&options, &name, &group, transport),
         mounts: mounts(&options.volume, &around.environment.working_dir)?,
         network,
         ports,
@@ -210,23 +227,37 @@ fn target_port(asked: &Asked, exposed: &[u16]) -> Result<(u16, Origin)> {
 /// How the proxy will get to the server; the server's port is never reachable beside the proxy beyond loopback
 /// unless the user names such a host.
 fn via(asked: &Asked, network: &Network, engine: &EngineInfo) -> Result<Via> {
+    refuse_unreachable(network)?;
     let host = asked.options.target_host.clone();
+    Ok(match network {
+        Network::Host => Via::Host(host.unwrap_or_else(|| Ipv4Addr::LOCALHOST.to_string())),
+        _ if host.is_none() && engine.reaches_container_addresses => Via::ContainerAddress,
+        _ => Via::PublishedPort,
+    })
+}
+
+/// Refuses a network in which nobody reaches a server that speaks HTTP.
+fn refuse_unreachable(network: &Network) -> Result<()> {
+    let refused = |message| Err(Error::new(ErrorKind::InvalidOption, message));
     match network {
-        Network::None => Err(Error::new(
-            ErrorKind::InvalidOption,
-            "a server that speaks HTTP cannot be reached with `--network none`",
-        )
-        .hint("use `--transport stdio`, or another network")),
-        Network::Host => Ok(Via::Host(host.unwrap_or_else(|| Ipv4Addr::LOCALHOST.to_string()))),
-        Network::Custom(name) if name.starts_with("container:") => Err(Error::new(
-            ErrorKind::InvalidOption,
-            "a server that speaks HTTP cannot be reached in another container's network",
-        )),
-        Network::Bridge | Network::Custom(_) if host.is_none() && engine.reaches_container_addresses => {
-            Ok(Via::ContainerAddress)
+        Network::None => refused("a server that speaks HTTP cannot be reached with `--network none`")
+            .map_err(|error| error.hint("use `--transport stdio`, or another network")),
+        Network::Custom(name) if name.starts_with("container:") => {
+            refused("a server that speaks HTTP cannot be reached in another container's network")
         }
-        Network::Bridge | Network::Custom(_) => Ok(Via::PublishedPort),
+        Network::Bridge | Network::Host | Network::Custom(_) => Ok(()),
     }
+}
+
+/// Refuses what is neither an address nor a name. Whether it is one of this machine shows when it is bound.
+fn check_host(options: &WorkloadOptions) -> Result<()> {
+    let host = options.host.as_deref().unwrap_or_default();
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | ':' | '-' | '_' | '[' | ']' | '%');
+    if !host.is_empty() && host.chars().all(allowed) {
+        return Ok(());
+    }
+    let message = format!("`--host {host}` is neither an address nor a name");
+    Err(Error::new(ErrorKind::InvalidOption, message))
 }
 
 /// The address of this machine that the server's port is published on for the proxy.
@@ -261,16 +292,12 @@ fn prefix(options: &WorkloadOptions) -> Result<Option<String>> {
     }
 }
 
-/// The server's environment: file, folder, given variables, and what it is told unless it was told otherwise.
-fn variables(
-    asked: &Asked,
-    environment: &Environment,
-    transport: Transport,
-    target: Option<&TargetSpec>,
-    origins: &mut BTreeMap<String, Origin>,
-) -> Result<BTreeMap<String, String>> {
+type Variables = BTreeMap<String, (String, Origin)>;
+
+/// The variables that were asked for: file, folder, given ones, the later before the earlier.
+fn asked_variables(asked: &Asked, environment: &Environment) -> Result<Variables> {
     let options = &asked.options;
-    let mut all: BTreeMap<String, (String, Origin)> = BTreeMap::new();
+    let mut all = Variables::new();
     let absolute = |path: &PathBuf| environment.working_dir.join(path);
     let mut add = |values: BTreeMap<String, String>| {
         all.extend(values.into_iter().map(|(key, value)| (key, (value, Origin::EnvFile))));
@@ -283,6 +310,18 @@ fn variables(
     }
     let given = asked.origin("env");
     all.extend(options.env.iter().map(|variable| (variable.name.clone(), (variable.value.clone(), given))));
+    Ok(all)
+}
+
+/// The server's environment: what was asked for, and what it is told unless it was told otherwise.
+fn variables(
+    asked: &Asked,
+    environment: &Environment,
+    transport: Transport,
+    target: Option<&TargetSpec>,
+    origins: &mut BTreeMap<String, Origin>,
+) -> Result<BTreeMap<String, String>> {
+    let mut all = asked_variables(asked, environment)?;
     let mut tell = |name: &str, value: String| {
         all.entry(name.to_owned()).or_insert((value, Origin::Derived));
     };
@@ -303,25 +342,29 @@ fn variables(
     Ok(all.into_iter().map(|(name, (value, _))| (name, value)).collect())
 }
 
+fn check_labels(options: &WorkloadOptions) -> Result<()> {
+    match options.label.iter().find(|label| labels::is_reserved(&label.key)) {
+        None => Ok(()),
+        Some(label) => {
+            let message = format!("the label `{}` is mcpm's own", label.key);
+            Err(Error::new(ErrorKind::InvalidOption, message).hint("choose another key"))
+        }
+    }
+}
+
 fn container_labels(
     options: &WorkloadOptions,
     name: &WorkloadName,
     group: &str,
     transport: Transport,
-) -> Result<BTreeMap<String, String>> {
-    let mut all = BTreeMap::new();
-    for label in &options.label {
-        if labels::is_reserved(&label.key) {
-            let message = format!("the label `{}` is mcpm's own", label.key);
-            return Err(Error::new(ErrorKind::InvalidOption, message).hint("choose another key"));
-        }
-        all.insert(label.key.clone(), label.value.clone());
-    }
+) -> BTreeMap<String, String> {
+    let given = options.label.iter().map(|label| (label.key.clone(), label.value.clone()));
+    let mut all: BTreeMap<_, _> = given.collect();
     all.insert(labels::MANAGED.to_owned(), "true".to_owned());
     all.insert(labels::NAME.to_owned(), name.to_string());
     all.insert(labels::GROUP.to_owned(), group.to_owned());
     all.insert(labels::TRANSPORT.to_owned(), transport.to_string());
-    Ok(all)
+    all
 }
 
 fn mounts(volumes: &[VolumeSpec], working_dir: &Path) -> Result<Vec<Mount>> {
@@ -330,7 +373,7 @@ fn mounts(volumes: &[VolumeSpec], working_dir: &Path) -> Result<Vec<Mount>> {
         let source = working_dir.join(&volume.host_path);
         if let Err(error) = std::fs::metadata(&source) {
             let message = format!("cannot mount `{}`", source.display());
-            return Err(Error::new(ErrorKind::InvalidOption, message).source(error));
+            return Err(Error::new(file_error_kind(&error), message).source(error));
         }
         if all.iter().any(|mount| mount.target == volume.container_path) {
             let message = format!("two volumes are mounted at `{}`", volume.container_path);

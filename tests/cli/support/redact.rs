@@ -37,7 +37,7 @@ fn words(text: &str) -> String {
             (hex, "DIGEST")
         } else if digits > 0 && out.ends_with("pid ") {
             (digits, "PID")
-        } else if digits == 5 && (out.ends_with(':') || out.ends_with("port ") || out.ends_with("-port ")) {
+        } else if is_chosen_port(&rest[..digits]) && out.ends_with([':', ' ']) {
             (5, "PORT")
         } else if digits > 0 {
             (digits, &rest[..digits])
@@ -48,6 +48,11 @@ fn words(text: &str) -> String {
         rest = &rest[length..];
     }
     out
+}
+
+/// Tells whether a number is a port that the kernel or the engine chose.
+fn is_chosen_port(digits: &str) -> bool {
+    digits.parse().is_ok_and(|port: u32| (32768..61000).contains(&port))
 }
 
 /// Tells whether a text begins with a time such as `2026-11-21T11:07:07Z`.
