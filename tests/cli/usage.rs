@@ -169,7 +169,7 @@ fn an_exported_file_is_checked_before_an_engine_is_asked() {
     let home = Home::without_engine();
     home.write("broken.json", "{\"version\": 1,");
     home.write("unknown.json", r#"{"version": 1, "run": {"server": "image", "colour": "red"}}"#);
-    home.write("newer.json", r#"{"version": 2, "run": {"server": "image"}}"#);
+    home.write("newer.json", r#"{"version": 2, "run": {"image": "image"}}"#);
     home.write("empty.json", r#"{"version": 1, "run": {}}"#);
     home.write("nested.json", r#"{"version": 1, "run": {"from_config": "broken.json"}}"#);
     home.write("bad.json", r#"{"version": 1, "run": {"server": "image", "proxy_port": 70000}}"#);

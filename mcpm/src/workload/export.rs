@@ -15,6 +15,12 @@ struct Exported {
     run: WorkloadOptions,
 }
 
+/// What files of all versions have.
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
+}
+
 /// Returns the text of a workload's exported configuration.
 pub(super) fn text(spec: &WorkloadSpec) -> Result<String> {
     let mut run = spec.asked.clone();
@@ -34,19 +40,20 @@ pub(super) fn read(path: &Path) -> Result<WorkloadOptions> {
     let text = fs::read_to_string(path).map_err(|error| {
         Error::new(file_error_kind(&error), format!("cannot read `{shown}`")).source(error)
     })?;
-    let exported: Exported = serde_json::from_str(&text).map_err(|error| {
+    let broken = |error: serde_json::Error| {
         let message = format!("`{shown}` is no exported configuration");
         Error::new(ErrorKind::InvalidOption, message)
-            .source(error)
+            .source(without_choices(&error.to_string()))
             .hint("make one with `mcpm export NAME PATH`")
-    })?;
-    if exported.version != FORMAT_VERSION {
-        let message = format!(
-            "`{shown}` has version {}, and this mcpm reads version {FORMAT_VERSION}",
-            exported.version
-        );
+    };
+    // Before the rest, which another version may write otherwise.
+    let Versioned { version } = serde_json::from_str(&text).map_err(broken)?;
+    if version != FORMAT_VERSION {
+        let message =
+            format!("`{shown}` has version {version}, and this mcpm reads version {FORMAT_VERSION}");
         return Err(Error::new(ErrorKind::InvalidOption, message));
     }
+    let exported: Exported = serde_json::from_str(&text).map_err(broken)?;
     if exported.run.from_config.is_some() {
         return Err(Error::new(
             ErrorKind::InvalidOption,
@@ -54,4 +61,11 @@ pub(super) fn read(path: &Path) -> Result<WorkloadOptions> {
         ));
     }
     Ok(exported.run)
+}
+
+/// Leaves out the names of all options, which the refusal of an unknown one lists.
+fn without_choices(refusal: &str) -> String {
+    let Some((before, choices)) = refusal.split_once(", expected one of ") else { return refusal.to_owned() };
+    let place = choices.rfind(" at line ").map_or("", |at| &choices[at..]);
+    format!("{before}{place}")
 }
