@@ -5,6 +5,7 @@ use std::{
     sync::OnceLock,
 };
 
+use futures_util::FutureExt as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use mcpm::workload::{EventStream, WorkloadEvent};
 
@@ -46,6 +47,10 @@ impl Progress {
                 outcome = &mut work => break outcome,
             }
         };
+        // What was told in the same breath as the outcome is still there.
+        while let Some(Some(event)) = events.next().now_or_never() {
+            self.show(&event);
+        }
         if let Some(bar) = self.bar.get() {
             bar.finish_and_clear();
         }

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt as _;
 use mcpm::{
     Environment, Error, ErrorKind, Result,
     state::Store,
@@ -154,6 +155,10 @@ async fn reporting(launch: Launch, mut events: EventStream) -> Result<RunningWor
             biased;
             Some(event) = events.next() => report(&Report::Event(event)),
             started = &mut starting => {
+                // What was told in the same breath is still there.
+                while let Some(Some(event)) = events.next().now_or_never() {
+                    report(&Report::Event(event));
+                }
                 if let Ok(running) = &started {
                     let (name, url) = (running.name().to_owned(), running.url().to_owned());
                     report(&Report::Event(WorkloadEvent::Ready { name, url }));

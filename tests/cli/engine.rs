@@ -92,9 +92,13 @@ fn an_image_is_pulled_and_run() {
     assert_eq!(home.says(&["run", &image, "--plan"]).code, Some(0));
     assert_eq!(docker(&["images", "--quiet", &image]), "", "a plan pulls nothing");
     assert_eq!(home.says(&["run", &image, "--name", &name]).code, Some(0));
+    let latest = format!("{registry}/{}", home.name("latest"));
+    docker(&["tag", "mcpm-test/everything:1", &latest]);
+    // It cannot be updated, so the copy is used, with a warning.
+    assert_eq!(home.says(&["run", &latest, "--name", &home.name("copy")]).code, Some(0));
     home.replace(&engine_shown(), "ENGINE");
     home.matches("engine/pulled");
     home.run(&["rm", "--all"]).succeeded();
-    docker(&["rmi", &image]);
+    docker(&["rmi", &image, &latest]);
     home.has_nothing_left();
 }
