@@ -62,6 +62,35 @@ fn a_container_of_somebody_else_is_never_touched() {
 }
 
 #[test]
+fn workloads_of_another_home_are_never_touched() {
+    let (home, other) = (Home::new(), Home::new());
+    let name = other.name("same");
+    let url = other.run(&["run", EVERYTHING, "--name", &name]).succeeded().url();
+    let before = inspect(&name);
+    home.replace(&name, "NAME");
+    assert_eq!(home.says(&["run", EVERYTHING, "--name", &name]).code, Some(5));
+    assert_eq!(home.says(&["list"]).code, Some(0));
+    let after = inspect(&name);
+    assert_eq!((&before["Id"], &before["State"]), (&after["Id"], &after["State"]));
+    assert_eq!(other.info(&name)["url"], url);
+    home.matches("names/other_home");
+    home.has_nothing_left();
+}
+
+#[test]
+fn a_generated_name_that_a_foreign_container_has_is_refused() {
+    let home = Home::new();
+    let image = home.name("c/d:1");
+    docker(&["tag", EVERYTHING, &image]);
+    docker(&["create", "--name", &home.name("c-d"), EVERYTHING]);
+    assert_eq!(home.says(&["run", &image]).code, Some(5));
+    docker(&["rm", &home.name("c-d")]);
+    docker(&["rmi", &image]);
+    home.matches("names/generated_beside_foreign");
+    home.has_nothing_left();
+}
+
+#[test]
 fn groups_are_made_shown_and_removed() {
     let home = Home::new();
     let name = home.name("member");

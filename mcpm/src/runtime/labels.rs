@@ -4,6 +4,8 @@
 pub const MANAGED: &str = "mcpm";
 /// Name of the workload.
 pub const NAME: &str = "mcpm-name";
+/// Folder in which the workload is recorded: another user of the engine may have one of the same name.
+pub const STATE: &str = "mcpm-state";
 /// Group of the workload.
 pub const GROUP: &str = "mcpm-group";
 /// Transport of the server.

@@ -28,19 +28,29 @@ impl Containers {
     /// The container of a slot, ended: the one that is there if it was made from the same spec, else a new one.
     pub(super) async fn prepare(&self, slot: usize) -> Result<ContainerId> {
         let spec = self.spec_of(slot);
-        if let Some(found) = self.runtime.inspect(&spec.name).await? {
-            let same = |label| found.labels.get(label) == spec.labels.get(label);
+        let found = self.runtime.inspect(&spec.name).await?;
+        // One of another workload is left alone, and the engine says that the name is taken.
+        if let Some(found) = found.filter(|found| self.owns(found)) {
             if found.state == ContainerState::Running {
                 self.runtime.stop(&found.id, Duration::from_secs(2)).await?;
             }
-            if same(labels::NAME) && same(labels::SPEC) {
+            if found.labels.get(labels::SPEC) == spec.labels.get(labels::SPEC) {
                 return Ok(found.id);
             }
-            if same(labels::NAME) {
-                self.runtime.remove(&found.id).await?;
-            }
+            self.runtime.remove(&found.id).await?;
         }
         self.runtime.create(&spec).await
+    }
+
+    /// The first container, if it is there.
+    pub(super) async fn first(&self) -> Result<Option<ContainerInfo>> {
+        let found = self.runtime.inspect(&self.spec.name).await?;
+        Ok(found.filter(|found| self.owns(found)))
+    }
+
+    /// Tells whether a container is of this workload, and not of one that has its name elsewhere.
+    fn owns(&self, container: &ContainerInfo) -> bool {
+        is_of(container, &self.spec)
     }
 
     /// Ends every container of the workload.
@@ -62,9 +72,8 @@ impl Containers {
     }
 
     async fn all(&self) -> Vec<ContainerInfo> {
-        let name = self.spec.labels.get(labels::NAME);
         let mut all = self.runtime.list().await.unwrap_or_default();
-        all.retain(|container| container.labels.get(labels::NAME) == name);
+        all.retain(|container| self.owns(container));
         all
     }
 
@@ -116,6 +125,11 @@ impl Containers {
         spec.labels.insert(labels::SPEC.to_owned(), format!("{:016x}", fnv1a(text.as_bytes())));
         spec
     }
+}
+
+/// Tells whether a container is of the workload that has this spec.
+pub(super) fn is_of(container: &ContainerInfo, spec: &ContainerSpec) -> bool {
+    [labels::NAME, labels::STATE].iter().all(|label| container.labels.get(*label) == spec.labels.get(*label))
 }
 
 /// The 64-bit FNV-1a hash: the same in every build, which the standard library's hasher does not promise.

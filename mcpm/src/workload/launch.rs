@@ -184,8 +184,8 @@ impl Launch {
         let starting = StdioServer::start(Arc::new(containers.clone()), self.policy, START_LIMIT, on_event);
         tokio::select! {
             started = starting => started,
-            mismatch = mismatch::of_stdio(Arc::clone(runtime), &self.spec) => {
-                if let Ok(Some(container)) = runtime.inspect(&self.spec.container.name).await
+            mismatch = mismatch::of_stdio(containers) => {
+                if let Ok(Some(container)) = containers.first().await
                     && let Err(error) = runtime.stop(&container.id, Duration::ZERO).await
                 {
                     tracing::warn!(%error, "a container could not be stopped");

@@ -5,7 +5,11 @@ use std::{path::Path, sync::Arc, time::Duration};
 use futures_util::{StreamExt as _, stream::BoxStream};
 use serde::Serialize;
 
-use super::{WorkloadName, WorkloadSpec, container::Containers, export, runtime};
+use super::{
+    WorkloadName, WorkloadSpec,
+    container::{Containers, is_of},
+    export, runtime,
+};
 use crate::{
     Environment, Error, ErrorKind, Result,
     options::Transport,
@@ -133,8 +137,10 @@ impl Workloads {
             // A damaged record must be removable too.
             Err(_) => runtime(&self.environment, None).await?,
         };
+        let state = self.environment.state_dir.to_string_lossy();
         for container in runtime.list().await? {
-            if container.labels.get(labels::NAME).is_some_and(|label| *label == name.as_str()) {
+            let says = |label, value: &str| container.labels.get(label).is_some_and(|label| label == value);
+            if says(labels::NAME, name.as_str()) && says(labels::STATE, &state) {
                 if container.state == ContainerState::Running {
                     runtime.stop(&container.id, grace).await?;
                 }
@@ -248,7 +254,10 @@ impl Workloads {
 fn view(spec: &WorkloadSpec, containers: &std::result::Result<Vec<ContainerInfo>, String>) -> ContainerView {
     match containers {
         Err(reason) => ContainerView::Unreachable(reason.clone()),
-        Ok(all) => match all.iter().find(|container| container.name == spec.container.name) {
+        Ok(all) => match all
+            .iter()
+            .find(|container| container.name == spec.container.name && is_of(container, &spec.container))
+        {
             None => ContainerView::Gone,
             Some(container) => match container.state {
                 ContainerState::Running => ContainerView::Running,
@@ -265,8 +274,7 @@ pub(super) async fn container_logs(
     follow: bool,
     tail: Option<usize>,
 ) -> Result<Logs> {
-    let found = containers.runtime.inspect(&containers.spec.name).await?;
-    let Some(container) = found else {
+    let Some(container) = containers.first().await? else {
         return Err(Error::new(ErrorKind::NotFound, format!("`{}` has no container", containers.spec.name)));
     };
     let logs = containers.runtime.logs(&container.id, LogOptions { follow, tail }).await?;

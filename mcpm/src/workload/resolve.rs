@@ -165,7 +165,7 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
         image: asked.source.image().to_string(),
         args: options.args.clone(),
         env,
-        labels: container_labels(&options, &name, &group, transport),
+        labels: container_labels(&options, around.environment, &name, &group, transport),
         mounts: mounts(&options.volume, &around.environment.working_dir)?,
         network,
         ports,
@@ -354,6 +354,7 @@ fn check_labels(options: &WorkloadOptions) -> Result<()> {
 
 fn container_labels(
     options: &WorkloadOptions,
+    environment: &Environment,
     name: &WorkloadName,
     group: &str,
     transport: Transport,
@@ -362,6 +363,7 @@ fn container_labels(
     let mut all: BTreeMap<_, _> = given.collect();
     all.insert(labels::MANAGED.to_owned(), "true".to_owned());
     all.insert(labels::NAME.to_owned(), name.to_string());
+    all.insert(labels::STATE.to_owned(), environment.state_dir.to_string_lossy().into_owned());
     all.insert(labels::GROUP.to_owned(), group.to_owned());
     all.insert(labels::TRANSPORT.to_owned(), transport.to_string());
     all
