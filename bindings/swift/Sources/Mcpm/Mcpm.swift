@@ -4748,7 +4748,6 @@ public func FfiConverterTypePathBuf_lower(_ value: PathBuf) -> RustBuffer {
 
 
 
-public typealias Secret = Secret
 
 #if swift(>=5.8)
 @_documentation(visibility: private)
