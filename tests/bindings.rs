@@ -1,10 +1,22 @@
 //! Programs in other languages use mcpm through what is kept below `bindings`.
+//!
+//! The programs are in `bindings/`. They need what `tests/run` installs: the image and the program of the
+//! everything-server, and an engine.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::{
     env, fs,
+    io::{BufRead as _, BufReader},
+    net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
 };
+
+/// An image that speaks MCP on a pipe.
+const EVERYTHING: &str = "mcpm-test/everything:1";
+/// An image that never answers.
+const SILENT: &str = "mcpm-test/silent:1";
 
 fn workspace() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
@@ -14,15 +26,22 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-#[test]
-fn a_c_program_checks_options() {
+/// Checks that a program ended well and returns what it printed.
+fn printed(output: &Output) -> String {
+    assert!(output.status.success(), "{}: {}", output.status, text(output));
+    assert!(output.stderr.is_empty(), "{}", text(output));
+    text(output)
+}
+
+/// Compiles a C program as strictly as a compiler can.
+fn compiled(source: &str) -> PathBuf {
     let root = mcpm_tests::root();
     let library = mcpm_tests::library();
-    let program = workspace().join("check");
+    let program = workspace().join(Path::new(source).file_stem().unwrap());
     let built = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()))
         .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-o"])
         .arg(&program)
-        .arg(root.join("bindings/c/examples/check.c"))
+        .arg(root.join(source))
         .arg("-I")
         .arg(root.join("bindings/c/include"))
         .arg(&library)
@@ -30,40 +49,13 @@ fn a_c_program_checks_options() {
         .output()
         .unwrap();
     assert!(built.status.success(), "{}", text(&built));
-    let run = |arguments: &[&str]| {
-        let output = Command::new(&program).args(arguments).output().unwrap();
-        (output.status.code(), text(&output))
-    };
-    assert_eq!(run(&[]), (Some(0), "the options are fine\n".to_owned()));
-    assert_eq!(
-        run(&["oidc-issuer", "https://i"]),
-        (Some(1), "3: `--oidc-issuer` is not supported yet\n".to_owned())
-    );
-    assert_eq!(run(&["port", "1"]), (Some(1), "2: `run` has no option `port`\n".to_owned()));
+    program
 }
 
-const PYTHON: &str = r#"
-import datetime, mcpm
-options = mcpm.WorkloadOptions(server="image", proxy_port=8080, env=[mcpm.EnvVar(name="A", value="b")],
-    publish=[mcpm.PublishSpec(host_ip="::1", container_port=80, protocol=mcpm.Protocol.TCP)],
-    permission_profile=mcpm.PermissionProfile.NETWORK(), remote_auth_timeout=datetime.timedelta(seconds=30))
-mcpm.check_workload(options)
-def refused(kind, check):
-    try:
-        check()
-    except kind as error:
-        print(error)
-refused(mcpm.McpmError.Unsupported, lambda: mcpm.check_workload(
-    mcpm.WorkloadOptions(server="image", remote_auth_bearer_token=mcpm.Secret("hidden"))))
-refused(mcpm.McpmError.InvalidOption, lambda: mcpm.check_proxy(mcpm.ProxyOptions(server_name="s")))
-refused(mcpm.McpmError.InvalidOption, lambda: mcpm.check_workload(mcpm.WorkloadOptions(
-    publish=[mcpm.PublishSpec(host_ip="localhost", container_port=80, protocol=mcpm.Protocol.TCP)])))
-print(mcpm.Header(name="A", value=mcpm.Secret("hidden")))
-"#;
-
-#[test]
-fn a_python_program_checks_options() {
-    let package = workspace().join("python/mcpm");
+/// Lays the Python package out as it is installed, and returns what `PYTHONPATH` names.
+fn python_path() -> tempfile::TempDir {
+    let path = tempfile::tempdir().unwrap();
+    let package = path.path().join("mcpm");
     let native = package.join("_native");
     fs::create_dir_all(&native).unwrap();
     let kept = mcpm_tests::root().join("bindings/python/src/mcpm");
@@ -76,17 +68,196 @@ fn a_python_program_checks_options() {
     }
     let library = PathBuf::from(mcpm_tests::library());
     fs::copy(&library, native.join(library.file_name().unwrap())).unwrap();
-    let output = Command::new("python3")
-        .args(["-c", PYTHON])
-        .env("PYTHONPATH", workspace().join("python"))
+    path
+}
+
+fn python(program: &str, path: &tempfile::TempDir) -> Command {
+    let mut command = Command::new("python3");
+    command
+        .arg(mcpm_tests::root().join("tests/bindings").join(program))
+        .env("PYTHONPATH", path.path())
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    command
+}
+
+/// The Go everything-server on a port of its own.
+struct HttpServer {
+    process: Child,
+    port: u16,
+}
+
+impl HttpServer {
+    fn start() -> Self {
+        let program = env::var_os("MCPM_TEST_EVERYTHING_SERVER")
+            .expect("MCPM_TEST_EVERYTHING_SERVER names the everything-server; `tests/run` sets it");
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut process = Command::new(program)
+            .args(["-http", &format!("127.0.0.1:{port}")])
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It says when it is about to listen.
+        let mut said = String::new();
+        BufReader::new(process.stderr.take().unwrap()).read_line(&mut said).unwrap();
+        let begin = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(begin.elapsed() < Duration::from_secs(30), "the server does not listen: {said}");
+            std::thread::yield_now();
+        }
+        Self { process, port }
+    }
+}
+
+impl Drop for HttpServer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A home of its own for the records of workloads. Removes the containers that are left when the test ends.
+struct Home {
+    folder: tempfile::TempDir,
+    prefix: String,
+}
+
+impl Home {
+    fn new(language: &str) -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            prefix: format!("ffi-{language}-{}", std::process::id()),
+        }
+    }
+
+    /// The containers of our workloads: name of the workload and state.
+    fn containers(&self) -> Vec<(String, String)> {
+        let format = "{{.Label \"mcpm-name\"}} {{.State}}";
+        let listed = docker(&["ps", "--all", "--filter", "label=mcpm-name", "--format", format]);
+        let listed = String::from_utf8(listed.stdout).unwrap();
+        let mut ours: Vec<_> = listed
+            .lines()
+            .filter_map(|line| line.split_once(' '))
+            .filter_map(|(name, state)| Some((name.strip_prefix(&self.prefix)?.to_owned(), state.to_owned())))
+            .collect();
+        ours.sort();
+        ours
+    }
+
+    /// Checks that of the workloads the program ran these containers are left, and that none runs.
+    fn assert_ended(&self, names: &[&str]) {
+        let expected: Vec<_> = names.iter().map(|name| ((*name).to_owned(), "exited".to_owned())).collect();
+        assert_eq!(self.containers(), expected);
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        for (name, _) in self.containers() {
+            let label = format!("label=mcpm-name={}{name}", self.prefix);
+            let ids = docker(&["ps", "--all", "--quiet", "--filter", &label]);
+            for id in String::from_utf8_lossy(&ids.stdout).lines() {
+                docker(&["rm", "--force", id]);
+            }
+        }
+    }
+}
+
+fn docker(args: &[&str]) -> Output {
+    let output = Command::new("docker").args(args).output().unwrap();
+    assert!(output.status.success(), "docker {args:?}: {}", text(&output));
+    output
+}
+
+#[test]
+fn a_c_program_runs_proxies() {
+    let server = HttpServer::start();
+    let target = format!("http://127.0.0.1:{}/mcp", server.port);
+    let output = Command::new(compiled("tests/bindings/proxy.c")).arg(target).output().unwrap();
+    let lines = "\
+2 `ftp://nowhere` is no target URI: the scheme is neither `http` nor `https`; write `http://HOST[:PORT][/PATH]` or `https://…`
+1 `builder` was used before; make a new one
+2 invalid value `many` for `--port`: expected a port from 0 to 65535
+3 `--remote-auth` is not supported yet
+1 `host` is null
+1 `builder` is null
+1 `proxy` is null
+1 `proxy` is null
+1 `proxy` is null
+";
+    assert_eq!(printed(&output), lines);
+}
+
+#[test]
+fn a_c_program_runs_workloads() {
+    let home = Home::new("c");
+    let output = Command::new(compiled("tests/bindings/workload.c"))
+        .args([EVERYTHING, &home.prefix])
+        .env("XDG_STATE_HOME", home.folder.path())
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", text(&output));
     let lines = "\
-`--remote-auth-bearer-token` is not supported yet
-`--target-uri` is required
-`localhost` is no IP address: invalid IP address syntax
-Header(name=A, value=Secret(..))
+1 `builder` was used before; make a new one
+2 invalid value `pigeon` for `--transport`: expected `sse`, `streamable-http` or `stdio`
+1 `builder` is null
+1 `workload` is null
+1 `workload` is null
+1 `workload` is null
 ";
-    assert_eq!(text(&output), lines);
+    assert_eq!(printed(&output), lines);
+    home.assert_ended(&["-freed", "-left", "-used"]);
+}
+
+#[test]
+fn the_c_example_runs_an_image() {
+    let home = Home::new("example");
+    let program = compiled("bindings/c/examples/run.c");
+    let run = |image: &str| {
+        let output = Command::new(&program)
+            .args([image, "name", &home.prefix, "proxy-port", "0"])
+            .env("XDG_STATE_HOME", home.folder.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        (output.status.code(), text(&output))
+    };
+    let (code, said) = run(EVERYTHING);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.starts_with(&format!("{} http://127.0.0.1:", home.prefix)), "{said}");
+    let (code, said) = run(EVERYTHING);
+    assert_eq!(code, Some(1));
+    assert!(said.starts_with("5: a workload named"), "{said}");
+    home.assert_ended(&[""]);
+}
+
+#[test]
+fn a_python_program_runs_proxies() {
+    let server = HttpServer::start();
+    let target = format!("http://127.0.0.1:{}/mcp", server.port);
+    let output = python("proxy.py", &python_path()).arg(target).output().unwrap();
+    let lines = "\
+invalid_option `--target-uri` is required
+unsupported `--remote-auth-bearer-token` is not supported yet
+This class has no default constructor
+invalid_option `localhost` is no IP address: invalid IP address syntax
+Header(name=A, value=Secret(..))
+done
+";
+    assert_eq!(printed(&output), lines);
+}
+
+#[test]
+fn a_python_program_runs_workloads() {
+    let home = Home::new("python");
+    let output = python("workload.py", &python_path())
+        .args([EVERYTHING, SILENT, &home.prefix])
+        .env("XDG_STATE_HOME", home.folder.path())
+        .output()
+        .unwrap();
+    let lines = "\
+invalid_option the events belong to another workload
+invalid_option `SERVER_OR_IMAGE_OR_PROTOCOL` is required
+done
+";
+    assert_eq!(printed(&output), lines);
+    home.assert_ended(&["-cancelled", "-left", "-used"]);
 }

@@ -8,6 +8,7 @@ macro_rules! errors {
     ($($(#[doc = $help:literal])+ $kind:ident,)+) => {
         /// Why an operation failed.
         #[derive(Debug, uniffi::Error)]
+        #[uniffi::export(Display)]
         pub enum McpmError {
             $(
                 $(#[doc = $help])+
@@ -24,6 +25,17 @@ macro_rules! errors {
                 match error.kind() {
                     $( ErrorKind::$kind => Self::$kind { message }, )+
                 }
+            }
+        }
+
+        #[uniffi::export]
+        impl McpmError {
+            /// Returns the stable name of the kind of failure, as printed in JSON output.
+            pub fn kind(&self) -> String {
+                let kind = match self {
+                    $( Self::$kind { .. } => ErrorKind::$kind, )+
+                };
+                kind.as_str().to_owned()
             }
         }
 

@@ -1,12 +1,19 @@
 //! The C, Python and Swift faces of mcpm.
 //!
-//! They translate and decide nothing: every rule is the library's. [`c`] is the C face, the other modules are what
-//! `uniffi` makes Python and Swift from. Files below `generated` and `c/setters.rs` are made from the option table.
+//! They translate and decide nothing: every rule is the library's. [`c`] is the C face, on `executor` and `held` both
+//! faces stand, and the other modules are what `uniffi` makes Python and Swift from. Files below `generated` and
+//! `c/setters.rs` are made from the option table.
 
 #[cfg(feature = "capi")]
 pub mod c;
 #[cfg(feature = "uniffi")]
 mod error;
+#[cfg(feature = "uniffi")]
+mod events;
+#[cfg(any(feature = "capi", feature = "uniffi"))]
+mod executor;
+#[cfg(any(feature = "capi", feature = "uniffi"))]
+mod held;
 #[cfg(feature = "uniffi")]
 mod proxy;
 #[cfg(feature = "uniffi")]
@@ -17,7 +24,12 @@ mod values;
 mod workload;
 
 #[cfg(feature = "uniffi")]
-pub use {error::McpmError, proxy::check_proxy, workload::check_workload};
+pub use {
+    error::McpmError,
+    events::Events,
+    proxy::Proxy,
+    workload::{Workload, WorkloadStatus, shutdown},
+};
 
 #[cfg(feature = "uniffi")]
 uniffi::setup_scaffolding!("mcpm");

@@ -1,11 +1,48 @@
 //! Plain proxies as Python and Swift see them.
 
-use mcpm::options::{OptionSet as _, ProxyOptions};
+use std::sync::Arc;
 
-use crate::McpmError;
+use mcpm::{ProxyBuilder, RunningProxy, options::ProxyOptions, state::Phase};
 
-/// Checks what can be known from the options of a proxy alone; starts nothing.
+use crate::{McpmError, executor};
+
+/// A proxy that listens in front of an MCP server.
+///
+/// It lives as long as this object and this process, so keep it.
+#[derive(Debug, uniffi::Object)]
+pub struct Proxy(Arc<RunningProxy>);
+
 #[uniffi::export]
-pub fn check_proxy(options: ProxyOptions) -> Result<(), McpmError> {
-    Ok(options.check()?)
+impl Proxy {
+    /// Starts a proxy and returns once clients can connect.
+    #[uniffi::constructor]
+    pub async fn start(options: ProxyOptions) -> Result<Arc<Self>, McpmError> {
+        let started = async move { ProxyBuilder::from(options).build()?.start().await };
+        Ok(Arc::new(Self(Arc::new(executor::start(started)?.owned().await?))))
+    }
+
+    /// Returns the name of the server.
+    pub fn name(&self) -> String {
+        self.0.name().to_owned()
+    }
+
+    /// Returns where clients connect.
+    pub fn url(&self) -> String {
+        self.0.url().to_owned()
+    }
+
+    /// Tells whether it runs or was stopped.
+    pub fn status(&self) -> Phase {
+        if self.0.is_running() { Phase::Running } else { Phase::Stopped }
+    }
+
+    /// Stops listening and lets answers under way finish for up to 2 s. Stopping twice does no harm.
+    pub async fn stop(&self) -> Result<(), McpmError> {
+        let proxy = Arc::clone(&self.0);
+        let stopped = async move {
+            proxy.stop().await;
+            Ok(())
+        };
+        Ok(executor::finish(stopped)?.done().await?)
+    }
 }

@@ -14,6 +14,7 @@ use mcpm::{
         ProxyMode, PublishSpec, Relabel, RuntimeChoice, Secret, SecretRef, SubjectTokenType, Transport,
         VolumeSpec,
     },
+    state::Phase,
 };
 
 use crate::McpmError;
@@ -89,6 +90,23 @@ pub enum RuntimeChoice {
     Docker,
     /// Podman.
     Podman,
+}
+
+/// Where a workload or a proxy is in its life.
+#[uniffi::remote(Enum)]
+pub enum Phase {
+    /// On its way to its first answer.
+    Starting,
+    /// Answering.
+    Running,
+    /// Its server ended and is being started again.
+    Restarting,
+    /// On its way down, as asked.
+    Stopping,
+    /// Down, as asked.
+    Stopped,
+    /// Down for a reason that nobody asked for.
+    Failed,
 }
 
 /// Protocol of a published port.

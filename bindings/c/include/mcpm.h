@@ -3,13 +3,17 @@
  *
  * Conventions, which hold for every function:
  *
- * - A text is UTF-8 and ends with a zero byte. It is copied; the caller keeps its own.
- * - A builder belongs to the caller, who ends it with its `_free` function. It is used by one thread at a time.
+ * - A text is UTF-8 and ends with a zero byte. One that is given is copied; the caller keeps its own. One that is
+ *   returned says who frees it.
+ * - What a `_new` or `_start` function hands out belongs to the caller, who ends it with its `_free` function.
+ * - A builder is used by one thread at a time, and for one start. A handle may be used by many threads at a time,
+ *   until one of them frees it.
  * - A setter returns nothing. A builder remembers the first value it had to refuse (a null pointer, text that is no
- *   UTF-8, a bad value), and its `_check` function tells it. A setter of a repeatable option adds one value per call.
- *   A setter of a null builder does nothing.
+ *   UTF-8, a bad value), and the start tells it. A setter of a repeatable option adds one value per call. A setter of
+ *   a null builder does nothing.
  * - Where a function returns a status, it takes a pointer to an error last. That pointer may be null. On failure it
  *   gets an error, which the caller frees with `mcpm_error_free`; on success it gets null.
+ * - Results go through pointers and are written on success alone.
  * - A panic of the library stops here and becomes `MCPM_STATUS_INTERNAL`.
  */
 
@@ -30,7 +34,7 @@ typedef enum {
    */
   MCPM_STATUS_OK = 0,
   /**
-   * A pointer was null, or a text was no UTF-8.
+   * A pointer was null, a text was no UTF-8, or a builder was used before.
    */
   MCPM_STATUS_BAD_ARGUMENT = 1,
   /**
@@ -89,12 +93,56 @@ typedef enum {
    * A defect in mcpm itself.
    */
   MCPM_STATUS_INTERNAL = 15,
+  /**
+   * The call waits, and an asynchronous task runs on this thread; call it from another.
+   */
+  MCPM_STATUS_NOT_HERE = 16,
 } mcpm_status;
+
+/**
+ * Where a workload or a proxy is in its life. The numbers never change.
+ */
+typedef enum {
+  /**
+   * On its way to its first answer.
+   */
+  MCPM_PHASE_STARTING = 0,
+  /**
+   * Answering.
+   */
+  MCPM_PHASE_RUNNING = 1,
+  /**
+   * Its server ended and is being started again.
+   */
+  MCPM_PHASE_RESTARTING = 2,
+  /**
+   * On its way down, as asked.
+   */
+  MCPM_PHASE_STOPPING = 3,
+  /**
+   * Down, as asked.
+   */
+  MCPM_PHASE_STOPPED = 4,
+  /**
+   * Down for a reason that nobody asked for.
+   */
+  MCPM_PHASE_FAILED = 5,
+} mcpm_phase;
 
 /**
  * Why a call failed.
  */
 typedef struct mcpm_error mcpm_error;
+
+/**
+ * A proxy that was started in front of an MCP server.
+ */
+typedef struct mcpm_proxy mcpm_proxy;
+
+/**
+ * A workload that was started: an MCP server in a container, behind a proxy of its own.
+ */
+typedef struct mcpm_workload mcpm_workload;
 
 /**
  * Collects the options of a proxy.
@@ -121,6 +169,11 @@ mcpm_status mcpm_error_status(const mcpm_error *error);
 const char *mcpm_error_message(const mcpm_error *error);
 
 /**
+ * Frees a text that a function said to free; null is allowed.
+ */
+void mcpm_string_free(char *text);
+
+/**
  * Frees an error; null is allowed.
  */
 void mcpm_error_free(mcpm_error *error);
@@ -136,14 +189,44 @@ mcpm_proxy_builder *mcpm_proxy_builder_new(void);
 void mcpm_proxy_builder_set(mcpm_proxy_builder *builder, const char *name, const char *value);
 
 /**
- * Tells the first value that was refused, or what is wrong with the options together; starts nothing.
- */
-mcpm_status mcpm_proxy_builder_check(const mcpm_proxy_builder *builder, mcpm_error **error);
-
-/**
  * Frees a builder; null is allowed.
  */
 void mcpm_proxy_builder_free(mcpm_proxy_builder *builder);
+
+/**
+ * Starts a proxy and waits until clients can connect.
+ *
+ * It uses up the options of the builder, which is still to be freed. On success `proxy` gets a handle, which
+ * `mcpm_proxy_free` frees.
+ */
+mcpm_status mcpm_proxy_start(mcpm_proxy_builder *builder, mcpm_proxy **proxy, mcpm_error **error);
+
+/**
+ * Returns the name of the server; it lives as long as the handle. Null returns null.
+ */
+const char *mcpm_proxy_name(const mcpm_proxy *proxy);
+
+/**
+ * Returns where clients connect; it lives as long as the handle. Null returns null.
+ */
+const char *mcpm_proxy_url(const mcpm_proxy *proxy);
+
+/**
+ * Tells whether a proxy runs or was stopped.
+ */
+mcpm_status mcpm_proxy_status(const mcpm_proxy *proxy, mcpm_phase *phase, mcpm_error **error);
+
+/**
+ * Stops listening and lets answers under way finish for up to 2 s.
+ *
+ * Stopping twice does no harm. The handle is still to be freed.
+ */
+mcpm_status mcpm_proxy_stop(mcpm_proxy *proxy, mcpm_error **error);
+
+/**
+ * Frees a proxy; null is allowed. One that still runs ends a moment later; stop it first to wait for that.
+ */
+void mcpm_proxy_free(mcpm_proxy *proxy);
 
 /**
  * Server name, image, `uvx://`, `npx://` or `go://` package, or URL.
@@ -1085,6 +1168,14 @@ void mcpm_proxy_builder_token_exchange_subject_token_type(mcpm_proxy_builder *bu
 void mcpm_proxy_builder_token_exchange_header_name(mcpm_proxy_builder *builder, const char *value);
 
 /**
+ * Ends every workload and proxy of the process, and the threads of mcpm; starts under way are undone.
+ *
+ * Call it before the process ends, or workloads that still run stay behind. Handles are still to be freed. The
+ * next start starts new threads. The status is that of the first workload that could not be ended.
+ */
+mcpm_status mcpm_shutdown(mcpm_error **error);
+
+/**
  * Returns a builder without options; free it with `mcpm_workload_builder_free`.
  */
 mcpm_workload_builder *mcpm_workload_builder_new(void);
@@ -1095,14 +1186,57 @@ mcpm_workload_builder *mcpm_workload_builder_new(void);
 void mcpm_workload_builder_set(mcpm_workload_builder *builder, const char *name, const char *value);
 
 /**
- * Tells the first value that was refused, or what is wrong with the options together; starts nothing.
- */
-mcpm_status mcpm_workload_builder_check(const mcpm_workload_builder *builder, mcpm_error **error);
-
-/**
  * Frees a builder; null is allowed.
  */
 void mcpm_workload_builder_free(mcpm_workload_builder *builder);
+
+/**
+ * Starts a workload and waits until clients can connect.
+ *
+ * It uses up the options of the builder, which is still to be freed. Records and the engine are found through the
+ * environment variables of the process, as by the command line. On success `workload` gets a handle, which
+ * `mcpm_workload_free` frees.
+ */
+mcpm_status mcpm_workload_start(mcpm_workload_builder *builder,
+                                mcpm_workload **workload,
+                                mcpm_error **error);
+
+/**
+ * Returns the name of a workload; it lives as long as the handle. Null returns null.
+ */
+const char *mcpm_workload_name(const mcpm_workload *workload);
+
+/**
+ * Returns where clients connect; it lives as long as the handle. Null returns null.
+ */
+const char *mcpm_workload_url(const mcpm_workload *workload);
+
+/**
+ * Tells how a workload is.
+ *
+ * `reason` gets why, or null when that is plain; free it with `mcpm_string_free`. The pointer to it may be null.
+ */
+mcpm_status mcpm_workload_status(const mcpm_workload *workload,
+                                 mcpm_phase *phase,
+                                 char **reason,
+                                 mcpm_error **error);
+
+/**
+ * Ends a workload and waits until it is over: its server gets so many seconds to end by itself.
+ *
+ * Its container and its record stay, so that the command line can start it again. Stopping twice does no harm.
+ * The handle is still to be freed.
+ */
+mcpm_status mcpm_workload_stop(mcpm_workload *workload,
+                               uint32_t grace_seconds,
+                               mcpm_error **error);
+
+/**
+ * Frees a workload; null is allowed.
+ *
+ * One that still runs is ended: its server at once, its port a moment later. Stop it first to wait for both.
+ */
+void mcpm_workload_free(mcpm_workload *workload);
 
 #ifdef __cplusplus
 }  // extern "C"

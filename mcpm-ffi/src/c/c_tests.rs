@@ -3,29 +3,42 @@
 use std::{
     ffi::{CStr, CString, c_char},
     ptr,
+    time::Duration,
 };
 
 use super::*;
 
-struct Checked {
+#[derive(Debug)]
+struct Failed {
     status: Status,
     message: Option<String>,
 }
 
-fn checked(collect: impl FnOnce(*mut WorkloadBuilder)) -> Checked {
-    let builder = mcpm_workload_builder_new();
-    collect(builder);
-    let mut error = ptr::null_mut();
-    // SAFETY: the builder is ours and freed once, the error is what the call gave.
+/// Takes what a call left in its error.
+fn failed(status: Status, error: *mut CError) -> Failed {
+    // SAFETY: the error is what a call gave.
     unsafe {
-        let status = mcpm_workload_builder_check(builder, &raw mut error);
-        mcpm_workload_builder_free(builder);
         assert_eq!(mcpm_error_status(error), status);
         let message = mcpm_error_message(error);
         let message = (!message.is_null()).then(|| CStr::from_ptr(message).to_string_lossy().into_owned());
         mcpm_error_free(error);
-        Checked { status, message }
+        Failed { status, message }
     }
+}
+
+/// Starts a workload of options that are refused.
+fn refused(collect: impl FnOnce(*mut WorkloadBuilder)) -> (Status, String) {
+    let builder = mcpm_workload_builder_new();
+    collect(builder);
+    let (mut workload, mut error) = (ptr::null_mut(), ptr::null_mut());
+    // SAFETY: the builder is ours and freed once.
+    let status = unsafe {
+        let status = mcpm_workload_start(builder, &raw mut workload, &raw mut error);
+        mcpm_workload_builder_free(builder);
+        status
+    };
+    assert!(workload.is_null(), "a result is written on success alone");
+    (status, failed(status, error).message.unwrap_or_default())
 }
 
 fn set(builder: *mut WorkloadBuilder, name: &CStr, value: &CStr) {
@@ -34,65 +47,145 @@ fn set(builder: *mut WorkloadBuilder, name: &CStr, value: &CStr) {
 }
 
 #[test]
-fn good_options_are_told_as_such() {
-    let checked = checked(|builder| {
-        set(builder, c"server", c"image");
-        set(builder, c"proxy-port", c"9090");
-        // SAFETY: all are alive.
-        unsafe {
-            mcpm_workload_builder_label(builder, c"a=b".as_ptr());
-            mcpm_workload_builder_foreground(builder, true);
-            mcpm_workload_builder_target_port(builder, 80);
-            mcpm_workload_builder_remote_auth_timeout(builder, 30_000);
-        }
-    });
-    assert_eq!((checked.status, checked.message), (Status::Ok, None));
+fn every_kind_of_option_is_collected() {
+    let builder = mcpm_workload_builder_new();
+    set(builder, c"server", c"image");
+    set(builder, c"proxy-port", c"9090");
+    // SAFETY: all are alive, and the builder is freed once.
+    let options = unsafe {
+        mcpm_workload_builder_label(builder, c"a=b".as_ptr());
+        mcpm_workload_builder_foreground(builder, true);
+        mcpm_workload_builder_target_port(builder, 80);
+        mcpm_workload_builder_remote_auth_timeout(builder, 30_000);
+        let options = builder::take(builder).unwrap();
+        mcpm_workload_builder_free(builder);
+        options
+    };
+    assert_eq!((options.server.as_deref(), options.proxy_port), (Some("image"), Some(9090)));
+    assert_eq!((options.label.len(), options.foreground, options.target_port), (1, Some(true), Some(80)));
+    assert_eq!(options.remote_auth_timeout, Some(Duration::from_secs(30)));
 }
 
 #[test]
 fn the_first_refused_value_is_told() {
-    let checked = checked(|builder| {
+    let refused = refused(|builder| {
         set(builder, c"server", c"image");
         set(builder, c"transport", c"http");
         set(builder, c"proxy-port", c"many");
     });
-    assert_eq!(checked.status, Status::InvalidOption);
     let message = "invalid value `http` for `--transport`: expected `sse`, `streamable-http` or `stdio`";
-    assert_eq!(checked.message.as_deref(), Some(message));
+    assert_eq!(refused, (Status::InvalidOption, message.to_owned()));
 }
 
 #[test]
 fn numbers_are_checked_as_texts_are() {
-    let checked = checked(|builder| {
+    let refused = refused(|builder| {
         set(builder, c"server", c"image");
         // SAFETY: the builder is alive.
         unsafe { mcpm_workload_builder_otel_sampling_rate(builder, 2.0) }
     });
     let message = "invalid value `2` for `--otel-sampling-rate`: expected a number from 0 to 1";
-    assert_eq!((checked.status, checked.message.as_deref()), (Status::InvalidOption, Some(message)));
+    assert_eq!(refused, (Status::InvalidOption, message.to_owned()));
 }
 
 #[test]
 fn null_and_broken_text_are_refused() {
-    let null = checked(|builder| {
+    let null = refused(|builder| {
         // SAFETY: null is allowed.
         unsafe { mcpm_workload_builder_name(builder, ptr::null()) }
     });
-    assert_eq!((null.status, null.message.as_deref()), (Status::BadArgument, Some("`name` is null")));
-    let broken = CString::new([0xff]).unwrap_or_default();
-    let broken = checked(|builder| set(builder, c"name", &broken));
-    assert_eq!((broken.status, broken.message.as_deref()), (Status::BadArgument, Some("`name` is no UTF-8")));
+    assert_eq!(null, (Status::BadArgument, "`name` is null".to_owned()));
+    let broken = CString::new([0xff]).unwrap();
+    let broken = refused(|builder| set(builder, c"name", &broken));
+    assert_eq!(broken, (Status::BadArgument, "`name` is no UTF-8".to_owned()));
 }
 
 #[test]
 fn null_handles_do_no_harm() {
+    let (mut phase, mut reason) = (CPhase::Failed, ptr::null_mut());
+    let none = ptr::null_mut();
     // SAFETY: null is allowed everywhere.
     unsafe {
         mcpm_workload_builder_name(ptr::null_mut(), c"n".as_ptr());
         mcpm_workload_builder_free(ptr::null_mut());
+        mcpm_proxy_builder_free(ptr::null_mut());
+        mcpm_workload_free(ptr::null_mut());
+        mcpm_proxy_free(ptr::null_mut());
         mcpm_error_free(ptr::null_mut());
-        assert_eq!(mcpm_error_message(ptr::null()), ptr::null::<c_char>());
-        assert_eq!(mcpm_proxy_builder_check(ptr::null(), ptr::null_mut()), Status::BadArgument);
+        mcpm_string_free(ptr::null_mut());
+        for text in [
+            mcpm_error_message(ptr::null()),
+            mcpm_workload_name(ptr::null()),
+            mcpm_workload_url(ptr::null()),
+            mcpm_proxy_name(ptr::null()),
+            mcpm_proxy_url(ptr::null()),
+        ] {
+            assert_eq!(text, ptr::null::<c_char>());
+        }
+        for status in [
+            mcpm_workload_status(ptr::null(), &raw mut phase, &raw mut reason, none),
+            mcpm_workload_stop(ptr::null_mut(), 1, none),
+            mcpm_proxy_status(ptr::null(), &raw mut phase, none),
+            mcpm_proxy_stop(ptr::null_mut(), none),
+        ] {
+            assert_eq!(status, Status::BadArgument);
+        }
+        let (mut workload, mut proxy) = (ptr::null_mut(), ptr::null_mut());
+        assert_eq!(mcpm_workload_start(ptr::null_mut(), &raw mut workload, none), Status::BadArgument);
+        assert_eq!(mcpm_proxy_start(ptr::null_mut(), &raw mut proxy, none), Status::BadArgument);
+    }
+}
+
+/// Returns a proxy that listens in front of nothing.
+fn proxy_builder() -> *mut ProxyBuilder {
+    let builder = mcpm_proxy_builder_new();
+    // SAFETY: all are alive.
+    unsafe {
+        mcpm_proxy_builder_server_name(builder, c"nothing".as_ptr());
+        mcpm_proxy_builder_target_uri(builder, c"http://127.0.0.1:1/".as_ptr());
+    }
+    builder
+}
+
+#[test]
+fn a_builder_is_good_for_one_start() {
+    let builder = proxy_builder();
+    let (mut proxy, mut error, none) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+    // SAFETY: all are ours and freed once.
+    unsafe {
+        let refused = mcpm_proxy_start(builder, ptr::null_mut(), &raw mut error);
+        let refused = failed(refused, error);
+        assert_eq!(
+            (refused.status, refused.message.as_deref()),
+            (Status::BadArgument, Some("`proxy` is null"))
+        );
+        // Nothing was used up by that.
+        assert_eq!(mcpm_proxy_start(builder, &raw mut proxy, none), Status::Ok);
+        let mut other = ptr::null_mut();
+        let refused = failed(mcpm_proxy_start(builder, &raw mut other, &raw mut error), error);
+        assert_eq!((refused.status, other), (Status::BadArgument, ptr::null_mut()));
+        let message = "`builder` was used before; make a new one";
+        assert_eq!(refused.message.as_deref(), Some(message));
+        mcpm_proxy_builder_free(builder);
+        mcpm_proxy_free(proxy);
+    }
+}
+
+#[test]
+fn calls_that_wait_are_refused_where_tasks_run() {
+    let executor = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let builder = proxy_builder();
+    let (mut proxy, none) = (ptr::null_mut(), ptr::null_mut());
+    // SAFETY: all are ours and freed once.
+    unsafe {
+        executor.block_on(async {
+            assert_eq!(mcpm_proxy_start(builder, &raw mut proxy, none), Status::NotHere);
+            assert_eq!(mcpm_shutdown(none), Status::NotHere);
+        });
+        assert_eq!(mcpm_proxy_start(builder, &raw mut proxy, none), Status::Ok);
+        executor.block_on(async { assert_eq!(mcpm_proxy_stop(proxy, none), Status::NotHere) });
+        mcpm_proxy_free(proxy);
+        mcpm_proxy_builder_free(builder);
     }
 }
 

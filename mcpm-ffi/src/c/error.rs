@@ -5,6 +5,7 @@ use std::ffi::{CString, c_char};
 use mcpm::{Error, ErrorKind};
 
 use super::handle;
+use crate::executor::NotHere;
 
 /// Outcome of a call. The numbers never change.
 #[repr(C)]
@@ -12,7 +13,7 @@ use super::handle;
 pub enum Status {
     /// Done.
     Ok = 0,
-    /// A pointer was null, or a text was no UTF-8.
+    /// A pointer was null, a text was no UTF-8, or a builder was used before.
     BadArgument = 1,
     /// An option has a bad value, or options contradict each other.
     InvalidOption = 2,
@@ -42,6 +43,8 @@ pub enum Status {
     Interrupted = 14,
     /// A defect in mcpm itself.
     Internal = 15,
+    /// The call waits, and an asynchronous task runs on this thread; call it from another.
+    NotHere = 16,
 }
 
 impl From<ErrorKind> for Status {
@@ -73,18 +76,16 @@ pub struct CError {
 }
 
 impl CError {
-    fn new(status: Status, message: String) -> Self {
-        // A message never holds a zero byte, except one that repeats such input.
-        let message = CString::new(message.replace('\0', "")).unwrap_or_default();
-        Self { status, message }
+    fn new(status: Status, message: &str) -> Self {
+        Self { status, message: handle::c_text(message) }
     }
 
     pub(super) fn bad_argument(message: String) -> Self {
-        Self::new(Status::BadArgument, message)
+        Self::new(Status::BadArgument, &message)
     }
 
     pub(super) fn panicked(message: &str) -> Self {
-        Self::new(Status::Internal, format!("a defect in mcpm: {message}"))
+        Self::new(Status::Internal, &format!("a defect in mcpm: {message}"))
     }
 
     pub(super) fn status(&self) -> Status {
@@ -94,7 +95,13 @@ impl CError {
 
 impl From<Error> for CError {
     fn from(error: Error) -> Self {
-        Self::new(error.kind().into(), error.to_string())
+        Self::new(error.kind().into(), &error.to_string())
+    }
+}
+
+impl From<NotHere> for CError {
+    fn from(refused: NotHere) -> Self {
+        Self::new(Status::NotHere, &refused.to_string())
     }
 }
 
@@ -110,6 +117,13 @@ pub unsafe extern "C" fn mcpm_error_status(error: *const CError) -> Status {
 pub unsafe extern "C" fn mcpm_error_message(error: *const CError) -> *const c_char {
     // SAFETY: the conventions in the header.
     unsafe { handle::see(error) }.map_or(std::ptr::null(), |error| error.message.as_ptr())
+}
+
+/// Frees a text that a function said to free; null is allowed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_string_free(text: *mut c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { handle::free_text(text) }
 }
 
 /// Frees an error; null is allowed.

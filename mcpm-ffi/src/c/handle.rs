@@ -2,7 +2,7 @@
 
 use std::{
     any::Any,
-    ffi::{CStr, c_char},
+    ffi::{CStr, CString, c_char},
     panic::{AssertUnwindSafe, catch_unwind},
     ptr,
 };
@@ -23,6 +23,71 @@ pub(super) unsafe fn free<T>(pointer: *mut T) {
         // SAFETY: by the caller's promise this is a box that was given away once and is owned again.
         drop(unsafe { Box::from_raw(pointer) });
     }
+}
+
+/// Takes back what [`give`] handed out, whose drop may fail. Null is nothing.
+///
+/// # Safety
+/// That of [`free`].
+pub(super) unsafe fn free_guarded<T>(pointer: *mut T) {
+    // Nobody can be told.
+    let _ = caught(|| {
+        // SAFETY: the caller's promise.
+        unsafe { free(pointer) };
+        Ok(())
+    });
+}
+
+/// Hands a text to C, which gives it back to [`free_text`].
+pub(super) fn give_text(text: &str) -> *mut c_char {
+    c_text(text).into_raw()
+}
+
+/// Takes back what [`give_text`] handed out. Null is nothing.
+///
+/// # Safety
+/// The pointer is null, or came from `give_text` and was not freed.
+pub(super) unsafe fn free_text(pointer: *mut c_char) {
+    if !pointer.is_null() {
+        // SAFETY: by the caller's promise this is a text that was given away once and is owned again.
+        drop(unsafe { CString::from_raw(pointer) });
+    }
+}
+
+/// Returns a text as C reads it. Ours hold no zero byte, except where they repeat such input.
+pub(super) fn c_text(text: &str) -> CString {
+    CString::new(text.replace('\0', "")).unwrap_or_default()
+}
+
+/// Where a result goes: not null, and C promised that it may be written.
+pub(super) struct Out<T>(*mut T);
+
+impl<T> Out<T> {
+    /// Takes the pointer that C gave; `name` is what messages call it.
+    ///
+    /// # Safety
+    /// The pointer is null, or may be written to as long as this lives.
+    pub(super) unsafe fn new(pointer: *mut T, name: &str) -> Result<Self, CError> {
+        if pointer.is_null() { Err(null(name)) } else { Ok(Self(pointer)) }
+    }
+
+    pub(super) fn put(self, value: T) {
+        // SAFETY: not null, and who made this promised that it may be written.
+        unsafe { self.0.write(value) }
+    }
+}
+
+/// Looks at a handle of C; `name` is what messages call it.
+///
+/// # Safety
+/// That of [`see`].
+pub(super) unsafe fn given<'a, T>(pointer: *const T, name: &str) -> Result<&'a T, CError> {
+    // SAFETY: the caller's promise.
+    unsafe { see(pointer) }.ok_or_else(|| null(name))
+}
+
+fn null(name: &str) -> CError {
+    CError::bad_argument(format!("`{name}` is null"))
 }
 
 /// Looks at what C holds.
@@ -49,7 +114,7 @@ pub(super) unsafe fn change<'a, T>(pointer: *mut T) -> Option<&'a mut T> {
 /// The pointer is null, or leads to a text that ends with a zero byte and is not changed meanwhile.
 pub(super) unsafe fn text<'a>(pointer: *const c_char, name: &str) -> Result<&'a str, CError> {
     if pointer.is_null() {
-        return Err(CError::bad_argument(format!("`{name}` is null")));
+        return Err(null(name));
     }
     // SAFETY: not null, and the caller promises the end.
     let text = unsafe { CStr::from_ptr(pointer) };

@@ -1,14 +1,20 @@
-//! The builder of a proxy.
+//! Proxies: their builder, and the handle of one that runs.
 
-use std::ffi::c_char;
+use std::{
+    ffi::{CString, c_char},
+    ptr,
+    sync::Arc,
+};
 
-use mcpm::options::ProxyOptions;
+use mcpm::{RunningProxy, options::ProxyOptions};
 
 use super::{
     builder::{self, Builder, Collected},
     error::{CError, Status},
-    handle,
+    handle::{self, Out},
+    phase::CPhase,
 };
+use crate::executor;
 
 /// Collects the options of a proxy.
 #[derive(Debug, Default)]
@@ -17,11 +23,7 @@ pub struct ProxyBuilder(Collected<ProxyOptions>);
 impl Builder for ProxyBuilder {
     type Options = ProxyOptions;
 
-    fn collected(&self) -> &Collected<ProxyOptions> {
-        &self.0
-    }
-
-    fn collected_mut(&mut self) -> &mut Collected<ProxyOptions> {
+    fn collected(&mut self) -> &mut Collected<ProxyOptions> {
         &mut self.0
     }
 }
@@ -40,22 +42,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_set(
     value: *const c_char,
 ) {
     // SAFETY: the conventions in the header.
-    unsafe {
-        builder::set(builder, |options| {
-            let name = handle::text(name, "name")?;
-            Ok(mcpm::options::OptionSet::set(options, name, handle::text(value, name)?)?)
-        });
-    }
-}
-
-/// Tells the first value that was refused, or what is wrong with the options together; starts nothing.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mcpm_proxy_builder_check(
-    builder: *const ProxyBuilder,
-    error: *mut *mut CError,
-) -> Status {
-    // SAFETY: the conventions in the header.
-    unsafe { builder::check(builder, error) }
+    unsafe { builder::set_named(builder, name, value) }
 }
 
 /// Frees a builder; null is allowed.
@@ -63,4 +50,94 @@ pub unsafe extern "C" fn mcpm_proxy_builder_check(
 pub unsafe extern "C" fn mcpm_proxy_builder_free(builder: *mut ProxyBuilder) {
     // SAFETY: the conventions in the header.
     unsafe { handle::free(builder) }
+}
+
+/// A proxy that was started in front of an MCP server.
+#[derive(Debug)]
+pub struct CProxy {
+    running: Arc<RunningProxy>,
+    name: CString,
+    url: CString,
+}
+
+/// Starts a proxy and waits until clients can connect.
+///
+/// It uses up the options of the builder, which is still to be freed. On success `proxy` gets a handle, which
+/// `mcpm_proxy_free` frees.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_start(
+    builder: *mut ProxyBuilder,
+    proxy: *mut *mut CProxy,
+    error: *mut *mut CError,
+) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            executor::may_wait()?;
+            let out = Out::new(proxy, "proxy")?;
+            let builder = mcpm::ProxyBuilder::from(builder::take(builder)?);
+            let running = executor::start(async move { builder.build()?.start().await })?.wait()?;
+            let (name, url) = (handle::c_text(running.name()), handle::c_text(running.url()));
+            out.put(handle::give(CProxy { running: Arc::new(running), name, url }));
+            Ok(())
+        })
+    }
+}
+
+/// Returns the name of the server; it lives as long as the handle. Null returns null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_name(proxy: *const CProxy) -> *const c_char {
+    // SAFETY: the conventions in the header.
+    unsafe { handle::see(proxy) }.map_or(ptr::null(), |proxy| proxy.name.as_ptr())
+}
+
+/// Returns where clients connect; it lives as long as the handle. Null returns null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_url(proxy: *const CProxy) -> *const c_char {
+    // SAFETY: the conventions in the header.
+    unsafe { handle::see(proxy) }.map_or(ptr::null(), |proxy| proxy.url.as_ptr())
+}
+
+/// Tells whether a proxy runs or was stopped.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_status(
+    proxy: *const CProxy,
+    phase: *mut CPhase,
+    error: *mut *mut CError,
+) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            let proxy = handle::given(proxy, "proxy")?;
+            let runs = proxy.running.is_running();
+            Out::new(phase, "phase")?.put(if runs { CPhase::Running } else { CPhase::Stopped });
+            Ok(())
+        })
+    }
+}
+
+/// Stops listening and lets answers under way finish for up to 2 s.
+///
+/// Stopping twice does no harm. The handle is still to be freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_stop(proxy: *mut CProxy, error: *mut *mut CError) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            executor::may_wait()?;
+            let running = Arc::clone(&handle::given(proxy, "proxy")?.running);
+            let stopped = async move {
+                running.stop().await;
+                Ok(())
+            };
+            Ok(executor::finish(stopped)?.wait()?)
+        })
+    }
+}
+
+/// Frees a proxy; null is allowed. One that still runs ends a moment later; stop it first to wait for that.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_free(proxy: *mut CProxy) {
+    // SAFETY: the conventions in the header.
+    unsafe { handle::free_guarded(proxy) }
 }

@@ -1,14 +1,21 @@
-//! The builder of a workload.
+//! Workloads: their builder, and the handle of one that runs.
 
-use std::ffi::c_char;
+use std::{
+    ffi::{CString, c_char},
+    ptr,
+    sync::Arc,
+    time::Duration,
+};
 
 use mcpm::options::WorkloadOptions;
 
 use super::{
     builder::{self, Builder, Collected},
     error::{CError, Status},
-    handle,
+    handle::{self, Out},
+    phase::CPhase,
 };
+use crate::{executor, held::HeldWorkload};
 
 /// Collects the options of a workload.
 #[derive(Debug, Default)]
@@ -17,11 +24,7 @@ pub struct WorkloadBuilder(Collected<WorkloadOptions>);
 impl Builder for WorkloadBuilder {
     type Options = WorkloadOptions;
 
-    fn collected(&self) -> &Collected<WorkloadOptions> {
-        &self.0
-    }
-
-    fn collected_mut(&mut self) -> &mut Collected<WorkloadOptions> {
+    fn collected(&mut self) -> &mut Collected<WorkloadOptions> {
         &mut self.0
     }
 }
@@ -40,22 +43,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_set(
     value: *const c_char,
 ) {
     // SAFETY: the conventions in the header.
-    unsafe {
-        builder::set(builder, |options| {
-            let name = handle::text(name, "name")?;
-            Ok(mcpm::options::OptionSet::set(options, name, handle::text(value, name)?)?)
-        });
-    }
-}
-
-/// Tells the first value that was refused, or what is wrong with the options together; starts nothing.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mcpm_workload_builder_check(
-    builder: *const WorkloadBuilder,
-    error: *mut *mut CError,
-) -> Status {
-    // SAFETY: the conventions in the header.
-    unsafe { builder::check(builder, error) }
+    unsafe { builder::set_named(builder, name, value) }
 }
 
 /// Frees a builder; null is allowed.
@@ -63,4 +51,106 @@ pub unsafe extern "C" fn mcpm_workload_builder_check(
 pub unsafe extern "C" fn mcpm_workload_builder_free(builder: *mut WorkloadBuilder) {
     // SAFETY: the conventions in the header.
     unsafe { handle::free(builder) }
+}
+
+/// A workload that was started: an MCP server in a container, behind a proxy of its own.
+#[derive(Debug)]
+pub struct CWorkload {
+    held: Arc<HeldWorkload>,
+    name: CString,
+    url: CString,
+}
+
+/// Starts a workload and waits until clients can connect.
+///
+/// It uses up the options of the builder, which is still to be freed. Records and the engine are found through the
+/// environment variables of the process, as by the command line. On success `workload` gets a handle, which
+/// `mcpm_workload_free` frees.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_start(
+    builder: *mut WorkloadBuilder,
+    workload: *mut *mut CWorkload,
+    error: *mut *mut CError,
+) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            executor::may_wait()?;
+            let out = Out::new(workload, "workload")?;
+            let options = builder::take(builder)?;
+            let held = executor::start(HeldWorkload::start(options, drop))?.wait()?;
+            let (name, url) = (handle::c_text(held.name()), handle::c_text(held.url()));
+            out.put(handle::give(CWorkload { held, name, url }));
+            Ok(())
+        })
+    }
+}
+
+/// Returns the name of a workload; it lives as long as the handle. Null returns null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_name(workload: *const CWorkload) -> *const c_char {
+    // SAFETY: the conventions in the header.
+    unsafe { handle::see(workload) }.map_or(ptr::null(), |workload| workload.name.as_ptr())
+}
+
+/// Returns where clients connect; it lives as long as the handle. Null returns null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_url(workload: *const CWorkload) -> *const c_char {
+    // SAFETY: the conventions in the header.
+    unsafe { handle::see(workload) }.map_or(ptr::null(), |workload| workload.url.as_ptr())
+}
+
+/// Tells how a workload is.
+///
+/// `reason` gets why, or null when that is plain; free it with `mcpm_string_free`. The pointer to it may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_status(
+    workload: *const CWorkload,
+    phase: *mut CPhase,
+    reason: *mut *mut c_char,
+    error: *mut *mut CError,
+) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            let workload = handle::given(workload, "workload")?;
+            let phase = Out::new(phase, "phase")?;
+            let condition = workload.held.condition();
+            phase.put(condition.phase.into());
+            if let Ok(reason) = Out::new(reason, "reason") {
+                reason.put(condition.reason.map_or(ptr::null_mut(), |reason| handle::give_text(&reason)));
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Ends a workload and waits until it is over: its server gets so many seconds to end by itself.
+///
+/// Its container and its record stay, so that the command line can start it again. Stopping twice does no harm.
+/// The handle is still to be freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_stop(
+    workload: *mut CWorkload,
+    grace_seconds: u32,
+    error: *mut *mut CError,
+) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            executor::may_wait()?;
+            let held = Arc::clone(&handle::given(workload, "workload")?.held);
+            let grace = Duration::from_secs(grace_seconds.into());
+            Ok(executor::finish(async move { held.stop(grace).await })?.wait()?)
+        })
+    }
+}
+
+/// Frees a workload; null is allowed.
+///
+/// One that still runs is ended: its server at once, its port a moment later. Stop it first to wait for both.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_free(workload: *mut CWorkload) {
+    // SAFETY: the conventions in the header.
+    unsafe { handle::free_guarded(workload) }
 }

@@ -1,10 +1,15 @@
 """Runs MCP servers as container workloads behind one HTTP proxy."""
 
+import atexit as _atexit
+
 from ._native.mcpm import *  # noqa: F403
-from ._native.mcpm import McpmError
+from ._native.mcpm import McpmError, shutdown
 from ._secret import Secret
 
 # Every variant has one message; without this Python would print its field.
 McpmError.__str__ = lambda self: self.message  # type: ignore[method-assign]
+
+# Threads that call into an interpreter that is going down would abort the process, and what they run would stay behind.
+_atexit.register(shutdown)
 
 __all__ = [name for name in globals() if not name.startswith("_")]

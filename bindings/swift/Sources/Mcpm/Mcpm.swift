@@ -481,6 +481,54 @@ fileprivate struct FfiConverterUInt16: FfiConverterPrimitive {
 #if swift(>=5.8)
 @_documentation(visibility: private)
 #endif
+fileprivate struct FfiConverterUInt32: FfiConverterPrimitive {
+    typealias FfiType = UInt32
+    typealias SwiftType = UInt32
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> UInt32 {
+        return try lift(readInt(&buf))
+    }
+
+    public static func write(_ value: SwiftType, into buf: inout [UInt8]) {
+        writeInt(&buf, lower(value))
+    }
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+fileprivate struct FfiConverterUInt64: FfiConverterPrimitive {
+    typealias FfiType = UInt64
+    typealias SwiftType = UInt64
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> UInt64 {
+        return try lift(readInt(&buf))
+    }
+
+    public static func write(_ value: SwiftType, into buf: inout [UInt8]) {
+        writeInt(&buf, lower(value))
+    }
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+fileprivate struct FfiConverterInt64: FfiConverterPrimitive {
+    typealias FfiType = Int64
+    typealias SwiftType = Int64
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> Int64 {
+        return try lift(readInt(&buf))
+    }
+
+    public static func write(_ value: Int64, into buf: inout [UInt8]) {
+        writeInt(&buf, lower(value))
+    }
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
 fileprivate struct FfiConverterDouble: FfiConverterPrimitive {
     typealias FfiType = Double
     typealias SwiftType = Double
@@ -591,6 +639,601 @@ fileprivate struct FfiConverterDuration: FfiConverterRustBuffer {
         writeInt(&buf, nanoseconds)
     }
 }
+
+
+
+
+/**
+ * What happens to one workload, to be pulled with `next`.
+ */
+public protocol EventsProtocol: AnyObject, Sendable {
+    
+    /**
+     * Waits for the next event; none once the workload is gone, or was not started.
+     *
+     * A reader that is more than 256 events behind misses the oldest.
+     */
+    func next() async  -> WorkloadEvent?
+    
+}
+/**
+ * What happens to one workload, to be pulled with `next`.
+ */
+open class Events: EventsProtocol, @unchecked Sendable {
+    fileprivate let handle: UInt64
+
+    /// Used to instantiate a [FFIObject] without an actual handle, for fakes in tests, mostly.
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    public struct NoHandle {
+        public init() {}
+    }
+
+    // TODO: We'd like this to be `private` but for Swifty reasons,
+    // we can't implement `FfiConverter` without making this `required` and we can't
+    // make it `required` without making it `public`.
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    required public init(unsafeFromHandle handle: UInt64) {
+        self.handle = handle
+    }
+
+    // This constructor can be used to instantiate a fake object.
+    // - Parameter noHandle: Placeholder value so we can have a constructor separate from the default empty one that may be implemented for classes extending [FFIObject].
+    //
+    // - Warning:
+    //     Any object instantiated with this constructor cannot be passed to an actual Rust-backed object. Since there isn't a backing handle the FFI lower functions will crash.
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    public init(noHandle: NoHandle) {
+        self.handle = 0
+    }
+
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    public func uniffiCloneHandle() -> UInt64 {
+        return try! rustCall { uniffi_mcpm_ffi_fn_clone_events(self.handle, $0) }
+    }
+    /**
+     * Makes events that are given to the start of one workload.
+     */
+public convenience init() {
+    let handle =
+        try! rustCall() {
+        uniffiCallStatus in
+    uniffi_mcpm_ffi_fn_constructor_events_new(uniffiCallStatus
+    )
+}
+    self.init(unsafeFromHandle: handle)
+}
+
+    deinit {
+        if handle == 0 {
+            // Mock objects have handle=0 don't try to free them
+            return
+        }
+
+        try! rustCall { uniffi_mcpm_ffi_fn_free_events(handle, $0) }
+    }
+
+    
+
+    
+    /**
+     * Waits for the next event; none once the workload is gone, or was not started.
+     *
+     * A reader that is more than 256 events behind misses the oldest.
+     */
+open func next()async  -> WorkloadEvent?  {
+    return
+        try!  await uniffiRustCallAsync(
+            rustFutureFunc: {
+                uniffi_mcpm_ffi_fn_method_events_next(
+                        self.uniffiCloneHandle()
+                )
+            },
+            pollFunc: ffi_mcpm_ffi_rust_future_poll_rust_buffer,
+            completeFunc: ffi_mcpm_ffi_rust_future_complete_rust_buffer,
+            freeFunc: ffi_mcpm_ffi_rust_future_free_rust_buffer,
+            liftFunc: FfiConverterOptionTypeWorkloadEvent.lift,
+            errorHandler: nil
+            
+        )
+}
+    
+
+    
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeEvents: FfiConverter {
+    typealias FfiType = UInt64
+    typealias SwiftType = Events
+
+    public static func lift(_ handle: UInt64) throws -> Events {
+        return Events(unsafeFromHandle: handle)
+    }
+
+    public static func lower(_ value: Events) -> UInt64 {
+        return value.uniffiCloneHandle()
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> Events {
+        let handle: UInt64 = try readInt(&buf)
+        return try lift(handle)
+    }
+
+    public static func write(_ value: Events, into buf: inout [UInt8]) {
+        writeInt(&buf, lower(value))
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeEvents_lift(_ handle: UInt64) throws -> Events {
+    return try FfiConverterTypeEvents.lift(handle)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeEvents_lower(_ value: Events) -> UInt64 {
+    return FfiConverterTypeEvents.lower(value)
+}
+
+
+
+
+
+
+/**
+ * A proxy that listens in front of an MCP server.
+ *
+ * It lives as long as this object and this process, so keep it.
+ */
+public protocol ProxyProtocol: AnyObject, Sendable {
+    
+    /**
+     * Returns the name of the server.
+     */
+    func name()  -> String
+    
+    /**
+     * Tells whether it runs or was stopped.
+     */
+    func status()  -> Phase
+    
+    /**
+     * Stops listening and lets answers under way finish for up to 2 s. Stopping twice does no harm.
+     */
+    func stop() async throws 
+    
+    /**
+     * Returns where clients connect.
+     */
+    func url()  -> String
+    
+}
+/**
+ * A proxy that listens in front of an MCP server.
+ *
+ * It lives as long as this object and this process, so keep it.
+ */
+open class Proxy: ProxyProtocol, @unchecked Sendable {
+    fileprivate let handle: UInt64
+
+    /// Used to instantiate a [FFIObject] without an actual handle, for fakes in tests, mostly.
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    public struct NoHandle {
+        public init() {}
+    }
+
+    // TODO: We'd like this to be `private` but for Swifty reasons,
+    // we can't implement `FfiConverter` without making this `required` and we can't
+    // make it `required` without making it `public`.
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    required public init(unsafeFromHandle handle: UInt64) {
+        self.handle = handle
+    }
+
+    // This constructor can be used to instantiate a fake object.
+    // - Parameter noHandle: Placeholder value so we can have a constructor separate from the default empty one that may be implemented for classes extending [FFIObject].
+    //
+    // - Warning:
+    //     Any object instantiated with this constructor cannot be passed to an actual Rust-backed object. Since there isn't a backing handle the FFI lower functions will crash.
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    public init(noHandle: NoHandle) {
+        self.handle = 0
+    }
+
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    public func uniffiCloneHandle() -> UInt64 {
+        return try! rustCall { uniffi_mcpm_ffi_fn_clone_proxy(self.handle, $0) }
+    }
+    // No primary constructor declared for this class.
+
+    deinit {
+        if handle == 0 {
+            // Mock objects have handle=0 don't try to free them
+            return
+        }
+
+        try! rustCall { uniffi_mcpm_ffi_fn_free_proxy(handle, $0) }
+    }
+
+    
+    /**
+     * Starts a proxy and returns once clients can connect.
+     */
+public static func start(options: ProxyOptions)async throws  -> Proxy  {
+    return
+        try  await uniffiRustCallAsync(
+            rustFutureFunc: {
+                uniffi_mcpm_ffi_fn_constructor_proxy_start(FfiConverterTypeProxyOptions_lower(options)
+                )
+            },
+            pollFunc: ffi_mcpm_ffi_rust_future_poll_u64,
+            completeFunc: ffi_mcpm_ffi_rust_future_complete_u64,
+            freeFunc: ffi_mcpm_ffi_rust_future_free_u64,
+            liftFunc: FfiConverterTypeProxy_lift,
+            errorHandler: FfiConverterTypeMcpmError_lift
+        )
+}
+    
+
+    
+    /**
+     * Returns the name of the server.
+     */
+open func name() -> String  {
+    return try!  FfiConverterString.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_mcpm_ffi_fn_method_proxy_name(
+            self.uniffiCloneHandle(),uniffiCallStatus
+    )
+})
+}
+    
+    /**
+     * Tells whether it runs or was stopped.
+     */
+open func status() -> Phase  {
+    return try!  FfiConverterTypePhase_lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_mcpm_ffi_fn_method_proxy_status(
+            self.uniffiCloneHandle(),uniffiCallStatus
+    )
+})
+}
+    
+    /**
+     * Stops listening and lets answers under way finish for up to 2 s. Stopping twice does no harm.
+     */
+open func stop()async throws   {
+    return
+        try  await uniffiRustCallAsync(
+            rustFutureFunc: {
+                uniffi_mcpm_ffi_fn_method_proxy_stop(
+                        self.uniffiCloneHandle()
+                )
+            },
+            pollFunc: ffi_mcpm_ffi_rust_future_poll_void,
+            completeFunc: ffi_mcpm_ffi_rust_future_complete_void,
+            freeFunc: ffi_mcpm_ffi_rust_future_free_void,
+            liftFunc: { $0 },
+            errorHandler: FfiConverterTypeMcpmError_lift
+        )
+}
+    
+    /**
+     * Returns where clients connect.
+     */
+open func url() -> String  {
+    return try!  FfiConverterString.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_mcpm_ffi_fn_method_proxy_url(
+            self.uniffiCloneHandle(),uniffiCallStatus
+    )
+})
+}
+    
+
+    
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeProxy: FfiConverter {
+    typealias FfiType = UInt64
+    typealias SwiftType = Proxy
+
+    public static func lift(_ handle: UInt64) throws -> Proxy {
+        return Proxy(unsafeFromHandle: handle)
+    }
+
+    public static func lower(_ value: Proxy) -> UInt64 {
+        return value.uniffiCloneHandle()
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> Proxy {
+        let handle: UInt64 = try readInt(&buf)
+        return try lift(handle)
+    }
+
+    public static func write(_ value: Proxy, into buf: inout [UInt8]) {
+        writeInt(&buf, lower(value))
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeProxy_lift(_ handle: UInt64) throws -> Proxy {
+    return try FfiConverterTypeProxy.lift(handle)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeProxy_lower(_ value: Proxy) -> UInt64 {
+    return FfiConverterTypeProxy.lower(value)
+}
+
+
+
+
+
+
+/**
+ * A workload that runs: an MCP server in a container, behind a proxy of its own.
+ *
+ * It lives as long as this object and this process, so keep it; the end of either ends it at once. Stop it to
+ * let its server end by itself.
+ */
+public protocol WorkloadProtocol: AnyObject, Sendable {
+    
+    /**
+     * Listens to what happens from now on.
+     */
+    func events()  -> Events
+    
+    /**
+     * Returns its name.
+     */
+    func name()  -> String
+    
+    /**
+     * Returns how it is.
+     */
+    func status()  -> WorkloadStatus
+    
+    /**
+     * Ends it: its server gets `grace` to end by itself. Its container and its record stay, so that the command
+     * line can start it again. Stopping twice does no harm; a stop whose caller is cancelled goes on.
+     */
+    func stop(grace: TimeInterval) async throws 
+    
+    /**
+     * Returns where clients connect.
+     */
+    func url()  -> String
+    
+}
+/**
+ * A workload that runs: an MCP server in a container, behind a proxy of its own.
+ *
+ * It lives as long as this object and this process, so keep it; the end of either ends it at once. Stop it to
+ * let its server end by itself.
+ */
+open class Workload: WorkloadProtocol, @unchecked Sendable {
+    fileprivate let handle: UInt64
+
+    /// Used to instantiate a [FFIObject] without an actual handle, for fakes in tests, mostly.
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    public struct NoHandle {
+        public init() {}
+    }
+
+    // TODO: We'd like this to be `private` but for Swifty reasons,
+    // we can't implement `FfiConverter` without making this `required` and we can't
+    // make it `required` without making it `public`.
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    required public init(unsafeFromHandle handle: UInt64) {
+        self.handle = handle
+    }
+
+    // This constructor can be used to instantiate a fake object.
+    // - Parameter noHandle: Placeholder value so we can have a constructor separate from the default empty one that may be implemented for classes extending [FFIObject].
+    //
+    // - Warning:
+    //     Any object instantiated with this constructor cannot be passed to an actual Rust-backed object. Since there isn't a backing handle the FFI lower functions will crash.
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    public init(noHandle: NoHandle) {
+        self.handle = 0
+    }
+
+#if swift(>=5.8)
+    @_documentation(visibility: private)
+#endif
+    public func uniffiCloneHandle() -> UInt64 {
+        return try! rustCall { uniffi_mcpm_ffi_fn_clone_workload(self.handle, $0) }
+    }
+    // No primary constructor declared for this class.
+
+    deinit {
+        if handle == 0 {
+            // Mock objects have handle=0 don't try to free them
+            return
+        }
+
+        try! rustCall { uniffi_mcpm_ffi_fn_free_workload(handle, $0) }
+    }
+
+    
+    /**
+     * Starts a workload and returns once clients can connect. Its record and the engine are found through the
+     * variables of this process, as by the command line.
+     *
+     * `events` get what happens meanwhile, the pull of the image included. A start that is cancelled is undone;
+     * its name is free again when that is done.
+     */
+public static func start(options: WorkloadOptions, events: Events? = nil)async throws  -> Workload  {
+    return
+        try  await uniffiRustCallAsync(
+            rustFutureFunc: {
+                uniffi_mcpm_ffi_fn_constructor_workload_start(FfiConverterTypeWorkloadOptions_lower(options),FfiConverterOptionTypeEvents.lower(events)
+                )
+            },
+            pollFunc: ffi_mcpm_ffi_rust_future_poll_u64,
+            completeFunc: ffi_mcpm_ffi_rust_future_complete_u64,
+            freeFunc: ffi_mcpm_ffi_rust_future_free_u64,
+            liftFunc: FfiConverterTypeWorkload_lift,
+            errorHandler: FfiConverterTypeMcpmError_lift
+        )
+}
+    
+
+    
+    /**
+     * Listens to what happens from now on.
+     */
+open func events() -> Events  {
+    return try!  FfiConverterTypeEvents_lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_mcpm_ffi_fn_method_workload_events(
+            self.uniffiCloneHandle(),uniffiCallStatus
+    )
+})
+}
+    
+    /**
+     * Returns its name.
+     */
+open func name() -> String  {
+    return try!  FfiConverterString.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_mcpm_ffi_fn_method_workload_name(
+            self.uniffiCloneHandle(),uniffiCallStatus
+    )
+})
+}
+    
+    /**
+     * Returns how it is.
+     */
+open func status() -> WorkloadStatus  {
+    return try!  FfiConverterTypeWorkloadStatus_lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_mcpm_ffi_fn_method_workload_status(
+            self.uniffiCloneHandle(),uniffiCallStatus
+    )
+})
+}
+    
+    /**
+     * Ends it: its server gets `grace` to end by itself. Its container and its record stay, so that the command
+     * line can start it again. Stopping twice does no harm; a stop whose caller is cancelled goes on.
+     */
+open func stop(grace: TimeInterval)async throws   {
+    return
+        try  await uniffiRustCallAsync(
+            rustFutureFunc: {
+                uniffi_mcpm_ffi_fn_method_workload_stop(
+                        self.uniffiCloneHandle(),FfiConverterDuration.lower(grace)
+                )
+            },
+            pollFunc: ffi_mcpm_ffi_rust_future_poll_void,
+            completeFunc: ffi_mcpm_ffi_rust_future_complete_void,
+            freeFunc: ffi_mcpm_ffi_rust_future_free_void,
+            liftFunc: { $0 },
+            errorHandler: FfiConverterTypeMcpmError_lift
+        )
+}
+    
+    /**
+     * Returns where clients connect.
+     */
+open func url() -> String  {
+    return try!  FfiConverterString.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_mcpm_ffi_fn_method_workload_url(
+            self.uniffiCloneHandle(),uniffiCallStatus
+    )
+})
+}
+    
+
+    
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeWorkload: FfiConverter {
+    typealias FfiType = UInt64
+    typealias SwiftType = Workload
+
+    public static func lift(_ handle: UInt64) throws -> Workload {
+        return Workload(unsafeFromHandle: handle)
+    }
+
+    public static func lower(_ value: Workload) -> UInt64 {
+        return value.uniffiCloneHandle()
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> Workload {
+        let handle: UInt64 = try readInt(&buf)
+        return try lift(handle)
+    }
+
+    public static func write(_ value: Workload, into buf: inout [UInt8]) {
+        writeInt(&buf, lower(value))
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeWorkload_lift(_ handle: UInt64) throws -> Workload {
+    return try FfiConverterTypeWorkload.lift(handle)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeWorkload_lower(_ value: Workload) -> UInt64 {
+    return FfiConverterTypeWorkload.lower(value)
+}
+
+
 
 
 /**
@@ -3148,6 +3791,95 @@ public func FfiConverterTypeWorkloadOptions_lower(_ value: WorkloadOptions) -> R
 
 
 /**
+ * How a workload is.
+ */
+public struct WorkloadStatus: Equatable, Hashable {
+    /**
+     * Where it is in its life.
+     */
+    public var phase: Phase
+    /**
+     * Why it is there, when that is not plain.
+     */
+    public var reason: String?
+    /**
+     * How often its server was started again.
+     */
+    public var restarts: UInt32
+    /**
+     * How its server last ended.
+     */
+    public var exitCode: Int64?
+
+    // Default memberwise initializers are never public by default, so we
+    // declare one manually.
+    public init(
+        /**
+         * Where it is in its life.
+         */phase: Phase, 
+        /**
+         * Why it is there, when that is not plain.
+         */reason: String?, 
+        /**
+         * How often its server was started again.
+         */restarts: UInt32, 
+        /**
+         * How its server last ended.
+         */exitCode: Int64?) {
+        self.phase = phase
+        self.reason = reason
+        self.restarts = restarts
+        self.exitCode = exitCode
+    }
+
+    
+
+    
+}
+
+#if compiler(>=6)
+extension WorkloadStatus: Sendable {}
+#endif
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeWorkloadStatus: FfiConverterRustBuffer {
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> WorkloadStatus {
+        return
+            try WorkloadStatus(
+                phase: FfiConverterTypePhase.read(from: &buf), 
+                reason: FfiConverterOptionString.read(from: &buf), 
+                restarts: FfiConverterUInt32.read(from: &buf), 
+                exitCode: FfiConverterOptionInt64.read(from: &buf)
+        )
+    }
+
+    public static func write(_ value: WorkloadStatus, into buf: inout [UInt8]) {
+        FfiConverterTypePhase.write(value.phase, into: &buf)
+        FfiConverterOptionString.write(value.reason, into: &buf)
+        FfiConverterUInt32.write(value.restarts, into: &buf)
+        FfiConverterOptionInt64.write(value.exitCode, into: &buf)
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeWorkloadStatus_lift(_ buf: RustBuffer) throws -> WorkloadStatus {
+    return try FfiConverterTypeWorkloadStatus.lift(buf)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeWorkloadStatus_lower(_ value: WorkloadStatus) -> RustBuffer {
+    return FfiConverterTypeWorkloadStatus.lower(value)
+}
+
+
+/**
  * What happens to an image whose provenance cannot be verified.
  */
 
@@ -3354,8 +4086,31 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
     )
 
     
+    /**
+     * Returns the stable name of the kind of failure, as printed in JSON output.
+     */
+public func kind() -> String  {
+    return try!  FfiConverterString.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_mcpm_ffi_fn_method_mcpmerror_kind(
+            FfiConverterTypeMcpmError_lower(self),uniffiCallStatus
+    )
+})
+}
+    
 
     
+// The local Rust `Display` implementation.
+public var description: String {
+    return try!  FfiConverterString.lift(
+        try! rustCall() {
+        uniffiCallStatus in
+    uniffi_mcpm_ffi_fn_method_mcpmerror_uniffi_trait_display(
+            FfiConverterTypeMcpmError_lower(self),uniffiCallStatus
+    )
+}
+    )
+}
 
     
     public var errorDescription: String? {
@@ -3608,6 +4363,121 @@ public func FfiConverterTypePermissionProfile_lift(_ buf: RustBuffer) throws -> 
 #endif
 public func FfiConverterTypePermissionProfile_lower(_ value: PermissionProfile) -> RustBuffer {
     return FfiConverterTypePermissionProfile.lower(value)
+}
+
+
+
+/**
+ * Where a workload or a proxy is in its life.
+ */
+
+public enum Phase: Equatable, Hashable {
+    
+    /**
+     * On its way to its first answer.
+     */
+    case starting
+    /**
+     * Answering.
+     */
+    case running
+    /**
+     * Its server ended and is being started again.
+     */
+    case restarting
+    /**
+     * On its way down, as asked.
+     */
+    case stopping
+    /**
+     * Down, as asked.
+     */
+    case stopped
+    /**
+     * Down for a reason that nobody asked for.
+     */
+    case failed
+
+
+
+
+
+}
+
+#if compiler(>=6)
+extension Phase: Sendable {}
+#endif
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypePhase: FfiConverterRustBuffer {
+    typealias SwiftType = Phase
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> Phase {
+        let variant: Int32 = try readInt(&buf)
+        switch variant {
+        
+        case 1: return .starting
+        
+        case 2: return .running
+        
+        case 3: return .restarting
+        
+        case 4: return .stopping
+        
+        case 5: return .stopped
+        
+        case 6: return .failed
+        
+        default: throw UniffiInternalError.unexpectedEnumCase
+        }
+    }
+
+    public static func write(_ value: Phase, into buf: inout [UInt8]) {
+        switch value {
+        
+        
+        case .starting:
+            writeInt(&buf, Int32(1))
+        
+        
+        case .running:
+            writeInt(&buf, Int32(2))
+        
+        
+        case .restarting:
+            writeInt(&buf, Int32(3))
+        
+        
+        case .stopping:
+            writeInt(&buf, Int32(4))
+        
+        
+        case .stopped:
+            writeInt(&buf, Int32(5))
+        
+        
+        case .failed:
+            writeInt(&buf, Int32(6))
+        
+        }
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypePhase_lift(_ buf: RustBuffer) throws -> Phase {
+    return try FfiConverterTypePhase.lift(buf)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypePhase_lower(_ value: Phase) -> RustBuffer {
+    return FfiConverterTypePhase.lower(value)
 }
 
 
@@ -4081,6 +4951,191 @@ public func FfiConverterTypeTransport_lower(_ value: Transport) -> RustBuffer {
 }
 
 
+
+/**
+ * Something that happened to a workload.
+ */
+
+public enum WorkloadEvent: Equatable, Hashable {
+    
+    /**
+     * An image is being pulled.
+     */
+    case pulling(
+        /**
+         * The image.
+         */image: String, 
+        /**
+         * Bytes fetched of the layers known so far.
+         */current: UInt64, 
+        /**
+         * Bytes of the layers known so far.
+         */total: UInt64
+    )
+    /**
+     * Something the user should know that stops nothing.
+     */
+    case warning(
+        /**
+         * A sentence.
+         */message: String
+    )
+    /**
+     * The container is being started.
+     */
+    case starting(
+        /**
+         * Name of the workload.
+         */name: String
+    )
+    /**
+     * Clients can connect.
+     */
+    case ready(
+        /**
+         * Name of the workload.
+         */name: String, 
+        /**
+         * Where clients connect.
+         */url: String
+    )
+    /**
+     * The server ended and is started again.
+     */
+    case restarting(
+        /**
+         * How it ended.
+         */reason: String, 
+        /**
+         * Which restart in a row this is.
+         */attempt: UInt32, 
+        /**
+         * Milliseconds until then.
+         */delayMs: UInt64
+    )
+    /**
+     * The server answers again.
+     */
+    case recovered
+    /**
+     * The workload is down for good.
+     */
+    case ended(
+        /**
+         * Why.
+         */reason: String, 
+        /**
+         * The server's exit code, when it ended by itself.
+         */exitCode: Int64?
+    )
+
+
+
+
+
+}
+
+#if compiler(>=6)
+extension WorkloadEvent: Sendable {}
+#endif
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeWorkloadEvent: FfiConverterRustBuffer {
+    typealias SwiftType = WorkloadEvent
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> WorkloadEvent {
+        let variant: Int32 = try readInt(&buf)
+        switch variant {
+        
+        case 1: return .pulling(image: try FfiConverterString.read(from: &buf), current: try FfiConverterUInt64.read(from: &buf), total: try FfiConverterUInt64.read(from: &buf)
+        )
+        
+        case 2: return .warning(message: try FfiConverterString.read(from: &buf)
+        )
+        
+        case 3: return .starting(name: try FfiConverterString.read(from: &buf)
+        )
+        
+        case 4: return .ready(name: try FfiConverterString.read(from: &buf), url: try FfiConverterString.read(from: &buf)
+        )
+        
+        case 5: return .restarting(reason: try FfiConverterString.read(from: &buf), attempt: try FfiConverterUInt32.read(from: &buf), delayMs: try FfiConverterUInt64.read(from: &buf)
+        )
+        
+        case 6: return .recovered
+        
+        case 7: return .ended(reason: try FfiConverterString.read(from: &buf), exitCode: try FfiConverterOptionInt64.read(from: &buf)
+        )
+        
+        default: throw UniffiInternalError.unexpectedEnumCase
+        }
+    }
+
+    public static func write(_ value: WorkloadEvent, into buf: inout [UInt8]) {
+        switch value {
+        
+        
+        case let .pulling(image,current,total):
+            writeInt(&buf, Int32(1))
+            FfiConverterString.write(image, into: &buf)
+            FfiConverterUInt64.write(current, into: &buf)
+            FfiConverterUInt64.write(total, into: &buf)
+            
+        
+        case let .warning(message):
+            writeInt(&buf, Int32(2))
+            FfiConverterString.write(message, into: &buf)
+            
+        
+        case let .starting(name):
+            writeInt(&buf, Int32(3))
+            FfiConverterString.write(name, into: &buf)
+            
+        
+        case let .ready(name,url):
+            writeInt(&buf, Int32(4))
+            FfiConverterString.write(name, into: &buf)
+            FfiConverterString.write(url, into: &buf)
+            
+        
+        case let .restarting(reason,attempt,delayMs):
+            writeInt(&buf, Int32(5))
+            FfiConverterString.write(reason, into: &buf)
+            FfiConverterUInt32.write(attempt, into: &buf)
+            FfiConverterUInt64.write(delayMs, into: &buf)
+            
+        
+        case .recovered:
+            writeInt(&buf, Int32(6))
+        
+        
+        case let .ended(reason,exitCode):
+            writeInt(&buf, Int32(7))
+            FfiConverterString.write(reason, into: &buf)
+            FfiConverterOptionInt64.write(exitCode, into: &buf)
+            
+        }
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeWorkloadEvent_lift(_ buf: RustBuffer) throws -> WorkloadEvent {
+    return try FfiConverterTypeWorkloadEvent.lift(buf)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeWorkloadEvent_lower(_ value: WorkloadEvent) -> RustBuffer {
+    return FfiConverterTypeWorkloadEvent.lower(value)
+}
+
+
 #if swift(>=5.8)
 @_documentation(visibility: private)
 #endif
@@ -4100,6 +5155,30 @@ fileprivate struct FfiConverterOptionUInt16: FfiConverterRustBuffer {
         switch try readInt(&buf) as Int8 {
         case 0: return nil
         case 1: return try FfiConverterUInt16.read(from: &buf)
+        default: throw UniffiInternalError.unexpectedOptionalTag
+        }
+    }
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+fileprivate struct FfiConverterOptionInt64: FfiConverterRustBuffer {
+    typealias SwiftType = Int64?
+
+    public static func write(_ value: SwiftType, into buf: inout [UInt8]) {
+        guard let value = value else {
+            writeInt(&buf, Int8(0))
+            return
+        }
+        writeInt(&buf, Int8(1))
+        FfiConverterInt64.write(value, into: &buf)
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> SwiftType {
+        switch try readInt(&buf) as Int8 {
+        case 0: return nil
+        case 1: return try FfiConverterInt64.read(from: &buf)
         default: throw UniffiInternalError.unexpectedOptionalTag
         }
     }
@@ -4196,6 +5275,30 @@ fileprivate struct FfiConverterOptionDuration: FfiConverterRustBuffer {
         switch try readInt(&buf) as Int8 {
         case 0: return nil
         case 1: return try FfiConverterDuration.read(from: &buf)
+        default: throw UniffiInternalError.unexpectedOptionalTag
+        }
+    }
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+fileprivate struct FfiConverterOptionTypeEvents: FfiConverterRustBuffer {
+    typealias SwiftType = Events?
+
+    public static func write(_ value: SwiftType, into buf: inout [UInt8]) {
+        guard let value = value else {
+            writeInt(&buf, Int8(0))
+            return
+        }
+        writeInt(&buf, Int8(1))
+        FfiConverterTypeEvents.write(value, into: &buf)
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> SwiftType {
+        switch try readInt(&buf) as Int8 {
+        case 0: return nil
+        case 1: return try FfiConverterTypeEvents.read(from: &buf)
         default: throw UniffiInternalError.unexpectedOptionalTag
         }
     }
@@ -4388,6 +5491,30 @@ fileprivate struct FfiConverterOptionTypeTransport: FfiConverterRustBuffer {
         switch try readInt(&buf) as Int8 {
         case 0: return nil
         case 1: return try FfiConverterTypeTransport.read(from: &buf)
+        default: throw UniffiInternalError.unexpectedOptionalTag
+        }
+    }
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+fileprivate struct FfiConverterOptionTypeWorkloadEvent: FfiConverterRustBuffer {
+    typealias SwiftType = WorkloadEvent?
+
+    public static func write(_ value: SwiftType, into buf: inout [UInt8]) {
+        guard let value = value else {
+            writeInt(&buf, Int8(0))
+            return
+        }
+        writeInt(&buf, Int8(1))
+        FfiConverterTypeWorkloadEvent.write(value, into: &buf)
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> SwiftType {
+        switch try readInt(&buf) as Int8 {
+        case 0: return nil
+        case 1: return try FfiConverterTypeWorkloadEvent.read(from: &buf)
         default: throw UniffiInternalError.unexpectedOptionalTag
         }
     }
@@ -4790,23 +5917,61 @@ public func FfiConverterTypeSecret_lower(_ value: Secret) -> RustBuffer {
     return FfiConverterTypeSecret.lower(value)
 }
 
-/**
- * Checks what can be known from the options of a proxy alone; starts nothing.
- */
-public func checkProxy(options: ProxyOptions)throws   {try rustCallWithError(FfiConverterTypeMcpmError_lift) {
-        uniffiCallStatus in
-    uniffi_mcpm_ffi_fn_func_check_proxy(
-        FfiConverterTypeProxyOptions_lower(options),uniffiCallStatus
-    )
+private let UNIFFI_RUST_FUTURE_POLL_READY: Int8 = 0
+private let UNIFFI_RUST_FUTURE_POLL_WAKE: Int8 = 1
+
+fileprivate let uniffiContinuationHandleMap = UniffiHandleMap<UnsafeContinuation<Int8, Never>>()
+
+fileprivate func uniffiRustCallAsync<F, T>(
+    rustFutureFunc: () -> UInt64,
+    pollFunc: (UInt64, @escaping UniffiRustFutureContinuationCallback, UInt64) -> (),
+    completeFunc: (UInt64, UnsafeMutablePointer<RustCallStatus>) -> F,
+    freeFunc: (UInt64) -> (),
+    liftFunc: (F) throws -> T,
+    errorHandler: ((RustBuffer) throws -> Swift.Error)?
+) async throws -> T {
+    // Make sure to call the ensure init function since future creation doesn't have a
+    // RustCallStatus param, so doesn't use makeRustCall()
+    uniffiEnsureMcpmFfiInitialized()
+    let rustFuture = rustFutureFunc()
+    defer {
+        freeFunc(rustFuture)
+    }
+    var pollResult: Int8;
+    repeat {
+        pollResult = await withUnsafeContinuation {
+            pollFunc(
+                rustFuture,
+                { handle, pollResult in
+                    uniffiFutureContinuationCallback(handle: handle, pollResult: pollResult)
+                },
+                uniffiContinuationHandleMap.insert(obj: $0)
+            )
+        }
+    } while pollResult != UNIFFI_RUST_FUTURE_POLL_READY
+
+    return try liftFunc(makeRustCall(
+        { completeFunc(rustFuture, $0) },
+        errorHandler: errorHandler
+    ))
 }
+
+// Callback handlers for an async calls.  These are invoked by Rust when the future is ready.  They
+// lift the return value or error and resume the suspended function.
+fileprivate func uniffiFutureContinuationCallback(handle: UInt64, pollResult: Int8) {
+    if let continuation = try? uniffiContinuationHandleMap.remove(handle: handle) {
+        continuation.resume(returning: pollResult)
+    } else {
+        print("uniffiFutureContinuationCallback invalid handle")
+    }
 }
 /**
- * Checks what can be known from the options of a workload alone; starts nothing.
+ * Ends every workload and proxy of this process, and the threads of mcpm. Call it before the process ends; the
+ * Python package does it by itself.
  */
-public func checkWorkload(options: WorkloadOptions)throws   {try rustCallWithError(FfiConverterTypeMcpmError_lift) {
+public func shutdown()throws   {try rustCallWithError(FfiConverterTypeMcpmError_lift) {
         uniffiCallStatus in
-    uniffi_mcpm_ffi_fn_func_check_workload(
-        FfiConverterTypeWorkloadOptions_lower(options),uniffiCallStatus
+    uniffi_mcpm_ffi_fn_func_shutdown(uniffiCallStatus
     )
 }
 }
@@ -4826,10 +5991,46 @@ private let initializationResult: InitializationResult = {
     if bindings_contract_version != scaffolding_contract_version {
         return InitializationResult.contractVersionMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_func_check_proxy() != 14795) {
+    if (uniffi_mcpm_ffi_checksum_func_shutdown() != 57498) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_func_check_workload() != 40428) {
+    if (uniffi_mcpm_ffi_checksum_method_events_next() != 25907) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_proxy_name() != 50073) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_proxy_status() != 4819) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_proxy_stop() != 32732) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_proxy_url() != 18628) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_workload_events() != 41037) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_workload_name() != 3899) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_workload_status() != 5350) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_workload_stop() != 46981) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_workload_url() != 18259) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_constructor_events_new() != 6966) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_constructor_proxy_start() != 30588) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_constructor_workload_start() != 30981) {
         return InitializationResult.apiChecksumMismatch
     }
 

@@ -243,14 +243,116 @@ typedef void (*UniffiForeignFutureCompleteVoid)(uint64_t, UniffiForeignFutureRes
     );
 
 #endif
-#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_FUNC_CHECK_PROXY
-#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_FUNC_CHECK_PROXY
-void uniffi_mcpm_ffi_fn_func_check_proxy(RustBuffer options, RustCallStatus *_Nonnull out_status
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CLONE_EVENTS
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CLONE_EVENTS
+uint64_t uniffi_mcpm_ffi_fn_clone_events(uint64_t handle, RustCallStatus *_Nonnull out_status
 );
 #endif
-#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_FUNC_CHECK_WORKLOAD
-#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_FUNC_CHECK_WORKLOAD
-void uniffi_mcpm_ffi_fn_func_check_workload(RustBuffer options, RustCallStatus *_Nonnull out_status
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_FREE_EVENTS
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_FREE_EVENTS
+void uniffi_mcpm_ffi_fn_free_events(uint64_t handle, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CONSTRUCTOR_EVENTS_NEW
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CONSTRUCTOR_EVENTS_NEW
+uint64_t uniffi_mcpm_ffi_fn_constructor_events_new(RustCallStatus *_Nonnull out_status
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_EVENTS_NEXT
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_EVENTS_NEXT
+uint64_t uniffi_mcpm_ffi_fn_method_events_next(uint64_t ptr
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CLONE_PROXY
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CLONE_PROXY
+uint64_t uniffi_mcpm_ffi_fn_clone_proxy(uint64_t handle, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_FREE_PROXY
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_FREE_PROXY
+void uniffi_mcpm_ffi_fn_free_proxy(uint64_t handle, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CONSTRUCTOR_PROXY_START
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CONSTRUCTOR_PROXY_START
+uint64_t uniffi_mcpm_ffi_fn_constructor_proxy_start(RustBuffer options
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_PROXY_NAME
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_PROXY_NAME
+RustBuffer uniffi_mcpm_ffi_fn_method_proxy_name(uint64_t ptr, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_PROXY_STATUS
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_PROXY_STATUS
+RustBuffer uniffi_mcpm_ffi_fn_method_proxy_status(uint64_t ptr, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_PROXY_STOP
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_PROXY_STOP
+uint64_t uniffi_mcpm_ffi_fn_method_proxy_stop(uint64_t ptr
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_PROXY_URL
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_PROXY_URL
+RustBuffer uniffi_mcpm_ffi_fn_method_proxy_url(uint64_t ptr, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CLONE_WORKLOAD
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CLONE_WORKLOAD
+uint64_t uniffi_mcpm_ffi_fn_clone_workload(uint64_t handle, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_FREE_WORKLOAD
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_FREE_WORKLOAD
+void uniffi_mcpm_ffi_fn_free_workload(uint64_t handle, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CONSTRUCTOR_WORKLOAD_START
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CONSTRUCTOR_WORKLOAD_START
+uint64_t uniffi_mcpm_ffi_fn_constructor_workload_start(RustBuffer options, RustBuffer events
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOAD_EVENTS
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOAD_EVENTS
+uint64_t uniffi_mcpm_ffi_fn_method_workload_events(uint64_t ptr, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOAD_NAME
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOAD_NAME
+RustBuffer uniffi_mcpm_ffi_fn_method_workload_name(uint64_t ptr, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOAD_STATUS
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOAD_STATUS
+RustBuffer uniffi_mcpm_ffi_fn_method_workload_status(uint64_t ptr, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOAD_STOP
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOAD_STOP
+uint64_t uniffi_mcpm_ffi_fn_method_workload_stop(uint64_t ptr, RustBuffer grace
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOAD_URL
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_WORKLOAD_URL
+RustBuffer uniffi_mcpm_ffi_fn_method_workload_url(uint64_t ptr, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_MCPMERROR_KIND
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_MCPMERROR_KIND
+RustBuffer uniffi_mcpm_ffi_fn_method_mcpmerror_kind(RustBuffer ptr, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_MCPMERROR_UNIFFI_TRAIT_DISPLAY
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_MCPMERROR_UNIFFI_TRAIT_DISPLAY
+RustBuffer uniffi_mcpm_ffi_fn_method_mcpmerror_uniffi_trait_display(RustBuffer ptr, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_FUNC_SHUTDOWN
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_FUNC_SHUTDOWN
+void uniffi_mcpm_ffi_fn_func_shutdown(RustCallStatus *_Nonnull out_status
+    
 );
 #endif
 #ifndef UNIFFI_FFIDEF_FFI_MCPM_FFI_RUSTBUFFER_ALLOC
@@ -513,15 +615,87 @@ void ffi_mcpm_ffi_rust_future_free_void(uint64_t handle
 void ffi_mcpm_ffi_rust_future_complete_void(uint64_t handle, RustCallStatus *_Nonnull out_status
 );
 #endif
-#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_FUNC_CHECK_PROXY
-#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_FUNC_CHECK_PROXY
-uint16_t uniffi_mcpm_ffi_checksum_func_check_proxy(void
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_FUNC_SHUTDOWN
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_FUNC_SHUTDOWN
+uint16_t uniffi_mcpm_ffi_checksum_func_shutdown(void
     
 );
 #endif
-#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_FUNC_CHECK_WORKLOAD
-#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_FUNC_CHECK_WORKLOAD
-uint16_t uniffi_mcpm_ffi_checksum_func_check_workload(void
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_EVENTS_NEXT
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_EVENTS_NEXT
+uint16_t uniffi_mcpm_ffi_checksum_method_events_next(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_PROXY_NAME
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_PROXY_NAME
+uint16_t uniffi_mcpm_ffi_checksum_method_proxy_name(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_PROXY_STATUS
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_PROXY_STATUS
+uint16_t uniffi_mcpm_ffi_checksum_method_proxy_status(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_PROXY_STOP
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_PROXY_STOP
+uint16_t uniffi_mcpm_ffi_checksum_method_proxy_stop(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_PROXY_URL
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_PROXY_URL
+uint16_t uniffi_mcpm_ffi_checksum_method_proxy_url(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOAD_EVENTS
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOAD_EVENTS
+uint16_t uniffi_mcpm_ffi_checksum_method_workload_events(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOAD_NAME
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOAD_NAME
+uint16_t uniffi_mcpm_ffi_checksum_method_workload_name(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOAD_STATUS
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOAD_STATUS
+uint16_t uniffi_mcpm_ffi_checksum_method_workload_status(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOAD_STOP
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOAD_STOP
+uint16_t uniffi_mcpm_ffi_checksum_method_workload_stop(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOAD_URL
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_WORKLOAD_URL
+uint16_t uniffi_mcpm_ffi_checksum_method_workload_url(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_CONSTRUCTOR_EVENTS_NEW
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_CONSTRUCTOR_EVENTS_NEW
+uint16_t uniffi_mcpm_ffi_checksum_constructor_events_new(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_CONSTRUCTOR_PROXY_START
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_CONSTRUCTOR_PROXY_START
+uint16_t uniffi_mcpm_ffi_checksum_constructor_proxy_start(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_CONSTRUCTOR_WORKLOAD_START
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_CONSTRUCTOR_WORKLOAD_START
+uint16_t uniffi_mcpm_ffi_checksum_constructor_workload_start(void
     
 );
 #endif

@@ -26,6 +26,7 @@ import threading
 import itertools
 import traceback
 import typing
+import asyncio
 import platform
 import mcpm._secret
 
@@ -525,9 +526,33 @@ def _uniffi_check_contract_api_version(lib):
         raise InternalError("UniFFI contract version mismatch: try cleaning and rebuilding your project")
 
 def _uniffi_check_api_checksums(lib):
-    if lib.uniffi_mcpm_ffi_checksum_func_check_proxy() != 14795:
+    if lib.uniffi_mcpm_ffi_checksum_func_shutdown() != 57498:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_func_check_workload() != 40428:
+    if lib.uniffi_mcpm_ffi_checksum_method_events_next() != 25907:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_constructor_events_new() != 6966:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_proxy_name() != 50073:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_proxy_status() != 4819:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_proxy_stop() != 32732:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_proxy_url() != 18628:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_constructor_proxy_start() != 30588:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_workload_events() != 41037:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_workload_name() != 3899:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_workload_status() != 5350:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_workload_stop() != 46981:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_workload_url() != 18259:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_constructor_workload_start() != 30981:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
 
 # A ctypes library to expose the extern-C FFI definitions.
@@ -558,27 +583,450 @@ _UniffiLib.ffi_mcpm_ffi_rustbuffer_reserve.restype = _UniffiRustBuffer
 _UniffiLib.ffi_mcpm_ffi_uniffi_contract_version.argtypes = (
 )
 _UniffiLib.ffi_mcpm_ffi_uniffi_contract_version.restype = ctypes.c_uint32
-_UniffiLib.uniffi_mcpm_ffi_checksum_func_check_proxy.argtypes = (
+_UniffiLib.uniffi_mcpm_ffi_checksum_func_shutdown.argtypes = (
 )
-_UniffiLib.uniffi_mcpm_ffi_checksum_func_check_proxy.restype = ctypes.c_uint16
-_UniffiLib.uniffi_mcpm_ffi_checksum_func_check_workload.argtypes = (
+_UniffiLib.uniffi_mcpm_ffi_checksum_func_shutdown.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_events_next.argtypes = (
 )
-_UniffiLib.uniffi_mcpm_ffi_checksum_func_check_workload.restype = ctypes.c_uint16
-_UniffiLib.uniffi_mcpm_ffi_fn_func_check_proxy.argtypes = (
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_events_next.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_constructor_events_new.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_constructor_events_new.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_proxy_name.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_proxy_name.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_proxy_status.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_proxy_status.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_proxy_stop.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_proxy_stop.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_proxy_url.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_proxy_url.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_constructor_proxy_start.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_constructor_proxy_start.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workload_events.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workload_events.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workload_name.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workload_name.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workload_status.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workload_status.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workload_stop.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workload_stop.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workload_url.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_workload_url.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_constructor_workload_start.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_constructor_workload_start.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_fn_func_shutdown.argtypes = (
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_func_shutdown.restype = None
+_UniffiLib.uniffi_mcpm_ffi_fn_method_events_next.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_events_next.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_constructor_events_new.argtypes = (
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_constructor_events_new.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_name.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_name.restype = _UniffiRustBuffer
+_UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_status.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_status.restype = _UniffiRustBuffer
+_UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_stop.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_stop.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_url.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_url.restype = _UniffiRustBuffer
+_UniffiLib.uniffi_mcpm_ffi_fn_constructor_proxy_start.argtypes = (
+    _UniffiRustBuffer,
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_constructor_proxy_start.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workload_events.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workload_events.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workload_name.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workload_name.restype = _UniffiRustBuffer
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workload_status.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workload_status.restype = _UniffiRustBuffer
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workload_stop.argtypes = (
+    ctypes.c_uint64,
+    _UniffiRustBuffer,
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workload_stop.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workload_url.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_workload_url.restype = _UniffiRustBuffer
+_UniffiLib.uniffi_mcpm_ffi_fn_constructor_workload_start.argtypes = (
+    _UniffiRustBuffer,
+    _UniffiRustBuffer,
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_constructor_workload_start.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_method_mcpmerror_kind.argtypes = (
     _UniffiRustBuffer,
     ctypes.POINTER(_UniffiRustCallStatus),
 )
-_UniffiLib.uniffi_mcpm_ffi_fn_func_check_proxy.restype = None
-_UniffiLib.uniffi_mcpm_ffi_fn_func_check_workload.argtypes = (
+_UniffiLib.uniffi_mcpm_ffi_fn_method_mcpmerror_kind.restype = _UniffiRustBuffer
+_UniffiLib.uniffi_mcpm_ffi_fn_method_mcpmerror_uniffi_trait_display.argtypes = (
     _UniffiRustBuffer,
     ctypes.POINTER(_UniffiRustCallStatus),
 )
-_UniffiLib.uniffi_mcpm_ffi_fn_func_check_workload.restype = None
+_UniffiLib.uniffi_mcpm_ffi_fn_method_mcpmerror_uniffi_trait_display.restype = _UniffiRustBuffer
+_UniffiLib.uniffi_mcpm_ffi_fn_clone_events.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_clone_events.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_free_events.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_free_events.restype = None
+_UniffiLib.uniffi_mcpm_ffi_fn_clone_proxy.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_clone_proxy.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_free_proxy.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_free_proxy.restype = None
+_UniffiLib.uniffi_mcpm_ffi_fn_clone_workload.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_clone_workload.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_free_workload.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_free_workload.restype = None
+_UNIFFI_RUST_FUTURE_CONTINUATION_CALLBACK = ctypes.CFUNCTYPE(None,ctypes.c_uint64,ctypes.c_int8,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_poll_u8.argtypes = (
+    ctypes.c_uint64,
+    _UNIFFI_RUST_FUTURE_CONTINUATION_CALLBACK,
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_poll_u8.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_cancel_u8.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_cancel_u8.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_complete_u8.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_complete_u8.restype = ctypes.c_uint8
+_UniffiLib.ffi_mcpm_ffi_rust_future_free_u8.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_free_u8.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_poll_i8.argtypes = (
+    ctypes.c_uint64,
+    _UNIFFI_RUST_FUTURE_CONTINUATION_CALLBACK,
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_poll_i8.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_cancel_i8.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_cancel_i8.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_complete_i8.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_complete_i8.restype = ctypes.c_int8
+_UniffiLib.ffi_mcpm_ffi_rust_future_free_i8.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_free_i8.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_poll_u16.argtypes = (
+    ctypes.c_uint64,
+    _UNIFFI_RUST_FUTURE_CONTINUATION_CALLBACK,
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_poll_u16.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_cancel_u16.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_cancel_u16.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_complete_u16.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_complete_u16.restype = ctypes.c_uint16
+_UniffiLib.ffi_mcpm_ffi_rust_future_free_u16.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_free_u16.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_poll_i16.argtypes = (
+    ctypes.c_uint64,
+    _UNIFFI_RUST_FUTURE_CONTINUATION_CALLBACK,
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_poll_i16.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_cancel_i16.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_cancel_i16.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_complete_i16.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_complete_i16.restype = ctypes.c_int16
+_UniffiLib.ffi_mcpm_ffi_rust_future_free_i16.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_free_i16.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_poll_u32.argtypes = (
+    ctypes.c_uint64,
+    _UNIFFI_RUST_FUTURE_CONTINUATION_CALLBACK,
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_poll_u32.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_cancel_u32.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_cancel_u32.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_complete_u32.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_complete_u32.restype = ctypes.c_uint32
+_UniffiLib.ffi_mcpm_ffi_rust_future_free_u32.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_free_u32.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_poll_i32.argtypes = (
+    ctypes.c_uint64,
+    _UNIFFI_RUST_FUTURE_CONTINUATION_CALLBACK,
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_poll_i32.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_cancel_i32.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_cancel_i32.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_complete_i32.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_complete_i32.restype = ctypes.c_int32
+_UniffiLib.ffi_mcpm_ffi_rust_future_free_i32.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_free_i32.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_poll_u64.argtypes = (
+    ctypes.c_uint64,
+    _UNIFFI_RUST_FUTURE_CONTINUATION_CALLBACK,
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_poll_u64.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_cancel_u64.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_cancel_u64.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_complete_u64.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_complete_u64.restype = ctypes.c_uint64
+_UniffiLib.ffi_mcpm_ffi_rust_future_free_u64.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_free_u64.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_poll_i64.argtypes = (
+    ctypes.c_uint64,
+    _UNIFFI_RUST_FUTURE_CONTINUATION_CALLBACK,
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_poll_i64.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_cancel_i64.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_cancel_i64.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_complete_i64.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_complete_i64.restype = ctypes.c_int64
+_UniffiLib.ffi_mcpm_ffi_rust_future_free_i64.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_free_i64.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_poll_f32.argtypes = (
+    ctypes.c_uint64,
+    _UNIFFI_RUST_FUTURE_CONTINUATION_CALLBACK,
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_poll_f32.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_cancel_f32.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_cancel_f32.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_complete_f32.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_complete_f32.restype = ctypes.c_float
+_UniffiLib.ffi_mcpm_ffi_rust_future_free_f32.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_free_f32.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_poll_f64.argtypes = (
+    ctypes.c_uint64,
+    _UNIFFI_RUST_FUTURE_CONTINUATION_CALLBACK,
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_poll_f64.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_cancel_f64.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_cancel_f64.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_complete_f64.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_complete_f64.restype = ctypes.c_double
+_UniffiLib.ffi_mcpm_ffi_rust_future_free_f64.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_free_f64.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_poll_rust_buffer.argtypes = (
+    ctypes.c_uint64,
+    _UNIFFI_RUST_FUTURE_CONTINUATION_CALLBACK,
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_poll_rust_buffer.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_cancel_rust_buffer.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_cancel_rust_buffer.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_complete_rust_buffer.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_complete_rust_buffer.restype = _UniffiRustBuffer
+_UniffiLib.ffi_mcpm_ffi_rust_future_free_rust_buffer.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_free_rust_buffer.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_poll_void.argtypes = (
+    ctypes.c_uint64,
+    _UNIFFI_RUST_FUTURE_CONTINUATION_CALLBACK,
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_poll_void.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_cancel_void.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_cancel_void.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_complete_void.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_complete_void.restype = None
+_UniffiLib.ffi_mcpm_ffi_rust_future_free_void.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.ffi_mcpm_ffi_rust_future_free_void.restype = None
 
 _uniffi_check_contract_api_version(_UniffiLib)
 # _uniffi_check_api_checksums(_UniffiLib)
 
+# RustFuturePoll values
+_UNIFFI_RUST_FUTURE_POLL_READY = 0
+_UNIFFI_RUST_FUTURE_POLL_WAKE = 1
 
+# Stores futures for _uniffi_continuation_callback
+_UniffiContinuationHandleMap = _UniffiHandleMap()
+
+_UNIFFI_GLOBAL_EVENT_LOOP = None
+
+"""
+Set the event loop to use for async functions
+
+This is needed if some async functions run outside of the eventloop, for example:
+    - A non-eventloop thread is spawned, maybe from `EventLoop.run_in_executor` or maybe from the
+      Rust code spawning its own thread.
+    - The Rust code calls an async callback method from a sync callback function, using something
+      like `pollster` to block on the async call.
+
+In this case, we need an event loop to run the Python async function, but there's no eventloop set
+for the thread.  Use `uniffi_set_event_loop` to force an eventloop to be used in this case.
+"""
+def uniffi_set_event_loop(eventloop: asyncio.BaseEventLoop):
+    global _UNIFFI_GLOBAL_EVENT_LOOP
+    _UNIFFI_GLOBAL_EVENT_LOOP = eventloop
+
+def _uniffi_get_event_loop():
+    if _UNIFFI_GLOBAL_EVENT_LOOP is not None:
+        return _UNIFFI_GLOBAL_EVENT_LOOP
+    else:
+        return asyncio.get_running_loop()
+
+# Continuation callback for async functions
+# lift the return value or error and resolve the future, causing the async function to resume.
+@_UNIFFI_RUST_FUTURE_CONTINUATION_CALLBACK
+def _uniffi_continuation_callback(future_ptr, poll_code):
+    (eventloop, future) = _UniffiContinuationHandleMap.remove(future_ptr)
+    eventloop.call_soon_threadsafe(_uniffi_set_future_result, future, poll_code)
+
+def _uniffi_set_future_result(future, poll_code):
+    if not future.cancelled():
+        future.set_result(poll_code)
+
+async def _uniffi_rust_call_async(rust_future, ffi_poll, ffi_complete, ffi_free, lift_func, error_ffi_converter):
+    try:
+        eventloop = _uniffi_get_event_loop()
+
+        # Loop and poll until we see a _UNIFFI_RUST_FUTURE_POLL_READY value
+        while True:
+            future = eventloop.create_future()
+            ffi_poll(
+                rust_future,
+                _uniffi_continuation_callback,
+                _UniffiContinuationHandleMap.insert((eventloop, future)),
+            )
+            poll_code = await future
+            if poll_code == _UNIFFI_RUST_FUTURE_POLL_READY:
+                break
+
+        return lift_func(
+            _uniffi_rust_call_with_error(error_ffi_converter, ffi_complete, rust_future)
+        )
+    finally:
+        ffi_free(rust_future)
 
 # Public interface members begin here.
 
@@ -3075,6 +3523,201 @@ class _UniffiFfiConverterTypeWorkloadOptions(_UniffiConverterRustBuffer):
 
 
 
+
+
+
+class Phase(enum.Enum):
+    """
+    Where a workload or a proxy is in its life.
+"""
+    
+    STARTING = 0
+    """
+    On its way to its first answer.
+"""
+    
+    RUNNING = 1
+    """
+    Answering.
+"""
+    
+    RESTARTING = 2
+    """
+    Its server ended and is being started again.
+"""
+    
+    STOPPING = 3
+    """
+    On its way down, as asked.
+"""
+    
+    STOPPED = 4
+    """
+    Down, as asked.
+"""
+    
+    FAILED = 5
+    """
+    Down for a reason that nobody asked for.
+"""
+    
+
+
+class _UniffiFfiConverterTypePhase(_UniffiConverterRustBuffer):
+    @staticmethod
+    def read(buf):
+        variant = buf.read_i32()
+        if variant == 1:
+            return Phase.STARTING
+        if variant == 2:
+            return Phase.RUNNING
+        if variant == 3:
+            return Phase.RESTARTING
+        if variant == 4:
+            return Phase.STOPPING
+        if variant == 5:
+            return Phase.STOPPED
+        if variant == 6:
+            return Phase.FAILED
+        raise InternalError("Raw enum value doesn't match any cases")
+
+    @staticmethod
+    def check_lower(value):
+        if value == Phase.STARTING:
+            return
+        if value == Phase.RUNNING:
+            return
+        if value == Phase.RESTARTING:
+            return
+        if value == Phase.STOPPING:
+            return
+        if value == Phase.STOPPED:
+            return
+        if value == Phase.FAILED:
+            return
+        raise ValueError(value)
+
+    @staticmethod
+    def write(value, buf):
+        if value == Phase.STARTING:
+            buf.write_i32(1)
+        if value == Phase.RUNNING:
+            buf.write_i32(2)
+        if value == Phase.RESTARTING:
+            buf.write_i32(3)
+        if value == Phase.STOPPING:
+            buf.write_i32(4)
+        if value == Phase.STOPPED:
+            buf.write_i32(5)
+        if value == Phase.FAILED:
+            buf.write_i32(6)
+
+
+
+class _UniffiFfiConverterUInt32(_UniffiConverterPrimitiveInt):
+    CLASS_NAME = "u32"
+    VALUE_MIN = 0
+    VALUE_MAX = 2**32
+
+    @staticmethod
+    def read(buf):
+        return buf.read_u32()
+
+    @staticmethod
+    def write(value, buf):
+        buf.write_u32(value)
+
+class _UniffiFfiConverterInt64(_UniffiConverterPrimitiveInt):
+    CLASS_NAME = "i64"
+    VALUE_MIN = -2**63
+    VALUE_MAX = 2**63
+
+    @staticmethod
+    def read(buf):
+        return buf.read_i64()
+
+    @staticmethod
+    def write(value, buf):
+        buf.write_i64(value)
+
+class _UniffiFfiConverterOptionalInt64(_UniffiConverterRustBuffer):
+    @classmethod
+    def check_lower(cls, value):
+        if value is not None:
+            _UniffiFfiConverterInt64.check_lower(value)
+
+    @classmethod
+    def write(cls, value, buf):
+        if value is None:
+            buf.write_u8(0)
+            return
+
+        buf.write_u8(1)
+        _UniffiFfiConverterInt64.write(value, buf)
+
+    @classmethod
+    def read(cls, buf):
+        flag = buf.read_u8()
+        if flag == 0:
+            return None
+        elif flag == 1:
+            return _UniffiFfiConverterInt64.read(buf)
+        else:
+            raise InternalError("Unexpected flag byte for optional type")
+
+@dataclass
+class WorkloadStatus:
+    """
+    How a workload is.
+"""
+    def __init__(self, *, phase:Phase, reason:typing.Optional[str], restarts:int, exit_code:typing.Optional[int]):
+        self.phase = phase
+        self.reason = reason
+        self.restarts = restarts
+        self.exit_code = exit_code
+        
+        
+
+    
+    def __str__(self):
+        return "WorkloadStatus(phase={}, reason={}, restarts={}, exit_code={})".format(self.phase, self.reason, self.restarts, self.exit_code)
+    def __eq__(self, other):
+        if self.phase != other.phase:
+            return False
+        if self.reason != other.reason:
+            return False
+        if self.restarts != other.restarts:
+            return False
+        if self.exit_code != other.exit_code:
+            return False
+        return True
+
+class _UniffiFfiConverterTypeWorkloadStatus(_UniffiConverterRustBuffer):
+    @staticmethod
+    def read(buf):
+        return WorkloadStatus(
+            phase=_UniffiFfiConverterTypePhase.read(buf),
+            reason=_UniffiFfiConverterOptionalString.read(buf),
+            restarts=_UniffiFfiConverterUInt32.read(buf),
+            exit_code=_UniffiFfiConverterOptionalInt64.read(buf),
+        )
+
+    @staticmethod
+    def check_lower(value):
+        _UniffiFfiConverterTypePhase.check_lower(value.phase)
+        _UniffiFfiConverterOptionalString.check_lower(value.reason)
+        _UniffiFfiConverterUInt32.check_lower(value.restarts)
+        _UniffiFfiConverterOptionalInt64.check_lower(value.exit_code)
+
+    @staticmethod
+    def write(value, buf):
+        _UniffiFfiConverterTypePhase.write(value.phase, buf)
+        _UniffiFfiConverterOptionalString.write(value.reason, buf)
+        _UniffiFfiConverterUInt32.write(value.restarts, buf)
+        _UniffiFfiConverterOptionalInt64.write(value.exit_code, buf)
+
+
+
 # McpmError
 # We want to define each variant as a nested class that's also a subclass,
 # which is tricky in Python.  To accomplish this we're going to create each
@@ -3107,6 +3750,21 @@ class McpmError:  # type: ignore
 
         def __repr__(self):
             return "McpmError.InvalidOption({})".format(str(self))
+        def kind(self, ) -> str:
+            """
+            Returns the stable name of the kind of failure, as printed in JSON output.
+"""
+            _uniffi_lowered_args = (
+                _UniffiFfiConverterTypeMcpmError.lower(self),
+            )
+            _uniffi_lift_return = _UniffiFfiConverterString.lift
+            _uniffi_error_converter = None
+            _uniffi_ffi_result = _uniffi_rust_call_with_error(
+                _uniffi_error_converter,
+                _UniffiLib.uniffi_mcpm_ffi_fn_method_mcpmerror_kind,
+                *_uniffi_lowered_args,
+            )
+            return _uniffi_lift_return(_uniffi_ffi_result)
     _UniffiTempMcpmError.InvalidOption = InvalidOption # type: ignore
     class Unsupported(_UniffiTempMcpmError):
         """
@@ -3121,6 +3779,21 @@ class McpmError:  # type: ignore
 
         def __repr__(self):
             return "McpmError.Unsupported({})".format(str(self))
+        def kind(self, ) -> str:
+            """
+            Returns the stable name of the kind of failure, as printed in JSON output.
+"""
+            _uniffi_lowered_args = (
+                _UniffiFfiConverterTypeMcpmError.lower(self),
+            )
+            _uniffi_lift_return = _UniffiFfiConverterString.lift
+            _uniffi_error_converter = None
+            _uniffi_ffi_result = _uniffi_rust_call_with_error(
+                _uniffi_error_converter,
+                _UniffiLib.uniffi_mcpm_ffi_fn_method_mcpmerror_kind,
+                *_uniffi_lowered_args,
+            )
+            return _uniffi_lift_return(_uniffi_ffi_result)
     _UniffiTempMcpmError.Unsupported = Unsupported # type: ignore
     class NotFound(_UniffiTempMcpmError):
         """
@@ -3135,6 +3808,21 @@ class McpmError:  # type: ignore
 
         def __repr__(self):
             return "McpmError.NotFound({})".format(str(self))
+        def kind(self, ) -> str:
+            """
+            Returns the stable name of the kind of failure, as printed in JSON output.
+"""
+            _uniffi_lowered_args = (
+                _UniffiFfiConverterTypeMcpmError.lower(self),
+            )
+            _uniffi_lift_return = _UniffiFfiConverterString.lift
+            _uniffi_error_converter = None
+            _uniffi_ffi_result = _uniffi_rust_call_with_error(
+                _uniffi_error_converter,
+                _UniffiLib.uniffi_mcpm_ffi_fn_method_mcpmerror_kind,
+                *_uniffi_lowered_args,
+            )
+            return _uniffi_lift_return(_uniffi_ffi_result)
     _UniffiTempMcpmError.NotFound = NotFound # type: ignore
     class NameTaken(_UniffiTempMcpmError):
         """
@@ -3149,6 +3837,21 @@ class McpmError:  # type: ignore
 
         def __repr__(self):
             return "McpmError.NameTaken({})".format(str(self))
+        def kind(self, ) -> str:
+            """
+            Returns the stable name of the kind of failure, as printed in JSON output.
+"""
+            _uniffi_lowered_args = (
+                _UniffiFfiConverterTypeMcpmError.lower(self),
+            )
+            _uniffi_lift_return = _UniffiFfiConverterString.lift
+            _uniffi_error_converter = None
+            _uniffi_ffi_result = _uniffi_rust_call_with_error(
+                _uniffi_error_converter,
+                _UniffiLib.uniffi_mcpm_ffi_fn_method_mcpmerror_kind,
+                *_uniffi_lowered_args,
+            )
+            return _uniffi_lift_return(_uniffi_ffi_result)
     _UniffiTempMcpmError.NameTaken = NameTaken # type: ignore
     class PortTaken(_UniffiTempMcpmError):
         """
@@ -3163,6 +3866,21 @@ class McpmError:  # type: ignore
 
         def __repr__(self):
             return "McpmError.PortTaken({})".format(str(self))
+        def kind(self, ) -> str:
+            """
+            Returns the stable name of the kind of failure, as printed in JSON output.
+"""
+            _uniffi_lowered_args = (
+                _UniffiFfiConverterTypeMcpmError.lower(self),
+            )
+            _uniffi_lift_return = _UniffiFfiConverterString.lift
+            _uniffi_error_converter = None
+            _uniffi_ffi_result = _uniffi_rust_call_with_error(
+                _uniffi_error_converter,
+                _UniffiLib.uniffi_mcpm_ffi_fn_method_mcpmerror_kind,
+                *_uniffi_lowered_args,
+            )
+            return _uniffi_lift_return(_uniffi_ffi_result)
     _UniffiTempMcpmError.PortTaken = PortTaken # type: ignore
     class EngineUnavailable(_UniffiTempMcpmError):
         """
@@ -3177,6 +3895,21 @@ class McpmError:  # type: ignore
 
         def __repr__(self):
             return "McpmError.EngineUnavailable({})".format(str(self))
+        def kind(self, ) -> str:
+            """
+            Returns the stable name of the kind of failure, as printed in JSON output.
+"""
+            _uniffi_lowered_args = (
+                _UniffiFfiConverterTypeMcpmError.lower(self),
+            )
+            _uniffi_lift_return = _UniffiFfiConverterString.lift
+            _uniffi_error_converter = None
+            _uniffi_ffi_result = _uniffi_rust_call_with_error(
+                _uniffi_error_converter,
+                _UniffiLib.uniffi_mcpm_ffi_fn_method_mcpmerror_kind,
+                *_uniffi_lowered_args,
+            )
+            return _uniffi_lift_return(_uniffi_ffi_result)
     _UniffiTempMcpmError.EngineUnavailable = EngineUnavailable # type: ignore
     class ImageUnavailable(_UniffiTempMcpmError):
         """
@@ -3191,6 +3924,21 @@ class McpmError:  # type: ignore
 
         def __repr__(self):
             return "McpmError.ImageUnavailable({})".format(str(self))
+        def kind(self, ) -> str:
+            """
+            Returns the stable name of the kind of failure, as printed in JSON output.
+"""
+            _uniffi_lowered_args = (
+                _UniffiFfiConverterTypeMcpmError.lower(self),
+            )
+            _uniffi_lift_return = _UniffiFfiConverterString.lift
+            _uniffi_error_converter = None
+            _uniffi_ffi_result = _uniffi_rust_call_with_error(
+                _uniffi_error_converter,
+                _UniffiLib.uniffi_mcpm_ffi_fn_method_mcpmerror_kind,
+                *_uniffi_lowered_args,
+            )
+            return _uniffi_lift_return(_uniffi_ffi_result)
     _UniffiTempMcpmError.ImageUnavailable = ImageUnavailable # type: ignore
     class StartFailed(_UniffiTempMcpmError):
         """
@@ -3205,6 +3953,21 @@ class McpmError:  # type: ignore
 
         def __repr__(self):
             return "McpmError.StartFailed({})".format(str(self))
+        def kind(self, ) -> str:
+            """
+            Returns the stable name of the kind of failure, as printed in JSON output.
+"""
+            _uniffi_lowered_args = (
+                _UniffiFfiConverterTypeMcpmError.lower(self),
+            )
+            _uniffi_lift_return = _UniffiFfiConverterString.lift
+            _uniffi_error_converter = None
+            _uniffi_ffi_result = _uniffi_rust_call_with_error(
+                _uniffi_error_converter,
+                _UniffiLib.uniffi_mcpm_ffi_fn_method_mcpmerror_kind,
+                *_uniffi_lowered_args,
+            )
+            return _uniffi_lift_return(_uniffi_ffi_result)
     _UniffiTempMcpmError.StartFailed = StartFailed # type: ignore
     class Io(_UniffiTempMcpmError):
         """
@@ -3219,6 +3982,21 @@ class McpmError:  # type: ignore
 
         def __repr__(self):
             return "McpmError.Io({})".format(str(self))
+        def kind(self, ) -> str:
+            """
+            Returns the stable name of the kind of failure, as printed in JSON output.
+"""
+            _uniffi_lowered_args = (
+                _UniffiFfiConverterTypeMcpmError.lower(self),
+            )
+            _uniffi_lift_return = _UniffiFfiConverterString.lift
+            _uniffi_error_converter = None
+            _uniffi_ffi_result = _uniffi_rust_call_with_error(
+                _uniffi_error_converter,
+                _UniffiLib.uniffi_mcpm_ffi_fn_method_mcpmerror_kind,
+                *_uniffi_lowered_args,
+            )
+            return _uniffi_lift_return(_uniffi_ffi_result)
     _UniffiTempMcpmError.Io = Io # type: ignore
     class CorruptState(_UniffiTempMcpmError):
         """
@@ -3233,6 +4011,21 @@ class McpmError:  # type: ignore
 
         def __repr__(self):
             return "McpmError.CorruptState({})".format(str(self))
+        def kind(self, ) -> str:
+            """
+            Returns the stable name of the kind of failure, as printed in JSON output.
+"""
+            _uniffi_lowered_args = (
+                _UniffiFfiConverterTypeMcpmError.lower(self),
+            )
+            _uniffi_lift_return = _UniffiFfiConverterString.lift
+            _uniffi_error_converter = None
+            _uniffi_ffi_result = _uniffi_rust_call_with_error(
+                _uniffi_error_converter,
+                _UniffiLib.uniffi_mcpm_ffi_fn_method_mcpmerror_kind,
+                *_uniffi_lowered_args,
+            )
+            return _uniffi_lift_return(_uniffi_ffi_result)
     _UniffiTempMcpmError.CorruptState = CorruptState # type: ignore
     class Engine(_UniffiTempMcpmError):
         """
@@ -3247,6 +4040,21 @@ class McpmError:  # type: ignore
 
         def __repr__(self):
             return "McpmError.Engine({})".format(str(self))
+        def kind(self, ) -> str:
+            """
+            Returns the stable name of the kind of failure, as printed in JSON output.
+"""
+            _uniffi_lowered_args = (
+                _UniffiFfiConverterTypeMcpmError.lower(self),
+            )
+            _uniffi_lift_return = _UniffiFfiConverterString.lift
+            _uniffi_error_converter = None
+            _uniffi_ffi_result = _uniffi_rust_call_with_error(
+                _uniffi_error_converter,
+                _UniffiLib.uniffi_mcpm_ffi_fn_method_mcpmerror_kind,
+                *_uniffi_lowered_args,
+            )
+            return _uniffi_lift_return(_uniffi_ffi_result)
     _UniffiTempMcpmError.Engine = Engine # type: ignore
     class Upstream(_UniffiTempMcpmError):
         """
@@ -3261,6 +4069,21 @@ class McpmError:  # type: ignore
 
         def __repr__(self):
             return "McpmError.Upstream({})".format(str(self))
+        def kind(self, ) -> str:
+            """
+            Returns the stable name of the kind of failure, as printed in JSON output.
+"""
+            _uniffi_lowered_args = (
+                _UniffiFfiConverterTypeMcpmError.lower(self),
+            )
+            _uniffi_lift_return = _UniffiFfiConverterString.lift
+            _uniffi_error_converter = None
+            _uniffi_ffi_result = _uniffi_rust_call_with_error(
+                _uniffi_error_converter,
+                _UniffiLib.uniffi_mcpm_ffi_fn_method_mcpmerror_kind,
+                *_uniffi_lowered_args,
+            )
+            return _uniffi_lift_return(_uniffi_ffi_result)
     _UniffiTempMcpmError.Upstream = Upstream # type: ignore
     class Interrupted(_UniffiTempMcpmError):
         """
@@ -3275,6 +4098,21 @@ class McpmError:  # type: ignore
 
         def __repr__(self):
             return "McpmError.Interrupted({})".format(str(self))
+        def kind(self, ) -> str:
+            """
+            Returns the stable name of the kind of failure, as printed in JSON output.
+"""
+            _uniffi_lowered_args = (
+                _UniffiFfiConverterTypeMcpmError.lower(self),
+            )
+            _uniffi_lift_return = _UniffiFfiConverterString.lift
+            _uniffi_error_converter = None
+            _uniffi_ffi_result = _uniffi_rust_call_with_error(
+                _uniffi_error_converter,
+                _UniffiLib.uniffi_mcpm_ffi_fn_method_mcpmerror_kind,
+                *_uniffi_lowered_args,
+            )
+            return _uniffi_lift_return(_uniffi_ffi_result)
     _UniffiTempMcpmError.Interrupted = Interrupted # type: ignore
     class Internal(_UniffiTempMcpmError):
         """
@@ -3289,6 +4127,21 @@ class McpmError:  # type: ignore
 
         def __repr__(self):
             return "McpmError.Internal({})".format(str(self))
+        def kind(self, ) -> str:
+            """
+            Returns the stable name of the kind of failure, as printed in JSON output.
+"""
+            _uniffi_lowered_args = (
+                _UniffiFfiConverterTypeMcpmError.lower(self),
+            )
+            _uniffi_lift_return = _UniffiFfiConverterString.lift
+            _uniffi_error_converter = None
+            _uniffi_ffi_result = _uniffi_rust_call_with_error(
+                _uniffi_error_converter,
+                _UniffiLib.uniffi_mcpm_ffi_fn_method_mcpmerror_kind,
+                *_uniffi_lowered_args,
+            )
+            return _uniffi_lift_return(_uniffi_ffi_result)
     _UniffiTempMcpmError.Internal = Internal # type: ignore
 
 McpmError = _UniffiTempMcpmError # type: ignore
@@ -3446,37 +4299,969 @@ class _UniffiFfiConverterTypeMcpmError(_UniffiConverterRustBuffer):
         if isinstance(value, McpmError.Internal):
             buf.write_i32(14)
             _UniffiFfiConverterString.write(value.message, buf)
-def check_proxy(options: ProxyOptions) -> None:
+
+class _UniffiFfiConverterUInt64(_UniffiConverterPrimitiveInt):
+    CLASS_NAME = "u64"
+    VALUE_MIN = 0
+    VALUE_MAX = 2**64
+
+    @staticmethod
+    def read(buf):
+        return buf.read_u64()
+
+    @staticmethod
+    def write(value, buf):
+        buf.write_u64(value)
+
+
+
+
+
+
+class WorkloadEvent:
     """
-    Checks what can be known from the options of a proxy alone; starts nothing.
+    Something that happened to a workload.
+"""
+    def __init__(self):
+        raise RuntimeError("WorkloadEvent cannot be instantiated directly")
+
+    # Each enum variant is a nested class of the enum itself.
+    @dataclass
+    class PULLING:
+        """
+        An image is being pulled.
+"""
+        
+        def __init__(self, image:str, current:int, total:int):
+            self.image = image
+            
+            """
+        The image.
+"""
+        
+            self.current = current
+            
+            """
+        Bytes fetched of the layers known so far.
+"""
+        
+            self.total = total
+            
+            """
+        Bytes of the layers known so far.
+"""
+        
+            pass
+
+    
+            
+            
+    
+        def __str__(self):
+            return "WorkloadEvent.PULLING(image={}, current={}, total={})".format(self.image, self.current, self.total)
+        def __eq__(self, other):
+            if not isinstance(other, WorkloadEvent):
+                return NotImplemented
+            if not other.is_PULLING():
+                return False
+            if self.image != other.image:
+                return False
+            if self.current != other.current:
+                return False
+            if self.total != other.total:
+                return False
+            return True
+
+    @dataclass
+    class WARNING:
+        """
+        Something the user should know that stops nothing.
+"""
+        
+        def __init__(self, message:str):
+            self.message = message
+            
+            """
+        A sentence.
+"""
+        
+            pass
+
+    
+            
+            
+    
+        def __str__(self):
+            return "WorkloadEvent.WARNING(message={})".format(self.message)
+        def __eq__(self, other):
+            if not isinstance(other, WorkloadEvent):
+                return NotImplemented
+            if not other.is_WARNING():
+                return False
+            if self.message != other.message:
+                return False
+            return True
+
+    @dataclass
+    class STARTING:
+        """
+        The container is being started.
+"""
+        
+        def __init__(self, name:str):
+            self.name = name
+            
+            """
+        Name of the workload.
+"""
+        
+            pass
+
+    
+            
+            
+    
+        def __str__(self):
+            return "WorkloadEvent.STARTING(name={})".format(self.name)
+        def __eq__(self, other):
+            if not isinstance(other, WorkloadEvent):
+                return NotImplemented
+            if not other.is_STARTING():
+                return False
+            if self.name != other.name:
+                return False
+            return True
+
+    @dataclass
+    class READY:
+        """
+        Clients can connect.
+"""
+        
+        def __init__(self, name:str, url:str):
+            self.name = name
+            
+            """
+        Name of the workload.
+"""
+        
+            self.url = url
+            
+            """
+        Where clients connect.
+"""
+        
+            pass
+
+    
+            
+            
+    
+        def __str__(self):
+            return "WorkloadEvent.READY(name={}, url={})".format(self.name, self.url)
+        def __eq__(self, other):
+            if not isinstance(other, WorkloadEvent):
+                return NotImplemented
+            if not other.is_READY():
+                return False
+            if self.name != other.name:
+                return False
+            if self.url != other.url:
+                return False
+            return True
+
+    @dataclass
+    class RESTARTING:
+        """
+        The server ended and is started again.
+"""
+        
+        def __init__(self, reason:str, attempt:int, delay_ms:int):
+            self.reason = reason
+            
+            """
+        How it ended.
+"""
+        
+            self.attempt = attempt
+            
+            """
+        Which restart in a row this is.
+"""
+        
+            self.delay_ms = delay_ms
+            
+            """
+        Milliseconds until then.
+"""
+        
+            pass
+
+    
+            
+            
+    
+        def __str__(self):
+            return "WorkloadEvent.RESTARTING(reason={}, attempt={}, delay_ms={})".format(self.reason, self.attempt, self.delay_ms)
+        def __eq__(self, other):
+            if not isinstance(other, WorkloadEvent):
+                return NotImplemented
+            if not other.is_RESTARTING():
+                return False
+            if self.reason != other.reason:
+                return False
+            if self.attempt != other.attempt:
+                return False
+            if self.delay_ms != other.delay_ms:
+                return False
+            return True
+
+    @dataclass
+    class RECOVERED:
+        """
+        The server answers again.
+"""
+        
+        def __init__(self, ):
+            pass
+
+    
+            
+            
+    
+        def __str__(self):
+            return "WorkloadEvent.RECOVERED()".format()
+        def __eq__(self, other):
+            if not isinstance(other, WorkloadEvent):
+                return NotImplemented
+            if not other.is_RECOVERED():
+                return False
+            return True
+
+    @dataclass
+    class ENDED:
+        """
+        The workload is down for good.
+"""
+        
+        def __init__(self, reason:str, exit_code:typing.Optional[int]):
+            self.reason = reason
+            
+            """
+        Why.
+"""
+        
+            self.exit_code = exit_code
+            
+            """
+        The server's exit code, when it ended by itself.
+"""
+        
+            pass
+
+    
+            
+            
+    
+        def __str__(self):
+            return "WorkloadEvent.ENDED(reason={}, exit_code={})".format(self.reason, self.exit_code)
+        def __eq__(self, other):
+            if not isinstance(other, WorkloadEvent):
+                return NotImplemented
+            if not other.is_ENDED():
+                return False
+            if self.reason != other.reason:
+                return False
+            if self.exit_code != other.exit_code:
+                return False
+            return True
+
+    
+
+    # For each variant, we have `is_NAME` and `is_name` methods for easily checking
+    # whether an instance is that variant.
+    def is_PULLING(self) -> bool:
+        return isinstance(self, WorkloadEvent.PULLING)
+    def is_pulling(self) -> bool:
+        return isinstance(self, WorkloadEvent.PULLING)
+    def is_WARNING(self) -> bool:
+        return isinstance(self, WorkloadEvent.WARNING)
+    def is_warning(self) -> bool:
+        return isinstance(self, WorkloadEvent.WARNING)
+    def is_STARTING(self) -> bool:
+        return isinstance(self, WorkloadEvent.STARTING)
+    def is_starting(self) -> bool:
+        return isinstance(self, WorkloadEvent.STARTING)
+    def is_READY(self) -> bool:
+        return isinstance(self, WorkloadEvent.READY)
+    def is_ready(self) -> bool:
+        return isinstance(self, WorkloadEvent.READY)
+    def is_RESTARTING(self) -> bool:
+        return isinstance(self, WorkloadEvent.RESTARTING)
+    def is_restarting(self) -> bool:
+        return isinstance(self, WorkloadEvent.RESTARTING)
+    def is_RECOVERED(self) -> bool:
+        return isinstance(self, WorkloadEvent.RECOVERED)
+    def is_recovered(self) -> bool:
+        return isinstance(self, WorkloadEvent.RECOVERED)
+    def is_ENDED(self) -> bool:
+        return isinstance(self, WorkloadEvent.ENDED)
+    def is_ended(self) -> bool:
+        return isinstance(self, WorkloadEvent.ENDED)
+    
+
+# Now, a little trick - we make each nested variant class be a subclass of the main
+# enum class, so that method calls and instance checks etc will work intuitively.
+# We might be able to do this a little more neatly with a metaclass, but this'll do.
+WorkloadEvent.PULLING = type("WorkloadEvent.PULLING", (WorkloadEvent.PULLING, WorkloadEvent,), {})  # type: ignore
+WorkloadEvent.WARNING = type("WorkloadEvent.WARNING", (WorkloadEvent.WARNING, WorkloadEvent,), {})  # type: ignore
+WorkloadEvent.STARTING = type("WorkloadEvent.STARTING", (WorkloadEvent.STARTING, WorkloadEvent,), {})  # type: ignore
+WorkloadEvent.READY = type("WorkloadEvent.READY", (WorkloadEvent.READY, WorkloadEvent,), {})  # type: ignore
+WorkloadEvent.RESTARTING = type("WorkloadEvent.RESTARTING", (WorkloadEvent.RESTARTING, WorkloadEvent,), {})  # type: ignore
+WorkloadEvent.RECOVERED = type("WorkloadEvent.RECOVERED", (WorkloadEvent.RECOVERED, WorkloadEvent,), {})  # type: ignore
+WorkloadEvent.ENDED = type("WorkloadEvent.ENDED", (WorkloadEvent.ENDED, WorkloadEvent,), {})  # type: ignore
+
+
+
+
+class _UniffiFfiConverterTypeWorkloadEvent(_UniffiConverterRustBuffer):
+    @staticmethod
+    def read(buf):
+        variant = buf.read_i32()
+        if variant == 1:
+            return WorkloadEvent.PULLING(
+                _UniffiFfiConverterString.read(buf),
+                _UniffiFfiConverterUInt64.read(buf),
+                _UniffiFfiConverterUInt64.read(buf),
+            )
+        if variant == 2:
+            return WorkloadEvent.WARNING(
+                _UniffiFfiConverterString.read(buf),
+            )
+        if variant == 3:
+            return WorkloadEvent.STARTING(
+                _UniffiFfiConverterString.read(buf),
+            )
+        if variant == 4:
+            return WorkloadEvent.READY(
+                _UniffiFfiConverterString.read(buf),
+                _UniffiFfiConverterString.read(buf),
+            )
+        if variant == 5:
+            return WorkloadEvent.RESTARTING(
+                _UniffiFfiConverterString.read(buf),
+                _UniffiFfiConverterUInt32.read(buf),
+                _UniffiFfiConverterUInt64.read(buf),
+            )
+        if variant == 6:
+            return WorkloadEvent.RECOVERED(
+            )
+        if variant == 7:
+            return WorkloadEvent.ENDED(
+                _UniffiFfiConverterString.read(buf),
+                _UniffiFfiConverterOptionalInt64.read(buf),
+            )
+        raise InternalError("Raw enum value doesn't match any cases")
+
+    @staticmethod
+    def check_lower(value):
+        if value.is_PULLING():
+            _UniffiFfiConverterString.check_lower(value.image)
+            _UniffiFfiConverterUInt64.check_lower(value.current)
+            _UniffiFfiConverterUInt64.check_lower(value.total)
+            return
+        if value.is_WARNING():
+            _UniffiFfiConverterString.check_lower(value.message)
+            return
+        if value.is_STARTING():
+            _UniffiFfiConverterString.check_lower(value.name)
+            return
+        if value.is_READY():
+            _UniffiFfiConverterString.check_lower(value.name)
+            _UniffiFfiConverterString.check_lower(value.url)
+            return
+        if value.is_RESTARTING():
+            _UniffiFfiConverterString.check_lower(value.reason)
+            _UniffiFfiConverterUInt32.check_lower(value.attempt)
+            _UniffiFfiConverterUInt64.check_lower(value.delay_ms)
+            return
+        if value.is_RECOVERED():
+            return
+        if value.is_ENDED():
+            _UniffiFfiConverterString.check_lower(value.reason)
+            _UniffiFfiConverterOptionalInt64.check_lower(value.exit_code)
+            return
+        raise ValueError(value)
+
+    @staticmethod
+    def write(value, buf):
+        if value.is_PULLING():
+            buf.write_i32(1)
+            _UniffiFfiConverterString.write(value.image, buf)
+            _UniffiFfiConverterUInt64.write(value.current, buf)
+            _UniffiFfiConverterUInt64.write(value.total, buf)
+        if value.is_WARNING():
+            buf.write_i32(2)
+            _UniffiFfiConverterString.write(value.message, buf)
+        if value.is_STARTING():
+            buf.write_i32(3)
+            _UniffiFfiConverterString.write(value.name, buf)
+        if value.is_READY():
+            buf.write_i32(4)
+            _UniffiFfiConverterString.write(value.name, buf)
+            _UniffiFfiConverterString.write(value.url, buf)
+        if value.is_RESTARTING():
+            buf.write_i32(5)
+            _UniffiFfiConverterString.write(value.reason, buf)
+            _UniffiFfiConverterUInt32.write(value.attempt, buf)
+            _UniffiFfiConverterUInt64.write(value.delay_ms, buf)
+        if value.is_RECOVERED():
+            buf.write_i32(6)
+        if value.is_ENDED():
+            buf.write_i32(7)
+            _UniffiFfiConverterString.write(value.reason, buf)
+            _UniffiFfiConverterOptionalInt64.write(value.exit_code, buf)
+
+
+
+class _UniffiFfiConverterOptionalTypeWorkloadEvent(_UniffiConverterRustBuffer):
+    @classmethod
+    def check_lower(cls, value):
+        if value is not None:
+            _UniffiFfiConverterTypeWorkloadEvent.check_lower(value)
+
+    @classmethod
+    def write(cls, value, buf):
+        if value is None:
+            buf.write_u8(0)
+            return
+
+        buf.write_u8(1)
+        _UniffiFfiConverterTypeWorkloadEvent.write(value, buf)
+
+    @classmethod
+    def read(cls, buf):
+        flag = buf.read_u8()
+        if flag == 0:
+            return None
+        elif flag == 1:
+            return _UniffiFfiConverterTypeWorkloadEvent.read(buf)
+        else:
+            raise InternalError("Unexpected flag byte for optional type")
+
+
+class EventsProtocol(typing.Protocol):
+    """
+    What happens to one workload, to be pulled with `next`.
 """
     
-    _UniffiFfiConverterTypeProxyOptions.check_lower(options)
+    async def next(self, ) -> typing.Optional[WorkloadEvent]:
+        """
+        Waits for the next event; none once the workload is gone, or was not started.
+
+        A reader that is more than 256 events behind misses the oldest.
+"""
+        raise NotImplementedError
+
+class Events(EventsProtocol):
+    """
+    What happens to one workload, to be pulled with `next`.
+"""
+    
+    _handle: ctypes.c_uint64
+    def __init__(self, ):
+        """
+        Makes events that are given to the start of one workload.
+"""
+        _uniffi_lowered_args = (
+        )
+        _uniffi_lift_return = _UniffiFfiConverterTypeEvents.lift
+        _uniffi_error_converter = None
+        _uniffi_ffi_result = _uniffi_rust_call_with_error(
+            _uniffi_error_converter,
+            _UniffiLib.uniffi_mcpm_ffi_fn_constructor_events_new,
+            *_uniffi_lowered_args,
+        )
+        self._handle = _uniffi_ffi_result
+
+    def __del__(self):
+        # In case of partial initialization of instances.
+        handle = getattr(self, "_handle", None)
+        if handle is not None:
+            _uniffi_rust_call(_UniffiLib.uniffi_mcpm_ffi_fn_free_events, handle)
+
+    def _uniffi_clone_handle(self):
+        return _uniffi_rust_call(_UniffiLib.uniffi_mcpm_ffi_fn_clone_events, self._handle)
+
+    # Used by alternative constructors or any methods which return this type.
+    @classmethod
+    def _uniffi_make_instance(cls, handle):
+        # Lightly yucky way to bypass the usual __init__ logic
+        # and just create a new instance with the required handle.
+        inst = cls.__new__(cls)
+        inst._handle = handle
+        return inst
+    async def next(self, ) -> typing.Optional[WorkloadEvent]:
+        """
+        Waits for the next event; none once the workload is gone, or was not started.
+
+        A reader that is more than 256 events behind misses the oldest.
+"""
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterOptionalTypeWorkloadEvent.lift
+        _uniffi_error_converter = None
+        return await _uniffi_rust_call_async(
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_events_next(*_uniffi_lowered_args),
+            _UniffiLib.ffi_mcpm_ffi_rust_future_poll_rust_buffer,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_complete_rust_buffer,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_free_rust_buffer,
+            _uniffi_lift_return,
+            _uniffi_error_converter,
+        )
+
+
+
+
+
+class _UniffiFfiConverterTypeEvents:
+    @staticmethod
+    def lift(value: int) -> Events:
+        return Events._uniffi_make_instance(value)
+
+    @staticmethod
+    def check_lower(value: Events):
+        if not isinstance(value, Events):
+            raise TypeError("Expected Events instance, {} found".format(type(value).__name__))
+
+    @staticmethod
+    def lower(value: Events) -> ctypes.c_uint64:
+        return value._uniffi_clone_handle()
+
+    @classmethod
+    def read(cls, buf: _UniffiRustBuffer) -> Events:
+        ptr = buf.read_u64()
+        if ptr == 0:
+            raise InternalError("Raw handle value was null")
+        return cls.lift(ptr)
+
+    @classmethod
+    def write(cls, value: Events, buf: _UniffiRustBuffer):
+        buf.write_u64(cls.lower(value))
+
+
+class ProxyProtocol(typing.Protocol):
+    """
+    A proxy that listens in front of an MCP server.
+
+    It lives as long as this object and this process, so keep it.
+"""
+    
+    def name(self, ) -> str:
+        """
+        Returns the name of the server.
+"""
+        raise NotImplementedError
+    def status(self, ) -> Phase:
+        """
+        Tells whether it runs or was stopped.
+"""
+        raise NotImplementedError
+    async def stop(self, ) -> None:
+        """
+        Stops listening and lets answers under way finish for up to 2 s. Stopping twice does no harm.
+"""
+        raise NotImplementedError
+    def url(self, ) -> str:
+        """
+        Returns where clients connect.
+"""
+        raise NotImplementedError
+
+class Proxy(ProxyProtocol):
+    """
+    A proxy that listens in front of an MCP server.
+
+    It lives as long as this object and this process, so keep it.
+"""
+    
+    _handle: ctypes.c_uint64
+    @classmethod
+    async def start(cls, options: ProxyOptions) -> Proxy:
+        """
+        Starts a proxy and returns once clients can connect.
+"""
+        
+        _UniffiFfiConverterTypeProxyOptions.check_lower(options)
+        _uniffi_lowered_args = (
+            _UniffiFfiConverterTypeProxyOptions.lower(options),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterTypeProxy.lift
+        _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
+        return await _uniffi_rust_call_async(
+            _UniffiLib.uniffi_mcpm_ffi_fn_constructor_proxy_start(*_uniffi_lowered_args),
+            _UniffiLib.ffi_mcpm_ffi_rust_future_poll_u64,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_complete_u64,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_free_u64,
+            _uniffi_lift_return,
+            _uniffi_error_converter,
+        )
+    
+    def __init__(self, *args, **kwargs):
+        raise ValueError("This class has no default constructor")
+
+    def __del__(self):
+        # In case of partial initialization of instances.
+        handle = getattr(self, "_handle", None)
+        if handle is not None:
+            _uniffi_rust_call(_UniffiLib.uniffi_mcpm_ffi_fn_free_proxy, handle)
+
+    def _uniffi_clone_handle(self):
+        return _uniffi_rust_call(_UniffiLib.uniffi_mcpm_ffi_fn_clone_proxy, self._handle)
+
+    # Used by alternative constructors or any methods which return this type.
+    @classmethod
+    def _uniffi_make_instance(cls, handle):
+        # Lightly yucky way to bypass the usual __init__ logic
+        # and just create a new instance with the required handle.
+        inst = cls.__new__(cls)
+        inst._handle = handle
+        return inst
+    def name(self, ) -> str:
+        """
+        Returns the name of the server.
+"""
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterString.lift
+        _uniffi_error_converter = None
+        _uniffi_ffi_result = _uniffi_rust_call_with_error(
+            _uniffi_error_converter,
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_name,
+            *_uniffi_lowered_args,
+        )
+        return _uniffi_lift_return(_uniffi_ffi_result)
+    def status(self, ) -> Phase:
+        """
+        Tells whether it runs or was stopped.
+"""
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterTypePhase.lift
+        _uniffi_error_converter = None
+        _uniffi_ffi_result = _uniffi_rust_call_with_error(
+            _uniffi_error_converter,
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_status,
+            *_uniffi_lowered_args,
+        )
+        return _uniffi_lift_return(_uniffi_ffi_result)
+    async def stop(self, ) -> None:
+        """
+        Stops listening and lets answers under way finish for up to 2 s. Stopping twice does no harm.
+"""
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+        )
+        _uniffi_lift_return = lambda val: None
+        _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
+        return await _uniffi_rust_call_async(
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_stop(*_uniffi_lowered_args),
+            _UniffiLib.ffi_mcpm_ffi_rust_future_poll_void,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_complete_void,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_free_void,
+            _uniffi_lift_return,
+            _uniffi_error_converter,
+        )
+    def url(self, ) -> str:
+        """
+        Returns where clients connect.
+"""
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterString.lift
+        _uniffi_error_converter = None
+        _uniffi_ffi_result = _uniffi_rust_call_with_error(
+            _uniffi_error_converter,
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_url,
+            *_uniffi_lowered_args,
+        )
+        return _uniffi_lift_return(_uniffi_ffi_result)
+
+
+
+
+
+class _UniffiFfiConverterTypeProxy:
+    @staticmethod
+    def lift(value: int) -> Proxy:
+        return Proxy._uniffi_make_instance(value)
+
+    @staticmethod
+    def check_lower(value: Proxy):
+        if not isinstance(value, Proxy):
+            raise TypeError("Expected Proxy instance, {} found".format(type(value).__name__))
+
+    @staticmethod
+    def lower(value: Proxy) -> ctypes.c_uint64:
+        return value._uniffi_clone_handle()
+
+    @classmethod
+    def read(cls, buf: _UniffiRustBuffer) -> Proxy:
+        ptr = buf.read_u64()
+        if ptr == 0:
+            raise InternalError("Raw handle value was null")
+        return cls.lift(ptr)
+
+    @classmethod
+    def write(cls, value: Proxy, buf: _UniffiRustBuffer):
+        buf.write_u64(cls.lower(value))
+
+
+class WorkloadProtocol(typing.Protocol):
+    """
+    A workload that runs: an MCP server in a container, behind a proxy of its own.
+
+    It lives as long as this object and this process, so keep it; the end of either ends it at once. Stop it to
+    let its server end by itself.
+"""
+    
+    def events(self, ) -> Events:
+        """
+        Listens to what happens from now on.
+"""
+        raise NotImplementedError
+    def name(self, ) -> str:
+        """
+        Returns its name.
+"""
+        raise NotImplementedError
+    def status(self, ) -> WorkloadStatus:
+        """
+        Returns how it is.
+"""
+        raise NotImplementedError
+    async def stop(self, grace: Duration) -> None:
+        """
+        Ends it: its server gets `grace` to end by itself. Its container and its record stay, so that the command
+        line can start it again. Stopping twice does no harm; a stop whose caller is cancelled goes on.
+"""
+        raise NotImplementedError
+    def url(self, ) -> str:
+        """
+        Returns where clients connect.
+"""
+        raise NotImplementedError
+
+class Workload(WorkloadProtocol):
+    """
+    A workload that runs: an MCP server in a container, behind a proxy of its own.
+
+    It lives as long as this object and this process, so keep it; the end of either ends it at once. Stop it to
+    let its server end by itself.
+"""
+    
+    _handle: ctypes.c_uint64
+    @classmethod
+    async def start(cls, options: WorkloadOptions,events: typing.Union[object, typing.Optional[Events]] = _DEFAULT) -> Workload:
+        """
+        Starts a workload and returns once clients can connect. Its record and the engine are found through the
+        variables of this process, as by the command line.
+
+        `events` get what happens meanwhile, the pull of the image included. A start that is cancelled is undone;
+        its name is free again when that is done.
+"""
+        
+        _UniffiFfiConverterTypeWorkloadOptions.check_lower(options)
+
+        if events is _DEFAULT:
+            events = None
+        _UniffiFfiConverterOptionalTypeEvents.check_lower(events)
+        _uniffi_lowered_args = (
+            _UniffiFfiConverterTypeWorkloadOptions.lower(options),
+            _UniffiFfiConverterOptionalTypeEvents.lower(events),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterTypeWorkload.lift
+        _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
+        return await _uniffi_rust_call_async(
+            _UniffiLib.uniffi_mcpm_ffi_fn_constructor_workload_start(*_uniffi_lowered_args),
+            _UniffiLib.ffi_mcpm_ffi_rust_future_poll_u64,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_complete_u64,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_free_u64,
+            _uniffi_lift_return,
+            _uniffi_error_converter,
+        )
+    
+    def __init__(self, *args, **kwargs):
+        raise ValueError("This class has no default constructor")
+
+    def __del__(self):
+        # In case of partial initialization of instances.
+        handle = getattr(self, "_handle", None)
+        if handle is not None:
+            _uniffi_rust_call(_UniffiLib.uniffi_mcpm_ffi_fn_free_workload, handle)
+
+    def _uniffi_clone_handle(self):
+        return _uniffi_rust_call(_UniffiLib.uniffi_mcpm_ffi_fn_clone_workload, self._handle)
+
+    # Used by alternative constructors or any methods which return this type.
+    @classmethod
+    def _uniffi_make_instance(cls, handle):
+        # Lightly yucky way to bypass the usual __init__ logic
+        # and just create a new instance with the required handle.
+        inst = cls.__new__(cls)
+        inst._handle = handle
+        return inst
+    def events(self, ) -> Events:
+        """
+        Listens to what happens from now on.
+"""
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterTypeEvents.lift
+        _uniffi_error_converter = None
+        _uniffi_ffi_result = _uniffi_rust_call_with_error(
+            _uniffi_error_converter,
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_workload_events,
+            *_uniffi_lowered_args,
+        )
+        return _uniffi_lift_return(_uniffi_ffi_result)
+    def name(self, ) -> str:
+        """
+        Returns its name.
+"""
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterString.lift
+        _uniffi_error_converter = None
+        _uniffi_ffi_result = _uniffi_rust_call_with_error(
+            _uniffi_error_converter,
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_workload_name,
+            *_uniffi_lowered_args,
+        )
+        return _uniffi_lift_return(_uniffi_ffi_result)
+    def status(self, ) -> WorkloadStatus:
+        """
+        Returns how it is.
+"""
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterTypeWorkloadStatus.lift
+        _uniffi_error_converter = None
+        _uniffi_ffi_result = _uniffi_rust_call_with_error(
+            _uniffi_error_converter,
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_workload_status,
+            *_uniffi_lowered_args,
+        )
+        return _uniffi_lift_return(_uniffi_ffi_result)
+    async def stop(self, grace: Duration) -> None:
+        """
+        Ends it: its server gets `grace` to end by itself. Its container and its record stay, so that the command
+        line can start it again. Stopping twice does no harm; a stop whose caller is cancelled goes on.
+"""
+        
+        _UniffiFfiConverterDuration.check_lower(grace)
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+            _UniffiFfiConverterDuration.lower(grace),
+        )
+        _uniffi_lift_return = lambda val: None
+        _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
+        return await _uniffi_rust_call_async(
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_workload_stop(*_uniffi_lowered_args),
+            _UniffiLib.ffi_mcpm_ffi_rust_future_poll_void,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_complete_void,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_free_void,
+            _uniffi_lift_return,
+            _uniffi_error_converter,
+        )
+    def url(self, ) -> str:
+        """
+        Returns where clients connect.
+"""
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterString.lift
+        _uniffi_error_converter = None
+        _uniffi_ffi_result = _uniffi_rust_call_with_error(
+            _uniffi_error_converter,
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_workload_url,
+            *_uniffi_lowered_args,
+        )
+        return _uniffi_lift_return(_uniffi_ffi_result)
+
+
+
+
+
+class _UniffiFfiConverterTypeWorkload:
+    @staticmethod
+    def lift(value: int) -> Workload:
+        return Workload._uniffi_make_instance(value)
+
+    @staticmethod
+    def check_lower(value: Workload):
+        if not isinstance(value, Workload):
+            raise TypeError("Expected Workload instance, {} found".format(type(value).__name__))
+
+    @staticmethod
+    def lower(value: Workload) -> ctypes.c_uint64:
+        return value._uniffi_clone_handle()
+
+    @classmethod
+    def read(cls, buf: _UniffiRustBuffer) -> Workload:
+        ptr = buf.read_u64()
+        if ptr == 0:
+            raise InternalError("Raw handle value was null")
+        return cls.lift(ptr)
+
+    @classmethod
+    def write(cls, value: Workload, buf: _UniffiRustBuffer):
+        buf.write_u64(cls.lower(value))
+
+class _UniffiFfiConverterOptionalTypeEvents(_UniffiConverterRustBuffer):
+    @classmethod
+    def check_lower(cls, value):
+        if value is not None:
+            _UniffiFfiConverterTypeEvents.check_lower(value)
+
+    @classmethod
+    def write(cls, value, buf):
+        if value is None:
+            buf.write_u8(0)
+            return
+
+        buf.write_u8(1)
+        _UniffiFfiConverterTypeEvents.write(value, buf)
+
+    @classmethod
+    def read(cls, buf):
+        flag = buf.read_u8()
+        if flag == 0:
+            return None
+        elif flag == 1:
+            return _UniffiFfiConverterTypeEvents.read(buf)
+        else:
+            raise InternalError("Unexpected flag byte for optional type")
+def shutdown() -> None:
+    """
+    Ends every workload and proxy of this process, and the threads of mcpm. Call it before the process ends; the
+    Python package does it by itself.
+"""
     _uniffi_lowered_args = (
-        _UniffiFfiConverterTypeProxyOptions.lower(options),
     )
     _uniffi_lift_return = lambda val: None
     _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
     _uniffi_ffi_result = _uniffi_rust_call_with_error(
         _uniffi_error_converter,
-        _UniffiLib.uniffi_mcpm_ffi_fn_func_check_proxy,
-        *_uniffi_lowered_args,
-    )
-    return _uniffi_lift_return(_uniffi_ffi_result)
-def check_workload(options: WorkloadOptions) -> None:
-    """
-    Checks what can be known from the options of a workload alone; starts nothing.
-"""
-    
-    _UniffiFfiConverterTypeWorkloadOptions.check_lower(options)
-    _uniffi_lowered_args = (
-        _UniffiFfiConverterTypeWorkloadOptions.lower(options),
-    )
-    _uniffi_lift_return = lambda val: None
-    _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
-    _uniffi_ffi_result = _uniffi_rust_call_with_error(
-        _uniffi_error_converter,
-        _UniffiLib.uniffi_mcpm_ffi_fn_func_check_workload,
+        _UniffiLib.uniffi_mcpm_ffi_fn_func_shutdown,
         *_uniffi_lowered_args,
     )
     return _uniffi_lift_return(_uniffi_ffi_result)
@@ -3491,7 +5276,9 @@ __all__ = [
     "PermissionProfile",
     "ImageVerification",
     "RuntimeChoice",
+    "Phase",
     "McpmError",
+    "WorkloadEvent",
     "KeyValue",
     "Attributes",
     "EnvVar",
@@ -3502,6 +5289,12 @@ __all__ = [
     "SecretRef",
     "VolumeSpec",
     "WorkloadOptions",
-    "check_proxy",
-    "check_workload",
+    "WorkloadStatus",
+    "shutdown",
+    "Events",
+    "EventsProtocol",
+    "Proxy",
+    "ProxyProtocol",
+    "Workload",
+    "WorkloadProtocol",
 ]

@@ -1,0 +1,2 @@
+// uniffi gives the property; this makes `"\(error)"` and `print(error)` read it.
+extension McpmError: CustomStringConvertible {}

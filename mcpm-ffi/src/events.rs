@@ -1,0 +1,120 @@
+//! The events of a workload as Python and Swift pull them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mcpm::{
+    Error, ErrorKind,
+    workload::{EventStream, WorkloadEvent},
+};
+use tokio::sync::oneshot;
+
+/// What happens to one workload, to be pulled with `next`.
+#[derive(Debug, uniffi::Object)]
+pub struct Events {
+    source: tokio::sync::Mutex<Source>,
+    /// Where the stream of a workload goes that will be started with these.
+    place: Mutex<Option<oneshot::Sender<EventStream>>>,
+}
+
+#[derive(Debug)]
+enum Source {
+    Awaited(oneshot::Receiver<EventStream>),
+    Flowing(EventStream),
+    Over,
+}
+
+#[uniffi::export]
+impl Events {
+    /// Makes events that are given to the start of one workload.
+    #[uniffi::constructor]
+    pub fn new() -> Arc<Self> {
+        let (place, awaited) = oneshot::channel();
+        let source = tokio::sync::Mutex::new(Source::Awaited(awaited));
+        Arc::new(Self { source, place: Mutex::new(Some(place)) })
+    }
+
+    /// Waits for the next event; none once the workload is gone, or was not started.
+    ///
+    /// A reader that is more than 256 events behind misses the oldest.
+    // It needs no thread of mcpm: whoever waits is woken by those who tell.
+    pub async fn next(&self) -> Option<WorkloadEvent> {
+        let mut source = self.source.lock().await;
+        if let Source::Awaited(awaited) = &mut *source {
+            *source = awaited.await.map_or(Source::Over, Source::Flowing);
+        }
+        let Source::Flowing(stream) = &mut *source else { return None };
+        let event = stream.next().await;
+        if event.is_none() {
+            *source = Source::Over;
+        }
+        event
+    }
+}
+
+impl Events {
+    /// Events of which none will come.
+    pub(crate) fn over() -> Self {
+        Self { source: tokio::sync::Mutex::new(Source::Over), place: Mutex::new(None) }
+    }
+
+    /// Returns where the stream goes, once.
+    pub(crate) fn fill(&self) -> Result<oneshot::Sender<EventStream>, Error> {
+        let place = self.place.lock().unwrap_or_else(PoisonError::into_inner).take();
+        place.ok_or_else(|| Error::new(ErrorKind::InvalidOption, "the events belong to another workload"))
+    }
+}
+
+impl From<EventStream> for Events {
+    fn from(stream: EventStream) -> Self {
+        Self { source: tokio::sync::Mutex::new(Source::Flowing(stream)), place: Mutex::new(None) }
+    }
+}
+
+/// Something that happened to a workload.
+#[uniffi::remote(Enum)]
+pub enum WorkloadEvent {
+    /// An image is being pulled.
+    Pulling {
+        /// The image.
+        image: String,
+        /// Bytes fetched of the layers known so far.
+        current: u64,
+        /// Bytes of the layers known so far.
+        total: u64,
+    },
+    /// Something the user should know that stops nothing.
+    Warning {
+        /// A sentence.
+        message: String,
+    },
+    /// The container is being started.
+    Starting {
+        /// Name of the workload.
+        name: String,
+    },
+    /// Clients can connect.
+    Ready {
+        /// Name of the workload.
+        name: String,
+        /// Where clients connect.
+        url: String,
+    },
+    /// The server ended and is started again.
+    Restarting {
+        /// How it ended.
+        reason: String,
+        /// Which restart in a row this is.
+        attempt: u32,
+        /// Milliseconds until then.
+        delay_ms: u64,
+    },
+    /// The server answers again.
+    Recovered {},
+    /// The workload is down for good.
+    Ended {
+        /// Why.
+        reason: String,
+        /// The server's exit code, when it ended by itself.
+        exit_code: Option<i64>,
+    },
+}

@@ -1,0 +1,170 @@
+//! A workload as a foreign handle holds it: usable from any thread, and after its end.
+
+use std::{
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use mcpm::{
+    Result, RunningWorkload, WorkloadBuilder,
+    options::WorkloadOptions,
+    state::{Phase, Status},
+    workload::EventStream,
+};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// How long servers have to end by themselves at a shutdown.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
+
+/// The workloads that a shutdown ends.
+static RUNNING: Mutex<Vec<Weak<HeldWorkload>>> = Mutex::new(Vec::new());
+
+/// A workload that was started. Dropping it ends it at once if it still runs.
+#[derive(Debug)]
+pub(crate) struct HeldWorkload {
+    name: String,
+    url: String,
+    state: Mutex<State>,
+    /// Cancelled once nothing of it runs any more.
+    over: CancellationToken,
+}
+
+#[derive(Debug)]
+enum State {
+    Running(Box<RunningWorkload>),
+    /// Being stopped, or over.
+    Left(Condition),
+}
+
+/// How a workload is.
+#[derive(Debug, Clone)]
+pub(crate) struct Condition {
+    pub(crate) phase: Phase,
+    pub(crate) reason: Option<String>,
+    #[cfg_attr(not(feature = "uniffi"), expect(dead_code, reason = "C is not told it"))]
+    pub(crate) restarts: u32,
+    #[cfg_attr(not(feature = "uniffi"), expect(dead_code, reason = "C is not told it"))]
+    pub(crate) exit_code: Option<i64>,
+}
+
+impl Condition {
+    fn of(workload: &RunningWorkload) -> Self {
+        match workload.status() {
+            Some(Status { phase, reason, restarts, exit_code, .. }) => {
+                Self { phase, reason, restarts, exit_code }
+            }
+            None => Self { phase: Phase::Stopped, reason: None, restarts: 0, exit_code: None },
+        }
+    }
+
+    /// Moves on, unless the workload went down before anybody asked for it.
+    fn enter(&mut self, phase: Phase) {
+        if self.phase != Phase::Failed {
+            self.phase = phase;
+            self.reason = None;
+        }
+    }
+}
+
+impl HeldWorkload {
+    /// Starts a workload and returns once clients can connect; `listen` gets its events from the first on.
+    pub(crate) async fn start(
+        options: WorkloadOptions,
+        listen: impl FnOnce(EventStream),
+    ) -> Result<Arc<Self>> {
+        let workload = WorkloadBuilder::from(options).build()?;
+        listen(workload.events());
+        let running = Box::pin(workload.start()).await?;
+        let held = Arc::new(Self {
+            name: running.name().to_owned(),
+            url: running.url().to_owned(),
+            state: Mutex::new(State::Running(Box::new(running))),
+            over: CancellationToken::new(),
+        });
+        let mut all = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|other| other.strong_count() > 0);
+        all.push(Arc::downgrade(&held));
+        Ok(held)
+    }
+
+    /// Returns its name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns where clients connect.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Returns how it is.
+    pub(crate) fn condition(&self) -> Condition {
+        match &*self.state() {
+            State::Running(workload) => Condition::of(workload),
+            State::Left(condition) => condition.clone(),
+        }
+    }
+
+    /// Listens from now on; nothing comes after the end.
+    #[cfg(feature = "uniffi")]
+    pub(crate) fn events(&self) -> Option<EventStream> {
+        match &*self.state() {
+            State::Running(workload) => workload.events(),
+            State::Left(_) => None,
+        }
+    }
+
+    /// Ends it. If that was done before, it waits until it is over.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub(crate) async fn stop(&self, grace: Duration) -> Result<()> {
+        let Some(workload) = self.leave() else {
+            self.over.cancelled().await;
+            return Ok(());
+        };
+        // Whatever becomes of this task, the others wait no longer.
+        let _over = self.over.clone().drop_guard();
+        let outcome = workload.stop(grace).await;
+        if let State::Left(condition) = &mut *self.state() {
+            condition.enter(Phase::Stopped);
+        }
+        outcome
+    }
+
+    /// Takes the workload out, once.
+    fn leave(&self) -> Option<Box<RunningWorkload>> {
+        let mut state = self.state();
+        let State::Running(workload) = &*state else { return None };
+        let mut condition = Condition::of(workload);
+        condition.enter(Phase::Stopping);
+        match mem::replace(&mut *state, State::Left(condition)) {
+            State::Running(workload) => Some(workload),
+            State::Left(_) => None,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends all that still run, side by side.
+///
+/// # Errors
+/// The first failure.
+pub(crate) async fn stop_all() -> Result<()> {
+    let all = mem::take(&mut *RUNNING.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut stops: JoinSet<Result<()>> = JoinSet::new();
+    for workload in all.into_iter().filter_map(|workload| workload.upgrade()) {
+        stops.spawn(async move { workload.stop(SHUTDOWN_GRACE).await });
+    }
+    let mut outcome = Ok(());
+    while let Some(stopped) = stops.join_next().await {
+        // A stop that panicked has no error to tell.
+        outcome = outcome.and(stopped.unwrap_or(Ok(())));
+    }
+    outcome
+}

@@ -1,0 +1,106 @@
+/* What the C programs share: checks, and as much of an HTTP client as they need. */
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "mcpm.h"
+
+#define CHECK(condition) check((condition) ? 1 : 0, #condition, __FILE__, __LINE__)
+
+static void check(int holds, const char *what, const char *file, int line)
+{
+    if (!holds) {
+        fprintf(stderr, "%s:%d: %s\n", file, line, what);
+        exit(1);
+    }
+}
+
+/* Checks a status, prints the message that came with it and frees it. */
+#define REFUSED(call, wanted) refused(call, wanted, &error, #call, __FILE__, __LINE__)
+
+static void refused(mcpm_status status, mcpm_status wanted, mcpm_error **error, const char *what, const char *file,
+                    int line)
+{
+    if (status != wanted || mcpm_error_status(*error) != wanted) {
+        fprintf(stderr, "%s:%d: %s: %d %s\n", file, line, what, (int)status, mcpm_error_message(*error));
+        exit(1);
+    }
+    printf("%d %s\n", (int)status, mcpm_error_message(*error));
+    mcpm_error_free(*error);
+    *error = NULL;
+}
+
+/* Checks that a call went well. */
+#define DONE(call) done(call, error, #call, __FILE__, __LINE__)
+
+static void done(mcpm_status status, const mcpm_error *error, const char *what, const char *file, int line)
+{
+    if (status != MCPM_STATUS_OK || error != NULL) {
+        fprintf(stderr, "%s:%d: %s: %d %s\n", file, line, what, (int)status, mcpm_error_message(error));
+        exit(1);
+    }
+}
+
+static char answer[1 << 20];
+static char session[256];
+
+/* Posts to `http://ADDRESS:PORT/PATH`. Returns the HTTP status, or 0 when nobody listens; the rest is in `answer`. */
+static int post(const char *url, const char *body)
+{
+    char address[64], path[256];
+    int port;
+    CHECK(sscanf(url, "http://%63[0-9.]:%d%255s", address, &port, path) == 3);
+    struct sockaddr_in place = {0};
+    place.sin_family = AF_INET;
+    place.sin_port = htons((uint16_t)port);
+    CHECK(inet_pton(AF_INET, address, &place.sin_addr) == 1);
+    int client = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK(client >= 0);
+    if (connect(client, (struct sockaddr *)&place, sizeof place) != 0) {
+        CHECK(errno == ECONNREFUSED);
+        close(client);
+        return 0;
+    }
+    char request[4096];
+    int length = snprintf(request, sizeof request,
+                          "POST %s HTTP/1.1\r\nHost: %s:%d\r\nConnection: close\r\nContent-Type: application/json\r\n"
+                          "Accept: application/json, text/event-stream\r\n%s%s%sContent-Length: %zu\r\n\r\n%s",
+                          path, address, port, session[0] ? "Mcp-Session-Id: " : "", session, session[0] ? "\r\n" : "",
+                          strlen(body), body);
+    CHECK(length > 0 && (size_t)length < sizeof request);
+    CHECK(write(client, request, (size_t)length) == length);
+    size_t have = 0;
+    ssize_t got;
+    while ((got = read(client, answer + have, sizeof answer - 1 - have)) > 0) {
+        have += (size_t)got;
+    }
+    answer[have] = 0;
+    close(client);
+    int status = 0;
+    CHECK(sscanf(answer, "HTTP/1.1 %d", &status) == 1);
+    return status;
+}
+
+/* Speaks MCP for a moment: opens a session if there are sessions, and lists the tools. */
+static void use(const char *url)
+{
+    session[0] = 0;
+    CHECK(post(url, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"
+                    "\"2025-06-18\",\"capabilities\":{},\"clientInfo\":{\"name\":\"c\",\"version\":\"1\"}}}") == 200);
+    CHECK(strstr(answer, "mcp-conformance-test-server") != NULL);
+    for (char *line = strchr(answer, '\n'); line != NULL && line[1] != '\r'; line = strchr(line + 1, '\n')) {
+        if (strncasecmp(line + 1, "mcp-session-id:", 15) == 0) {
+            CHECK(sscanf(line + 16, " %255[^\r\n]", session) == 1);
+        }
+    }
+    CHECK(post(url, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}") == 202);
+    CHECK(post(url, "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/list\"}") == 200);
+    CHECK(strstr(answer, "test_simple_text") != NULL);
+    session[0] = 0;
+}

@@ -1,0 +1,120 @@
+/* Uses proxies in front of the HTTP server that listens on the given port. */
+
+#define _POSIX_C_SOURCE 200809L
+#include "client.h"
+
+static mcpm_error *error = NULL;
+static const char *target;
+
+static mcpm_proxy_builder *builder(void)
+{
+    mcpm_proxy_builder *made = mcpm_proxy_builder_new();
+    mcpm_proxy_builder_server_name(made, "everything");
+    mcpm_proxy_builder_target_uri(made, target);
+    return made;
+}
+
+static mcpm_proxy *start(void)
+{
+    mcpm_proxy_builder *options = builder();
+    mcpm_proxy *proxy = NULL;
+    DONE(mcpm_proxy_start(options, &proxy, &error));
+    mcpm_proxy_builder_free(options);
+    return proxy;
+}
+
+static mcpm_phase phase_of(const mcpm_proxy *proxy)
+{
+    mcpm_phase phase = MCPM_PHASE_FAILED;
+    DONE(mcpm_proxy_status(proxy, &phase, &error));
+    return phase;
+}
+
+static void a_proxy_is_used_and_stopped(void)
+{
+    mcpm_proxy *proxy = start();
+    char url[256];
+    snprintf(url, sizeof url, "%s", mcpm_proxy_url(proxy));
+    CHECK(strcmp(mcpm_proxy_name(proxy), "everything") == 0);
+    CHECK(phase_of(proxy) == MCPM_PHASE_RUNNING);
+    use(url);
+
+    mcpm_proxy_builder *options = builder();
+    int port = 0;
+    CHECK(sscanf(url, "http://127.0.0.1:%d/", &port) == 1);
+    mcpm_proxy_builder_port(options, (uint16_t)port);
+    mcpm_proxy *second = NULL;
+    mcpm_error *taken = NULL;
+    CHECK(mcpm_proxy_start(options, &second, &taken) == MCPM_STATUS_PORT_TAKEN);
+    CHECK(mcpm_error_status(taken) == MCPM_STATUS_PORT_TAKEN && second == NULL);
+    mcpm_error_free(taken);
+    mcpm_proxy_builder_free(options);
+
+    DONE(mcpm_proxy_stop(proxy, &error));
+    CHECK(phase_of(proxy) == MCPM_PHASE_STOPPED);
+    CHECK(post(url, "{}") == 0);
+    DONE(mcpm_proxy_stop(proxy, &error));
+    CHECK(strcmp(mcpm_proxy_url(proxy), url) == 0);
+    mcpm_proxy_free(proxy);
+}
+
+static void mistakes_are_told(void)
+{
+    mcpm_proxy *proxy = NULL;
+    mcpm_proxy_builder *options = builder();
+    mcpm_proxy_builder_target_uri(options, "ftp://nowhere");
+    REFUSED(mcpm_proxy_start(options, &proxy, &error), MCPM_STATUS_INVALID_OPTION);
+    REFUSED(mcpm_proxy_start(options, &proxy, &error), MCPM_STATUS_BAD_ARGUMENT);
+    mcpm_proxy_builder_free(options);
+
+    options = builder();
+    mcpm_proxy_builder_set(options, "port", "many");
+    mcpm_proxy_builder_set(options, "colour", "red");
+    REFUSED(mcpm_proxy_start(options, &proxy, &error), MCPM_STATUS_INVALID_OPTION);
+    mcpm_proxy_builder_free(options);
+
+    options = builder();
+    mcpm_proxy_builder_remote_auth(options, true);
+    REFUSED(mcpm_proxy_start(options, &proxy, &error), MCPM_STATUS_UNSUPPORTED);
+    mcpm_proxy_builder_free(options);
+
+    options = builder();
+    mcpm_proxy_builder_host(options, NULL);
+    REFUSED(mcpm_proxy_start(options, &proxy, &error), MCPM_STATUS_BAD_ARGUMENT);
+    REFUSED(mcpm_proxy_start(NULL, &proxy, &error), MCPM_STATUS_BAD_ARGUMENT);
+    REFUSED(mcpm_proxy_start(options, NULL, &error), MCPM_STATUS_BAD_ARGUMENT);
+    REFUSED(mcpm_proxy_status(NULL, NULL, &error), MCPM_STATUS_BAD_ARGUMENT);
+    REFUSED(mcpm_proxy_stop(NULL, &error), MCPM_STATUS_BAD_ARGUMENT);
+    CHECK(mcpm_proxy_stop(NULL, NULL) == MCPM_STATUS_BAD_ARGUMENT);
+    CHECK(mcpm_proxy_url(NULL) == NULL && mcpm_proxy_name(NULL) == NULL);
+    mcpm_proxy_builder_free(options);
+    mcpm_proxy_builder_free(NULL);
+    mcpm_proxy_free(NULL);
+    CHECK(proxy == NULL);
+}
+
+static void a_shutdown_ends_proxies_and_a_start_begins_anew(void)
+{
+    mcpm_proxy *proxy = start();
+    DONE(mcpm_shutdown(&error));
+    CHECK(phase_of(proxy) == MCPM_PHASE_STOPPED);
+    CHECK(post(mcpm_proxy_url(proxy), "{}") == 0);
+    DONE(mcpm_proxy_stop(proxy, &error));
+    mcpm_proxy_free(proxy);
+
+    proxy = start();
+    use(mcpm_proxy_url(proxy));
+    mcpm_proxy_free(proxy);
+    DONE(mcpm_shutdown(&error));
+    DONE(mcpm_shutdown(&error));
+}
+
+int main(int count, char **arguments)
+{
+    CHECK(count == 2);
+    target = arguments[1];
+    a_proxy_is_used_and_stopped();
+    mistakes_are_told();
+    a_shutdown_ends_proxies_and_a_start_begins_anew();
+    return 0;
+}

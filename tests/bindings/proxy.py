@@ -1,0 +1,64 @@
+"""Uses proxies in front of the HTTP server at the given URI."""
+
+import asyncio
+import datetime
+import sys
+
+import mcpm
+from client import refused, use
+
+TARGET = sys.argv[1]
+
+
+async def main() -> None:
+    proxy = await mcpm.Proxy.start(mcpm.ProxyOptions(server_name="everything", target_uri=TARGET))
+    url = proxy.url()
+    assert (proxy.name(), proxy.status()) == ("everything", mcpm.Phase.RUNNING)
+    await asyncio.to_thread(use, url)
+
+    taken = mcpm.ProxyOptions(server_name="s", target_uri=TARGET, port=int(url.split(":")[2].split("/")[0]))
+    await refused(mcpm.McpmError.PortTaken, mcpm.Proxy.start(taken), show=False)
+    await proxy.stop()
+    assert proxy.status() == mcpm.Phase.STOPPED and proxy.url() == url
+    try:
+        await asyncio.to_thread(use, url)
+        raise AssertionError("it still listens")
+    except ConnectionRefusedError:
+        pass
+    await proxy.stop()
+
+    await refused(mcpm.McpmError.InvalidOption, mcpm.Proxy.start(mcpm.ProxyOptions(server_name="s")))
+    secret = mcpm.ProxyOptions(server_name="s", target_uri=TARGET, remote_auth_bearer_token=mcpm.Secret("hidden"))
+    await refused(mcpm.McpmError.Unsupported, mcpm.Proxy.start(secret))
+    try:
+        mcpm.Proxy()
+    except ValueError as error:
+        print(error)
+
+    # Records of every kind of value cross over; bad ones are refused before anything is started.
+    bad_address = mcpm.PublishSpec(host_ip="localhost", container_port=80, protocol=mcpm.Protocol.TCP)
+    await refused(
+        mcpm.McpmError.InvalidOption,
+        mcpm.Workload.start(
+            mcpm.WorkloadOptions(
+                server="image",
+                env=[mcpm.EnvVar(name="A", value="b")],
+                publish=[bad_address],
+                permission_profile=mcpm.PermissionProfile.NETWORK(),
+                remote_auth_timeout=datetime.timedelta(seconds=30),
+            )
+        ),
+    )
+    print(mcpm.Header(name="A", value=mcpm.Secret("hidden")))
+
+    # A shutdown ends what runs, and a start begins anew.
+    proxy = await mcpm.Proxy.start(mcpm.ProxyOptions(server_name="everything", target_uri=TARGET))
+    await asyncio.to_thread(mcpm.shutdown)
+    assert proxy.status() == mcpm.Phase.STOPPED
+    global left
+    left = await mcpm.Proxy.start(mcpm.ProxyOptions(server_name="everything", target_uri=TARGET))
+    await asyncio.to_thread(use, left.url())
+
+
+asyncio.run(main())
+print("done")
