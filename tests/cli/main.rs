@@ -2,7 +2,8 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod engine;
+mod manage;
 mod names;
-#[expect(dead_code, unused_imports, reason = "for the tests that come next")]
+#[expect(dead_code, reason = "for the tests that come next")]
 mod support;
 mod usage;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use mcpm::{
-    Environment, Result, WorkloadBuilder,
+    Environment, Error, ErrorKind, Result, WorkloadBuilder,
     options::WorkloadOptions,
     transport::RestartPolicy,
     workload::{Launch, WorkloadSpec},
@@ -85,7 +85,9 @@ pub(crate) async fn in_foreground(launch: Launch, form: &str) -> Result<ExitCode
     let events = launch.events();
     let running = tokio::select! {
         running = progress.during(events, launch.start()) => running?,
-        stopped = signals::stop() => return stopped.map(|()| ExitCode::from(exit::INTERRUPTED)),
+        stopped = signals::stop() => {
+            return Err(stopped.err().unwrap_or_else(|| Error::new(ErrorKind::Interrupted, "interrupted")));
+        }
     };
     print(&Ready { name: running.name().to_owned(), url: running.url().to_owned() }, form)?;
     let ended = tokio::select! {
@@ -100,7 +102,8 @@ pub(crate) async fn in_foreground(launch: Launch, form: &str) -> Result<ExitCode
     Ok(exit::of_server(ended))
 }
 
-fn print(ready: &Ready, form: &str) -> Result<()> {
+/// Says where a workload is reached.
+pub(crate) fn print(ready: &Ready, form: &str) -> Result<()> {
     match form {
         JSON => output::json(ready),
         _ => output::line(format!("{}  {}", ready.name, ready.url)),

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use mcpm::{
-    Environment, Result,
+    Environment, Error, ErrorKind, Result,
     state::Shown,
     transport::RestartPolicy,
     workload::{Launch, Workloads},
@@ -14,6 +14,7 @@ use crate::{
     commands::{names, run, stop},
     executor, logging,
     output::{self, JSON, TEXT},
+    supervise::{Ready, STOP_GRACE},
 };
 
 const FOREGROUND: &str = "foreground";
@@ -53,11 +54,14 @@ fn begin(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
     let form = output::form(matches);
     executor::run(async {
         let names = names::of_several(matches, &workloads).await?;
-        if matches.get_flag(FOREGROUND)
-            && let [name] = names.as_slice()
-        {
+        let grace = if again { stop::grace(matches) } else { STOP_GRACE };
+        if matches.get_flag(FOREGROUND) {
+            let [name] = names.as_slice() else {
+                let message = format!("`--foreground` is for one workload, not for {}", names.len());
+                return Err(Error::new(ErrorKind::InvalidOption, message));
+            };
             if again {
-                workloads.stop(name, stop::grace(matches)).await?;
+                workloads.stop(name, grace).await?;
             }
             let launch = Launch::new(workloads.spec(name)?, environment).recorded();
             return Box::pin(run::in_foreground(launch.restarts(RestartPolicy::NEVER), form)).await;
@@ -67,11 +71,11 @@ fn begin(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
             let up = matches!(info.status, Shown::Running | Shown::Restarting | Shown::Starting);
             if up && !again {
                 // It is what was asked for.
-                return output::line(format!("{name}  {}", info.url.unwrap_or_default()));
+                return run::print(&Ready { name, url: info.url.unwrap_or_default() }, form);
             }
             // What an ended supervisor left running is ended first.
             if again || !matches!(info.status, Shown::Stopped) {
-                workloads.stop(&name, stop::grace(matches)).await?;
+                workloads.stop(&name, grace).await?;
             }
             run::detached(workloads.spec(&name)?, true, debug, form).await
         };

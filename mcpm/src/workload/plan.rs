@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer, ser::Error as _};
 
 use super::{WorkloadSpec, spec::Via};
 use crate::runtime::{EngineInfo, ImageInfo, Network};
@@ -10,7 +10,8 @@ use crate::runtime::{EngineInfo, ImageInfo, Network};
 /// What `mcpm run` would do. Nothing was touched to find out.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
-    /// The workload, with where every value came from.
+    /// The workload, with where every value came from. Of variables only the names are written out.
+    #[serde(serialize_with = "without_values")]
     pub spec: WorkloadSpec,
     /// The engine it would run on.
     pub engine: EngineInfo,
@@ -85,6 +86,18 @@ impl Plan {
         ));
         rows
     }
+}
+
+/// Writes a spec with the names of variables alone: their values may be secrets.
+fn without_values<S: Serializer>(spec: &WorkloadSpec, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut value = serde_json::to_value(spec).map_err(S::Error::custom)?;
+    let names: Vec<&String> = spec.container.env.keys().collect();
+    value["container"]["env"] = serde_json::json!(names);
+    if let Some(asked) = value["asked"].as_object_mut().filter(|_| !spec.asked.env.is_empty()) {
+        let names: Vec<&String> = spec.asked.env.iter().map(|variable| &variable.name).collect();
+        asked.insert("env".to_owned(), serde_json::json!(names));
+    }
+    value.serialize(serializer)
 }
 
 impl fmt::Display for Plan {

@@ -35,7 +35,7 @@ fn words(text: &str) -> String {
             (20, "TIME")
         } else if hex >= 64 {
             (hex, "DIGEST")
-        } else if digits > 0 && out.ends_with("pid ") {
+        } else if digits > 0 && (out.ends_with("pid ") || out.ends_with("tini (")) {
             (digits, "PID")
         } else if is_chosen_port(&rest[..digits]) && out.ends_with([':', ' ']) {
             (5, "PORT")
