@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod engine;
+mod failures;
 mod manage;
 mod names;
 #[expect(dead_code, reason = "for the tests that come next")]

@@ -101,15 +101,7 @@ impl Containers {
         while let Some(Ok(chunk)) = logs.next().await {
             text.extend_from_slice(&chunk.bytes);
         }
-        let text = String::from_utf8_lossy(&text);
-        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        let joined = lines.join(" | ");
-        let cut = joined.len().saturating_sub(LAST_BYTES);
-        let start = (cut..=joined.len()).find(|at| joined.is_char_boundary(*at)).unwrap_or(joined.len());
-        match &joined[start..] {
-            "" => String::new(),
-            words => format!("; it last wrote: {words}"),
-        }
+        words_of(&String::from_utf8_lossy(&text))
     }
 
     /// The spec of one slot's container, marked with what it was made from.
@@ -130,6 +122,25 @@ impl Containers {
 /// Tells whether a container is of the workload that has this spec.
 pub(super) fn is_of(container: &ContainerInfo, spec: &ContainerSpec) -> bool {
     [labels::NAME, labels::STATE].iter().all(|label| container.labels.get(*label) == spec.labels.get(*label))
+}
+
+/// The explanation in a log, as the end of a sentence.
+fn words_of(log: &str) -> String {
+    // Messages of the protocol explain nothing, and may be private.
+    let is_word = |line: &&str| !line.is_empty() && !line.starts_with("{\"");
+    let lines: Vec<&str> = log.lines().map(str::trim).filter(is_word).collect();
+    // A server that was tried twice wrote the same twice.
+    let lines = match lines.split_at(lines.len() / 2) {
+        (first, second) if first == second => second,
+        _ => &lines,
+    };
+    let joined = lines.join(" | ");
+    let cut = joined.len().saturating_sub(LAST_BYTES);
+    let start = (cut..=joined.len()).find(|at| joined.is_char_boundary(*at)).unwrap_or(joined.len());
+    match &joined[start..] {
+        "" => String::new(),
+        words => format!("; it last wrote: {words}"),
+    }
 }
 
 /// The 64-bit FNV-1a hash: the same in every build, which the standard library's hasher does not promise.
@@ -183,5 +194,26 @@ impl Control for ContainerControl {
         {
             tracing::warn!(%error, "a container was left behind");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_words_are_lines_for_people_and_said_once() {
+        for (log, words) in [
+            ("", ""),
+            ("\n  \n", ""),
+            ("one\n\ntwo \n", "; it last wrote: one | two"),
+            ("one\ntwo\none\ntwo\n", "; it last wrote: one | two"),
+            ("one\none\n", "; it last wrote: one"),
+            ("{\"jsonrpc\":\"2.0\"}\none\n", "; it last wrote: one"),
+            ("{braces}\n", "; it last wrote: {braces}"),
+        ] {
+            assert_eq!(words_of(log), words, "{log:?}");
+        }
+        assert!(words_of(&"é".repeat(2000)).len() <= LAST_BYTES + 20);
     }
 }

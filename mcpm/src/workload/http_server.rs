@@ -15,7 +15,7 @@ use crate::{
     Error, ErrorKind, Result,
     options::Transport,
     proxy::{body::Body, target::Target},
-    runtime::{ContainerId, Network},
+    runtime::{ContainerId, ContainerInfo, ContainerState, Network},
     transport::{Ended, RestartPolicy, ServerEvent, http::Address, http::Client, keeper::OnEvent},
 };
 
@@ -34,7 +34,6 @@ const ENGINE_PAUSE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct HttpServer {
     containers: Containers,
-    id: ContainerId,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
@@ -62,14 +61,17 @@ impl HttpServer {
         }
         (care.on_event)(ServerEvent::Ready);
         let stop = CancellationToken::new();
-        let task = tokio::spawn(care.clone().keep(id.clone(), stop.clone()));
-        Ok(Self { containers: care.containers, id, stop, task })
+        let task = tokio::spawn(care.clone().keep(id, stop.clone()));
+        Ok(Self { containers: care.containers, stop, task })
     }
 
     /// Ends the container.
     pub(super) async fn stop(&self, grace: Duration) -> Result<()> {
         self.stop.cancel();
-        self.containers.runtime.stop(&self.id, grace).await
+        match self.containers.first().await? {
+            Some(container) => self.containers.runtime.stop(&container.id, grace).await,
+            None => Ok(()),
+        }
     }
 }
 
@@ -109,7 +111,10 @@ impl Care {
             return at(host.trim_matches(['[', ']']).to_owned(), port);
         }
         let lost = || Error::new(ErrorKind::Engine, "the engine does not say where the container is");
-        let info = self.containers.runtime.inspect(&id.0).await?.ok_or_else(lost)?;
+        let Some(info) = self.containers.runtime.inspect(&id.0).await?.filter(is_running) else {
+            // It has ended, and whoever waits for that says how.
+            return std::future::pending().await;
+        };
         if self.spec.via == Via::PublishedPort {
             let published =
                 info.ports.iter().find(|published| published.container_port == port).ok_or_else(lost)?;
@@ -193,7 +198,7 @@ impl Care {
     }
 
     /// Keeps the server alive until it is stopped or given up.
-    async fn keep(self, id: ContainerId, stop: CancellationToken) {
+    async fn keep(self, mut id: ContainerId, stop: CancellationToken) {
         let mut attempt = 0;
         let mut since = Instant::now();
         loop {
@@ -212,40 +217,42 @@ impl Care {
             if since.elapsed() >= self.policy.steady {
                 attempt = 0;
             }
-            if !self.restart(&id, ended, &mut attempt, &stop).await {
-                return;
+            match self.restart(ended, &mut attempt, &stop).await {
+                Some(started) => id = started,
+                None => return,
             }
             since = Instant::now();
         }
     }
 
-    /// Starts the server again, as often as the policy says; `false` when it is stopped or given up.
+    /// Starts the server again, as often as the policy says, in a new container if somebody removed the old one;
+    /// `None` when it is stopped or given up.
     async fn restart(
         &self,
-        id: &ContainerId,
         mut ended: Ended,
         attempt: &mut u32,
         stop: &CancellationToken,
-    ) -> bool {
+    ) -> Option<ContainerId> {
         loop {
             *attempt += 1;
             let Some(delay) = self.policy.delay(*attempt) else {
                 (self.on_event)(ServerEvent::Ended(ended));
-                return false;
+                return None;
             };
             (self.on_event)(ServerEvent::Restarting { ended, attempt: *attempt, delay });
             let again = async {
                 tokio::time::sleep(delay).await;
-                self.bring_up(id).await
+                let id = self.containers.prepare(0).await?;
+                self.bring_up(&id).await.map(|()| id)
             };
             let outcome = tokio::select! {
                 outcome = again => outcome,
-                () = stop.cancelled() => return false,
+                () = stop.cancelled() => return None,
             };
             match outcome {
-                Ok(()) => {
+                Ok(id) => {
                     (self.on_event)(ServerEvent::Ready);
-                    return true;
+                    return Some(id);
                 }
                 Err(error) => {
                     let passing = error.kind() == ErrorKind::EngineUnavailable;
@@ -258,4 +265,8 @@ impl Care {
             }
         }
     }
+}
+
+fn is_running(container: &ContainerInfo) -> bool {
+    container.state == ContainerState::Running
 }

@@ -1,0 +1,122 @@
+//! A start that fails says why and leaves nothing: no container, no record, no process.
+
+use std::{fs, net::TcpListener};
+
+use super::support::{Home, nightly};
+
+const STDIO: &str = "mcpm-test/everything:1";
+const HTTP: &str = "mcpm-test/everything-http:1";
+const QUICK_EXIT: &str = "mcpm-test/quick-exit:1";
+const SILENT: &str = "mcpm-test/silent:1";
+const DEBIAN: &str = "mcpm-test/python:1";
+
+/// Runs what fails, detached and in the foreground, and checks that nothing is left.
+#[track_caller]
+fn fails(home: &Home, code: i32, args: &[&str]) {
+    for foreground in ["--foreground=false", "--foreground"] {
+        let name = home.name("f");
+        let outcome = home.says(&[&["run", foreground, "--name", &name], args].concat());
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(code), ""), "{args:?}: {outcome:?}");
+        assert_eq!(outcome.stderr.lines().count(), 1, "one message: {outcome:?}");
+        home.has_nothing_left();
+    }
+}
+
+#[test]
+fn a_container_that_exits_at_once_is_quoted() {
+    let home = Home::new();
+    fails(&home, 8, &[QUICK_EXIT]);
+    fails(&home, 8, &[QUICK_EXIT, "--transport", "streamable-http"]);
+    fails(&home, 8, &[DEBIAN, "--", "no-such-program"]);
+    fails(&home, 8, &[DEBIAN, "--transport", "sse", "--", "no-such-program"]);
+    home.matches("failures/exits_at_once");
+}
+
+#[test]
+fn a_server_of_another_transport_is_named_with_the_fix() {
+    let home = Home::new();
+    fails(&home, 8, &[STDIO, "--transport", "streamable-http"]);
+    fails(&home, 8, &[STDIO, "--transport", "sse"]);
+    fails(&home, 8, &[HTTP, "--transport", "stdio"]);
+    home.matches("failures/other_transport");
+}
+
+#[test]
+fn a_server_that_listens_elsewhere_is_named_with_the_fix() {
+    let home = Home::new();
+    fails(&home, 8, &[HTTP, "--target-port", "99"]);
+    fails(&home, 8, &[HTTP, "--", "-http", "127.0.0.1:3000"]);
+    home.matches("failures/listens_elsewhere");
+}
+
+#[test]
+fn a_silent_server_is_given_up() {
+    if !nightly("a_silent_server_is_given_up") {
+        return;
+    }
+    let home = Home::new();
+    let (stdio, http) = (home.name("stdio"), home.name("http"));
+    let mut stdio = super::support::Program::start(&mut home.mcpm(&["run", SILENT, "--name", &stdio]));
+    let run = ["run", SILENT, "--name", &http, "--transport", "streamable-http", "--target-port", "80"];
+    assert_eq!(home.says(&run).code, Some(8));
+    let _ = &mut stdio;
+    let outcome = stdio.end();
+    home.note("mcpm run --name T-stdio mcpm-test/silent:1", &outcome);
+    assert_eq!(outcome.code, Some(8));
+    home.has_nothing_left();
+    home.matches("failures/silent");
+}
+
+#[test]
+fn a_port_that_is_taken_is_named_with_its_holder() {
+    let home = Home::new();
+    let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = holder.local_addr().unwrap().port().to_string();
+    home.replace(fs::read_to_string("/proc/self/comm").unwrap().trim(), "HOLDER");
+    // The name of the program, where this runs in a thread that has a name of its own.
+    let program = fs::read_to_string(format!("/proc/{}/comm", std::process::id())).unwrap();
+    home.replace(program.trim(), "HOLDER");
+    fails(&home, 5, &[STDIO, "--proxy-port", &port]);
+    fails(&home, 5, &[STDIO, "--publish", &format!("{port}:80")]);
+    let (first, second) = (home.name("first"), home.name("second"));
+    let url = home.run(&["run", STDIO, "--name", &first]).succeeded().url();
+    let port = url.rsplit(':').next().unwrap().trim_end_matches("/mcp").to_owned();
+    assert_eq!(home.says(&["run", STDIO, "--name", &second, "--proxy-port", &port]).code, Some(5));
+    home.run(&["stop", &first]).succeeded();
+    let listener = TcpListener::bind(format!("127.0.0.1:{port}")).unwrap();
+    assert_eq!(home.says(&["start", &first]).code, Some(5));
+    assert_eq!(home.info(&first)["status"], "stopped", "a failed start changes nothing");
+    drop(listener);
+    home.run(&["start", &first]).succeeded();
+    home.run(&["rm", &first]).succeeded();
+    home.has_nothing_left();
+    home.matches("failures/port_taken");
+}
+
+#[test]
+fn a_record_that_cannot_be_written_is_an_error() {
+    let home = Home::new();
+    home.write("state", "a file");
+    fails(&home, 1, &[STDIO]);
+    home.matches("failures/state");
+}
+
+#[test]
+fn a_record_that_is_damaged_can_be_seen_and_removed() {
+    let home = Home::new();
+    let name = home.name("d");
+    home.run(&["run", STDIO, "--name", &name]).succeeded();
+    home.run(&["stop", &name]).succeeded();
+    fs::write(home.record(&name).join("spec.json"), "{\"version\": 1, \"na").unwrap();
+    for (code, args) in [
+        (0, &["list"][..]),
+        (0, &["status", &name]),
+        (1, &["start", &name]),
+        (1, &["export", &name]),
+        (0, &["rm", &name]),
+    ] {
+        assert_eq!(home.says(args).code, Some(code), "{args:?}");
+    }
+    home.has_nothing_left();
+    home.matches("failures/damaged");
+}
