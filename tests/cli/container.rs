@@ -1,0 +1,197 @@
+//! What the container of a workload gets, and what it may not do.
+
+use std::{fs, net::TcpListener, process::Command};
+
+use serde_json::{Value, json};
+
+use super::support::{Home, Session, docker, inspect};
+
+const STDIO: &str = "mcpm-test/everything:1";
+const HTTP: &str = "mcpm-test/everything-http:1";
+/// An image with a shell.
+const DEBIAN: &str = "mcpm-test/python:1";
+
+/// Runs a command in a container; what it wrote, or how it failed.
+fn exec(container: &str, script: &str) -> Result<String, String> {
+    let output = Command::new("docker").args(["exec", container, "sh", "-c", script]).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap().trim_end().to_owned();
+    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+}
+
+/// A port that nobody listens on now.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn a_container_is_confined_and_marked() {
+    let home = Home::new();
+    for (image, kind) in [(STDIO, "stdio"), (HTTP, "streamable-http")] {
+        let name = home.name(kind);
+        home.run(&["run", image, "--name", &name, "--label", "team=red"]).succeeded();
+        let found = inspect(&name);
+        let host = &found["HostConfig"];
+        let expected = json!({
+            "CapDrop": ["ALL"], "CapAdd": null, "SecurityOpt": ["no-new-privileges"], "Privileged": false,
+            "Init": true, "PidsLimit": 1024, "PortBindings": {}, "Binds": null, "PublishAllPorts": false,
+            "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0},
+        });
+        for (field, value) in expected.as_object().unwrap() {
+            assert!(same(&host[field], value), "{kind}: {field} is {}, not {value}", host[field]);
+        }
+        let log = &host["LogConfig"]["Config"];
+        assert!(log["max-size"].is_string() && log["max-file"].is_string(), "{log}");
+        let labels = &found["Config"]["Labels"];
+        for (label, value) in [
+            ("mcpm", "true"),
+            ("mcpm-name", name.as_str()),
+            ("mcpm-group", "default"),
+            ("mcpm-transport", kind),
+            ("mcpm-state", &home.text("state/mcpm")),
+            ("team", "red"),
+        ] {
+            assert_eq!(labels[label], value, "{label}");
+        }
+        assert_eq!(found["Config"]["Tty"], false);
+    }
+}
+
+/// Engines write nothing, null or an empty list for the same.
+fn same(found: &Value, expected: &Value) -> bool {
+    let is_empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::String(text) => text.is_empty(),
+        _ => false,
+    };
+    found == expected || is_empty(found) && is_empty(expected)
+}
+
+#[test]
+fn variables_come_from_file_folder_and_command_line_in_that_order() {
+    let home = Home::new();
+    let name = home.name("e");
+    home.write("file.env", "A=file\nB=file\nC=file\nQUOTED=\"two words\"\n# A=comment\n");
+    home.write("folder/1.env", "B=folder1\nC=folder1\nD=folder1\n");
+    home.write("folder/2.env", "D=folder2\n");
+    home.write("folder/.hidden", "D=hidden\n");
+    let run = ["run", DEBIAN, "--name", &name, "--env-file", "file.env", "--env-file-dir", "folder"];
+    home.run(
+        &[&run[..], &["-e", "C=given", "-e", "E=a=b", "-e", "MCP_PORT=7", "--", "mcp-server-time"]].concat(),
+    )
+    .succeeded();
+    let script = "echo $A $B $C $D $E $QUOTED $MCP_PORT $MCP_TRANSPORT";
+    assert_eq!(exec(&name, script).unwrap(), "file folder1 given folder2 a=b two words 7 stdio");
+}
+
+#[test]
+fn an_http_server_is_told_where_to_listen() {
+    let home = Home::new();
+    let name = home.name("t");
+    let script = "exec python3 -m http.server $MCP_PORT --bind $MCP_HOST";
+    let run = ["run", DEBIAN, "--name", &name, "--transport", "streamable-http", "--", "sh", "-c", script];
+    home.run(&run).succeeded();
+    let told = exec(&name, "echo $MCP_TRANSPORT $MCP_PORT $FASTMCP_PORT $MCP_HOST").unwrap();
+    assert_eq!(told, "streamable-http 8080 8080 0.0.0.0");
+}
+
+#[test]
+fn volumes_are_mounted_as_asked() {
+    let home = Home::new();
+    let name = home.name("v");
+    home.write("ro/file", "hello");
+    home.write("rw/file", "");
+    let (ro, rw) = (format!("{}:/ro:ro", home.text("ro")), "rw:/rw");
+    home.run(&["run", DEBIAN, "--name", &name, "-v", &ro, "-v", rw, "--", "mcp-server-time"]).succeeded();
+    assert_eq!(exec(&name, "cat /ro/file").unwrap(), "hello");
+    assert!(exec(&name, "echo x > /ro/new").unwrap_err().contains("Read-only"));
+    exec(&name, "echo written > /rw/new").unwrap();
+    assert_eq!(fs::read_to_string(home.path("rw/new")).unwrap(), "written\n");
+}
+
+#[test]
+fn a_published_port_is_on_loopback_unless_an_address_is_written() {
+    let home = Home::new();
+    let (name, port) = (home.name("p"), free_port());
+    let given = format!("{port}:8000");
+    let run = ["run", STDIO, "--name", &name, "-p", &given, "-p", "8001", "-p", "127.0.0.2::8002/udp"];
+    home.run(&run).succeeded();
+    let ports = &inspect(&name)["NetworkSettings"]["Ports"];
+    let host_ip = |key: &str| ports[key][0]["HostIp"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(ports["8000/tcp"], json!([{"HostIp": "127.0.0.1", "HostPort": port.to_string()}]));
+    assert_eq!(host_ip("8001/tcp"), "127.0.0.1");
+    assert_eq!(host_ip("8002/udp"), "127.0.0.2");
+}
+
+#[test]
+fn a_server_works_in_every_network_that_reaches_it() {
+    let home = Home::new();
+    let network = home.name("net");
+    docker(&["network", "create", &network]);
+    let port = free_port().to_string();
+    let listen = format!("127.0.0.1:{port}");
+    let runs = [
+        (STDIO, "none", &[][..]),
+        (STDIO, "host", &[]),
+        (STDIO, "bridge", &[]),
+        (HTTP, "bridge", &[]),
+        (HTTP, &network, &[]),
+        (HTTP, "host", &["--target-port", &port, "--", "-http", &listen, "-stateless=false"]),
+    ];
+    for (count, (image, network, more)) in runs.iter().enumerate() {
+        let name = home.name(&count.to_string());
+        let run = [&["run", image, "--name", &name, "--network", network][..], more].concat();
+        let url = home.run(&run).succeeded().url();
+        assert!(!Session::open(&url).tools().is_empty(), "{image} {network}");
+        let mode = inspect(&name)["HostConfig"]["NetworkMode"].clone();
+        assert!(mode == **network || **network == *"bridge" && mode == "default", "{mode}");
+    }
+    home.run(&["rm", "--all"]).succeeded();
+    docker(&["network", "rm", &network]);
+    assert_eq!(home.says(&["run", HTTP, "--network", &network]).code, Some(2));
+    assert_eq!(home.says(&["run", HTTP, "--network", "none"]).code, Some(2));
+    home.has_nothing_left();
+    home.matches("container/network");
+}
+
+#[test]
+fn the_proxy_listens_where_it_is_told() {
+    let home = Home::new();
+    for (host, url, warns) in [
+        ("::1", "http://[::1]:", false),
+        ("[::1]", "http://[::1]:", false),
+        ("127.0.0.2", "http://127.0.0.2:", false),
+        ("localhost", "http://localhost:", false),
+        ("0.0.0.0", "http://127.0.0.1:", true),
+        ("::", "http://[::1]:", true),
+    ] {
+        let name = home.name("h");
+        let outcome = home.says(&["run", STDIO, "--name", &name, "--host", host]).succeeded();
+        assert!(outcome.url().starts_with(url), "{host}: {outcome:?}");
+        assert_eq!(outcome.stderr.contains("warning"), warns, "{host}: {outcome:?}");
+        assert!(!Session::open(&outcome.url()).tools().is_empty());
+        home.run(&["rm", &name, "--timeout", "0"]).succeeded();
+    }
+    assert_eq!(home.says(&["run", STDIO, "--host", "192.0.2.1", "--name", &home.name("x")]).code, Some(2));
+    home.matches("container/host");
+    let unknown = home.run(&["run", STDIO, "--host", "no-such-host.invalid", "--name", &home.name("y")]);
+    assert_eq!(unknown.code, Some(2), "{unknown:?}");
+    assert!(unknown.stderr.starts_with("error: `no-such-host.invalid` is no address to listen on"));
+    home.has_nothing_left();
+}
+
+#[test]
+fn a_server_on_a_target_host_is_published_there_and_nowhere_else() {
+    let home = Home::new();
+    let name = home.name("th");
+    let url = home.run(&["run", HTTP, "--name", &name, "--target-host", "127.0.0.3"]).succeeded().url();
+    assert!(!Session::open(&url).tools().is_empty());
+    let ports = &inspect(&name)["NetworkSettings"]["Ports"]["3000/tcp"];
+    assert_eq!((ports.as_array().unwrap().len(), ports[0]["HostIp"].as_str()), (1, Some("127.0.0.3")));
+    assert_eq!(
+        home.says(&["run", HTTP, "--name", &home.name("no"), "--target-host", "a.name"]).code,
+        Some(2)
+    );
+    home.matches("container/target_host");
+}
