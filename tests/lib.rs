@@ -1,6 +1,8 @@
 //! What the tests of mcpm share.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+pub mod harness;
+
 use std::{
     env,
     path::{Path, PathBuf},

@@ -1,0 +1,130 @@
+//! An HTTP server of the test's own, which sees each byte and says each byte.
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+};
+
+use super::{
+    http::{Headers, read_head},
+    within,
+};
+
+/// A server that answers what the test writes.
+#[derive(Debug)]
+pub struct Upstream(TcpListener);
+
+/// A connection of a client to the server.
+#[derive(Debug)]
+pub struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+/// A request as it arrived.
+#[derive(Debug)]
+pub struct Received {
+    /// The request line.
+    pub line: String,
+    /// The headers.
+    pub headers: Headers,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Upstream {
+    /// Listens on a free port.
+    pub async fn listen() -> Self {
+        Self(TcpListener::bind("127.0.0.1:0").await.unwrap())
+    }
+
+    /// Its URI with a path.
+    pub fn uri(&self, path: &str) -> String {
+        format!("http://{}{path}", self.authority())
+    }
+
+    /// Its address and port.
+    pub fn authority(&self) -> String {
+        self.0.local_addr().unwrap().to_string()
+    }
+
+    /// Waits for a connection.
+    pub async fn accept(&self) -> Connection {
+        let (stream, _) = within("a connection to the upstream", self.0.accept()).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        Connection { stream, buffer: Vec::new() }
+    }
+
+    /// Waits for a connection and the request on it.
+    pub async fn request(&self) -> (Connection, Received) {
+        let mut connection = self.accept().await;
+        let received = connection.request().await;
+        (connection, received)
+    }
+
+    /// Takes a connection that waits already, if there is one.
+    pub async fn waiting(&self) -> Option<Connection> {
+        tokio::select! {
+            biased;
+            accepted = self.0.accept() => accepted.ok().map(|(stream, _)| Connection { stream, buffer: Vec::new() }),
+            () = tokio::task::yield_now() => None,
+        }
+    }
+}
+
+impl Connection {
+    /// Waits for the next request on this connection.
+    pub async fn request(&mut self) -> Received {
+        within("a request at the upstream", self.read_request()).await.unwrap()
+    }
+
+    async fn read_request(&mut self) -> Option<Received> {
+        let (line, headers) = read_head(&mut self.stream, &mut self.buffer).await?;
+        let chunked = headers.get("transfer-encoding").is_some();
+        let length = headers.read("content-length").unwrap_or(0);
+        let whole = |buffer: &[u8]| {
+            if chunked { buffer.ends_with(b"0\r\n\r\n") } else { buffer.len() >= length }
+        };
+        while !whole(&self.buffer) {
+            self.buffer.reserve(64 << 10);
+            if self.stream.read_buf(&mut self.buffer).await.ok()? == 0 {
+                return None;
+            }
+        }
+        Some(Received { line, headers, body: std::mem::take(&mut self.buffer) })
+    }
+
+    /// Says bytes.
+    pub async fn say(&mut self, text: &str) {
+        self.stream.write_all(text.as_bytes()).await.unwrap();
+    }
+
+    /// Answers with a status line, headers and a body of known size.
+    pub async fn answer(&mut self, status: &str, headers: &str, body: &str) {
+        let length = body.len();
+        self.say(&format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {length}\r\n\r\n{body}")).await;
+    }
+
+    /// Begins an answer in chunks that is a stream of events.
+    pub async fn begin_events(&mut self) {
+        self.say("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+            .await;
+    }
+
+    /// Says one chunk.
+    pub async fn chunk(&mut self, text: &str) {
+        self.say(&format!("{:x}\r\n{text}\r\n", text.len())).await;
+    }
+
+    /// Waits until the other side closed the connection.
+    pub async fn closed(&mut self) {
+        let closed =
+            async { while self.stream.read_buf(&mut self.buffer).await.is_ok_and(|count| count > 0) {} };
+        within("the connection to the upstream to be closed", closed).await;
+    }
+
+    /// Breaks the connection off: the other side sees a reset.
+    pub fn reset(self) {
+        self.stream.set_zero_linger().unwrap();
+    }
+}

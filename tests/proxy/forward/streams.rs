@@ -1,0 +1,90 @@
+//! Streams of events are never held back (requirements H2, H6, B19).
+
+use std::time::{Duration, Instant};
+
+use mcpm_tests::harness::mcp::request;
+use serde_json::json;
+
+use super::Front;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_event_is_passed_before_the_next_is_written() {
+    for method in ["POST", "GET"] {
+        let front = Front::of("/").await;
+        let asked = match method {
+            "POST" => front.http.post("/mcp", request(1, "x", json!({})).to_string()),
+            _ => front.http.get("/mcp"),
+        };
+        let (response, mut connection, _) = front.begin(asked).await;
+        connection.begin_events().await;
+        let mut response = response.await.unwrap();
+        assert!(response.is_events());
+        for text in
+            [": a comment\n\n", "id: 1\ndata: {}\n\n", "retry: 5\nid: 2\n\n", "data: a\ndata: b\n\n", ":\n\n"]
+        {
+            connection.chunk(text).await;
+            assert_eq!(response.piece().await.unwrap().unwrap(), text.as_bytes(), "{method}");
+        }
+        connection.say("0\r\n\r\n").await;
+        assert_eq!(response.piece().await, Ok(None));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_leaves_closes_the_connection_to_the_server() {
+    // Before the head of the answer, with a stream that is silent, and with one that is not.
+    for begun in [false, true] {
+        for method in ["POST", "GET"] {
+            let front = Front::of("/").await;
+            let asked = match method {
+                "POST" => front.http.post("/mcp", request(1, "x", json!({})).to_string()),
+                _ => front.http.get("/mcp"),
+            };
+            let left = if begun {
+                let (response, mut connection, _) = front.begin(asked).await;
+                connection.begin_events().await;
+                connection.chunk("data: {}\n\n").await;
+                let mut response = response.await.unwrap();
+                response.event().await.unwrap();
+                let left = Instant::now();
+                drop(response);
+                connection.closed().await;
+                left
+            } else {
+                let client = asked.send_only().await;
+                let (mut connection, _) = front.upstream.request().await;
+                let left = Instant::now();
+                drop(client);
+                connection.closed().await;
+                left
+            };
+            assert!(left.elapsed() < Duration::from_secs(1), "{method} {begun}: {:?}", left.elapsed());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_place_to_post_to_is_on_the_proxy() {
+    let front = Front::of("/sse").await;
+    let own = front.upstream.authority();
+    for (said, seen) in [
+        ("/messages?session_id=1".to_owned(), "/messages?session_id=1"),
+        (format!("http://{own}/messages?session_id=1"), "/messages?session_id=1"),
+        ("messages".to_owned(), "messages"),
+        ("http://elsewhere.example/messages".to_owned(), "http://elsewhere.example/messages"),
+    ] {
+        let (response, mut connection, received) = front.begin(front.http.get("/sse")).await;
+        assert_eq!(received.line, "GET /sse HTTP/1.1");
+        connection.begin_events().await;
+        let mut response = response.await.unwrap();
+        // In two pieces, the first of which says nothing yet.
+        connection.chunk("event: endpoint\r\n").await;
+        connection.chunk(&format!("data: {said}\r\n\r\n")).await;
+        let event = response.event().await.unwrap();
+        assert_eq!((event.name.as_deref(), event.data.as_str()), (Some("endpoint"), seen), "{said}");
+        // A message that looks like one is a message.
+        let other = format!("event: endpoint\ndata: http://{own}/other\n\n");
+        connection.chunk(&other).await;
+        assert_eq!(response.piece().await.unwrap().unwrap(), other.as_bytes());
+    }
+}

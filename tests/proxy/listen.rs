@@ -1,0 +1,140 @@
+//! `subscriptions/listen` of several clients over the one that the server sees (requirement B4).
+
+use mcpm_tests::harness::{http::Response, mcp::Modern};
+use serde_json::{Value, json};
+
+use crate::modern;
+
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+
+async fn listen(client: Modern, id: Value, wanted: Value) -> Response {
+    let response =
+        client.request(id.clone(), "subscriptions/listen", json!({ "notifications": wanted })).await;
+    assert_eq!(response.status, 200);
+    assert!(response.is_events());
+    response
+}
+
+/// Reads the acknowledgement, which comes first, and returns what it grants.
+async fn acknowledged(stream: &mut Response, id: &Value) -> Value {
+    let first = stream.event().await.unwrap();
+    assert_eq!((first.id.as_ref(), first.retry.as_ref()), (None, None), "no resumption in the stateless era");
+    let message = first.json();
+    assert_eq!(message["method"], "notifications/subscriptions/acknowledged");
+    assert_eq!(message["params"]["_meta"][SUBSCRIPTION], *id);
+    message["params"]["notifications"].clone()
+}
+
+async fn changed(client: Modern, method: &str, params: Value) {
+    client.call("c", "changed", json!({ "method": method, "params": params })).await;
+}
+
+fn told(message: &Value) -> (&Value, &Value, &Value) {
+    (&message["method"], &message["params"]["uri"], &message["params"]["_meta"][SUBSCRIPTION])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_listener_gets_what_it_asked_for_under_its_own_id() {
+    let bridge = modern().await;
+    let client = Modern(bridge.http);
+    let wants = (
+        json!({ "toolsListChanged": true, "resourceSubscriptions": ["test://a"] }),
+        json!({ "promptsListChanged": true, "resourceSubscriptions": ["test://b", "test://c"] }),
+    );
+    let (one, other) = (json!(1), json!("1"));
+    let mut ones = listen(client, one.clone(), wants.0.clone()).await;
+    assert_eq!(acknowledged(&mut ones, &one).await, wants.0);
+    let mut others = listen(client, other.clone(), wants.1.clone()).await;
+    assert_eq!(acknowledged(&mut others, &other).await, wants.1);
+
+    let update = "notifications/resources/updated";
+    changed(client, "notifications/tools/list_changed", json!({})).await;
+    changed(client, "notifications/prompts/list_changed", json!({})).await;
+    changed(client, "notifications/resources/list_changed", json!({})).await;
+    for uri in ["test://a", "test://b", "test://c", "test://d"] {
+        changed(client, update, json!({ "uri": uri })).await;
+    }
+    changed(client, "notifications/tools/list_changed", json!({})).await;
+    changed(client, "notifications/prompts/list_changed", json!({})).await;
+
+    let tools = json!("notifications/tools/list_changed");
+    let prompts = json!("notifications/prompts/list_changed");
+    for expected in [
+        (&tools, &Value::Null, &one),
+        (&json!(update), &json!("test://a"), &one),
+        (&tools, &Value::Null, &one),
+    ] {
+        assert_eq!(told(&ones.message().await.unwrap()), expected);
+    }
+    for expected in [
+        (&prompts, &Value::Null, &other),
+        (&json!(update), &json!("test://b"), &other),
+        (&json!(update), &json!("test://c"), &other),
+        (&prompts, &Value::Null, &other),
+    ] {
+        assert_eq!(told(&others.message().await.unwrap()), expected);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_server_sees_one_listener_and_its_end_when_the_last_client_leaves() {
+    let mut bridge = modern().await;
+    let client = Modern(bridge.http);
+    let wanted = json!({ "toolsListChanged": true });
+    let mut ones = listen(client, json!(1), wanted.clone()).await;
+    acknowledged(&mut ones, &json!(1)).await;
+    let known = bridge.life.received("subscriptions/listen").await["id"].clone();
+    let mut others = listen(client, json!(1), wanted.clone()).await;
+    acknowledged(&mut others, &json!(1)).await;
+    drop(ones);
+    changed(client, "notifications/tools/list_changed", json!({})).await;
+    assert_eq!(others.message().await.unwrap()["method"], "notifications/tools/list_changed");
+    drop(others);
+    let cancelled = bridge.life.received("notifications/cancelled").await;
+    assert_eq!(cancelled["params"]["requestId"], known);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_servers_end_of_listening_ends_every_stream_with_a_result() {
+    let mut bridge = modern().await;
+    let client = Modern(bridge.http);
+    let wanted = json!({ "toolsListChanged": true });
+    let open = async |id: Value| {
+        let mut stream = listen(client, id.clone(), wanted.clone()).await;
+        acknowledged(&mut stream, &id).await;
+        stream
+    };
+    let ended = async |mut stream: Response, id: Value| {
+        let end = stream.message().await.unwrap();
+        assert_eq!((&end["id"], &end["result"]["_meta"][SUBSCRIPTION]), (&id, &id));
+        assert!(stream.message().await.is_none());
+    };
+    // By an answer.
+    let streams = (open(json!(1)).await, open(json!("b")).await);
+    client.call("c", "unlisten", json!({})).await;
+    ended(streams.0, json!(1)).await;
+    ended(streams.1, json!("b")).await;
+    // By taking it back, as the pages on the pipe say.
+    bridge.life.so_far().await;
+    let stream = open(json!("again")).await;
+    let known = bridge.life.received("subscriptions/listen").await["id"].clone();
+    let cancelled =
+        json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": known } });
+    bridge.life.say(&cancelled).await;
+    ended(stream, json!("again")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crash_ends_every_listener_with_an_error() {
+    let mut bridge = modern().await;
+    let client = Modern(bridge.http);
+    let mut stream = listen(client, json!("l"), json!({ "toolsListChanged": true })).await;
+    acknowledged(&mut stream, &json!("l")).await;
+    bridge.crash(3).await;
+    let end = stream.message().await.unwrap();
+    assert_eq!((&end["id"], &end["error"]["code"]), (&json!("l"), &json!(-32603)));
+    assert!(stream.message().await.is_none());
+    // The next process serves new ones.
+    let mut again = listen(client, json!("m"), json!({ "toolsListChanged": true })).await;
+    acknowledged(&mut again, &json!("m")).await;
+}

@@ -1,0 +1,39 @@
+//! The proxy through its public API, with real sockets and real processes; one file a theme.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails its test")]
+
+mod cancel;
+mod content;
+mod crash;
+mod forward;
+mod ids;
+mod listen;
+mod listener;
+mod logs;
+mod messages;
+mod mirror;
+mod origin;
+mod progress;
+mod resume;
+mod server_requests;
+mod sessions;
+mod sse_mode;
+mod start;
+mod stop;
+mod subscriptions;
+
+use mcpm_tests::harness::script::{Bridge, Script};
+
+/// A scripted server that is not started.
+async fn script() -> Script {
+    Script::new(env!("CARGO_BIN_EXE_scripted-server")).await
+}
+
+/// A scripted server of the era with sessions behind a proxy.
+async fn legacy() -> Bridge {
+    script().await.start(&[]).await
+}
+
+/// A scripted server that serves both eras behind a proxy.
+async fn modern() -> Bridge {
+    script().await.start(&["--modern"]).await
+}

@@ -1,0 +1,177 @@
+//! What is no message, or too much of one, is refused with the status that says so (requirements H13, E13).
+
+use mcpm_tests::harness::{
+    http::Http,
+    mcp::{Modern, Session, request, tool},
+};
+use serde_json::{Value, json};
+
+use crate::legacy;
+
+/// The largest body that is taken.
+const LIMIT: usize = 16 << 20;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_message_is_refused_and_never_reaches_the_server() {
+    let mut bridge = legacy().await;
+    let session = Session::open(bridge.http).await;
+    session.call(0, "echo", json!({})).await;
+    bridge.life.so_far().await;
+    for (body, code) in [
+        (Vec::new(), -32700),
+        (b"{".to_vec(), -32700),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"} x".to_vec(), -32700),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}{}".to_vec(), -32700),
+        (b"\xff\xfe".to_vec(), -32700),
+        (b"7".to_vec(), -32600),
+        (b"null".to_vec(), -32600),
+        (b"{}".to_vec(), -32600),
+        (b"{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"tools/list\"}".to_vec(), -32600),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"tools/list\"}".to_vec(), -32600),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":[1],\"method\":\"tools/list\"}".to_vec(), -32600),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":7}".to_vec(), -32600),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"id\":2,\"method\":\"tools/list\"}".to_vec(), -32600),
+    ] {
+        let text = String::from_utf8_lossy(&body).into_owned();
+        let response = session.post(body).await;
+        assert_eq!(response.status, 400, "{text}");
+        let answer = response.json().await;
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&Value::Null, &json!(code)), "{text}");
+    }
+    session.call(1, "echo", json!({})).await;
+    assert_eq!(bridge.life.so_far().await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_of_another_type_is_415() {
+    let bridge = legacy().await;
+    let session = Session::open(bridge.http).await;
+    let body = request(1, "tools/call", tool("echo", json!({}))).to_string();
+    let post = || session.marked(bridge.http.post("/mcp", body.clone()));
+    for kind in ["text/plain", "application/x-www-form-urlencoded", "application/jsonx", ""] {
+        assert_eq!(post().header("Content-Type", kind).send().await.status, 415, "{kind}");
+    }
+    assert_eq!(post().without("Content-Type").send().await.status, 415);
+    for kind in ["application/json; charset=utf-8", "Application/JSON"] {
+        assert_eq!(post().header("Content-Type", kind).send().await.status, 200, "{kind}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_beyond_the_limit_is_413_however_it_says_its_size() {
+    let bridge = legacy().await;
+    let mut session = Session::open(bridge.http).await;
+    // A body that is not too large is refused for its session, without costing the server anything.
+    session.id = "unknown".to_owned();
+    let body = |size: usize| format!("{}{}", request(1, "tools/list", json!({})), " ".repeat(size));
+    let spaces = LIMIT - body(0).len();
+    let post = |body: String| session.marked(bridge.http.post("/mcp", body));
+    assert_eq!(post(body(spaces)).send().await.status, 404);
+    assert_eq!(post(body(spaces)).chunked().send().await.status, 404);
+    for response in [post(body(spaces + 1)).send().await, post(body(spaces + 1)).chunked().send().await] {
+        assert_eq!(response.status, 413);
+        assert_eq!(response.json().await["error"]["code"], -32600);
+    }
+    assert_eq!(bridge.http.get("/health").send().await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn headers_beyond_the_limit_are_431() {
+    let bridge = legacy().await;
+    let long = bridge.http.get("/health").header("X-Long", &"x".repeat(1 << 20));
+    assert_eq!(long.send().await.status, 431);
+    let mut many = bridge.http.get("/health");
+    for _ in 0..500 {
+        many = many.also("X-Many", "x");
+    }
+    assert_eq!(many.send().await.status, 431);
+    assert_eq!(bridge.http.get("/health").send().await.status, 200);
+}
+
+async fn accept(http: Http, session: &Session, accept: Option<&str>, name: &str) -> (u16, bool) {
+    let body = request(1, "tools/call", tool(name, json!({ "count": 1 }))).to_string();
+    let request = session.marked(http.post("/mcp", body)).without("Accept");
+    let request = match accept {
+        Some(accept) => request.header("Accept", accept),
+        None => request,
+    };
+    let response = request.send().await;
+    let (status, events) = (response.status, response.is_events());
+    if status == 200 {
+        assert_eq!(response.answer().await["id"], 1);
+    }
+    (status, events)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_has_the_form_that_the_client_accepts() {
+    let bridge = legacy().await;
+    let session = Session::open(bridge.http).await;
+    let both = "application/json, text/event-stream";
+    for (accepted, name, expected) in [
+        (Some(both), "echo", (200, false)),
+        (Some(both), "notify", (200, true)),
+        (Some("text/event-stream, application/json"), "echo", (200, true)),
+        (Some("application/json"), "echo", (200, false)),
+        (Some("application/json"), "notify", (200, false)),
+        (Some("application/json;q=0.9"), "notify", (200, false)),
+        (Some("text/event-stream"), "echo", (200, true)),
+        (Some("text/event-stream"), "notify", (200, true)),
+        (Some("*/*"), "echo", (200, false)),
+        (None, "notify", (200, false)),
+        (Some("text/html"), "echo", (406, false)),
+    ] {
+        assert_eq!(accept(bridge.http, &session, accepted, name).await, expected, "{accepted:?} {name}");
+    }
+    let get = session.marked(bridge.http.request("GET", "/mcp"));
+    assert_eq!(get.clone().header("Accept", "application/json").send().await.status, 406);
+    assert_eq!(get.header("Accept", "*/*").send().await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_methods_and_paths_are_refused() {
+    let bridge = legacy().await;
+    for method in ["PUT", "PATCH", "OPTIONS", "HEAD"] {
+        let response = bridge.http.request(method, "/mcp").send().await;
+        assert_eq!(response.status, 405, "{method}");
+        assert_eq!(response.headers.get("allow"), Some("GET, POST, DELETE"), "{method}");
+        assert_eq!(response.headers.get("access-control-allow-origin"), None, "{method}");
+    }
+    for path in ["/", "/mcp/", "/mcp/x", "/sse", "/messages", "/authorize"] {
+        let response = bridge.http.post(path, request(1, "ping", json!({})).to_string()).send().await;
+        assert_eq!(response.status, 404, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_tells_whether_the_server_can_be_used() {
+    let bridge = legacy().await;
+    let response = bridge.http.get("/health").send().await;
+    assert_eq!(response.status, 200);
+    let health = response.json().await;
+    assert_eq!((&health["status"], &health["transport"]), (&json!("healthy"), &json!("stdio")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_say_that_nobody_may_hold_them_back() {
+    let bridge = legacy().await;
+    let session = Session::open(bridge.http).await;
+    let call = session.request(1, "tools/call", tool("notify", json!({ "count": 1 }))).await;
+    for stream in [call, session.listen().await] {
+        assert_eq!(stream.headers.get("content-type"), Some("text/event-stream"));
+        assert_eq!(stream.headers.get("x-accel-buffering"), Some("no"));
+        assert!(stream.headers.get("cache-control").unwrap().contains("no-cache"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_waits_costs_no_other_its_answer() {
+    let bridge = legacy().await;
+    let session = Session::open(bridge.http).await;
+    let waiting = session
+        .marked(bridge.http.post("/mcp", request(1, "tools/call", tool("silent", json!({}))).to_string()));
+    let _waiting = waiting.send_only().await;
+    assert_eq!(session.call(2, "echo", json!({})).await["id"], 2);
+    let refused = Modern(bridge.http).request(3, "tools/list", json!({})).await;
+    assert_eq!(refused.status, 404);
+}

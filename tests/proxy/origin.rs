@@ -1,0 +1,119 @@
+//! Pages of other origins are kept out, on every path and method (requirements S1, S2, S6).
+
+use mcpm::proxy::{Proxy, StdioProxy};
+use mcpm_tests::harness::{http::Http, mcp::Session, upstream::Upstream, within};
+use serde_json::json;
+
+use crate::{legacy, script};
+
+const PLACES: [(&str, &str); 9] = [
+    ("POST", "/mcp"),
+    ("GET", "/mcp"),
+    ("DELETE", "/mcp"),
+    ("OPTIONS", "/mcp"),
+    ("GET", "/health"),
+    ("GET", "/metrics"),
+    ("GET", "/.well-known/oauth-protected-resource"),
+    ("GET", "/sse"),
+    ("GET", "/nowhere"),
+];
+
+async fn refuses(http: Http) {
+    let port = http.0.port();
+    for (method, path) in PLACES {
+        for origin in [
+            "http://evil.example",
+            "null",
+            "file://",
+            "http://localhost.evil.example",
+            "http://127.0.0.1.evil.example",
+            "http://evil.example:80@localhost",
+            "https://evil.example/http://localhost",
+            "",
+        ] {
+            let response = http.request(method, path).header("Origin", origin).send().await;
+            assert_eq!(response.status, 403, "{method} {path} Origin: {origin}");
+            assert_eq!(response.headers.get("access-control-allow-origin"), None);
+        }
+        let host = format!("evil.example:{port}");
+        for host in ["evil.example", &host, "localhost.evil.example", "0.0.0.0", "a@localhost", ""] {
+            let response = http.request(method, path).header("Host", host).send().await;
+            assert_eq!(response.status, 403, "{method} {path} Host: {host}");
+        }
+        let twice = http.request(method, path).also("Host", "localhost");
+        assert!([400, 403].contains(&twice.send().await.status), "{method} {path} two hosts");
+        let twice =
+            http.request(method, path).also("Origin", "http://localhost").also("Origin", "http://x.example");
+        assert_eq!(twice.send().await.status, 403, "{method} {path} two origins");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bridge_refuses_other_origins_and_hosts_everywhere() {
+    let mut bridge = legacy().await;
+    bridge.life.so_far().await;
+    refuses(bridge.http).await;
+    assert!(bridge.life.so_far().await.is_empty());
+    let host = format!("localhost:{}", bridge.http.0.port());
+    for (name, value) in [
+        ("Host", host.as_str()),
+        ("Host", "[::1]"),
+        ("Origin", "http://localhost:6274"),
+        ("Origin", "https://127.0.0.1"),
+        ("Origin", "http://[::1]:1"),
+    ] {
+        let response = bridge.http.get("/health").header(name, value).send().await;
+        assert_eq!(response.status, 200, "{name}: {value}");
+        assert_eq!(response.headers.get("access-control-allow-origin"), None);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_does_not_excuse_an_origin() {
+    let bridge = legacy().await;
+    let session = Session::open(bridge.http).await;
+    let request = session.marked(bridge.http.get("/mcp")).header("Origin", "http://evil.example");
+    assert_eq!(request.send().await.status, 403);
+    assert_eq!(session.call(1, "echo", json!({})).await["id"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forwarding_proxy_refuses_other_origins_and_hosts_everywhere() {
+    let upstream = Upstream::listen().await;
+    let proxy = Proxy::builder("up", upstream.uri("/")).build().unwrap();
+    let running = within("the proxy to start", proxy.start()).await.unwrap();
+    refuses(Http(running.address())).await;
+    assert!(upstream.waiting().await.is_none(), "something got through");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_allowed_origin_passes() {
+    let upstream = Upstream::listen().await;
+    let builder = Proxy::builder("up", upstream.uri("/")).set("allowed-origins", "https://app.example");
+    let running = within("the proxy to start", builder.unwrap().build().unwrap().start()).await.unwrap();
+    let http = Http(running.address());
+    let allowed = http.get("/x").header("Origin", "https://app.example");
+    let answer = async {
+        let (mut connection, received) = upstream.request().await;
+        assert_eq!(received.headers.get("origin"), Some("https://app.example"));
+        connection.answer("200 OK", "", "").await;
+    };
+    let (response, ()) = tokio::join!(allowed.send(), answer);
+    assert_eq!(response.status, 200);
+    for origin in ["http://app.example", "https://app.example:444", "https://app.example.evil.example"] {
+        assert_eq!(http.get("/x").header("Origin", origin).send().await.status, 403, "{origin}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listener_beyond_this_machine_takes_any_host_and_no_origin() {
+    let script = script().await;
+    let proxy = StdioProxy::new("scripted", script.process(&[])).listen("0.0.0.0", 0);
+    let bridge = script.serve(proxy).await;
+    let http = Http(([127, 0, 0, 1], bridge.http.0.port()).into());
+    assert_eq!(http.get("/health").header("Host", "box.lan").send().await.status, 200);
+    for origin in ["http://box.lan", "http://localhost", "null"] {
+        let request = http.get("/health").header("Host", "box.lan").header("Origin", origin);
+        assert_eq!(request.send().await.status, 403, "{origin}");
+    }
+}

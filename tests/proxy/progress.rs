@@ -1,0 +1,100 @@
+//! What the server says during a call comes in order, before the answer, to the caller (requirement B3).
+
+use mcpm_tests::harness::mcp::{LEGACY, Modern, Session, request, tool};
+use serde_json::{Value, json};
+
+use crate::{legacy, modern};
+
+const MANY: usize = 5_000;
+
+fn with_token(name: &str, arguments: Value, token: &Value) -> Value {
+    let mut params = tool(name, arguments);
+    params["_meta"] = json!({ "progressToken": token });
+    params
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn five_thousand_notifications_come_in_order_and_then_the_answer() {
+    let bridge = legacy().await;
+    let session = Session::open(bridge.http).await;
+    let response = session.request(1, "tools/call", tool("notify", json!({ "count": MANY }))).await;
+    assert!(response.is_events());
+    let messages = response.messages().await;
+    let (answer, notifications) = messages.split_last().unwrap();
+    assert_eq!(answer["id"], 1);
+    let data: Vec<_> = notifications.iter().map(|message| message["params"]["data"].as_u64()).collect();
+    assert_eq!(data, (0..MANY as u64).map(Some).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_progress_token_comes_back_with_its_type_and_the_server_sees_another_for_each_caller() {
+    let mut bridge = legacy().await;
+    let tokens = [json!(1), json!("1"), json!(1), json!("a b"), json!(9_007_199_254_740_993_i64)];
+    let mut calls = Vec::new();
+    for token in &tokens {
+        let session = Session::open(bridge.http).await;
+        let params = with_token("progress", json!({ "count": 3, "gate": "end" }), token);
+        calls.push(tokio::spawn(
+            async move { session.request(1, "tools/call", params).await.messages().await },
+        ));
+    }
+    let mut seen = Vec::new();
+    for _ in &tokens {
+        seen.push(bridge.life.received("tools/call").await["params"]["_meta"]["progressToken"].clone());
+    }
+    let all = seen.len();
+    seen.sort_by_key(|token| token.to_string());
+    seen.dedup();
+    assert_eq!(seen.len(), all, "{seen:?}");
+    bridge.life.open("end").await;
+    for (token, call) in tokens.iter().zip(calls) {
+        let messages = call.await.unwrap();
+        let (answer, progress) = messages.split_last().unwrap();
+        assert_eq!(answer["id"], 1);
+        let steps: Vec<_> = progress
+            .iter()
+            .map(|message| (&message["params"]["progressToken"], &message["params"]["progress"]))
+            .collect();
+        assert_eq!(steps, [(token, &json!(1)), (token, &json!(2)), (token, &json!(3))]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_progress_token_of_the_stateless_era_is_mapped_too() {
+    let mut bridge = modern().await;
+    let client = Modern(bridge.http);
+    let call = client.request("x", "tools/call", with_token("progress", json!({ "count": 1 }), &json!("x")));
+    let messages = call.await.messages().await;
+    assert_eq!(messages[0]["params"]["progressToken"], "x");
+    assert_eq!(messages[1]["id"], "x");
+    assert_ne!(bridge.life.received("tools/call").await["params"]["_meta"]["progressToken"], "x");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn progress_after_the_answer_is_dropped() {
+    let mut bridge = legacy().await;
+    let session = Session::open(bridge.http).await;
+    let mut standalone = session.listen().await;
+    let params = with_token("progress", json!({ "count": 1 }), &json!("t"));
+    session.ask(1, "tools/call", params).await;
+    let token = &bridge.life.received("tools/call").await["params"]["_meta"]["progressToken"];
+    let late = json!({ "jsonrpc": "2.0", "method": "notifications/progress",
+        "params": { "progressToken": token, "progress": 2 } });
+    let end = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
+    let messages =
+        session.request(2, "tools/call", tool("say", json!({ "lines": [late, end] }))).await.messages().await;
+    assert_eq!(messages.len(), 1, "{messages:?}");
+    assert_eq!(standalone.message().await.unwrap(), end);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_takes_json_alone_gets_the_answer_alone() {
+    let bridge = legacy().await;
+    let session = Session::with(bridge.http, LEGACY, json!({})).await;
+    let params = with_token("progress", json!({ "count": 3 }), &json!("t"));
+    let body = request(1, "tools/call", params).to_string();
+    let asked = session.marked(bridge.http.post("/mcp", body)).header("Accept", "application/json");
+    let response = asked.send().await;
+    assert!(!response.is_events());
+    assert_eq!(response.json().await["id"], 1);
+}

@@ -1,0 +1,107 @@
+//! A start succeeds when the server answers, whatever era it speaks, and fails with the reason (requirement B10).
+
+use std::time::Instant;
+
+use mcpm::{ErrorKind, proxy::StdioProxy, transport::LocalProcess};
+use mcpm_tests::harness::{
+    mcp::{Modern, Session},
+    within,
+};
+use serde_json::json;
+
+use crate::{legacy, modern, script};
+
+const SERVER: &str = env!("CARGO_BIN_EXE_scripted-server");
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_with_sessions_is_asked_once_and_started_once() {
+    let mut bridge = legacy().await;
+    let session = Session::open(bridge.http).await;
+    session.call(1, "echo", json!({})).await;
+    let methods: Vec<_> =
+        bridge.life.so_far().await.into_iter().map(|message| message["method"].clone()).collect();
+    assert_eq!(methods, ["server/discover", "initialize", "notifications/initialized", "tools/call"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_answer_about_the_era_is_kept() {
+    let mut bridge = modern().await;
+    let client = Modern(bridge.http);
+    for id in 0..3 {
+        client.request(id, "tools/list", json!({})).await;
+    }
+    let asked =
+        bridge.life.so_far().await.iter().filter(|message| message["method"] == "server/discover").count();
+    assert_eq!(asked, 1);
+    bridge.crash(0).await;
+    client.request(4, "tools/list", json!({})).await;
+    let mut life = bridge.script.life().await;
+    let seen = life.so_far().await;
+    assert!(seen.iter().all(|message| message["method"] == "tools/list"), "{seen:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_ends_over_the_question_is_started_again_without_it() {
+    let bridge = script().await.start(&["--exit-before-initialize"]).await;
+    bridge.script.life().await;
+    let session = Session::open(bridge.http).await;
+    assert_eq!(session.call(1, "echo", json!({})).await["id"], 1);
+    assert_eq!(Modern(bridge.http).request(1, "tools/list", json!({})).await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_ignores_the_question_is_started_all_the_same() {
+    let bridge = script().await.start(&["--ignore-before-initialize"]).await;
+    let session = Session::open(bridge.http).await;
+    assert_eq!(session.call(1, "echo", json!({})).await["id"], 1);
+    assert_eq!(Modern(bridge.http).request(1, "tools/list", json!({})).await.status, 404);
+}
+
+/// Time is not waited for here: the runtime's clock jumps, since nothing else is to happen.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_answers_fails_the_start() {
+    let process = LocalProcess::new(SERVER, ["--silent"]);
+    let error = StdioProxy::new("silent", process).start(drop).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::StartFailed);
+    assert!(error.message().contains("did not answer `initialize` within 60 s"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_ends_at_once_fails_the_start_with_its_exit_code() {
+    for (code, flags) in [("3", vec!["exit", "3"]), ("0", vec!["exit", "0"])] {
+        let process = LocalProcess::new(SERVER, flags);
+        let start = StdioProxy::new("short", process).start(drop);
+        let error = within("the start to fail", start).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::StartFailed);
+        assert!(error.message().contains(&format!("exit code {code}")), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_is_not_there_fails_the_start_with_its_name() {
+    let process = LocalProcess::new("/nonexistent/server", [""; 0]);
+    let error = within("the start to fail", StdioProxy::new("none", process).start(drop)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::StartFailed);
+    assert!(error.to_string().contains("/nonexistent/server"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_start_keeps_neither_port_nor_process() {
+    let script = script().await;
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let failing = LocalProcess::new(SERVER, ["exit", "3"]);
+    StdioProxy::new("short", failing).listen("127.0.0.1", port).start(drop).await.unwrap_err();
+    let proxy = StdioProxy::new("scripted", script.process(&[])).listen("127.0.0.1", port);
+    let bridge = script.serve(proxy).await;
+    assert_eq!(bridge.http.0.port(), port);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_costs_little_more_than_the_process_itself() {
+    let before = Instant::now();
+    let bridge = legacy().await;
+    Session::open(bridge.http).await;
+    assert!(before.elapsed().as_millis() < 2_000, "{:?}", before.elapsed());
+}

@@ -1,0 +1,86 @@
+//! Resource updates go to whoever subscribed, changed lists to everybody once (requirements B8, B13).
+
+use mcpm_tests::harness::mcp::{Session, notification};
+use serde_json::{Value, json};
+
+use crate::legacy;
+
+fn updated(uri: &str) -> Value {
+    notification("notifications/resources/updated", json!({ "uri": uri }))
+}
+
+fn end() -> Value {
+    notification("notifications/prompts/list_changed", json!({}))
+}
+
+async fn subscribe(session: &Session, uri: &str) {
+    let answer = session.ask(1, "resources/subscribe", json!({ "uri": uri })).await;
+    assert!(answer["result"].is_object(), "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_reaches_its_subscribers_alone() {
+    let mut bridge = legacy().await;
+    let (one, other) = (Session::open(bridge.http).await, Session::open(bridge.http).await);
+    let mut streams = (one.listen().await, other.listen().await);
+    subscribe(&one, "test://a").await;
+    subscribe(&other, "test://b").await;
+    for message in [updated("test://a"), updated("test://b"), updated("test://c"), end()] {
+        bridge.life.say(&message).await;
+    }
+    assert_eq!(streams.0.message().await.unwrap(), updated("test://a"));
+    assert_eq!(streams.0.message().await.unwrap(), end());
+    assert_eq!(streams.1.message().await.unwrap(), updated("test://b"));
+    assert_eq!(streams.1.message().await.unwrap(), end());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_unsubscribes_takes_nothing_from_others() {
+    let mut bridge = legacy().await;
+    let (one, other) = (Session::open(bridge.http).await, Session::open(bridge.http).await);
+    let mut streams = (one.listen().await, other.listen().await);
+    subscribe(&one, "test://a").await;
+    subscribe(&other, "test://a").await;
+    let answer = one.ask("u", "resources/unsubscribe", json!({ "uri": "test://a" })).await;
+    assert_eq!(answer, json!({ "jsonrpc": "2.0", "id": "u", "result": {} }));
+    bridge.life.say(&updated("test://a")).await;
+    bridge.life.say(&end()).await;
+    assert_eq!(streams.0.message().await.unwrap(), end());
+    assert_eq!(streams.1.message().await.unwrap(), updated("test://a"));
+    assert!(bridge.life.so_far().await.iter().all(|message| message["method"] != "resources/unsubscribe"));
+    // The last one tells the server.
+    other.ask("u", "resources/unsubscribe", json!({ "uri": "test://a" })).await;
+    bridge.life.received("resources/unsubscribe").await;
+    bridge.life.say(&updated("test://a")).await;
+    bridge.life.say(&end()).await;
+    assert_eq!(streams.1.message().await.unwrap(), end());
+    assert_eq!(streams.1.message().await.unwrap(), end());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_list_is_told_once_to_every_session() {
+    let mut bridge = legacy().await;
+    let mut streams = Vec::new();
+    let mut later = Vec::new();
+    for _ in 0..3 {
+        streams.push(Session::open(bridge.http).await.listen().await);
+        later.push(Session::open(bridge.http).await);
+    }
+    let lists = ["tools", "prompts", "resources"]
+        .map(|list| notification(&format!("notifications/{list}/list_changed"), json!({ "x": list })));
+    for list in &lists {
+        bridge.life.say(list).await;
+    }
+    later[0].call(1, "echo", json!({})).await;
+    // Whoever has no stream yet finds it later.
+    for session in later {
+        streams.push(session.listen().await);
+    }
+    let end = notification("notifications/tools/list_changed", json!({ "x": "end" }));
+    bridge.life.say(&end).await;
+    for stream in &mut streams {
+        for expected in lists.iter().chain([&end]) {
+            assert_eq!(stream.message().await.as_ref(), Some(expected));
+        }
+    }
+}
