@@ -17,12 +17,14 @@ async fn what_is_no_message_is_refused_and_never_reaches_the_server() {
     let session = Session::open(bridge.http).await;
     session.call(0, "echo", json!({})).await;
     bridge.life.so_far().await;
+    let unknown_field = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\",\"x\":\"\xff\"}".to_vec();
     for (body, code) in [
         (Vec::new(), -32700),
         (b"{".to_vec(), -32700),
         (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"} x".to_vec(), -32700),
         (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}{}".to_vec(), -32700),
         (b"\xff\xfe".to_vec(), -32700),
+        (unknown_field, -32700),
         (b"7".to_vec(), -32600),
         (b"null".to_vec(), -32600),
         (b"{}".to_vec(), -32600),

@@ -69,7 +69,12 @@ pub(super) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opti
 impl Message {
     /// Scans one JSON-RPC message.
     pub(crate) fn parse(bytes: Bytes) -> Result<Self, Malformed> {
-        let outline: Outline<'_> = serde_json::from_slice(&bytes).map_err(|error| {
+        // The scan passes over strings that it does not keep, so it alone would let any bytes through to a server.
+        let text = std::str::from_utf8(&bytes).map_err(|error| Malformed {
+            code: error_code::PARSE_ERROR,
+            reason: format!("not UTF-8: {error}"),
+        })?;
+        let outline: Outline<'_> = serde_json::from_str(text).map_err(|error| {
             use serde_json::error::Category;
             let code = match error.classify() {
                 Category::Data => error_code::INVALID_REQUEST,
@@ -162,7 +167,7 @@ impl Message {
     }
 
     fn text(&self, span: &Span) -> &str {
-        // The scan has shown that the whole message is UTF-8, and spans lie on token borders.
+        // `parse` has shown that the whole message is UTF-8, and spans lie on token borders.
         std::str::from_utf8(&self.bytes[span.clone()]).unwrap_or_default()
     }
 }
