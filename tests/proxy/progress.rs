@@ -71,6 +71,26 @@ async fn a_progress_token_of_the_stateless_era_is_mapped_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn params_that_can_be_read_in_two_ways_are_refused() {
+    let mut bridge = legacy().await;
+    let session = Session::open(bridge.http).await;
+    for params in [
+        r#"{"_meta":{"progressToken":1,"progressToken":2}}"#,
+        r#"{"_meta":{"progressToken":1},"_meta":{"progressToken":2}}"#,
+        r#"{"_meta":{"progressToken":1},"\u005fmeta":{"progressToken":2}}"#,
+    ] {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":"a","method":"test/echo","params":{params}}}"#);
+        let response = session.post(body).await;
+        assert_eq!(response.status, 400, "{params}");
+        let answer = response.json().await;
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!("a"), &json!(-32602)), "{params}");
+    }
+    session.ask(1, "test/end", json!({})).await;
+    let seen = bridge.life.so_far().await;
+    assert!(seen.iter().all(|message| message["method"] != "test/echo"), "{seen:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn progress_after_the_answer_is_dropped() {
     let mut bridge = legacy().await;
     let session = Session::open(bridge.http).await;
@@ -97,4 +117,20 @@ async fn a_client_that_takes_json_alone_gets_the_answer_alone() {
     let response = asked.send().await;
     assert!(!response.is_events());
     assert_eq!(response.json().await["id"], 1);
+}
+
+/// A token that went to the server as it is could be another caller's there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_progress_token_is_mapped_whatever_stands_beside_it() {
+    let mut bridge = legacy().await;
+    let session = Session::open(bridge.http).await;
+    for beside in
+        [json!({ "uri": 7 }), json!({ "level": {} }), json!({ "requestId": [] }), json!({ "x": null })]
+    {
+        let mut params = beside.clone();
+        params["_meta"] = json!({ "progressToken": "mine", "io.modelcontextprotocol/logLevel": 3 });
+        session.ask(1, "test/echo", params).await;
+        let seen = bridge.life.received("test/echo").await;
+        assert_ne!(seen["params"]["_meta"]["progressToken"], "mine", "{beside}");
+    }
 }

@@ -67,10 +67,10 @@ pub(crate) struct Initialized {
 struct Params<'a> {
     #[serde(borrow, default, rename = "_meta")]
     meta: Option<Meta<'a>>,
-    #[serde(default)]
-    uri: Option<String>,
-    #[serde(default)]
-    level: Option<String>,
+    #[serde(borrow, default)]
+    uri: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    level: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "requestId")]
     request_id: Option<&'a RawValue>,
 }
@@ -81,6 +81,26 @@ struct Meta<'a> {
     progress_token: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "io.modelcontextprotocol/logLevel")]
     log_level: Option<&'a RawValue>,
+}
+
+impl<'a> Params<'a> {
+    /// Reads a message's params, whatever their other fields hold.
+    ///
+    /// Params with a field twice are refused: the server might read the one that was not mapped.
+    fn of(message: &'a Message) -> Result<Self, Refusal> {
+        let params = message.params();
+        if !params.starts_with('{') {
+            return Ok(Self::default());
+        }
+        serde_json::from_str(params).map_err(|error| {
+            let message = format!("`params` cannot be read: {error}");
+            Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_PARAMS, message)
+        })
+    }
+}
+
+fn text(value: Option<&RawValue>) -> Option<String> {
+    serde_json::from_str(value?.get()).ok()
 }
 
 impl Lane {
@@ -162,11 +182,11 @@ impl Lane {
         streams: bool,
     ) -> Result<Exchange, Refusal> {
         self.connected().await?;
-        let params: Params<'_> = serde_json::from_str(message.params()).unwrap_or_default();
+        let params = Params::of(message)?;
         let mut state = self.lock();
         state.check_room(&self.limits)?;
         state.announce();
-        let purpose = match (message.method(), params.uri) {
+        let purpose = match (message.method(), text(params.uri)) {
             ("resources/subscribe", Some(uri)) => Purpose::Subscribe(uri),
             ("resources/unsubscribe", Some(uri)) if state.others_subscribe(id, &uri) => {
                 return state.unsubscribe_here(id, &uri, message);
@@ -175,7 +195,7 @@ impl Lane {
             _ => Purpose::Plain,
         };
         let level = match message.method() {
-            "logging/setLevel" => state.set_level(id, message, params.level.as_deref()),
+            "logging/setLevel" => state.set_level(id, message, params.level),
             _ => None,
         };
         let session = state.sessions.get_mut(id).ok_or_else(Refusal::unknown_session)?;
@@ -194,7 +214,7 @@ impl Lane {
         streams: bool,
     ) -> Result<Exchange, Refusal> {
         self.connected().await?;
-        let params: Params<'_> = serde_json::from_str(message.params()).unwrap_or_default();
+        let params = Params::of(message)?;
         let mut state = self.lock();
         state.check_room(&self.limits)?;
         let outlet = Outlet::new(0, false);
@@ -376,26 +396,16 @@ impl State {
         &mut self,
         id: &SessionId,
         message: &Message,
-        level: Option<&str>,
+        level: Option<&RawValue>,
     ) -> Option<(Span, String)> {
-        #[derive(Deserialize)]
-        struct Place<'a> {
-            #[serde(borrow)]
-            level: &'a RawValue,
-        }
-        let asked = LogLevel::parse(level?)?;
+        let asked = LogLevel::parse(&text(level)?)?;
         self.sessions.get_mut(id)?.log_level = Some(asked);
         let least = self.sessions.values().filter_map(|session| session.log_level).min()?;
-        if least == asked {
-            return None;
-        }
-        let place: Place<'_> = serde_json::from_str(message.params()).ok()?;
-        Some((message.span_of(place.level), format!("\"{}\"", least.name())))
+        (least != asked).then_some((message.span_of(level?), format!("\"{}\"", least.name())))
     }
 
     fn cancel_by_client(&mut self, message: &Message, session: &SessionId) {
-        let params: Params<'_> = serde_json::from_str(message.params()).unwrap_or_default();
-        let Some(wanted) = params.request_id else { return };
+        let Ok(Params { request_id: Some(wanted), .. }) = Params::of(message) else { return };
         let of_session = |call: &InFlight| call.session.as_ref() == Some(session);
         let matching =
             self.calls.iter().filter(|(_, call)| of_session(call) && *call.id == *wanted.get().as_bytes());
