@@ -39,7 +39,7 @@ async fn each_listener_gets_what_it_asked_for_under_its_own_id() {
     let client = Modern(bridge.http);
     let wants = (
         json!({ "toolsListChanged": true, "resourceSubscriptions": ["test://a"] }),
-        json!({ "promptsListChanged": true, "resourceSubscriptions": ["test://b", "test://c"] }),
+        json!({ "promptsListChanged": true, "resourceSubscriptions": ["test://ab", "test://c"] }),
     );
     let (one, other) = (json!(1), json!("1"));
     let mut ones = listen(client, one.clone(), wants.0.clone()).await;
@@ -51,7 +51,7 @@ async fn each_listener_gets_what_it_asked_for_under_its_own_id() {
     changed(client, "notifications/tools/list_changed", json!({})).await;
     changed(client, "notifications/prompts/list_changed", json!({})).await;
     changed(client, "notifications/resources/list_changed", json!({})).await;
-    for uri in ["test://a", "test://b", "test://c", "test://d"] {
+    for uri in ["test://a", "test://ab", "test://c", "test://d"] {
         changed(client, update, json!({ "uri": uri })).await;
     }
     changed(client, "notifications/tools/list_changed", json!({})).await;
@@ -68,7 +68,7 @@ async fn each_listener_gets_what_it_asked_for_under_its_own_id() {
     }
     for expected in [
         (&prompts, &Value::Null, &other),
-        (&json!(update), &json!("test://b"), &other),
+        (&json!(update), &json!("test://ab"), &other),
         (&json!(update), &json!("test://c"), &other),
         (&prompts, &Value::Null, &other),
     ] {

@@ -34,6 +34,21 @@ async fn an_update_reaches_its_subscribers_alone() {
     assert_eq!(streams.1.message().await.unwrap(), end());
 }
 
+/// "This might be a sub-resource of the one that the client actually subscribed to" (schema, 2025-11-25).
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_below_a_subscribed_resource_reaches_the_subscriber() {
+    let mut bridge = legacy().await;
+    let session = Session::open(bridge.http).await;
+    let mut stream = session.listen().await;
+    subscribe(&session, "file:///a").await;
+    for message in [updated("file:///ab"), updated("file:///a/b"), updated("file:///a#c"), end()] {
+        bridge.life.say(&message).await;
+    }
+    assert_eq!(stream.message().await.unwrap(), updated("file:///a/b"));
+    assert_eq!(stream.message().await.unwrap(), updated("file:///a#c"));
+    assert_eq!(stream.message().await.unwrap(), end());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn who_unsubscribes_takes_nothing_from_others() {
     let mut bridge = legacy().await;

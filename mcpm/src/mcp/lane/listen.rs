@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{State, cancelled};
+use super::{State, cancelled, is_within};
 use crate::mcp::{
     message::{Message, Span, splice},
     outlet::{End, Outlet},
@@ -89,8 +89,7 @@ impl Filter {
         match LISTS.iter().find(|(_, notification)| *notification == method) {
             Some((name, _)) => self.lists.contains(name),
             None if method == "notifications/resources/updated" => {
-                // A server may tell of what lies below a resource that was asked for.
-                uri.is_none_or(|uri| self.resources.iter().any(|wanted| uri.starts_with(wanted.as_str())))
+                uri.is_none_or(|uri| self.resources.iter().any(|wanted| is_within(uri, wanted)))
             }
             None => true,
         }

@@ -354,6 +354,12 @@ fn finish_line(mut message: BytesMut) -> Bytes {
     message.freeze()
 }
 
+/// Whether a resource is the one subscribed to or lies below it (MCP schema, `ResourceUpdatedNotification`).
+fn is_within(uri: &str, subscribed: &str) -> bool {
+    uri.strip_prefix(subscribed)
+        .is_some_and(|rest| rest.is_empty() || subscribed.ends_with('/') || rest.starts_with(['/', '#', '?']))
+}
+
 /// A `notifications/cancelled` for one of the lane's ids.
 fn cancelled(id: u64, reason: &str) -> BytesMut {
     let reason = serde_json::Value::from(reason);

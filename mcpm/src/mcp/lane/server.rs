@@ -6,12 +6,12 @@ use bytes::{Bytes, BytesMut};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Asked, Era, InFlight, Lane, Purpose, State, error_answer};
+use super::{Asked, Era, InFlight, Lane, Purpose, State, error_answer, is_within};
 use crate::mcp::{
     era, error_code,
     message::{Kind, Message, Span, result_answer, splice},
     outlet::Outlet,
-    session::{LogLevel, SessionId},
+    session::{LogLevel, Session, SessionId},
 };
 
 /// Messages kept for a session that has no stream open for them.
@@ -126,7 +126,9 @@ impl State {
             "notifications/cancelled" => self.cancelled_by_server(message, params.request_id),
             "notifications/resources/updated" => {
                 let uri = params.uri.unwrap_or_default();
-                for session in self.sessions.values().filter(|session| session.subscriptions.contains(&uri)) {
+                let subscribed =
+                    |session: &&Session| session.subscriptions.iter().any(|wanted| is_within(&uri, wanted));
+                for session in self.sessions.values().filter(subscribed) {
                     offer(&session.standalone, message.bytes());
                 }
             }
