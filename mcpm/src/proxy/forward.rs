@@ -27,8 +27,10 @@ const PATIENCE: Duration = Duration::from_secs(10 * 60);
 const SMALL: u64 = 64 << 10;
 
 /// Headers that concern one connection only (RFC 9110 section 7.6.1).
-const HOP_BY_HOP: [HeaderName; 7] = [
+const HOP_BY_HOP: [HeaderName; 9] = [
+    CONNECTION,
     HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
     header::PROXY_AUTHENTICATE,
     header::PROXY_AUTHORIZATION,
     header::TE,
@@ -149,14 +151,13 @@ impl Endpoint for Forward {
 }
 
 fn strip_hop_by_hop(headers: &mut HeaderMap) {
-    if let Some(connection) = headers.remove(CONNECTION) {
-        for name in connection.to_str().unwrap_or_default().split(',') {
-            if let Ok(name) = name.trim().parse::<HeaderName>() {
-                headers.remove(name);
-            }
-        }
-    }
-    for name in &HOP_BY_HOP {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .flat_map(|value| value.to_str().unwrap_or_default().split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named.iter().chain(&HOP_BY_HOP) {
         headers.remove(name);
     }
 }

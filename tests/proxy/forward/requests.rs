@@ -88,20 +88,31 @@ async fn what_concerns_one_connection_stays_on_it() {
         .http
         .post("/mcp", BODY)
         .header("Connection", "keep-alive, X-One")
+        .also("Connection", "x-two")
         .header("X-One", "1")
         .header("X-Two", "2")
         .header("X-Three", "3")
         .header("Keep-Alive", "timeout=5")
+        .header("Proxy-Connection", "keep-alive")
         .header("Proxy-Authorization", "Basic eDp5")
         .header("TE", "trailers")
         .header("Upgrade", "h2c");
-    let back = "Connection: x-back\r\nX-Back: 1\r\nX-More: 1\r\nX-Stays: 1\r\nKeep-Alive: timeout=9\r\n";
+    let back = "Connection: x-back\r\nConnection: x-more\r\nX-Back: 1\r\nX-More: 1\r\nX-Stays: 1\r\nKeep-Alive: timeout=9\r\n";
     let (received, response) = front.exchange(asked, "200 OK", back, "{}").await;
-    for name in ["connection", "x-one", "keep-alive", "proxy-authorization", "te", "upgrade"] {
+    for name in [
+        "connection",
+        "x-one",
+        "x-two",
+        "keep-alive",
+        "proxy-connection",
+        "proxy-authorization",
+        "te",
+        "upgrade",
+    ] {
         assert_eq!(received.headers.get(name), None, "{name}");
     }
     assert_eq!(received.headers.get("x-three"), Some("3"));
-    for name in ["x-back", "keep-alive", "connection"] {
+    for name in ["x-back", "x-more", "keep-alive", "connection"] {
         assert_eq!(response.headers.get(name), None, "{name}");
     }
     assert_eq!(response.headers.get("x-stays"), Some("1"));
