@@ -169,13 +169,12 @@ fn is_event_stream(value: &HeaderValue) -> bool {
 /// The answer when the server cannot be reached (503, try again) or broke off (502).
 fn failed(error: &Error, body: &Bytes) -> Response {
     let mut cause = std::error::Error::source(error);
-    let mut connected = true;
+    // Only connecting fails with an error of the system itself. Once connected, the request may have been taken.
+    let connected = !cause.is_some_and(|cause| cause.is::<std::io::Error>());
     while let Some(error) = cause {
         if error.is::<PastLimit>() {
             return too_large();
         }
-        // Only connecting fails with an error of the system at once.
-        connected = connected && !error.is::<std::io::Error>();
         cause = error.source();
     }
     let status = if connected { StatusCode::BAD_GATEWAY } else { StatusCode::SERVICE_UNAVAILABLE };

@@ -44,7 +44,7 @@ async fn a_server_that_is_not_there_is_503_with_the_id_of_the_request() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_breaks_off_before_its_answer_is_502_and_asked_once() {
-    for reset in [false] {
+    for reset in [false, true] {
         let front = Front::of("/").await;
         let (response, connection, _) = front.begin(front.http.post("/mcp", body(json!("b")))).await;
         if reset {
