@@ -86,7 +86,9 @@ impl Forward {
             Ok(Ok(response)) => {
                 let (mut parts, body) = response.into_parts();
                 strip_hop_by_hop(&mut parts.headers);
-                let is_events = parts.headers.get(header::CONTENT_TYPE).is_some_and(is_event_stream);
+                // A compressed stream cannot be read here, and waiting for its first event would hold it back.
+                let is_events = parts.headers.get(header::CONTENT_TYPE).is_some_and(is_event_stream)
+                    && !parts.headers.contains_key(header::CONTENT_ENCODING);
                 let body = match public {
                     Some(public) if is_events => {
                         // Its one event may get longer.

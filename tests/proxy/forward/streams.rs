@@ -31,6 +31,19 @@ async fn each_event_is_passed_before_the_next_is_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_compressed_stream_is_passed_as_it_comes() {
+    let front = Front::of("/").await;
+    let (response, mut connection, _) =
+        front.begin(front.http.get("/mcp").header("Accept-Encoding", "gzip")).await;
+    connection
+        .say("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n")
+        .await;
+    let mut response = response.await.unwrap();
+    connection.chunk("\u{1f}\u{8}x").await;
+    assert_eq!(response.piece().await.unwrap().unwrap(), "\u{1f}\u{8}x".as_bytes());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_leaves_closes_the_connection_to_the_server() {
     // Before the head of the answer, with a stream that is silent, and with one that is not.
     for begun in [false, true] {
