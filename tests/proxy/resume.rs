@@ -121,5 +121,7 @@ async fn an_event_id_of_nobody_or_of_another_session_gives_nothing() {
         let status = one.resume(bad).await.status;
         assert!([400, 404].contains(&status), "{bad}: {status}");
     }
+    // Beyond the end there is nothing, and no panic.
+    assert_eq!(one.resume("1.18446744073709551615").await.status, 200);
     assert_eq!(one.call(2, "echo", json!({})).await["id"], 2);
 }

@@ -142,7 +142,8 @@ impl Outlet {
         let mut inner = self.lock();
         inner.reader += 1;
         inner.attached = true;
-        let next = after.map_or(inner.unread, |place| (place + 1).clamp(inner.first, inner.unread));
+        let next =
+            after.map_or(inner.unread, |place| place.saturating_add(1).clamp(inner.first, inner.unread));
         let reader = Reader { outlet: Arc::clone(self), number: inner.reader, next };
         wake(inner);
         reader
