@@ -125,3 +125,32 @@ async fn an_event_id_of_nobody_or_of_another_session_gives_nothing() {
     assert_eq!(one.resume("1.18446744073709551615").await.status, 200);
     assert_eq!(one.call(2, "echo", json!({})).await["id"], 2);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_came_in_between_does_not_push_out_what_is_read_again() {
+    let mut bridge = legacy().await;
+    let session = Session::open(bridge.http).await;
+    let text = "x".repeat(60 << 10);
+    let large = |data: u8| {
+        notification("notifications/message", json!({ "level": "info", "data": data, "text": text }))
+    };
+    let lines: Vec<_> = (1..=4).map(large).collect();
+    let mut stream =
+        session.request("r", "tools/call", tool("say", json!({ "lines": lines, "gate": "a" }))).await;
+    let mut ids = Vec::new();
+    for _ in 0..5 {
+        ids.push(stream.event().await.unwrap().id.unwrap());
+    }
+    drop(stream);
+    for data in 5..=9 {
+        bridge.life.say(&large(data)).await;
+    }
+    bridge.life.open("a").await;
+    bridge.life.so_far().await;
+    session.call("other", "echo", json!({})).await;
+    let mut resumed = session.resume(&ids[1]).await;
+    for data in 2..=9 {
+        assert_eq!(resumed.message().await.unwrap()["params"]["data"], data);
+    }
+    assert_eq!(resumed.message().await.unwrap()["id"], "r");
+}

@@ -231,16 +231,17 @@ impl Reader {
             inner.unread = place + 1;
             inner.unread_bytes = inner.unread_bytes.saturating_sub(bytes.len() + MESSAGE_OVERHEAD);
         }
-        inner.forget_read();
+        inner.forget_read(self.next);
         Poll::Ready(Item::Message { place, bytes, answer })
     }
 }
 
 impl Inner {
-    /// Drops messages that were read and are beyond what a replay keeps.
-    fn forget_read(&mut self) {
+    /// Drops messages that were read and are beyond what a replay keeps; none that the present reader, who may
+    /// have gone back, reads at `next` or after.
+    fn forget_read(&mut self, next: u64) {
         let limit = if self.replayable { REPLAY_LIMIT } else { 0 };
-        while self.first < self.unread && self.kept_bytes > limit {
+        while self.first < next && self.kept_bytes > limit {
             if let Some(bytes) = self.messages.pop_front() {
                 self.kept_bytes -= bytes.len();
             }
