@@ -114,10 +114,11 @@ impl Outlet {
         wake(inner);
     }
 
-    /// Whether somebody reads, or could come back and read.
+    /// Whether somebody reads, will do so in a moment, or could come back and read.
     pub(crate) fn is_reachable(&self) -> bool {
         let inner = self.lock();
-        inner.end.is_none() && (inner.attached || inner.resumable)
+        let expected = inner.reader == 0;
+        inner.end.is_none() && (expected || inner.attached || inner.resumable)
     }
 
     /// Whether somebody reads now.
@@ -284,6 +285,16 @@ mod tests {
         assert_eq!(reader.next().await, Item::Message { place: 2, bytes: bytes("b"), answer: true });
         assert_eq!(reader.next().await, Item::End(End::Complete));
         assert!(outlet.is_spent());
+    }
+
+    #[test]
+    fn a_stream_is_reachable_until_its_first_reader_is_gone_for_good() {
+        let outlet = Outlet::new(1, true);
+        assert!(outlet.is_reachable());
+        let reader = outlet.read(None);
+        assert!(outlet.is_reachable());
+        drop(reader);
+        assert!(!outlet.is_reachable());
     }
 
     #[tokio::test]
