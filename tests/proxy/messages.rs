@@ -122,6 +122,8 @@ async fn an_answer_has_the_form_that_the_client_accepts() {
         (Some("*/*"), "echo", (200, false)),
         (None, "notify", (200, false)),
         (Some("text/html"), "echo", (406, false)),
+        (Some("application/json;q=0, text/event-stream;q=0"), "echo", (406, false)),
+        (Some("TEXT/EVENT-STREAM"), "echo", (200, true)),
     ] {
         assert_eq!(accept(bridge.http, &session, accepted, name).await, expected, "{accepted:?} {name}");
     }

@@ -66,7 +66,14 @@ impl Accepts {
         for value in headers.get_all(header::ACCEPT) {
             any = true;
             for range in value.to_str().unwrap_or_default().split(',') {
-                match range.split(';').next().unwrap_or_default().trim() {
+                let mut parts = range.split(';').map(|part| part.trim().to_ascii_lowercase());
+                let kind = parts.next().unwrap_or_default();
+                let weight = parts.find_map(|part| part.strip_prefix("q=").map(str::parse::<f32>));
+                if matches!(weight, Some(Ok(0.0))) {
+                    // "Not acceptable" (RFC 9110 section 12.4.2).
+                    continue;
+                }
+                match kind.as_str() {
                     "*/*" => (accepts.json, accepts.events) = (true, true),
                     "application/json" | "application/*" => accepts.json = true,
                     "text/event-stream" | "text/*" => {
