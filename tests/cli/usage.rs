@@ -194,7 +194,7 @@ fn an_exported_file_is_checked_before_an_engine_is_asked() {
 fn a_file_that_may_not_be_read_is_named() {
     let home = Home::without_engine();
     let file = home.write("secret.env", "A=1\n");
-    fs::set_permissions(&file, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).unwrap();
     let outcome = home.as_nobody(&["run", "image", "--env-file", &file]);
     assert_eq!(outcome.code, Some(1));
     home.matches("usage/unreadable");

@@ -1,6 +1,6 @@
 //! Starts a workload, keeps it alive and ends it.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use super::{
     EventStream, WorkloadEvent, WorkloadSpec,
@@ -89,6 +89,9 @@ impl Launch {
         store.save(&self.spec.name, Document::Spec, &self.spec)?;
         let record = Arc::new(Record::begin(store.clone(), self.spec.name.clone(), self.events.clone())?);
         record.events.tell(WorkloadEvent::Starting { name: self.spec.name.to_string() });
+        if let Some(message) = exposure(address.ip()) {
+            record.events.tell(WorkloadEvent::Warning { message });
+        }
         let started = self.start_server(&record).await;
         let (runtime, server, endpoint) = match started {
             Ok(started) => started,
@@ -232,6 +235,15 @@ fn end_containers(spec: WorkloadSpec, environment: Environment, remove: bool) {
     if ending.join().is_err() {
         tracing::warn!("a workload could not be ended");
     }
+}
+
+/// Says who else can use the server when the proxy listens beyond this machine.
+fn exposure(ip: IpAddr) -> Option<String> {
+    let reach =
+        if ip.is_unspecified() { "every address of this machine".to_owned() } else { format!("`{ip}`") };
+    let message =
+        || format!("the proxy listens on {reach}: whoever reaches it can use the server without a login");
+    (!ip.is_loopback()).then(message)
 }
 
 /// Where clients find the server below the proxy's address.

@@ -7,7 +7,7 @@
 use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Command, Output, Stdio},
     sync::{
         Mutex,
@@ -43,6 +43,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// Tells whether slow tests are wanted; says so when they are not.
+#[expect(clippy::print_stdout, reason = "who runs the tests is to see it")]
 pub(crate) fn nightly(test: &str) -> bool {
     let wanted = std::env::var_os("MCPM_NIGHTLY").is_some_and(|value| !value.is_empty());
     if !wanted {
@@ -368,14 +369,4 @@ fn difference(expected: &str, said: &str) -> String {
     };
     let before: String = said.lines().take(common).map(|line| format!(" {line}\n")).collect();
     format!("{before}{}{}", rest(expected, '-'), rest(said, '+'))
-}
-
-/// A client program in `tests/clients`.
-pub(crate) fn client(name: &str) -> PathBuf {
-    mcpm_tests::root().join("tests/clients").join(name)
-}
-
-/// Returns a path as text.
-pub(crate) fn text(path: &Path) -> String {
-    path.to_str().unwrap().to_owned()
 }

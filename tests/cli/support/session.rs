@@ -11,10 +11,15 @@ pub(crate) struct Session {
 }
 
 impl Session {
+    /// A client that opened no session.
+    pub(crate) fn at(url: &str) -> Self {
+        Self { url: url.to_owned(), id: None }
+    }
+
     /// Opens a session.
     #[track_caller]
     pub(crate) fn open(url: &str) -> Self {
-        let mut session = Self { url: url.to_owned(), id: None };
+        let mut session = Self::at(url);
         let (id, answer) = session.post(&json!({
             "jsonrpc": "2.0", "id": 1, "method": "initialize",
             "params": {
