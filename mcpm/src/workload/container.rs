@@ -7,6 +7,8 @@ use futures_util::StreamExt as _;
 
 use crate::{
     ErrorKind, Result,
+    options::Protocol,
+    proxy::listener,
     runtime::{
         ContainerId, ContainerInfo, ContainerSpec, ContainerState, LogOptions, LogStream, Runtime, labels,
     },
@@ -40,6 +42,24 @@ impl Containers {
             self.runtime.remove(&found.id).await?;
         }
         self.runtime.create(&spec).await
+    }
+
+    /// Starts a container. A published port that is taken is named with its holder, as far as it is this machine's.
+    pub(super) async fn start(&self, id: &ContainerId) -> Result<()> {
+        let Err(error) = self.runtime.start(id).await else { return Ok(()) };
+        if error.kind() == ErrorKind::PortTaken {
+            let tcp =
+                self.spec.ports.iter().filter(|port| port.protocol == Protocol::Tcp && port.host_port != 0);
+            for port in tcp {
+                match listener::bind(&port.host_ip.to_string(), port.host_port).await {
+                    Err(taken) if taken.kind() == ErrorKind::PortTaken => {
+                        return Err(taken.hint("choose another with `--publish`"));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Err(error)
     }
 
     /// The first container, if it is there.
@@ -155,7 +175,7 @@ impl Spawn for Containers {
     async fn spawn(&self, slot: usize) -> Result<Process> {
         let id = self.prepare(slot).await?;
         let attachment = self.runtime.attach(&id).await?;
-        self.runtime.start(&id).await?;
+        self.start(&id).await?;
         let stdout = attachment.output.filter_map(|piece| {
             std::future::ready(match piece {
                 // What it writes to standard error is in its log.
