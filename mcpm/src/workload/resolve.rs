@@ -172,9 +172,7 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
         stdin: transport == Transport::Stdio,
         pids_limit: PIDS_LIMIT,
     };
-    // What is exported says no more of its file.
-    let exported =
-        WorkloadOptions { from_config: None, foreground: None, debug: None, ..asked.options.clone() };
+    let exported = exported(&asked.options, &around.environment.working_dir);
     Ok(WorkloadSpec {
         version: FORMAT_VERSION,
         name,
@@ -186,6 +184,22 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
         container,
         origins,
     })
+}
+
+/// What an exported file says: no more of a file it came from, and the same in every folder.
+fn exported(options: &WorkloadOptions, working_dir: &Path) -> WorkloadOptions {
+    let absolute = |path: &PathBuf| working_dir.join(path);
+    let volume =
+        |volume: &VolumeSpec| VolumeSpec { host_path: absolute(&volume.host_path), ..volume.clone() };
+    WorkloadOptions {
+        from_config: None,
+        foreground: None,
+        debug: None,
+        env_file: options.env_file.as_ref().map(absolute),
+        env_file_dir: options.env_file_dir.as_ref().map(absolute),
+        volume: options.volume.iter().map(volume).collect(),
+        ..options.clone()
+    }
 }
 
 fn network(mode: &str) -> Network {
