@@ -4,8 +4,10 @@
 mod container;
 mod engine;
 mod failures;
+mod life;
 mod manage;
 mod names;
-#[expect(dead_code, reason = "for the tests that come next")]
+mod proxy;
+mod secrets;
 mod support;
 mod usage;

@@ -62,13 +62,20 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         }
         let foreground = workload.options().foreground.unwrap_or(false);
         let progress = Progress::default();
-        let spec = progress.during(workload.events(), workload.resolve()).await?;
-        if foreground {
-            let launch = Launch::new(spec, environment).restarts(RestartPolicy::NEVER).ephemeral();
-            return Box::pin(in_foreground(launch, form)).await;
+        loop {
+            let spec = progress.during(workload.events(), workload.resolve()).await?;
+            let started = if foreground {
+                let launch = Launch::new(spec.clone(), environment.clone());
+                Box::pin(in_foreground(launch.restarts(RestartPolicy::NEVER).ephemeral(), form)).await
+            } else {
+                detached(spec.clone(), false, debug, form).await.map(|()| ExitCode::SUCCESS)
+            };
+            match started {
+                // Another run at the same time was given the same name.
+                Err(error) if error.kind() == ErrorKind::NameTaken && workload.would_rename(&spec)? => {}
+                outcome => return outcome,
+            }
         }
-        detached(spec, false, debug, form).await?;
-        Ok(ExitCode::SUCCESS)
     })
 }
 

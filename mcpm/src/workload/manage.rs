@@ -111,8 +111,10 @@ impl Workloads {
     /// `NotFound`; `EngineUnavailable` when its container cannot be reached.
     pub async fn stop(&self, name: &str, grace: Duration) -> Result<()> {
         let name = self.find(name)?;
+        // A run in the foreground takes its record with it.
+        let spec = self.store.load::<WorkloadSpec>(&name, Document::Spec);
         self.end_supervisor(&name, grace).await?;
-        let spec: WorkloadSpec = self.store.load(&name, Document::Spec)?;
+        let spec = spec?;
         let containers = self.containers_of(&spec).await?;
         containers.stop_all(grace).await;
         if let Ok(mut status) = self.store.load::<Status>(&name, Document::Status)

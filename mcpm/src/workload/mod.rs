@@ -148,6 +148,15 @@ impl Workload {
         resolve::resolve(&self.asked, name, around)
     }
 
+    /// Tells whether the name was worked out, was taken by somebody else since, and another one is free: then
+    /// [`resolve`](Self::resolve) gives that.
+    ///
+    /// # Errors
+    /// `Io` when the records cannot be read.
+    pub fn would_rename(&self, spec: &WorkloadSpec) -> Result<bool> {
+        Ok(self.asked.name_is_generated && self.name()? != spec.name)
+    }
+
     /// Starts the workload and returns once clients can connect.
     ///
     /// The proxy lives on the runtime of the caller. Dropping the handle ends the workload, unless it was
@@ -156,10 +165,15 @@ impl Workload {
     /// # Errors
     /// Those of [`resolve`](Self::resolve), and `PortTaken`, `StartFailed`. Nothing is left behind then.
     pub async fn start(self) -> Result<RunningWorkload> {
-        let spec = self.resolve().await?;
-        let mut launch = Launch::new(spec, self.environment);
-        launch.events = self.events;
-        launch.start().await
+        loop {
+            let spec = self.resolve().await?;
+            let mut launch = Launch::new(spec.clone(), self.environment.clone());
+            launch.events = self.events.clone();
+            match launch.start().await {
+                Err(error) if error.kind() == ErrorKind::NameTaken && self.would_rename(&spec)? => {}
+                outcome => return outcome,
+            }
+        }
     }
 
     /// The name, free if it was worked out.

@@ -1,0 +1,234 @@
+//! What is shown is true, and what was lost comes back, whatever was killed.
+
+use std::process::Command;
+
+use super::support::{Home, Program, Session, alive, docker, inspect, kill, until};
+
+const STDIO: &str = "mcpm-test/everything:1";
+const HTTP: &str = "mcpm-test/everything-http:1";
+const SILENT: &str = "mcpm-test/silent:1";
+
+fn is_running(container: &str) -> bool {
+    inspect(container)["State"]["Running"] == true
+}
+
+/// Kills the supervisor of a workload, and waits for its end.
+#[track_caller]
+fn kill_supervisor(home: &Home, name: &str) {
+    let pid = home.supervisor(name);
+    kill("KILL", pid);
+    until("the supervisor is gone", || !alive(pid));
+}
+
+#[test]
+fn a_killed_supervisor_is_seen_and_replaced() {
+    for (image, kind) in [(STDIO, "stdio"), (HTTP, "http")] {
+        let home = Home::new();
+        let name = home.name(kind);
+        let url = home.says(&["run", image, "--name", &name]).succeeded().url();
+        for command in ["restart", "start"] {
+            kill_supervisor(&home, &name);
+            assert!(is_running(&name), "the container lives on");
+            home.says(&["list"]).succeeded();
+            home.says(&["status", &name]).succeeded();
+            home.says(&["list", "--output", "mcp-json"]).succeeded();
+            assert_eq!(home.says(&[command, &name]).succeeded().url(), url);
+            assert!(!Session::open(&url).tools().is_empty());
+            assert_eq!(home.info(&name)["status"], "running");
+        }
+        kill_supervisor(&home, &name);
+        home.says(&["stop", &name]).succeeded();
+        assert!(!is_running(&name));
+        home.says(&["status", &name]).succeeded();
+        home.says(&["start", &name]).succeeded();
+        kill_supervisor(&home, &name);
+        docker(&["kill", &name]);
+        home.says(&["status", &name]).succeeded();
+        home.says(&["rm", &name]).succeeded();
+        home.has_nothing_left();
+        home.matches(&format!("life/killed_supervisor_{kind}"));
+    }
+}
+
+#[test]
+fn a_killed_stdio_server_comes_back_and_its_sessions_go_on() {
+    let home = Home::new();
+    let name = home.name("s");
+    let url = home.run(&["run", STDIO, "--name", &name]).succeeded().url();
+    let session = Session::open(&url);
+    let tools = session.tools();
+    for count in 1..=2 {
+        docker(&["kill", &name]);
+        until("it is started again", || home.info(&name)["restarts"] == count);
+        home.until_status(&name, "running");
+        assert_eq!(session.tools(), tools, "the session goes on");
+    }
+    home.says(&["status", &name]).succeeded();
+    home.matches("life/killed_server_stdio");
+}
+
+#[test]
+fn a_killed_http_server_comes_back() {
+    let home = Home::new();
+    let name = home.name("h");
+    let url = home.run(&["run", HTTP, "--name", &name]).succeeded().url();
+    let tools = Session::open(&url).tools();
+    docker(&["kill", &name]);
+    until("it is started again", || home.info(&name)["restarts"] == 1);
+    home.until_status(&name, "running");
+    assert_eq!(Session::open(&url).tools(), tools);
+    home.says(&["status", &name]).succeeded();
+    home.matches("life/killed_server_http");
+}
+
+#[test]
+fn a_container_that_somebody_removed_is_made_anew() {
+    for image in [STDIO, HTTP] {
+        let home = Home::new();
+        let name = home.name("gone");
+        let url = home.run(&["run", image, "--name", &name]).succeeded().url();
+        let before = inspect(&name)["Id"].clone();
+        docker(&["rm", "--force", &name]);
+        until("it is started again", || home.info(&name)["restarts"] == 1);
+        home.until_status(&name, "running");
+        assert!(!Session::open(&url).tools().is_empty());
+        assert_ne!(inspect(&name)["Id"], before);
+        home.run(&["stop", &name]).succeeded();
+        docker(&["rm", &name]);
+        assert_eq!(home.info(&name)["status"], "stopped");
+        assert_eq!(home.run(&["start", &name]).succeeded().url(), url);
+        home.run(&["rm", &name]).succeeded();
+        home.has_nothing_left();
+    }
+}
+
+#[test]
+fn a_supervisor_that_is_told_to_end_stops_its_container() {
+    for image in [STDIO, HTTP] {
+        let home = Home::new();
+        let name = home.name("term");
+        let url = home.run(&["run", image, "--name", &name]).succeeded().url();
+        let pid = home.supervisor(&name);
+        kill("TERM", pid);
+        until("the supervisor is gone", || !alive(pid));
+        assert!(!is_running(&name));
+        assert_eq!(home.info(&name)["status"], "stopped");
+        assert_eq!(home.run(&["start", &name]).succeeded().url(), url);
+    }
+}
+
+#[test]
+fn a_foreground_run_blocks_and_passes_the_exit_code_on() {
+    let home = Home::new();
+    let name = home.name("f");
+    // It answers, and ends with code 3 when a session is asked for.
+    let script = "import http.server as h, os\n\
+        class H(h.BaseHTTPRequestHandler):\n \
+        def do_GET(self): self.send_error(404)\n \
+        def do_POST(self): os._exit(3)\n\
+        h.HTTPServer(('', 3000), H).serve_forever()";
+    let run =
+        ["run", "mcpm-test/python:1", "--foreground", "--name", &name, "--transport", "streamable-http"];
+    let mut running = Program::start(
+        &mut home.mcpm(&[&run[..], &["--target-port", "3000", "--", "python3", "-c", script]].concat()),
+    );
+    let line = running.line();
+    let url = line.split_whitespace().nth(1).unwrap();
+    assert_eq!(home.info(&name)["status"], "running");
+    assert_eq!(home.says(&["start", &name]).code, Some(0), "it runs");
+    assert_eq!(home.says(&["start", &name, "--foreground"]).code, Some(5), "it runs elsewhere");
+    Command::new("curl")
+        .args(["--silent", "--noproxy", "*", "--max-time", "10", "--data", "{}", url])
+        .output()
+        .unwrap();
+    let outcome = running.end();
+    assert_eq!(outcome.code, Some(3), "{outcome:?}");
+    home.has_nothing_left();
+    home.matches("life/foreground");
+}
+
+#[test]
+fn a_killed_server_ends_a_foreground_run() {
+    let home = Home::new();
+    let name = home.name("k");
+    let mut running = Program::start(&mut home.mcpm(&["run", STDIO, "--foreground", "--name", &name]));
+    running.line();
+    docker(&["kill", &name]);
+    assert_eq!(running.end().code, Some(137));
+    home.has_nothing_left();
+}
+
+#[test]
+fn a_signal_ends_a_foreground_run_and_leaves_nothing() {
+    for signal in ["INT", "TERM", "QUIT"] {
+        for image in [STDIO, HTTP] {
+            let home = Home::new();
+            let name = home.name("c");
+            let mut running = Program::start(&mut home.mcpm(&["run", image, "-f", "--name", &name]));
+            running.line();
+            running.signal(signal);
+            let outcome = running.end();
+            assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{signal}: {outcome:?}");
+            home.has_nothing_left();
+        }
+    }
+}
+
+#[test]
+fn a_foreground_run_is_stopped_from_elsewhere() {
+    let home = Home::new();
+    let name = home.name("e");
+    let mut running = Program::start(&mut home.mcpm(&["run", STDIO, "-f", "--name", &name]));
+    running.line();
+    assert_eq!(home.says(&["stop", &name]).code, Some(0));
+    assert_eq!(running.end().code, Some(0));
+    home.has_nothing_left();
+    home.matches("life/foreground_stopped");
+}
+
+#[test]
+fn an_interrupt_while_starting_leaves_nothing() {
+    let http = ["--transport", "streamable-http", "--target-port", "80"];
+    for more in [&[][..], &["--foreground"], &http, &[&http[..], &["--foreground"]].concat()] {
+        let home = Home::new();
+        let name = home.name("i");
+        let running = Program::start(&mut home.mcpm(&[&["run", SILENT, "--name", &name], more].concat()));
+        until("the container runs", || {
+            !docker(&["ps", "--quiet", "--filter", &format!("name={name}")]).is_empty()
+        });
+        assert_eq!(home.info(&name)["status"], "starting");
+        running.signal("INT");
+        let outcome = running.end();
+        assert_eq!(
+            (outcome.code, outcome.stdout.as_str(), outcome.stderr.as_str()),
+            (Some(130), "", "error: interrupted\n"),
+            "{more:?}"
+        );
+        home.has_nothing_left();
+    }
+}
+
+#[test]
+fn of_two_runs_with_one_name_one_wins() {
+    let home = Home::new();
+    let name = home.name("race");
+    let mut runs: Vec<_> =
+        (0..4).map(|_| Program::start(&mut home.mcpm(&["run", STDIO, "--name", &name]))).collect();
+    let mut codes: Vec<_> = runs.drain(..).map(|run| run.end().code.unwrap()).collect();
+    codes.sort_unstable();
+    assert_eq!(codes, [0, 5, 5, 5]);
+    assert_eq!(home.info(&name)["status"], "running");
+    home.run(&["rm", &name]).succeeded();
+    home.has_nothing_left();
+}
+
+#[test]
+fn runs_without_a_name_at_the_same_time_all_get_one() {
+    let home = Home::new();
+    let image = home.name("n/m:1");
+    docker(&["tag", STDIO, &image]);
+    let mut runs: Vec<_> = (0..4).map(|_| Program::start(&mut home.mcpm(&["run", &image]))).collect();
+    let codes: Vec<_> = runs.drain(..).map(|run| run.end().code).collect();
+    docker(&["rmi", "--force", &image]);
+    assert_eq!(codes, [Some(0); 4]);
+}

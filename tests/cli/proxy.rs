@@ -1,0 +1,73 @@
+//! `mcpm proxy`.
+
+use std::net::TcpListener;
+
+use serde_json::{Value, json};
+
+use super::support::{Home, Program, Session};
+
+#[test]
+fn a_proxy_prints_its_url_forwards_and_ends_with_a_signal() {
+    let home = Home::new();
+    let name = home.name("target");
+    let target = home.run(&["run", "mcpm-test/everything-http:1", "--name", &name]).succeeded().url();
+    for (signal, form) in [("TERM", "text"), ("INT", "json")] {
+        let run = ["proxy", "front", "--target-uri", &target, "--output", form];
+        let mut proxy = Program::start(&mut home.mcpm(&run));
+        let url = if form == "json" {
+            let text = [proxy.line(), proxy.line(), proxy.line(), proxy.line()].concat();
+            let ready: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(ready, json!({"name": "front", "url": ready["url"]}));
+            ready["url"].as_str().unwrap().to_owned()
+        } else {
+            proxy.line().strip_prefix("front  ").unwrap().to_owned()
+        };
+        assert_eq!(Session::open(&url).tools(), Session::open(&target).tools());
+        proxy.signal(signal);
+        let outcome = proxy.end();
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome:?}");
+        home.note(&format!("mcpm proxy front --target-uri {target} --output {form}"), &outcome);
+    }
+    home.run(&["rm", &name]).succeeded();
+    home.has_nothing_left();
+    home.matches("proxy/forwards");
+}
+
+#[test]
+fn a_proxy_without_a_target_that_can_be_used_is_refused() {
+    let home = Home::without_engine();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let program = std::fs::read_to_string(format!("/proc/{}/comm", std::process::id())).unwrap();
+    home.replace(program.trim(), "HOLDER");
+    let target = ["proxy", "p", "--target-uri"];
+    for (code, more) in [
+        (2, &["relative"][..]),
+        (2, &["ftp://127.0.0.1/mcp"]),
+        (2, &["http://"]),
+        (2, &["http://127.0.0.1:99999/mcp"]),
+        (2, &["http://user:secret@127.0.0.1:1/mcp"]),
+        (2, &["http://127.0.0.1:1/mcp", "--host", "192.0.2.1"]),
+        (2, &["http://127.0.0.1:1/mcp", "--port", "99999"]),
+        (5, &["http://127.0.0.1:1/mcp", "--port", &port]),
+        (3, &["http://127.0.0.1:1/mcp", "--token-exchange-url", "https://127.0.0.1/token"]),
+    ] {
+        let outcome = home.says(&[&target[..], more].concat());
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(code), ""), "{more:?}: {outcome:?}");
+    }
+    assert!(!home.path("state").exists());
+    home.matches("proxy/refused");
+}
+
+#[test]
+fn a_target_that_is_not_there_is_answered_for() {
+    let home = Home::without_engine();
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let target = format!("http://{closed}/mcp");
+    let mut proxy = Program::start(&mut home.mcpm(&["proxy", "p", "--target-uri", &target]));
+    let url = proxy.line().split_whitespace().nth(1).unwrap().to_owned();
+    let answer = Session::at(&url).ask();
+    assert!(answer["error"]["message"].is_string(), "{answer}");
+    proxy.signal("TERM");
+    assert_eq!(proxy.end().code, Some(0));
+}
