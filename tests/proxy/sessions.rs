@@ -183,6 +183,8 @@ async fn several_messages_in_one_array_are_answered_in_one_where_the_version_all
     for bad in ["[]", "[1]", "[{}]"] {
         assert_eq!(session.post(bad).await.status, 400, "{bad}");
     }
+    let again = json!([initialize("2025-03-26", json!({}))]).to_string();
+    assert_eq!(session.post(again).await.status, 400, "initialize is no part of a batch");
 }
 
 #[tokio::test(flavor = "multi_thread")]

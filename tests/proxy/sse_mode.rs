@@ -102,6 +102,22 @@ async fn a_wrong_or_missing_session_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_begins_with_one_initialize() {
+    let mut bridge = sse().await;
+    let mut stream = bridge.http.get("/sse").send().await;
+    let endpoint = stream.event().await.unwrap().data;
+    let early = bridge.http.post(&endpoint, request(1, "tools/list", json!({})).to_string()).send().await;
+    assert_eq!(early.status, 400);
+    let mut client = Client::open(bridge.http).await;
+    bridge.life.so_far().await;
+    assert_eq!(client.post(&initialize("2024-11-05", json!({}))).await, 400);
+    assert_eq!(client.post(&request(1, "tools/call", tool("echo", json!({})))).await, 202);
+    assert_eq!(client.next().await["id"], 1);
+    let seen = bridge.life.so_far().await;
+    assert!(seen.iter().all(|message| message["method"] != "initialize"), "{seen:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_end_of_the_stream_is_the_end_of_the_session() {
     let mut bridge = sse().await;
     let client = Client::open(bridge.http).await;

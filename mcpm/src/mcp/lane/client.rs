@@ -181,6 +181,11 @@ impl Lane {
         id: &SessionId,
         streams: bool,
     ) -> Result<Exchange, Refusal> {
+        if message.method() == "initialize" {
+            // The process is shared, and a second handshake would be everybody's.
+            let text = "the session has begun already";
+            return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
+        }
         self.connected().await?;
         let params = Params::of(message)?;
         let mut state = self.lock();
