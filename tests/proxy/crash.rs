@@ -70,6 +70,36 @@ async fn sessions_outlive_the_process_with_their_subscriptions_and_log_level() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_request_during_the_restart_waits_for_the_new_process() {
+    let script = script().await;
+    let mut bridge = script.start(&["--hold-initialize"]).await;
+    let opening = tokio::spawn(Session::open(bridge.http));
+    bridge.life.received("initialize").await;
+    bridge.life.open("initialize").await;
+    let session = within("a session", opening).await.unwrap();
+    bridge.crash(7).await;
+    let mut life = bridge.script.life().await;
+    let handshake = life.received("initialize").await;
+    let calling = session.clone();
+    let call = tokio::spawn(async move { calling.call(1, "echo", json!({})).await });
+    let opening = tokio::spawn(Session::open(bridge.http));
+    let other_shape = tokio::spawn(Session::with(bridge.http, LEGACY, json!({ "roots": {} })));
+    // The client of another shape gets a process of its own, after those before it had their turn.
+    let mut third = bridge.script.life().await;
+    third.received("initialize").await;
+    let seen = life.so_far().await;
+    assert!(seen.is_empty(), "a second handshake beside {handshake}: {seen:?}");
+    life.open("initialize").await;
+    third.open("initialize").await;
+    assert_eq!(within("the call", call).await.unwrap()["id"], 1);
+    let second = within("the second session", opening).await.unwrap();
+    assert_eq!(second.call(2, "echo", json!({})).await["id"], 2);
+    within("the third session", other_shape).await.unwrap();
+    let handshakes = life.so_far().await.iter().filter(|message| message["method"] == "initialize").count();
+    assert_eq!(handshakes, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_crash_of_one_process_leaves_the_others_alone() {
     let mut bridge = legacy().await;
     let session = Session::open(bridge.http).await;

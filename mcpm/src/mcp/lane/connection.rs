@@ -158,17 +158,23 @@ impl Lane {
     async fn replay_handshake(&self, patience: Duration) -> Result<()> {
         let told = {
             let mut state = self.lock();
-            state.told.take().filter(|_| !state.sessions.is_empty())
+            if state.sessions.is_empty() {
+                state.told = None;
+            }
+            // It stays known meanwhile: another client's `initialize` must not become a second one.
+            if let Some(told) = &mut state.told {
+                // What follows the handshake is sent below, not by the next call.
+                told.initialized = true;
+            }
+            state.told.clone()
         };
         let Some(told) = told else { return Ok(()) };
         let rewrite = |id: u64| told.request.rewritten(&id.to_string(), &told.version);
         let answer = match self.ask(rewrite, patience).await {
             Ok(answer) => answer,
-            Err(unanswered) => {
-                // The next process gets the same chance.
-                self.lock().told = Some(told);
-                return Err(if unanswered == Unanswered::Gone { gone() } else { silent(patience) });
-            }
+            // The next process gets the same chance.
+            Err(Unanswered::Gone) => return Err(gone()),
+            Err(Unanswered::Silent) => return Err(silent(patience)),
         };
         let mut state = self.lock();
         if chosen_version(answer.result()).as_deref() == Some(&told.version) {
@@ -178,6 +184,7 @@ impl Lane {
             state.restore_sessions();
         } else {
             // The server is another one now: its clients have to agree with it anew.
+            state.told = None;
             let ids: Vec<_> = state.sessions.keys().cloned().collect();
             for id in ids {
                 state.end_session(&id);
