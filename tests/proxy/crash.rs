@@ -38,6 +38,48 @@ async fn calls_in_flight_are_answered_at_once_with_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_has_begun_ends_with_an_error_also_when_it_is_resumed() {
+    let mut bridge = legacy().await;
+    let session = Session::open(bridge.http).await;
+    let mut params = tool("progress", json!({ "count": 1, "gate": "never" }));
+    params["_meta"] = json!({ "progressToken": "t" });
+    let mut left = session.request("gone", "tools/call", params.clone()).await;
+    left.event().await.unwrap();
+    let last = left.event().await.unwrap().id.unwrap();
+    drop(left);
+    let mut stays = session.request("stays", "tools/call", params).await;
+    stays.message().await.unwrap();
+    let mut resumed = session.resume(&last).await;
+    bridge.crash(7).await;
+    for (stream, id) in [(&mut stays, "stays"), (&mut resumed, "gone")] {
+        let end = stream.message().await.unwrap();
+        assert_eq!((&end["id"], &end["error"]["code"]), (&json!(id), &json!(-32603)));
+        assert!(stream.message().await.is_none());
+    }
+    // A client that comes back after the crash learns the same.
+    let mut late = session.resume(&last).await;
+    assert_eq!(late.message().await.unwrap()["id"], "gone");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_calls_in_one_array_each_get_their_error() {
+    let mut bridge = legacy().await;
+    let session = Session::with(bridge.http, "2025-03-26", json!({})).await;
+    let batch = json!([
+        request(1, "tools/call", tool("silent", json!({}))),
+        request("1", "tools/call", tool("silent", json!({}))),
+    ]);
+    let answer = tokio::spawn(async move { session.post(batch.to_string()).await.json().await });
+    bridge.life.received("tools/call").await;
+    bridge.life.received("tools/call").await;
+    bridge.crash(7).await;
+    let answers = answer.await.unwrap();
+    let ids: Vec<_> =
+        answers.as_array().unwrap().iter().map(|answer| (&answer["id"], &answer["error"]["code"])).collect();
+    assert_eq!(ids, [(&json!(1), &json!(-32603)), (&json!("1"), &json!(-32603))]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn sessions_outlive_the_process_with_their_subscriptions_and_log_level() {
     let mut bridge = legacy().await;
     let (one, other) = (Session::open(bridge.http).await, Session::open(bridge.http).await);

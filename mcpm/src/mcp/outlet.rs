@@ -49,6 +49,8 @@ pub(crate) enum Item {
 #[derive(Debug)]
 pub(crate) struct Outlet {
     number: u64,
+    /// The id of the request that is answered here; empty when none is.
+    request: Bytes,
     inner: Mutex<Inner>,
 }
 
@@ -73,8 +75,13 @@ struct Inner {
 }
 
 impl Outlet {
-    /// Makes an empty stream; `number` tells it from the session's others.
+    /// Makes an empty stream that answers no request; `number` tells it from the session's others.
     pub(crate) fn new(number: u64, replayable: bool) -> Arc<Self> {
+        Self::answering(Bytes::new(), number, replayable)
+    }
+
+    /// Makes an empty stream that answers the request of that id.
+    pub(crate) fn answering(request: Bytes, number: u64, replayable: bool) -> Arc<Self> {
         let inner = Inner {
             messages: VecDeque::new(),
             first: 1,
@@ -89,12 +96,17 @@ impl Outlet {
             attached: false,
             waker: None,
         };
-        Arc::new(Self { number, inner: Mutex::new(inner) })
+        Arc::new(Self { number, request, inner: Mutex::new(inner) })
     }
 
     /// The number given by the session.
     pub(crate) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// The id of the request that is answered here; empty when none is.
+    pub(crate) fn request(&self) -> &Bytes {
+        &self.request
     }
 
     /// Adds a message.

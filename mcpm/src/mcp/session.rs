@@ -6,6 +6,8 @@ use std::{
     time::Instant,
 };
 
+use bytes::Bytes;
+
 use super::outlet::{End, Outlet};
 use crate::{Error, ErrorKind, Result};
 
@@ -77,12 +79,12 @@ impl Session {
         }
     }
 
-    /// Makes the stream that answers one call.
-    pub(crate) fn open_stream(&mut self) -> Arc<Outlet> {
+    /// Makes the stream that answers the request of that id.
+    pub(crate) fn open_stream(&mut self, request: Bytes) -> Arc<Outlet> {
         if self.single_stream {
             return Arc::clone(&self.standalone);
         }
-        let outlet = Outlet::new(self.next_stream, true);
+        let outlet = Outlet::answering(request, self.next_stream, true);
         self.next_stream += 1;
         self.streams.retain(|stream| !stream.is_spent());
         if self.streams.len() == KEPT_STREAMS {

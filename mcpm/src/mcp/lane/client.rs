@@ -205,7 +205,7 @@ impl Lane {
         };
         let session = state.sessions.get_mut(id).ok_or_else(Refusal::unknown_session)?;
         session.last_used = Instant::now();
-        let outlet = session.open_stream();
+        let outlet = session.open_stream(message.id());
         let token = params.meta.and_then(|meta| meta.progress_token);
         let call = InFlight::new(message, Some(id.clone()), token, Arc::clone(&outlet), streams, purpose);
         state.dispatch(message, call, token, level);
@@ -222,7 +222,7 @@ impl Lane {
         let params = Params::of(message)?;
         let mut state = self.lock();
         state.check_room(&self.limits)?;
-        let outlet = Outlet::new(0, false);
+        let outlet = Outlet::answering(message.id(), 0, false);
         if message.method() == "subscriptions/listen" {
             let id = state.listen(message, Arc::clone(&outlet));
             return Ok(Exchange { outlet, guard: Some(CancelOnDrop { lane: Arc::clone(self), id }) });
@@ -386,7 +386,7 @@ impl State {
     ) -> Result<Exchange, Refusal> {
         let session = self.sessions.get_mut(id).ok_or_else(Refusal::unknown_session)?;
         session.subscriptions.remove(uri);
-        let outlet = session.open_stream();
+        let outlet = session.open_stream(message.id());
         let answer = result_answer(&message.id(), b"{}");
         if session.single_stream {
             outlet.push(answer);

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::{Method, StatusCode};
 
 use super::{
@@ -37,7 +36,7 @@ pub(super) fn open(router: &Arc<Router>, publicity: &Publicity, request: &Reques
     let path = format!("/messages?session_id={}", id.as_str());
     let endpoint = sse::endpoint(&publicity.of(request.headers()).path(&path));
     let closing = Arc::clone(router);
-    Events::new(reader, None, Numbering::None, Bytes::new())
+    Events::new(reader, None, Numbering::None)
         .starting_with(endpoint)
         // The stream is the session: without it nothing can reach the client.
         .when_over(Arc::new(move || closing.abandon_session(&id)))

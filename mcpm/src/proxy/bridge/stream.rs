@@ -47,8 +47,6 @@ pub(super) struct Events {
     /// Written before anything else.
     first: Option<Bytes>,
     numbering: Numbering,
-    /// The id of the request that is answered here; empty when none is.
-    request: Bytes,
     silence: Pin<Box<Sleep>>,
     ended: bool,
     /// Told when the stream is over or dropped.
@@ -56,18 +54,13 @@ pub(super) struct Events {
 }
 
 impl Events {
-    pub(super) fn new(
-        reader: Reader,
-        guard: Option<CancelOnDrop>,
-        numbering: Numbering,
-        request: Bytes,
-    ) -> Self {
+    pub(super) fn new(reader: Reader, guard: Option<CancelOnDrop>, numbering: Numbering) -> Self {
         let first = (numbering == Numbering::Primed).then(|| sse::priming(reader.outlet().number(), 0));
         if numbering != Numbering::None {
             reader.set_resumable();
         }
         let silence = Box::pin(tokio::time::sleep(KEEP_ALIVE));
-        Self { reader, guard, first, numbering, request, silence, ended: false, over: None }
+        Self { reader, guard, first, numbering, silence, ended: false, over: None }
     }
 
     /// Writes an event before the others.
@@ -126,12 +119,9 @@ impl HttpBody for Events {
             Poll::Ready(Item::Message { place, bytes, .. }) => self.event(place, &bytes),
             Poll::Ready(Item::End(end)) => {
                 self.ended = true;
-                match failure(&end).filter(|_| !self.request.is_empty()) {
-                    Some((_, message)) => {
-                        let answer =
-                            error_answer(&self.request, error_code::INTERNAL_ERROR, &message).freeze();
-                        sse::message(&answer, None)
-                    }
+                let request = self.reader.outlet().request();
+                match failure_answer(&end, request).filter(|_| !request.is_empty()) {
+                    Some(answer) => sse::message(&answer, None),
                     None => return Poll::Ready(None),
                 }
             }
@@ -158,13 +148,19 @@ impl Drop for Events {
 }
 
 /// The status and message of a stream that ended without the answer; `None` when there is nothing to say.
-pub(super) fn failure(end: &End) -> Option<(StatusCode, String)> {
+fn failure(end: &End) -> Option<(StatusCode, String)> {
     match end {
         End::Complete | End::Cancelled | End::Superseded => None,
         End::ServerEnded(reason) => Some((StatusCode::BAD_GATEWAY, reason.clone())),
         End::Overflow => Some((StatusCode::BAD_GATEWAY, "the client did not read fast enough".to_owned())),
         End::TimedOut => Some((StatusCode::GATEWAY_TIMEOUT, "the server did not answer in time".to_owned())),
     }
+}
+
+/// The answer to a request whose stream ended without one; `None` when there is nothing to say.
+pub(super) fn failure_answer(end: &End, request: &[u8]) -> Option<Bytes> {
+    let (_, message) = failure(end)?;
+    Some(error_answer(request, error_code::INTERNAL_ERROR, &message).freeze())
 }
 
 /// The plain answer to a request whose stream ended without one.

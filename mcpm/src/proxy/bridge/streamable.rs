@@ -230,21 +230,19 @@ async fn answer(
             Ok(Item::Message { place, bytes, answer: true }) if accepts.json => {
                 let status = error_of(&bytes).map_or(StatusCode::OK, status);
                 if accepts.events_first && status == StatusCode::OK {
-                    return Events::new(reader, guard, numbering, id)
+                    return Events::new(reader, guard, numbering)
                         .starting_with_message(place, &bytes)
                         .response();
                 }
                 return respond::json(status, bytes);
             }
             Ok(Item::Message { place, bytes, .. }) if accepts.events => {
-                return Events::new(reader, guard, numbering, id)
-                    .starting_with_message(place, &bytes)
-                    .response();
+                return Events::new(reader, guard, numbering).starting_with_message(place, &bytes).response();
             }
             // Whoever takes JSON alone gets the answer alone.
             Ok(Item::Message { .. }) => {}
             Ok(Item::End(end)) => return stream::ended(&end, &id),
-            Err(_) => return Events::new(reader, guard, numbering, id).response(),
+            Err(_) => return Events::new(reader, guard, numbering).response(),
         }
     }
 }
@@ -311,7 +309,7 @@ fn get(router: &Router, headers: &HeaderMap) -> Result<Response, Refusal> {
     };
     let reader = lane.read_stream(&id, resume)?;
     // A first comment sends the head on its way.
-    let events = Events::new(reader, None, Numbering::Numbered, Bytes::new());
+    let events = Events::new(reader, None, Numbering::Numbered);
     Ok(events.starting_with(Bytes::from_static(sse::KEEP_ALIVE)).response())
 }
 
@@ -367,7 +365,7 @@ async fn batch(router: &Arc<Router>, headers: &HeaderMap, body: &Bytes) -> Optio
             match reader.next().await {
                 Item::Message { bytes, answer: true, .. } => break Some(bytes),
                 Item::Message { .. } => {}
-                Item::End(_) => break None,
+                Item::End(end) => break stream::failure_answer(&end, reader.outlet().request()),
             }
         }
     });
