@@ -8,6 +8,8 @@
 
 mod client;
 mod connection;
+#[cfg(test)]
+mod lane_tests;
 mod listen;
 mod server;
 mod tools;
@@ -305,6 +307,10 @@ impl State {
         self.send(cancelled(id, reason));
         if !self.shares_stream(&call) {
             call.outlet.end(end);
+        } else if end == End::TimedOut {
+            // The stream goes on, and its reader waits for this answer on it.
+            let message = "the server did not answer in time";
+            call.outlet.push(error_answer(&call.id, error_code::INTERNAL_ERROR, message).freeze());
         }
     }
 

@@ -1,0 +1,51 @@
+//! What no test with a real server can wait for: limits of time.
+
+use std::{
+    sync::{Arc, atomic::AtomicUsize},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use super::{Lane, Limits};
+use crate::mcp::{
+    handshake::Initialize,
+    message::Message,
+    outlet::Item,
+    session::{Session, SessionId},
+};
+
+fn message(text: &'static str) -> Message {
+    Message::parse(Bytes::from_static(text.as_bytes())).expect("a message")
+}
+
+#[tokio::test]
+async fn a_call_that_times_out_is_answered_also_on_a_stream_that_others_use() {
+    let lane = Lane::new(Limits { idle: Duration::ZERO, ..Limits::default() });
+    let (lines, mut pipe) = mpsc::unbounded_channel();
+    lane.connect(lines, Arc::new(AtomicUsize::new(0)));
+    let id = SessionId::presented("s");
+    let session = Session::new(None, true, Instant::now());
+    let mut reader = session.standalone.read(None);
+    let asked = message(
+        r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{}}}"#,
+    );
+    let asked = Initialize::read(asked).expect("an initialize");
+    let server = async {
+        pipe.recv().await.expect("the handshake");
+        lane.take_line(Bytes::from_static(
+            br#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2024-11-05"}}"#,
+        ));
+    };
+    let (opened, ()) = tokio::join!(lane.initialize(asked, id.clone(), session), server);
+    opened.expect("a session");
+    lane.call_in_session(&message(r#"{"jsonrpc":"2.0","id":"c","method":"x"}"#), &id, true)
+        .await
+        .expect("a call");
+    lane.sweep(Instant::now() + Duration::from_secs(1));
+    let Item::Message { bytes, .. } = reader.next().await else { panic!("no message") };
+    let expected =
+        r#"{"jsonrpc":"2.0","id":"c","error":{"code":-32603,"message":"the server did not answer in time"}}"#;
+    assert_eq!(bytes, expected);
+}
