@@ -2,9 +2,29 @@
 
 use std::time::Duration;
 
-use mcpm_tests::harness::{mcp::Session, within};
+use mcpm_tests::harness::{
+    mcp::{LEGACY, Session},
+    within,
+};
+use serde_json::json;
 
 use crate::{legacy, script};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_closes_the_input_first_and_the_server_ends_by_itself() {
+    let mut bridge = legacy().await;
+    let session = Session::open(bridge.http).await;
+    let apart = Session::with(bridge.http, LEGACY, json!({ "roots": {} })).await;
+    let mut second = bridge.script.life().await;
+    session.call(1, "echo", json!({})).await;
+    apart.call(1, "echo", json!({})).await;
+    within("the stop", bridge.running.stop(Duration::from_secs(20))).await;
+    for life in [&mut bridge.life, &mut second] {
+        assert_eq!(life.ended().await.last().map(String::as_str), Some("! end of input"));
+    }
+    assert!(!bridge.running.proxy().is_running());
+    assert!(tokio::net::TcpStream::connect(bridge.http.0).await.is_err());
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_outlives_its_input_is_told_to_end() {

@@ -374,13 +374,20 @@ impl Keeper {
         match over {
             Some(Some(Command::Renew(era, done))) => {
                 lane.disconnect("the server is being restarted");
-                control.stop(STOP_GRACE).await;
+                tokio::select! {
+                    () = control.stop(STOP_GRACE) => {}
+                    ((), ()) = async { tokio::join!(read, write) } => {}
+                }
                 lane.prepare(era);
                 Over::Renew(done)
             }
             Some(Some(Command::Stop(grace, done))) => {
                 lane.disconnect("the server is being stopped");
-                control.stop(grace).await;
+                // The lane sends no more, so this closes the process's input; what it writes yet keeps no pipe full.
+                tokio::select! {
+                    () = control.stop(grace) => {}
+                    ((), ()) = async { tokio::join!(read, write) } => {}
+                }
                 let _ = done.send(());
                 Over::Stopped
             }

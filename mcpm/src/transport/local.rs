@@ -67,13 +67,17 @@ impl Control for LocalControl {
     }
 
     async fn stop(&mut self, grace: Duration) {
-        // The pipe was closed already, which most servers take as the sign to end; this is for the others.
+        // Most servers take the end of their input as the sign to end; the signal is for the others.
+        let by_itself = grace / 2;
+        if tokio::time::timeout(by_itself, self.0.wait()).await.is_ok() {
+            return;
+        }
         if let Some(pid) = self.0.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?))
             && let Err(error) = rustix::process::kill_process(pid, Signal::TERM)
         {
             tracing::debug!(%error, "the server had ended");
         }
-        if tokio::time::timeout(grace, self.0.wait()).await.is_err()
+        if tokio::time::timeout(grace - by_itself, self.0.wait()).await.is_err()
             && let Err(error) = self.0.kill().await
         {
             tracing::warn!(%error, "the server could not be killed");

@@ -69,7 +69,8 @@ pub trait Control: Send {
     /// Waits until the process has ended.
     async fn wait(&mut self) -> Ended;
 
-    /// Asks the process to end, and kills it after `grace`.
+    /// Waits a part of `grace` for the process, whose input is being closed, then asks it to end, and kills it
+    /// after the rest.
     async fn stop(&mut self, grace: Duration);
 }
 
