@@ -15,6 +15,11 @@ pub(crate) fn add<O: OptionSet>(command: Command) -> Command {
     command.args(own.map(arg))
 }
 
+/// Whether any command was asked to say what it does.
+pub(crate) fn debug(matches: &ArgMatches) -> bool {
+    matches.try_get_one::<String>("debug").ok().flatten().is_some_and(|debug| debug == "true")
+}
+
 /// Returns one option as an argument.
 pub(crate) fn arg(spec: &'static OptionSpec) -> Arg {
     let arg = Arg::new(spec.name)

@@ -60,6 +60,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     else {
         return ExitCode::from(exit::FAILURE);
     };
+    logging::to_stderr(args::debug(matches));
     (entry.run)(matches).unwrap_or_else(|error| {
         let _ = writeln!(std::io::stderr(), "error: {error}");
         exit::of_error(error.kind())

@@ -35,15 +35,18 @@ pub(crate) fn to_file(path: PathBuf, debug: bool) {
 #[derive(Debug)]
 struct LogFile {
     path: PathBuf,
-    file: Mutex<Option<File>>,
+    /// The file, and how large it is.
+    file: Mutex<Option<(File, u64)>>,
 }
 
 impl LogFile {
-    fn open(&self) -> io::Result<File> {
+    fn open(&self) -> io::Result<(File, u64)> {
         if self.path.metadata().is_ok_and(|file| file.len() > LARGEST) {
             std::fs::rename(&self.path, self.path.with_extension("log.1"))?;
         }
-        OpenOptions::new().create(true).append(true).mode(0o600).open(&self.path)
+        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&self.path)?;
+        let size = file.metadata()?.len();
+        Ok((file, size))
     }
 }
 
@@ -62,11 +65,15 @@ struct Line<'a>(&'a LogFile);
 impl Write for Line<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut file = self.0.file.lock().unwrap_or_else(PoisonError::into_inner);
-        if file.is_none() {
+        if file.as_ref().is_none_or(|(_, size)| *size > LARGEST) {
             *file = self.0.open().ok();
         }
         match file.as_mut() {
-            Some(file) => file.write(bytes),
+            Some((file, size)) => {
+                let written = file.write(bytes)?;
+                *size += written as u64;
+                Ok(written)
+            }
             // There is no folder to write to yet, or no more.
             None => Ok(bytes.len()),
         }

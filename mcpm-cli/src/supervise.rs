@@ -121,6 +121,8 @@ pub(crate) fn main() -> Result<()> {
         Error::new(ErrorKind::InvalidOption, "this command is for mcpm's own use").source(error)
     })?;
     let environment = Environment::from_process();
+    // A workload does not keep the folder it was started from in use. Every path it has is absolute.
+    let _ = std::env::set_current_dir("/");
     logging::to_file(Store::new(&environment.state_dir).log_path(&order.spec.name), order.debug);
     executor::run(supervise(order, environment))
 }

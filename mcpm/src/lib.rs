@@ -1,4 +1,21 @@
 //! Runs MCP servers as container workloads and puts one HTTP proxy in front of each.
+//!
+//! What is asked of a workload becomes a plan, the plan containers and a proxy:
+//!
+//! ```text
+//! options -> workload::resolve -> WorkloadSpec -> runtime (containers) -> transport -> proxy
+//! client  -> proxy::listener -> proxy::stack -> forward               -> transport -> server
+//!                                            -> bridge -> mcp::router -> transport -> server
+//! ```
+//!
+//! ```no_run
+//! # async fn run() -> mcpm::Result<()> {
+//! let running = mcpm::Workload::builder("ghcr.io/example/server:1").name("example").build()?.start().await?;
+//! println!("{}", running.url());
+//! running.stop(std::time::Duration::from_secs(10)).await?;
+//! # Ok(())
+//! # }
+//! ```
 
 mod docker_config;
 pub mod environment;

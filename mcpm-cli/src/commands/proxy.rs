@@ -6,7 +6,7 @@ use clap::{ArgMatches, Command};
 use mcpm::{ProxyBuilder, Result, options::ProxyOptions};
 
 use crate::{
-    args, executor, logging,
+    args, executor,
     output::{self, JSON, TEXT},
     signals,
 };
@@ -19,7 +19,6 @@ pub(crate) fn command() -> Command {
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let options = args::options::<ProxyOptions>(matches)?;
-    logging::to_stderr(options.debug.unwrap_or(false));
     let proxy = ProxyBuilder::from(options).build()?;
     executor::run(async {
         let running = proxy.start().await?;

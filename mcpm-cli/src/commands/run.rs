@@ -11,7 +11,7 @@ use mcpm::{
 };
 
 use crate::{
-    args, executor, exit, logging,
+    args, executor, exit,
     output::{self, JSON, TEXT},
     progress::Progress,
     signals,
@@ -46,8 +46,7 @@ pub(crate) fn command() -> Command {
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let options = args::options::<WorkloadOptions>(matches)?;
-    let debug = options.debug.unwrap_or(false);
-    logging::to_stderr(debug);
+    let debug = args::debug(matches);
     let environment = Environment::from_process();
     let workload = WorkloadBuilder::from(options).environment(environment.clone()).build()?;
     let form = output::form(matches);

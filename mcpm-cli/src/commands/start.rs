@@ -11,8 +11,9 @@ use mcpm::{
 };
 
 use crate::{
+    args,
     commands::{names, run, stop},
-    executor, logging,
+    executor,
     output::{self, JSON, TEXT},
     supervise::{Ready, STOP_GRACE},
 };
@@ -49,8 +50,7 @@ pub(crate) fn restart(matches: &ArgMatches) -> Result<ExitCode> {
 fn begin(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
     let environment = Environment::from_process();
     let workloads = Workloads::new(environment.clone());
-    let debug = matches.get_one::<String>("debug").is_some_and(|debug| debug == "true");
-    logging::to_stderr(debug);
+    let debug = args::debug(matches);
     let form = output::form(matches);
     executor::run(async {
         let names = names::of_several(matches, &workloads).await?;

@@ -41,7 +41,6 @@ use target::{MCP_PATH, Target};
 
 /// Collects the options of a [`Proxy`].
 #[derive(Debug, Clone, Default)]
-
 pub struct ProxyBuilder {
     pub(crate) options: ProxyOptions,
 }

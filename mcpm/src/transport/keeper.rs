@@ -58,7 +58,7 @@ impl RestartPolicy {
     /// Returns the wait before restart `attempt`, counted from 1, or `None` when there is no more.
     pub fn delay(&self, attempt: u32) -> Option<Duration> {
         let doubled = self.first_delay.saturating_mul(1 << attempt.saturating_sub(1).min(16));
-        (attempt <= self.attempts).then(|| doubled.min(self.longest_delay))
+        (1..=self.attempts).contains(&attempt).then(|| doubled.min(self.longest_delay))
     }
 }
 

@@ -74,27 +74,25 @@ impl Containers {
     }
 
     /// Ends every container of the workload.
-    pub(super) async fn stop_all(&self, grace: Duration) {
-        for container in self.all().await {
-            if let Err(error) = self.runtime.stop(&container.id, grace).await {
-                tracing::warn!(%error, container = container.name, "a container could not be stopped");
-            }
+    pub(super) async fn stop_all(&self, grace: Duration) -> Result<()> {
+        for container in self.all().await? {
+            self.runtime.stop(&container.id, grace).await?;
         }
+        Ok(())
     }
 
     /// Removes every container of the workload.
-    pub(super) async fn remove_all(&self) {
-        for container in self.all().await {
-            if let Err(error) = self.runtime.remove(&container.id).await {
-                tracing::warn!(%error, container = container.name, "a container was left behind");
-            }
+    pub(super) async fn remove_all(&self) -> Result<()> {
+        for container in self.all().await? {
+            self.runtime.remove(&container.id).await?;
         }
+        Ok(())
     }
 
-    async fn all(&self) -> Vec<ContainerInfo> {
-        let mut all = self.runtime.list().await.unwrap_or_default();
+    async fn all(&self) -> Result<Vec<ContainerInfo>> {
+        let mut all = self.runtime.list().await?;
         all.retain(|container| self.owns(container));
-        all
+        Ok(all)
     }
 
     /// Waits for a container's end and explains it.

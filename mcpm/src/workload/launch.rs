@@ -170,8 +170,10 @@ impl Launch {
         match started {
             Ok((server, endpoint)) => Ok((runtime, server, endpoint)),
             Err(error) => {
-                if !self.recorded {
-                    containers.remove_all().await;
+                if !self.recorded
+                    && let Err(left) = containers.remove_all().await
+                {
+                    tracing::warn!(error = %left, "a container was left behind");
                 }
                 Err(error)
             }
@@ -220,15 +222,14 @@ fn end_containers(spec: WorkloadSpec, environment: Environment, remove: bool) {
     let ending = std::thread::spawn(move || {
         let Ok(executor) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
         executor.block_on(async move {
-            match runtime(&environment, spec.asked.runtime).await {
-                Ok(runtime) => {
-                    let containers = Containers { runtime, spec: spec.container };
-                    containers.stop_all(Duration::ZERO).await;
-                    if remove {
-                        containers.remove_all().await;
-                    }
-                }
-                Err(error) => tracing::warn!(%error, "a container was left running"),
+            let ended = async {
+                let runtime = runtime(&environment, spec.asked.runtime).await?;
+                let containers = Containers { runtime, spec: spec.container };
+                containers.stop_all(Duration::ZERO).await?;
+                if remove { containers.remove_all().await } else { Ok(()) }
+            };
+            if let Err(error) = ended.await {
+                tracing::warn!(%error, "a container was left behind");
             }
         });
     });
@@ -365,7 +366,7 @@ impl Running {
             self.record.finish(Ended { exit: None, reason: "was stopped".to_owned(), passing: false });
         }
         if self.ephemeral {
-            self.containers.remove_all().await;
+            self.containers.remove_all().await?;
             self.store.remove(&self.spec.name)?;
         }
         outcome

@@ -1,6 +1,6 @@
 //! Workloads on record: found, shown as they are, stopped, removed, exported.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use futures_util::{StreamExt as _, stream::BoxStream};
 use serde::Serialize;
@@ -12,13 +12,16 @@ use super::{
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
-    options::Transport,
-    runtime::{ContainerInfo, ContainerState, LogChunk, LogOptions, Runtime, labels},
+    options::{RuntimeChoice, Transport},
+    runtime::{ContainerInfo, ContainerState, LogChunk, LogOptions, labels},
     state::{ContainerView, Document, Groups, Lock, Phase, Shown, Status, Store, truth},
 };
 
 /// How much longer than the server's grace a supervisor may take to end.
 const SUPERVISOR_GRACE: Duration = Duration::from_secs(10);
+
+/// The containers an engine has, or why it cannot be asked.
+type Seen = std::result::Result<Vec<ContainerInfo>, String>;
 
 /// What a server wrote, in pieces, oldest first.
 pub type Logs = BoxStream<'static, Result<LogChunk>>;
@@ -73,11 +76,7 @@ impl Workloads {
     /// `Io` when the records cannot be read. An engine that cannot be asked is said in the status.
     pub async fn list(&self) -> Result<Vec<WorkloadInfo>> {
         let names = self.store.names()?;
-        if names.is_empty() {
-            return Ok(Vec::new());
-        }
-        let containers = self.containers().await;
-        Ok(names.iter().map(|name| self.info_of(name, &containers)).collect())
+        Ok(self.infos(&names).await)
     }
 
     /// Returns one workload as it is.
@@ -86,7 +85,8 @@ impl Workloads {
     /// `NotFound`; `InvalidOption` for what is no name.
     pub async fn info(&self, name: &str) -> Result<WorkloadInfo> {
         let name = self.find(name)?;
-        Ok(self.info_of(&name, &self.containers().await))
+        let lost = || Error::new(ErrorKind::NotFound, format!("there is no workload `{name}`"));
+        self.infos(std::slice::from_ref(&name)).await.pop().ok_or_else(lost)
     }
 
     /// Returns what a workload was started from.
@@ -116,7 +116,7 @@ impl Workloads {
         self.end_supervisor(&name, grace).await?;
         let spec = spec?;
         let containers = self.containers_of(&spec).await?;
-        containers.stop_all(grace).await;
+        containers.stop_all(grace).await?;
         if let Ok(mut status) = self.store.load::<Status>(&name, Document::Status)
             && status.phase != Phase::Stopped
         {
@@ -209,23 +209,26 @@ impl Workloads {
         Ok(Containers { runtime, spec: spec.container.clone() })
     }
 
-    /// All our containers, or why they cannot be told.
-    async fn containers(&self) -> std::result::Result<Vec<ContainerInfo>, String> {
-        let found: Result<(Arc<dyn Runtime>, Vec<ContainerInfo>)> = async {
-            let runtime = runtime(&self.environment, None).await?;
-            let all = runtime.list().await?;
-            Ok((runtime, all))
+    /// Asks each engine once that a workload may be on.
+    async fn infos(&self, names: &[WorkloadName]) -> Vec<WorkloadInfo> {
+        let mut engines: BTreeMap<Option<RuntimeChoice>, Seen> = BTreeMap::new();
+        let mut infos = Vec::new();
+        for name in names {
+            let spec = self.store.load::<WorkloadSpec>(name, Document::Spec);
+            let engine = spec.as_ref().ok().and_then(|spec| spec.asked.runtime);
+            if !engines.contains_key(&engine) {
+                engines.insert(engine, self.containers(engine).await.map_err(|error| error.to_string()));
+            }
+            infos.extend(engines.get(&engine).map(|seen| self.info_of(name, spec, seen)));
         }
-        .await;
-        found.map(|(_, all)| all).map_err(|error| error.to_string())
+        infos
     }
 
-    fn info_of(
-        &self,
-        name: &WorkloadName,
-        containers: &std::result::Result<Vec<ContainerInfo>, String>,
-    ) -> WorkloadInfo {
-        let spec = self.store.load::<WorkloadSpec>(name, Document::Spec);
+    async fn containers(&self, engine: Option<RuntimeChoice>) -> Result<Vec<ContainerInfo>> {
+        runtime(&self.environment, engine).await?.list().await
+    }
+
+    fn info_of(&self, name: &WorkloadName, spec: Result<WorkloadSpec>, containers: &Seen) -> WorkloadInfo {
         let status = self.store.load::<Status>(name, Document::Status);
         let (shown, reason) = match (&spec, &status) {
             (Ok(spec), Ok(status)) => {
@@ -253,7 +256,7 @@ impl Workloads {
     }
 }
 
-fn view(spec: &WorkloadSpec, containers: &std::result::Result<Vec<ContainerInfo>, String>) -> ContainerView {
+fn view(spec: &WorkloadSpec, containers: &Seen) -> ContainerView {
     match containers {
         Err(reason) => ContainerView::Unreachable(reason.clone()),
         Ok(all) => match all

@@ -12,7 +12,8 @@ use crate::{Error, ErrorKind, Result};
 const MAX_LENGTH: usize = 63;
 const FALLBACK: &str = "server";
 
-/// The name of a workload: `[a-z0-9][a-z0-9._-]{0,62}`, not ending in a dot.
+/// The name of a workload: `[a-z0-9][a-z0-9._-]{1,62}`, not ending in a dot. Engines name no container with one
+/// character.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct WorkloadName(String);
@@ -30,7 +31,11 @@ impl WorkloadName {
             }
         }
         let name = shortened(&name, MAX_LENGTH);
-        Self(if name.is_empty() { FALLBACK } else { name }.to_owned())
+        match name.len() {
+            0 => Self(FALLBACK.to_owned()),
+            1 => Self(format!("{name}-{FALLBACK}")),
+            _ => Self(name.to_owned()),
+        }
     }
 
     /// Returns the name with `-n` at its end, the base shortened when the whole would be too long.
@@ -59,6 +64,8 @@ impl FromStr for WorkloadName {
             Some("a name starts with a lower-case letter or a digit")
         } else if text.ends_with('.') {
             Some("a name cannot end in a dot")
+        } else if text.len() < 2 {
+            Some("a name has at least 2 characters")
         } else if text.len() > MAX_LENGTH {
             Some("a name has at most 63 characters")
         } else {
