@@ -51,12 +51,8 @@ pub(crate) struct Condition {
 
 impl Condition {
     fn of(workload: &RunningWorkload) -> Self {
-        match workload.status() {
-            Some(Status { phase, reason, restarts, exit_code, .. }) => {
-                Self { phase, reason, restarts, exit_code }
-            }
-            None => Self { phase: Phase::Stopped, reason: None, restarts: 0, exit_code: None },
-        }
+        let Status { phase, reason, restarts, exit_code, .. } = workload.status();
+        Self { phase, reason, restarts, exit_code }
     }
 
     /// Moves on, unless the workload went down before anybody asked for it.
@@ -111,7 +107,7 @@ impl HeldWorkload {
     #[cfg(feature = "uniffi")]
     pub(crate) fn events(&self) -> Option<EventStream> {
         match &*self.state() {
-            State::Running(workload) => workload.events(),
+            State::Running(workload) => Some(workload.events()),
             State::Left(_) => None,
         }
     }

@@ -118,18 +118,20 @@ impl Launch {
         if let Some(claim) = claim {
             Claim::keep(claim);
         }
-        let running = Running {
-            containers: Containers { runtime, spec: self.spec.container.clone() },
-            spec: self.spec,
-            environment: self.environment,
-            store,
-            record,
+        Ok(RunningWorkload {
             proxy,
             server,
+            containers: Containers { runtime, spec: self.spec.container.clone() },
+            end: EndOnDrop {
+                spec: self.spec,
+                environment: self.environment,
+                store,
+                record,
+                ephemeral: self.ephemeral,
+                armed: true,
+            },
             _lock: lock,
-            ephemeral: self.ephemeral,
-        };
-        Ok(RunningWorkload(Some(running)))
+        })
     }
 
     async fn start_server(
@@ -260,19 +262,13 @@ fn path(spec: &WorkloadSpec) -> &'static str {
 ///
 /// Dropping it ends the workload at once and blocks while the engine does it, so prefer [`stop`](Self::stop).
 #[derive(Debug)]
-pub struct RunningWorkload(Option<Running>);
-
-#[derive(Debug)]
-struct Running {
-    spec: WorkloadSpec,
-    environment: Environment,
-    store: Store,
-    record: Arc<Record>,
+pub struct RunningWorkload {
+    // In the order in which a dropped workload ends.
     proxy: RunningProxy,
     server: Server,
     containers: Containers,
+    end: EndOnDrop,
     _lock: Lock,
-    ephemeral: bool,
 }
 
 #[derive(Debug)]
@@ -284,27 +280,27 @@ enum Server {
 impl RunningWorkload {
     /// Returns its name.
     pub fn name(&self) -> &str {
-        self.0.as_ref().map_or("", |running| running.spec.name.as_str())
+        self.end.spec.name.as_str()
     }
 
     /// Returns where clients connect.
     pub fn url(&self) -> &str {
-        self.0.as_ref().map_or("", |running| running.proxy.url())
+        self.proxy.url()
     }
 
     /// Returns what it was started from.
-    pub fn spec(&self) -> Option<&WorkloadSpec> {
-        self.0.as_ref().map(|running| &running.spec)
+    pub fn spec(&self) -> &WorkloadSpec {
+        &self.end.spec
     }
 
     /// Returns how it is.
-    pub fn status(&self) -> Option<Status> {
-        self.0.as_ref().map(|running| running.record.status())
+    pub fn status(&self) -> Status {
+        self.end.record.status()
     }
 
     /// Listens to what happens from now on.
-    pub fn events(&self) -> Option<EventStream> {
-        self.0.as_ref().map(|running| running.record.events.listen())
+    pub fn events(&self) -> EventStream {
+        self.end.record.events.listen()
     }
 
     /// Returns what the server wrote so far, and with `follow` what it writes until it ends.
@@ -312,18 +308,12 @@ impl RunningWorkload {
     /// # Errors
     /// Those of the engine.
     pub async fn logs(&self, follow: bool, tail: Option<usize>) -> Result<super::Logs> {
-        match &self.0 {
-            Some(running) => super::manage::container_logs(&running.containers, follow, tail).await,
-            None => Err(Error::new(ErrorKind::NotFound, "the workload is gone")),
-        }
+        super::manage::container_logs(&self.containers, follow, tail).await
     }
 
     /// Waits until the server has ended and is not started again; returns its exit code when it is known.
     pub async fn wait(&self) -> Option<Exit> {
-        match &self.0 {
-            Some(running) => running.record.over().await.exit,
-            None => None,
-        }
+        self.end.record.over().await.exit
     }
 
     /// Ends the workload: the server gets `grace` to end by itself. Its container and its record stay, so that it
@@ -332,26 +322,10 @@ impl RunningWorkload {
     /// # Errors
     /// Those of the engine; the workload is on record as stopped all the same.
     pub async fn stop(mut self, grace: Duration) -> Result<()> {
-        match self.0.take() {
-            Some(running) => running.stop(grace).await,
-            None => Ok(()),
-        }
-    }
-
-    /// Lets the workload live on without the handle: as long as this process, and its container beyond it.
-    pub fn detach(mut self) {
-        if let Some(running) = self.0.take() {
-            // Nobody can reach it any more, which is what was asked for.
-            std::mem::forget(running);
-        }
-    }
-}
-
-impl Running {
-    async fn stop(self, grace: Duration) -> Result<()> {
-        let gone = self.record.status().phase == Phase::Failed;
+        let record = Arc::clone(&self.end.record);
+        let gone = record.status().phase == Phase::Failed;
         if !gone {
-            self.record.update(Phase::Stopping, None, |_| {});
+            record.update(Phase::Stopping, None, |_| {});
         }
         self.proxy.stop().await;
         let outcome = match &self.server {
@@ -361,19 +335,41 @@ impl Running {
             }
             Server::Http(server) => server.stop(grace).await,
         };
+        self.end.armed = false;
         if !gone {
-            self.record.update(Phase::Stopped, None, |status| status.supervisor = None);
-            self.record.finish(Ended { exit: None, reason: "was stopped".to_owned(), passing: false });
+            record.update(Phase::Stopped, None, |status| status.supervisor = None);
+            record.finish(Ended { exit: None, reason: "was stopped".to_owned(), passing: false });
         }
-        if self.ephemeral {
+        if self.end.ephemeral {
             self.containers.remove_all().await?;
-            self.store.remove(&self.spec.name)?;
+            self.end.store.remove(&self.end.spec.name)?;
         }
         outcome
     }
 
-    /// Ends the workload from a place that cannot wait.
-    fn end_now(self) {
+    /// Lets the workload live on without the handle: as long as this process, and its container beyond it.
+    pub fn detach(self) {
+        // Nobody can reach it any more, which is what was asked for.
+        std::mem::forget(self);
+    }
+}
+
+/// Ends a workload that was not stopped, from a place that cannot wait.
+#[derive(Debug)]
+struct EndOnDrop {
+    spec: WorkloadSpec,
+    environment: Environment,
+    store: Store,
+    record: Arc<Record>,
+    ephemeral: bool,
+    armed: bool,
+}
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        if !self.armed {
+            return;
+        }
         end_containers(self.spec.clone(), self.environment.clone(), self.ephemeral);
         if self.ephemeral {
             if let Err(error) = self.store.remove(&self.spec.name) {
@@ -381,14 +377,6 @@ impl Running {
             }
         } else if self.record.status().phase != Phase::Failed {
             self.record.update(Phase::Stopped, None, |status| status.supervisor = None);
-        }
-    }
-}
-
-impl Drop for RunningWorkload {
-    fn drop(&mut self) {
-        if let Some(running) = self.0.take() {
-            running.end_now();
         }
     }
 }
