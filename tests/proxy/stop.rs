@@ -1,6 +1,6 @@
 //! The end of a proxy is the end of its processes, in the order the protocol asks for (requirement B15).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mcpm_tests::harness::{
     mcp::{LEGACY, Session},
@@ -34,6 +34,21 @@ async fn a_server_that_outlives_its_input_is_told_to_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_call_in_flight_is_answered_when_the_proxy_stops() {
+    let mut bridge = legacy().await;
+    let session = Session::open(bridge.http).await;
+    let calling = session.clone();
+    let call = tokio::spawn(async move {
+        let response = calling.request(1, "tools/call", json!({ "name": "silent" })).await;
+        (response.status, response.answer().await)
+    });
+    bridge.life.received("tools/call").await;
+    within("the stop", bridge.running.stop(Duration::ZERO)).await;
+    let (status, answer) = within("an answer", call).await.unwrap();
+    assert_eq!((status, &answer["id"], &answer["error"]["code"]), (502, &json!(1), &json!(-32603)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_proxy_leaves_no_process() {
     let mut bridge = legacy().await;
     let session = Session::open(bridge.http).await;
@@ -41,4 +56,15 @@ async fn a_dropped_proxy_leaves_no_process() {
     drop(bridge.running);
     bridge.life.ended().await;
     drop(stream);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_nobody_speaks_on_does_not_delay_a_stop() {
+    let bridge = legacy().await;
+    let session = Session::open(bridge.http).await;
+    let mut stream = session.listen().await;
+    let begin = Instant::now();
+    within("the stop", bridge.running.stop(Duration::from_secs(20))).await;
+    assert!(stream.event().await.is_none());
+    assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
 }

@@ -167,6 +167,13 @@ impl Router {
         }
     }
 
+    /// Ends the streams on which no answer is awaited.
+    pub(crate) fn end_streams(&self) {
+        for lane in lock(&self.lanes).iter() {
+            lane.end_streams();
+        }
+    }
+
     /// How many sessions and calls there are.
     pub(crate) fn load(&self) -> (usize, usize) {
         lock(&self.lanes).iter().map(|lane| lane.load()).fold((0, 0), |(a, b), (c, d)| (a + c, b + d))

@@ -18,6 +18,8 @@ use crate::{
     },
 };
 
+/// How long calls under way may still be answered when the proxy stops; then they are refused.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// How often unused sessions and processes are looked for.
 const SWEEP: Duration = Duration::from_secs(30);
 /// Most processes of one server.
@@ -68,6 +70,8 @@ impl StdioServer {
 impl Drop for StdioServer {
     fn drop(&mut self) {
         self.sweeper.abort();
+        // Connections of clients outlive this for a moment and hold on to the keepers.
+        self.keepers.end();
     }
 }
 
@@ -160,9 +164,16 @@ impl RunningStdioProxy {
         &self.proxy
     }
 
-    /// Stops listening, then asks the processes to end and kills them after `grace`.
+    /// Stops listening, lets calls under way be answered for up to 1 s, refuses the rest, then asks the processes to end and kills them after `grace`.
     pub async fn stop(&self, grace: Duration) {
-        self.proxy.stop().await;
+        self.server.router.end_streams();
+        let listening = self.proxy.stop();
+        tokio::pin!(listening);
+        let over = tokio::time::timeout(LAST_ANSWERS, &mut listening).await.is_ok();
         self.server.stop(grace).await;
+        if !over {
+            self.server.router.end_streams();
+            listening.await;
+        }
     }
 }

@@ -147,6 +147,13 @@ impl Keepers {
         futures_util::future::join_all(stopping).await;
     }
 
+    /// Ends all processes without grace.
+    pub(crate) fn end(&self) {
+        for kept in std::mem::take(&mut *self.lock()) {
+            kept.lane.give_up("the proxy is stopping");
+        }
+    }
+
     async fn start(&self, era: Option<Era>) -> Result<Arc<Lane>> {
         let lane = Lane::new(self.settings.limits);
         if let Some(era) = era {

@@ -254,7 +254,7 @@ impl Lane {
         for id in late {
             state.cancel(id, End::TimedOut, "timed out in the proxy");
         }
-        let busy: Vec<SessionId> = state.calls.values().filter_map(|call| call.session.clone()).collect();
+        let busy = state.busy();
         let idle = |id: &SessionId, session: &Session| {
             now.saturating_duration_since(session.last_used) > self.limits.session
                 && !session.standalone.is_attached()
@@ -271,6 +271,15 @@ impl Lane {
         }
     }
 
+    /// Ends the standalone streams of sessions that have no call in flight.
+    pub(crate) fn end_streams(&self) {
+        let state = self.lock();
+        let busy = state.busy();
+        for (_, session) in state.sessions.iter().filter(|(id, _)| !busy.contains(id)) {
+            session.standalone.end(End::Complete);
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // No code panics while it holds the lock, so a poisoned lock still guards a sound value.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -282,6 +291,11 @@ impl State {
         let id = self.next_id;
         self.next_id += 1;
         id
+    }
+
+    /// The sessions that have a call in flight.
+    fn busy(&self) -> Vec<SessionId> {
+        self.calls.values().filter_map(|call| call.session.clone()).collect()
     }
 
     /// Puts one message into the server's pipe, or keeps it until the handshake is over.
