@@ -1,0 +1,37 @@
+//! What others wrote, against the proxy: the conformance suite, and the published clients.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails its test")]
+
+mod clients;
+mod suite;
+
+use std::path::PathBuf;
+
+use mcpm::{
+    options::ProxyMode,
+    proxy::{RunningStdioProxy, StdioProxy},
+    transport::LocalProcess,
+};
+use mcpm_tests::harness::{testbed, within};
+use tokio::process::Command;
+
+/// A server program behind a proxy.
+async fn bridge(program: PathBuf, mode: ProxyMode) -> RunningStdioProxy {
+    let proxy = StdioProxy::new("server", LocalProcess::new(program, [""; 0])).mode(mode);
+    within("the proxy to start", proxy.start(drop)).await.unwrap()
+}
+
+/// Node and a script; programs that it starts find the same Node.
+fn node(script: PathBuf) -> Command {
+    let node = testbed::path("MCPM_TEST_NODE");
+    let folder = node.parent().unwrap().to_owned();
+    let others = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths([folder].into_iter().chain(std::env::split_paths(&others))).unwrap();
+    let mut command = Command::new(node);
+    command.env("PATH", path).arg(script).kill_on_drop(true);
+    command
+}
+
+/// A program that npm installed.
+fn npm_program(name: &str) -> Command {
+    node(testbed::path("MCPM_TEST_NODE_MODULES").join(".bin").join(name))
+}

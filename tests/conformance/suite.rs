@@ -1,0 +1,114 @@
+//! The conformance suite sees through the proxy what it sees without it (requirement sections 1 to 5).
+
+use std::{collections::BTreeMap, process::Stdio};
+
+use mcpm::{options::ProxyMode, proxy::Proxy};
+use mcpm_tests::harness::{testbed, within};
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader},
+    net::{TcpListener, TcpStream},
+    process::{Child, Command},
+};
+
+use crate::{bridge, npm_program};
+
+/// Passed and failed checks of each scenario.
+#[derive(Debug)]
+struct Outcome(BTreeMap<String, (u32, u32)>);
+
+impl Outcome {
+    /// Reads the lines `✓ scenario: 3 passed, 0 failed` of a summary.
+    fn read(text: &str) -> Self {
+        let summary = text.split_once("=== SUMMARY ===").unwrap_or_else(|| panic!("no summary:\n{text}")).1;
+        let scenario = |line: &str| {
+            let (name, counts) = line.split_once(' ')?.1.split_once(": ")?;
+            let (passed, failed) = counts.split_once(" passed, ")?;
+            let failed = failed.split(' ').next()?.parse().ok()?;
+            Some((name.to_owned(), (passed.parse().ok()?, failed)))
+        };
+        let lines = summary.lines().filter(|line| line.starts_with(['✓', '✗']));
+        Self(lines.map(|line| scenario(line).unwrap_or_else(|| panic!("`{line}` is no outcome"))).collect())
+    }
+
+    fn passed(&self) -> u32 {
+        self.0.values().map(|(passed, _)| passed).sum()
+    }
+
+    fn failing(&self) -> Vec<(&str, u32)> {
+        let failing = self.0.iter().filter(|(_, (_, failed))| *failed > 0);
+        failing.map(|(name, (_, failed))| (name.as_str(), *failed)).collect()
+    }
+}
+
+async fn run(url: &str, requirements: &str) -> Outcome {
+    // One of its scenarios wants to see `localhost`.
+    let url = url.replace("127.0.0.1", "localhost");
+    let results = tempfile::tempdir().unwrap();
+    let suite = npm_program("conformance")
+        .args(["server", "--url", &url, "--requirements", requirements, "-o"])
+        .arg(results.path())
+        .output();
+    let output = within("the conformance suite", suite).await.unwrap();
+    Outcome::read(&String::from_utf8_lossy(&output.stdout))
+}
+
+/// The server that speaks HTTP itself, and its URL.
+async fn direct(requirements: &str) -> (Child, String) {
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let stateless = if requirements == "2025-11-25" { "-stateless=false" } else { "-stateless=true" };
+    let mut server = Command::new(testbed::path("MCPM_TEST_EVERYTHING_SERVER"))
+        .args(["-http", &address.to_string(), stateless])
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(server.stderr.take().unwrap()).lines();
+    let line = within("the server to listen", log.next_line()).await.unwrap().unwrap();
+    assert!(line.contains("listening"), "{line}");
+    // Its log must not fill the pipe.
+    tokio::spawn(async move { while let Ok(Some(_)) = log.next_line().await {} });
+    // It says so a moment before it does, and nothing tells when it does.
+    let listening = async {
+        while TcpStream::connect(address).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("the server to listen", listening).await;
+    (server, format!("http://{address}/mcp"))
+}
+
+/// The outcome without a proxy, through a bridge from a pipe, and through a forwarding proxy.
+async fn three_ways(requirements: &str) -> (Outcome, Outcome, Outcome) {
+    let (_server, url) = direct(requirements).await;
+    let piped = bridge(testbed::path("MCPM_TEST_EVERYTHING_SERVER"), ProxyMode::StreamableHttp).await;
+    let forward = Proxy::builder("server", &url).build().unwrap();
+    let forward = within("the proxy to start", forward.start()).await.unwrap();
+    tokio::join!(
+        run(&url, requirements),
+        run(piped.proxy().url(), requirements),
+        run(forward.url(), requirements)
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_of_2025_11_25_passes_through_either_proxy() {
+    let (direct, bridged, forwarded) = three_ways("2025-11-25").await;
+    assert!(direct.failing().is_empty(), "{:?}", direct.failing());
+    for (what, outcome) in [("bridged", bridged), ("forwarded", forwarded)] {
+        assert!(outcome.failing().is_empty(), "{what}: {:?}", outcome.failing());
+        assert!(outcome.passed() >= direct.passed(), "{what}: {outcome:?}, without a proxy {direct:?}");
+    }
+}
+
+/// The server itself fails scenarios of the tasks extension, which it does not have.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_passes_of_2026_07_28_passes_through_either_proxy() {
+    let (direct, bridged, forwarded) = three_ways("2026-07-28").await;
+    assert!(direct.failing().iter().all(|(name, _)| name.starts_with("tasks-")), "{:?}", direct.failing());
+    for (what, outcome) in [("bridged", bridged), ("forwarded", forwarded)] {
+        assert_eq!(outcome.failing(), direct.failing(), "{what}");
+        assert!(outcome.passed() >= direct.passed(), "{what}: {outcome:?}, without a proxy {direct:?}");
+    }
+}
