@@ -11,7 +11,10 @@ pub mod upstream;
 use std::{future::Future, time::Duration};
 
 /// How long anything may take on a busy machine.
-pub const LIMIT: Duration = Duration::from_secs(15);
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// What "promptly" means there: far less than any timer that would do the same in the end.
+pub const PROMPTLY: Duration = Duration::from_secs(5);
 
 /// Waits for an event.
 ///

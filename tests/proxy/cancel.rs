@@ -1,8 +1,11 @@
 //! Who cancels what (requirements B5, B6, H7).
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use mcpm_tests::harness::mcp::{Modern, Session, request, tool};
+use mcpm_tests::harness::{
+    PROMPTLY,
+    mcp::{Modern, Session, request, tool},
+};
 use serde_json::{Value, json};
 
 use crate::{legacy, modern};
@@ -98,7 +101,7 @@ async fn a_broken_connection_is_a_cancel_in_the_stateless_era() {
     call.event().await.unwrap();
     drop(call);
     assert_eq!(bridge.life.received("notifications/cancelled").await["params"]["requestId"], known);
-    assert!(left.elapsed() < Duration::from_secs(1), "{:?}", left.elapsed());
+    assert!(left.elapsed() < PROMPTLY, "{:?}", left.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]
