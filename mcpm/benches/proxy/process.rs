@@ -1,0 +1,126 @@
+//! Processes that are started for a measurement, and what the kernel says of them (proc(5)).
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::load::Outcome;
+
+/// A process that ends with this value.
+pub(super) struct Started {
+    child: Child,
+    /// Whom the figures are of.
+    pub(super) pid: u32,
+    pub(super) port: u16,
+}
+
+/// This program in a role, behind the words of `wrapper`, if any.
+pub(super) fn role(wrapper: &[String], role: &str, argument: &str) -> Outcome<Started> {
+    let own = std::env::current_exe()?;
+    let mut command = match wrapper.split_first() {
+        Some((program, words)) => {
+            let mut command = Command::new(program);
+            command.args(words).arg(own);
+            command
+        }
+        None => Command::new(own),
+    };
+    let mut child = command.args(["--role", role, argument]).stdout(Stdio::piped()).spawn()?;
+    let mut port = String::new();
+    BufReader::new(child.stdout.take().ok_or("no output")?).read_line(&mut port)?;
+    let port = port.trim().parse().map_err(|_| format!("`{role}` did not start"))?;
+    Ok(Started { pid: child.id(), child, port })
+}
+
+/// A bare pass-through: one worker, kept connections, nothing buffered, nothing logged.
+pub(super) fn nginx(wrapper: &[String], folder: &Path, upstream: u16) -> Outcome<Started> {
+    let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let config = format!(
+        "worker_processes 1; daemon off; master_process {master}; pid {folder}/pid; error_log {folder}/error;
+         events {{ worker_connections 2048; }}
+         http {{
+             access_log off; client_body_temp_path {folder}/a; proxy_temp_path {folder}/b;
+             fastcgi_temp_path {folder}/c; uwsgi_temp_path {folder}/d; scgi_temp_path {folder}/e;
+             keepalive_requests 1000000000; keepalive_timeout 3600;
+             upstream server {{
+                 server 127.0.0.1:{upstream}; keepalive 512;
+                 keepalive_requests 1000000000; keepalive_timeout 3600;
+             }}
+             server {{
+                 listen 127.0.0.1:{port};
+                 location / {{
+                     proxy_pass http://server; proxy_http_version 1.1; proxy_set_header Connection \"\";
+                     proxy_buffering off;
+                 }}
+             }}
+         }}",
+        // Under a wrapper it is the one process that is looked at.
+        master = if wrapper.is_empty() { "on" } else { "off" },
+        folder = folder.display(),
+    );
+    let file = folder.join("config");
+    fs::write(&file, config)?;
+    let mut words = wrapper.iter().map(String::as_str).chain(["nginx", "-c"]);
+    let mut command = Command::new(words.next().unwrap_or_default());
+    let child = command.args(words).arg(&file).stderr(Stdio::null()).spawn()?;
+    let mut started = Started { pid: child.id(), child, port };
+    for _ in 0..500 {
+        if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            let children = format!("/proc/{0}/task/{0}/children", started.pid);
+            if let Some(worker) = fs::read_to_string(children)?.split_whitespace().next() {
+                started.pid = worker.parse()?;
+            }
+            return Ok(started);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Err("nginx did not start".into())
+}
+
+impl Started {
+    /// Time on a processor so far.
+    pub(super) fn cpu(&self) -> Outcome<Duration> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid))?;
+        let fields = stat.rsplit_once(')').ok_or("no fields")?.1;
+        let ticks: u64 =
+            fields.split_whitespace().skip(11).take(2).filter_map(|n| n.parse::<u64>().ok()).sum();
+        Ok(Duration::from_secs(ticks) / u32::try_from(rustix::param::clock_ticks_per_second())?)
+    }
+
+    /// Resident memory now and at most, in kB.
+    pub(super) fn memory(&self) -> Outcome<(u64, u64)> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid))?;
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            line.split_whitespace().next()?.parse().ok()
+        };
+        Ok((field("VmRSS:").ok_or("no VmRSS")?, field("VmHWM:").ok_or("no VmHWM")?))
+    }
+
+    /// Asks it to end and waits.
+    pub(super) fn end(mut self) -> Outcome<()> {
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            kill_process(pid, Signal::TERM)?;
+        }
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // It may have ended.
+        if self.child.try_wait().is_ok_and(|ended| ended.is_none())
+            && let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+        {
+            let _ = kill_process(pid, Signal::TERM);
+            let _ = self.child.wait();
+        }
+    }
+}
