@@ -5,21 +5,26 @@
 //!
 //! - no argument: times, processor time per call and memory, as a Markdown table
 //! - `--soak`: 256 sessions for a minute in front of each kind of server; any error ends the run
+//! - `--against PROGRAM`: beside another build of this program, to tell a change from the machine's mood
 //! - `--instructions`: instructions per call under callgrind, which hardly change with the machine's load
 
+mod figures;
 mod load;
 mod process;
 mod servers;
 
 use std::{
     io::Write as _,
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
+use figures::{Figures, Way};
 use load::{Bound, Outcome};
 use process::Started;
 
+const WAYS: [Way; 5] = [Way::Direct, Way::Nginx, Way::Mcpm, Way::Pipe, Way::Bridge];
+const BUILDS: [Way; 5] = [Way::Nginx, Way::Mcpm, Way::OtherMcpm, Way::Bridge, Way::OtherBridge];
 const SESSIONS: [usize; 3] = [1, 32, 256];
 const ROUNDS: usize = 3;
 const WARM_UP: Duration = Duration::from_millis(300);
@@ -36,100 +41,65 @@ fn main() -> Outcome<()> {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let folder = tempfile::tempdir()?;
-    let bench = Bench { folder: folder.path(), server: process::role(&[], "http-server", "")? };
+    let own = std::env::current_exe()?;
+    let other = if let ["--against", other] = args[..] { other.into() } else { own.clone() };
+    let server = process::role(&[], &own, "http-server", "")?;
+    let bench = Bench { folder: folder.path(), server, own, other };
     let table = runtime.block_on(async {
         match args[..] {
-            [] => bench.compare().await,
+            [] => bench.compare(&WAYS).await,
+            ["--against", _] => bench.compare(&BUILDS).await,
             ["--soak"] => bench.soak().await,
             ["--instructions"] => bench.instructions().await,
-            _ => Err("arguments: none, `--soak` or `--instructions`".into()),
+            _ => Err("arguments: none, `--against PROGRAM`, `--soak` or `--instructions`".into()),
         }
     })?;
     std::io::stdout().write_all(table.as_bytes())?;
     Ok(())
 }
 
-/// What stands between the client and the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Direct,
-    Nginx,
-    Mcpm,
-    Pipe,
-    Bridge,
-}
-
-const WAYS: [Way; 5] = [Way::Direct, Way::Nginx, Way::Mcpm, Way::Pipe, Way::Bridge];
-
-impl Way {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Direct => "HTTP, direct",
-            Self::Nginx => "HTTP, nginx",
-            Self::Mcpm => "HTTP, mcpm",
-            Self::Pipe => "stdio, direct",
-            Self::Bridge => "stdio, mcpm",
-        }
-    }
-
-    /// What its figures are divided by.
-    fn base(self) -> Option<Self> {
-        match self {
-            Self::Mcpm => Some(Self::Nginx),
-            Self::Bridge => Some(Self::Pipe),
-            Self::Direct | Self::Nginx | Self::Pipe => None,
-        }
-    }
-}
-
-/// One measurement.
-#[derive(Debug, Clone, Copy, Default)]
-struct Figures {
-    /// Microseconds.
-    p50: f64,
-    p99: f64,
-    rate: f64,
-    /// Microseconds of processor time per call, of the process in the middle alone.
-    cpu: f64,
-    /// Resident MB after the load, and at most.
-    memory: (f64, f64),
-}
-
 struct Bench<'a> {
     folder: &'a Path,
     server: Started,
+    /// This program, and the build it is compared with.
+    own: PathBuf,
+    other: PathBuf,
 }
 
 impl Bench<'_> {
+    fn program(&self, way: Way) -> &Path {
+        if matches!(way, Way::OtherMcpm | Way::OtherBridge) { &self.other } else { &self.own }
+    }
+
     /// Starts what stands in the middle; `None` when nothing does.
     fn start(&self, way: Way, wrapper: &[String]) -> Outcome<Option<Started>> {
         let port = self.server.port;
         match way {
             Way::Direct | Way::Pipe => Ok(None),
             Way::Nginx => process::nginx(wrapper, self.folder, port).map(Some),
-            Way::Mcpm => {
-                process::role(wrapper, "http-proxy", &format!("http://127.0.0.1:{port}/mcp")).map(Some)
+            Way::Mcpm | Way::OtherMcpm => {
+                let target = format!("http://127.0.0.1:{port}/mcp");
+                process::role(wrapper, self.program(way), "http-proxy", &target).map(Some)
             }
-            Way::Bridge => process::role(wrapper, "stdio-proxy", "").map(Some),
+            Way::Bridge | Way::OtherBridge => {
+                process::role(wrapper, self.program(way), "stdio-proxy", "").map(Some)
+            }
         }
     }
 
-    async fn compare(&self) -> Outcome<String> {
-        let mut table = String::from(
-            "| sessions | way | p50 µs | p99 µs | calls/s | CPU µs/call | resident MB (most) | p50 ratio | CPU ratio |\n\
-             |---|---|---|---|---|---|---|---|---|\n",
-        );
+    async fn compare(&self, ways: &[Way]) -> Outcome<String> {
+        let mut table = String::from(figures::HEAD);
         for sessions in SESSIONS {
-            let mut rounds: Vec<Vec<Figures>> = vec![Vec::new(); WAYS.len()];
+            let mut rounds: Vec<Vec<Figures>> = vec![Vec::new(); ways.len()];
             for _ in 0..ROUNDS {
-                for (way, figures) in WAYS.iter().zip(&mut rounds) {
+                for (way, figures) in ways.iter().zip(&mut rounds) {
                     figures.push(self.measure(*way, sessions).await?);
                 }
             }
-            let best: Vec<Figures> = rounds.iter().map(|rounds| best(rounds)).collect();
-            for (way, figures) in WAYS.iter().zip(&best) {
-                let base = way.base().and_then(|base| WAYS.iter().position(|way| *way == base));
-                table += &row(sessions, *way, figures, base.map(|base| &best[base]));
+            let best: Vec<Figures> = rounds.iter().map(|rounds| Figures::best(rounds)).collect();
+            for (way, figures) in ways.iter().zip(&best) {
+                let base = ways.iter().position(|base| way.base() == Some(*base));
+                table += &figures.row(sessions, way.name(), base.map(|base| &best[base]));
             }
         }
         Ok(table)
@@ -149,7 +119,8 @@ impl Bench<'_> {
         let (took, spent) = (begin.elapsed(), cpu()? - before);
         let (now, most) = middle.as_ref().map_or(Ok((0, 0)), Started::memory)?;
         let cpu = spent.as_secs_f64() * 1e6 / times.len().max(1) as f64;
-        let mut figures = Figures { cpu, ..figures(times, took) };
+        let mut figures = Figures::of(times, took);
+        figures.cpu = cpu;
         figures.memory = (now as f64 / 1024.0, most as f64 / 1024.0);
         Ok(figures)
     }
@@ -201,48 +172,4 @@ impl Bench<'_> {
         let total = counts.lines().find_map(|line| line.strip_prefix("totals: ")).ok_or("no totals")?;
         Ok(total.trim().parse()?)
     }
-}
-
-fn figures(mut times: Vec<Duration>, took: Duration) -> Figures {
-    times.sort_unstable();
-    let at = |share: f64| {
-        let index = (times.len() as f64 * share) as usize;
-        times.get(index).map_or(0.0, |time| time.as_secs_f64() * 1e6)
-    };
-    Figures {
-        p50: at(0.5),
-        p99: at(0.99),
-        rate: times.len() as f64 / took.as_secs_f64(),
-        ..Figures::default()
-    }
-}
-
-/// The best of every figure by itself: what disturbs a measurement only ever makes it worse.
-fn best(rounds: &[Figures]) -> Figures {
-    let least = |figure: fn(&Figures) -> f64| rounds.iter().map(figure).fold(f64::INFINITY, f64::min);
-    Figures {
-        p50: least(|figures| figures.p50),
-        p99: least(|figures| figures.p99),
-        rate: -least(|figures| -figures.rate),
-        cpu: least(|figures| figures.cpu),
-        memory: (least(|figures| figures.memory.0), least(|figures| figures.memory.1)),
-    }
-}
-
-fn row(sessions: usize, way: Way, figures: &Figures, base: Option<&Figures>) -> String {
-    let Figures { p50, p99, rate, cpu, memory: (now, most) } = figures;
-    let dash = || "–".to_owned();
-    let in_middle = *now > 0.0;
-    let cpu_shown = if in_middle { format!("{cpu:.1}") } else { dash() };
-    let memory = if in_middle { format!("{now:.1} ({most:.1})") } else { dash() };
-    let ratio = |own: f64, base: Option<f64>| match base {
-        Some(base) if base > 0.0 => format!("{:.2}", own / base),
-        _ => dash(),
-    };
-    let p50_ratio = ratio(*p50, base.map(|base| base.p50));
-    let cpu_ratio = ratio(*cpu, base.map(|base| base.cpu));
-    let name = way.name();
-    format!(
-        "| {sessions} | {name} | {p50:.0} | {p99:.0} | {rate:.0} | {cpu_shown} | {memory} | {p50_ratio} | {cpu_ratio} |\n"
-    )
 }

@@ -20,9 +20,8 @@ pub(super) struct Started {
     pub(super) port: u16,
 }
 
-/// This program in a role, behind the words of `wrapper`, if any.
-pub(super) fn role(wrapper: &[String], role: &str, argument: &str) -> Outcome<Started> {
-    let own = std::env::current_exe()?;
+/// A build of this program in a role, behind the words of `wrapper`, if any.
+pub(super) fn role(wrapper: &[String], own: &Path, role: &str, argument: &str) -> Outcome<Started> {
     let mut command = match wrapper.split_first() {
         Some((program, words)) => {
             let mut command = Command::new(program);
