@@ -1,16 +1,18 @@
 //! Forwards requests to a server that speaks HTTP, byte for byte and unbuffered.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
-use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
-    header::{self, CONNECTION},
-};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 
 use super::{
+    alarm::Alarms,
     body::Body,
     endpoint_event::EndpointEvent,
     layer::{Answer, Endpoint},
@@ -26,38 +28,17 @@ const PATIENCE: Duration = Duration::from_secs(10 * 60);
 /// A body up to this size is read before it is sent on, which is one write and lets an error name its request.
 const SMALL: u64 = 64 << 10;
 
-/// Headers that concern one connection only (RFC 9110 section 7.6.1).
-const HOP_BY_HOP: [HeaderName; 9] = [
-    CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    header::PROXY_AUTHENTICATE,
-    header::PROXY_AUTHORIZATION,
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-];
-/// What only a trusted proxy in front may say.
-const FORWARDED: [HeaderName; 6] = [
-    header::FORWARDED,
-    HeaderName::from_static("x-forwarded-for"),
-    HeaderName::from_static("x-forwarded-host"),
-    HeaderName::from_static("x-forwarded-port"),
-    HeaderName::from_static("x-forwarded-prefix"),
-    HeaderName::from_static("x-forwarded-proto"),
-];
-
 /// The endpoint in front of an HTTP server.
 #[derive(Debug)]
 pub(crate) struct Forward {
     target: Arc<Target>,
     publicity: Publicity,
+    alarms: Alarms,
 }
 
 impl Forward {
     pub(crate) fn new(target: Arc<Target>, publicity: Publicity) -> Self {
-        Self { target, publicity }
+        Self { target, publicity, alarms: Alarms::default() }
     }
 
     async fn forward(&self, request: Request) -> Response {
@@ -75,17 +56,17 @@ impl Forward {
             Ok(prepared) => prepared,
             Err(response) => return response,
         };
-        let sending = reached.client.send(request);
+        let mut sending = pin!(reached.client.send(request));
         let answered = if is_post {
-            tokio::time::timeout(PATIENCE, sending).await
+            self.alarms.within(PATIENCE, sending).await
         } else {
             // The head of an event stream may come with the first event.
-            Ok(sending.await)
+            Some(sending.as_mut().await)
         };
         match answered {
-            Ok(Ok(response)) => {
+            Some(Ok(response)) => {
                 let (mut parts, body) = response.into_parts();
-                strip_hop_by_hop(&mut parts.headers);
+                strip(&mut parts.headers, |_| false);
                 // A compressed stream cannot be read here, and waiting for its first event would hold it back.
                 let is_events = parts.headers.get(header::CONTENT_TYPE).is_some_and(is_event_stream)
                     && !parts.headers.contains_key(header::CONTENT_ENCODING);
@@ -99,8 +80,8 @@ impl Forward {
                 };
                 Response::from_parts(parts, body)
             }
-            Ok(Err(error)) => failed(&error, &small),
-            Err(_) => {
+            Some(Err(error)) => failed(&error, &small),
+            None => {
                 let message = "the server did not answer in time";
                 respond::error(
                     StatusCode::GATEWAY_TIMEOUT,
@@ -116,12 +97,7 @@ impl Forward {
     async fn prepare(&self, request: Request, reached: &Reached) -> Result<(Request, Bytes), Response> {
         let (mut parts, body) = request.into_parts();
         parts.uri = self.target.map(&parts.uri);
-        strip_hop_by_hop(&mut parts.headers);
-        if !self.publicity.trusted {
-            for name in &FORWARDED {
-                parts.headers.remove(name);
-            }
-        }
+        strip(&mut parts.headers, |name| !self.publicity.trusted && is_of_proxy(name));
         parts.headers.insert(header::HOST, reached.host.clone());
         parts.version = http::Version::HTTP_11;
         if body.size_hint().exact().is_none_or(|size| size == 0 || size > SMALL) {
@@ -152,20 +128,57 @@ impl Endpoint for Forward {
     }
 }
 
-fn strip_hop_by_hop(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> = headers
-        .get_all(CONNECTION)
-        .iter()
-        .flat_map(|value| value.to_str().unwrap_or_default().split(','))
-        .filter_map(|name| name.trim().parse().ok())
-        .collect();
-    for name in named.iter().chain(&HOP_BY_HOP) {
-        headers.remove(name);
+/// Removes the headers that concern one connection only, and others that `drops` names.
+fn strip(headers: &mut HeaderMap, drops: impl Fn(&str) -> bool) {
+    // Looking at the few names there are is cheaper than looking up those that could be there.
+    while let Some(name) = headers.keys().find(|name| is_hop_by_hop(name.as_str()) || drops(name.as_str())) {
+        let name = name.clone();
+        if name == header::CONNECTION {
+            let lines = headers.get_all(&name).iter();
+            let listed = lines.flat_map(|line| line.to_str().unwrap_or_default().split(','));
+            let listed: Vec<HeaderName> = listed.filter_map(|name| name.trim().parse().ok()).collect();
+            for name in &listed {
+                headers.remove(name);
+            }
+        }
+        headers.remove(&name);
     }
 }
 
+/// Whether a header concerns one connection only (RFC 9110 section 7.6.1).
+fn is_hop_by_hop(name: &str) -> bool {
+    matches!(
+        name,
+        "connection"
+            | "keep-alive"
+            | "proxy-authenticate"
+            | "proxy-authorization"
+            | "proxy-connection"
+            | "te"
+            | "trailer"
+            | "transfer-encoding"
+            | "upgrade"
+    )
+}
+
+/// Whether only a trusted proxy in front may say this.
+fn is_of_proxy(name: &str) -> bool {
+    matches!(
+        name,
+        "forwarded"
+            | "x-forwarded-for"
+            | "x-forwarded-host"
+            | "x-forwarded-port"
+            | "x-forwarded-prefix"
+            | "x-forwarded-proto"
+    )
+}
+
+const EVENT_STREAM: &[u8] = b"text/event-stream";
+
 fn is_event_stream(value: &HeaderValue) -> bool {
-    value.to_str().unwrap_or_default().trim_start().to_ascii_lowercase().starts_with("text/event-stream")
+    let value = value.as_bytes().trim_ascii_start();
+    value.get(..EVENT_STREAM.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(EVENT_STREAM))
 }
 
 /// The answer when the server cannot be reached (503, try again) or broke off (502).

@@ -9,14 +9,14 @@ use std::{
 };
 
 use hyper::{server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::{
-    net::{TcpListener, TcpSocket, lookup_host},
+    net::{TcpListener, TcpSocket, TcpStream, lookup_host},
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{body::Body, port_holder, stack::Stack};
+use super::{alarm::Alarms, body::Body, port_holder, stack::Stack};
 use crate::{Error, ErrorKind, Result};
 
 /// How long a client may take for the head of a request.
@@ -78,6 +78,8 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 /// Serves clients until `stop`, then lets answers under way finish for a short time.
 pub(crate) async fn serve(listener: TcpListener, stack: Arc<Stack>, stop: CancellationToken) {
     let mut clients = JoinSet::new();
+    let mut http = http1::Builder::new();
+    http.timer(Alarms::default()).header_read_timeout(HEAD_TIMEOUT);
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -85,7 +87,8 @@ pub(crate) async fn serve(listener: TcpListener, stack: Arc<Stack>, stop: Cancel
                     if let Err(error) = stream.set_nodelay(true) {
                         tracing::debug!(%error, "cannot turn off delays on a connection");
                     }
-                    clients.spawn(client(TokioIo::new(stream), Arc::clone(&stack), stop.clone()));
+                    let client = client(&http, stream, Arc::clone(&stack), stop.clone());
+                    clients.spawn(client);
                 }
                 Err(error) => {
                     // Too many open files, or a client that left already: others may be served yet.
@@ -104,23 +107,29 @@ pub(crate) async fn serve(listener: TcpListener, stack: Arc<Stack>, stop: Cancel
     }
 }
 
-async fn client(stream: TokioIo<tokio::net::TcpStream>, stack: Arc<Stack>, stop: CancellationToken) {
+/// Serves one client.
+fn client(
+    http: &http1::Builder,
+    stream: TcpStream,
+    stack: Arc<Stack>,
+    stop: CancellationToken,
+) -> impl Future<Output = ()> + use<> {
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let stack = Arc::clone(&stack);
         async move { Ok::<_, Infallible>(stack.handle(request.map(Body::Incoming)).await) }
     });
-    let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-    let connection = builder.serve_connection(stream, service);
-    tokio::pin!(connection);
-    let outcome = tokio::select! {
-        outcome = connection.as_mut() => outcome,
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    let connection = http.serve_connection(TokioIo::new(stream), service);
+    async move {
+        let mut connection = std::pin::pin!(connection);
+        let outcome = tokio::select! {
+            outcome = connection.as_mut() => outcome,
+            () = stop.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = outcome {
+            tracing::debug!(%error, "a client's connection ended");
         }
-    };
-    if let Err(error) = outcome {
-        tracing::debug!(%error, "a client's connection ended");
     }
 }

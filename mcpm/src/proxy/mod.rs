@@ -17,6 +17,7 @@ use crate::{
     options::{OptionSet as _, ProxyOptions},
 };
 
+mod alarm;
 pub(crate) mod body;
 pub(crate) mod bridge;
 mod endpoint_event;

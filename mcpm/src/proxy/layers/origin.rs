@@ -57,20 +57,21 @@ impl Origin {
             return true;
         }
         let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-        self.loopback && host.and_then(name_of).is_some_and(|name| is_loopback(&name))
+        self.loopback && host.and_then(name_of).is_some_and(is_loopback)
     }
 
     fn allows_host(&self, host: &str) -> bool {
-        let Some(name) = name_of(&host.to_ascii_lowercase()) else { return false };
+        let Some(name) = name_of(host) else { return false };
         let of_allowed = |origin: &String| {
-            origin.parse::<Uri>().ok().and_then(|uri| uri.host().map(|host| host == name)).unwrap_or(false)
+            let uri = origin.parse::<Uri>();
+            uri.is_ok_and(|uri| uri.host().is_some_and(|host| host.eq_ignore_ascii_case(name)))
         };
-        is_loopback(&name) || name == self.host || self.allowed.iter().any(of_allowed)
+        is_loopback(name) || name.eq_ignore_ascii_case(&self.host) || self.allowed.iter().any(of_allowed)
     }
 }
 
 /// The name or address in `host[:port]`, brackets taken off.
-fn name_of(host: &str) -> Option<String> {
+fn name_of(host: &str) -> Option<&str> {
     let (name, port) = match host.strip_prefix('[') {
         Some(rest) => {
             let (name, port) = rest.split_once(']')?;
@@ -81,11 +82,11 @@ fn name_of(host: &str) -> Option<String> {
     let port = port.strip_prefix(':').unwrap_or(port);
     let sound =
         !name.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) && !name.contains(['/', '@', '?']);
-    sound.then(|| name.to_owned())
+    sound.then_some(name)
 }
 
 fn is_loopback(name: &str) -> bool {
-    name == "localhost" || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 impl Layer for Origin {

@@ -9,7 +9,7 @@ use crate::{
     mcp::error_code,
     proxy::{
         layer::{Answer, Layer, Next},
-        respond::{self, Request},
+        respond::{self, Request, Response},
     },
 };
 
@@ -19,13 +19,18 @@ pub(crate) struct Recover;
 
 impl Layer for Recover {
     fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> Answer<'a> {
+        let answer = std::panic::catch_unwind(AssertUnwindSafe(|| next.handle(request)));
         Box::pin(async move {
-            let answer = AssertUnwindSafe(async move { next.handle(request).await });
-            answer.catch_unwind().await.unwrap_or_else(|_| {
-                tracing::error!("a request met a defect in mcpm");
-                let status = StatusCode::INTERNAL_SERVER_ERROR;
-                respond::error(status, error_code::INTERNAL_ERROR, "a defect in mcpm", b"")
-            })
+            match answer {
+                Ok(answer) => AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| defect()),
+                Err(_) => defect(),
+            }
         })
     }
+}
+
+fn defect() -> Response {
+    tracing::error!("a request met a defect in mcpm");
+    let status = StatusCode::INTERNAL_SERVER_ERROR;
+    respond::error(status, error_code::INTERNAL_ERROR, "a defect in mcpm", b"")
 }

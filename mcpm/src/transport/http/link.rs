@@ -1,0 +1,162 @@
+//! One connection to a server, driven by whoever uses it.
+//!
+//! A task of its own for each connection would cost two hops between tasks and their wake-ups for every
+//! request. Here the request's own task polls the connection, and a [`Bell`] keeps the two halves of it, which
+//! wake each other, from waking that task.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+};
+
+use http::{Request, Response};
+use hyper::{
+    body::Incoming,
+    client::conn::http1::{self, Connection, SendRequest},
+};
+use hyper_util::rt::TokioIo;
+
+use super::stream::Stream;
+use crate::proxy::body::Body;
+
+/// The error of a request, with the request if it was not sent.
+pub(super) type Unsent = hyper::client::conn::TrySendError<Request<Body>>;
+
+/// How often the halves may wake each other before others have their turn.
+const TURNS: usize = 8;
+
+/// A connection, and the way to put requests on it.
+pub(super) struct Link {
+    sender: SendRequest<Body>,
+    connection: Connection<TokioIo<Stream>, Body>,
+    /// Whether the connection has ended.
+    over: bool,
+    bell: Arc<Bell>,
+    waker: Waker,
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Link(..)")
+    }
+}
+
+impl Link {
+    /// Takes over a stream on which nothing was said.
+    pub(super) async fn new(stream: Stream) -> hyper::Result<Box<Self>> {
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        let bell = Arc::new(Bell::default());
+        let waker = Waker::from(Arc::clone(&bell));
+        let mut link = Box::new(Self { sender, connection, over: false, bell, waker });
+        link.settle();
+        Ok(link)
+    }
+
+    /// Sends a request and waits for the head of its answer.
+    pub(super) async fn exchange(&mut self, request: Request<Body>) -> Result<Response<Incoming>, Unsent> {
+        let mut sending = std::pin::pin!(self.sender.try_send_request(request));
+        std::future::poll_fn(|cx| {
+            drive(&mut self.connection, &mut self.over, &self.bell, &self.waker, cx, |cx| {
+                sending.as_mut().poll(cx)
+            })
+        })
+        .await
+    }
+
+    /// Polls something that this connection carries.
+    pub(super) fn poll<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        part: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        drive(&mut self.connection, &mut self.over, &self.bell, &self.waker, cx, part)
+    }
+
+    /// Does what can be done without waiting; tells whether the connection takes another request then.
+    pub(super) fn settle(&mut self) -> bool {
+        let cx = &mut Context::from_waker(Waker::noop());
+        let settled = self.poll(cx, |_| Poll::<()>::Pending);
+        debug_assert!(settled.is_pending(), "nothing is waited for");
+        !self.over && self.sender.is_ready()
+    }
+}
+
+/// Polls a connection and something it carries, until neither has woken the other.
+fn drive<T>(
+    connection: &mut Connection<TokioIo<Stream>, Body>,
+    over: &mut bool,
+    bell: &Arc<Bell>,
+    waker: &Waker,
+    cx: &mut Context<'_>,
+    mut part: impl FnMut(&mut Context<'_>) -> Poll<T>,
+) -> Poll<T> {
+    let inner = &mut Context::from_waker(waker);
+    for _ in 0..TURNS {
+        bell.silence();
+        if !*over && let Poll::Ready(outcome) = std::pin::Pin::new(&mut *connection).poll(inner) {
+            *over = true;
+            if let Err(error) = outcome {
+                tracing::debug!(%error, "a connection to the server ended");
+            }
+        }
+        if let Poll::Ready(output) = part(inner) {
+            return Poll::Ready(output);
+        }
+        if !bell.has_rung() {
+            break;
+        }
+    }
+    bell.ring_for(cx.waker());
+    Poll::Pending
+}
+
+/// Wakes who waits for a connection; while that one is at it anyway, it only remembers.
+#[derive(Debug, Default)]
+struct Bell {
+    rung: AtomicBool,
+    waits: Mutex<Option<Waker>>,
+}
+
+impl Bell {
+    fn silence(&self) {
+        self.lock().take();
+        self.rung.store(false, Ordering::Release);
+    }
+
+    fn has_rung(&self) -> bool {
+        self.rung.load(Ordering::Acquire)
+    }
+
+    fn ring_for(&self, waker: &Waker) {
+        let mut waits = self.lock();
+        if self.has_rung() {
+            drop(waits);
+            waker.wake_by_ref();
+        } else {
+            *waits = Some(waker.clone());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Waker>> {
+        // No code panics while it holds the lock, so a poisoned lock still guards a sound value.
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let mut waits = self.lock();
+        self.rung.store(true, Ordering::Release);
+        if let Some(waker) = waits.take() {
+            drop(waits);
+            waker.wake();
+        }
+    }
+}
