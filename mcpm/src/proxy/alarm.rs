@@ -7,7 +7,7 @@
 use std::{
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
 
@@ -25,7 +25,7 @@ pub(crate) struct Alarms {
 impl Alarms {
     /// Rings at a time.
     pub(crate) fn at(&self, deadline: Instant) -> Alarm {
-        Alarm { deadline: deadline.into(), sleep: None, alarms: self.clone() }
+        Alarm { deadline: deadline.into(), sleep: None, waits: None, alarms: self.clone() }
     }
 
     /// Waits for a future, but not longer than that.
@@ -69,6 +69,8 @@ impl hyper::rt::Timer for Alarms {
 pub(crate) struct Alarm {
     deadline: tokio::time::Instant,
     sleep: Option<Pin<Box<Sleep>>>,
+    /// Who is woken when the timer rings.
+    waits: Option<Waker>,
     alarms: Alarms,
 }
 
@@ -76,19 +78,24 @@ impl Future for Alarm {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { deadline, sleep, alarms } = &mut *self;
+        let Self { deadline, sleep, waits, alarms } = &mut *self;
         let sleep =
             sleep.get_or_insert_with(|| alarms.take().unwrap_or_else(|| Box::pin(sleep_until(*deadline))));
-        if sleep.deadline() > *deadline {
-            sleep.as_mut().reset(*deadline);
+        match waits {
+            // Polled for another reason.
+            Some(waits) if waits.will_wake(cx.waker()) && !sleep.is_elapsed() => return Poll::Pending,
+            Some(_) => {}
+            None if sleep.deadline() > *deadline => sleep.as_mut().reset(*deadline),
+            None => {}
         }
-        loop {
-            ready!(sleep.as_mut().poll(cx));
+        while sleep.as_mut().poll(cx).is_ready() {
             if sleep.deadline() >= *deadline {
                 return Poll::Ready(());
             }
             sleep.as_mut().reset(*deadline);
         }
+        *waits = Some(cx.waker().clone());
+        Poll::Pending
     }
 }
 

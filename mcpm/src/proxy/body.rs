@@ -1,11 +1,12 @@
 //! The bodies that pass through the proxy: they stream, and nothing here buffers one whole.
 
 use std::{
+    future::poll_fn,
     pin::Pin,
     task::{Context, Poll},
 };
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 
@@ -29,6 +30,31 @@ pub(crate) enum Body {
 impl Body {
     pub(crate) fn empty() -> Self {
         Self::Full(None)
+    }
+
+    /// Reads all of it; whoever calls this has bounded it.
+    pub(crate) async fn whole(mut self) -> Result<Bytes, BodyError> {
+        // Nearly always it comes in one piece, which needs no copy.
+        let Some(whole) = self.piece().await? else { return Ok(Bytes::new()) };
+        let Some(second) = self.piece().await? else { return Ok(whole) };
+        let mut joined = BytesMut::with_capacity(whole.len() + second.len());
+        joined.extend_from_slice(&whole);
+        joined.extend_from_slice(&second);
+        while let Some(piece) = self.piece().await? {
+            joined.extend_from_slice(&piece);
+        }
+        Ok(joined.freeze())
+    }
+
+    /// The next piece, trailers left out.
+    async fn piece(&mut self) -> Result<Option<Bytes>, BodyError> {
+        loop {
+            match poll_fn(|cx| Pin::new(&mut *self).poll_frame(cx)).await.transpose()?.map(Frame::into_data) {
+                Some(Ok(piece)) => return Ok(Some(piece)),
+                Some(Err(_)) => {}
+                None => return Ok(None),
+            }
+        }
     }
 
     pub(crate) fn stream(body: impl HttpBody<Data = Bytes, Error = BodyError> + Send + 'static) -> Self {

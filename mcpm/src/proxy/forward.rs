@@ -9,7 +9,6 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body::Body as _;
-use http_body_util::BodyExt as _;
 
 use super::{
     alarm::Alarms,
@@ -103,10 +102,11 @@ impl Forward {
         if body.size_hint().exact().is_none_or(|size| size == 0 || size > SMALL) {
             return Ok((Request::from_parts(parts, body), Bytes::new()));
         }
-        match body.collect().await {
+        match body.whole().await {
             Ok(body) => {
-                let body = body.to_bytes();
-                Ok((Request::from_parts(parts, Body::from(body.clone())), body))
+                // A copy, since the bytes would keep the whole buffer of their connection until the answer.
+                let copy = Bytes::copy_from_slice(&body);
+                Ok((Request::from_parts(parts, Body::from(body)), copy))
             }
             Err(_) => {
                 let message = "the body broke off";

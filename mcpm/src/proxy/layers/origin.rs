@@ -73,15 +73,13 @@ impl Origin {
 /// The name or address in `host[:port]`, brackets taken off.
 fn name_of(host: &str) -> Option<&str> {
     let (name, port) = match host.strip_prefix('[') {
-        Some(rest) => {
-            let (name, port) = rest.split_once(']')?;
-            (name, port)
-        }
-        None => host.find(':').map_or((host, ""), |at| host.split_at(at)),
+        Some(rest) => rest.split_once(']')?,
+        None => host.bytes().position(|byte| byte == b':').map_or((host, ""), |at| host.split_at(at)),
     };
     let port = port.strip_prefix(':').unwrap_or(port);
-    let sound =
-        !name.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) && !name.contains(['/', '@', '?']);
+    let sound = !name.is_empty()
+        && port.bytes().all(|byte| byte.is_ascii_digit())
+        && !name.bytes().any(|byte| matches!(byte, b'/' | b'@' | b'?'));
     sound.then_some(name)
 }
 

@@ -1,10 +1,11 @@
 //! One connection to a server, driven by whoever uses it.
 //!
 //! A task of its own for each connection would cost two hops between tasks and their wake-ups for every
-//! request. Here the request's own task polls the connection, and a [`Bell`] keeps the two halves of it, which
-//! wake each other, from waking that task.
+//! request. Here the request's own task polls the connection, and a [`Bell`] keeps the wake-ups that the
+//! connection makes for itself from waking that task.
 
 use std::{
+    pin::{Pin, pin},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -25,7 +26,7 @@ use crate::proxy::body::Body;
 /// The error of a request, with the request if it was not sent.
 pub(super) type Unsent = hyper::client::conn::TrySendError<Request<Body>>;
 
-/// How often the halves may wake each other before others have their turn.
+/// How often a connection may wake itself before others have their turn.
 const TURNS: usize = 8;
 
 /// A connection, and the way to put requests on it.
@@ -48,16 +49,18 @@ impl Link {
     /// Takes over a stream on which nothing was said.
     pub(super) async fn new(stream: Stream) -> hyper::Result<Box<Self>> {
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        let bell = Arc::new(Bell::default());
+        let bell = Arc::new(Bell { rung: AtomicBool::new(true), waits: Mutex::new(None) });
         let waker = Waker::from(Arc::clone(&bell));
         let mut link = Box::new(Self { sender, connection, over: false, bell, waker });
-        link.settle();
+        // Only now does the connection say that it takes requests.
+        link.is_usable();
         Ok(link)
     }
 
     /// Sends a request and waits for the head of its answer.
     pub(super) async fn exchange(&mut self, request: Request<Body>) -> Result<Response<Incoming>, Unsent> {
-        let mut sending = std::pin::pin!(self.sender.try_send_request(request));
+        let mut sending = pin!(self.sender.try_send_request(request));
+        self.bell.ring();
         std::future::poll_fn(|cx| {
             drive(&mut self.connection, &mut self.over, &self.bell, &self.waker, cx, |cx| {
                 sending.as_mut().poll(cx)
@@ -75,16 +78,16 @@ impl Link {
         drive(&mut self.connection, &mut self.over, &self.bell, &self.waker, cx, part)
     }
 
-    /// Does what can be done without waiting; tells whether the connection takes another request then.
-    pub(super) fn settle(&mut self) -> bool {
+    /// Does what can be done without waiting and tells whether another request can be sent then.
+    pub(super) fn is_usable(&mut self) -> bool {
         let cx = &mut Context::from_waker(Waker::noop());
-        let settled = self.poll(cx, |_| Poll::<()>::Pending);
-        debug_assert!(settled.is_pending(), "nothing is waited for");
+        let pending: Poll<()> = self.poll(cx, |_| Poll::Pending);
+        debug_assert!(pending.is_pending(), "nothing was waited for");
         !self.over && self.sender.is_ready()
     }
 }
 
-/// Polls a connection and something it carries, until neither has woken the other.
+/// Polls something that a connection carries, and the connection whenever something has happened to it.
 fn drive<T>(
     connection: &mut Connection<TokioIo<Stream>, Body>,
     over: &mut bool,
@@ -93,49 +96,62 @@ fn drive<T>(
     cx: &mut Context<'_>,
     mut part: impl FnMut(&mut Context<'_>) -> Poll<T>,
 ) -> Poll<T> {
-    let inner = &mut Context::from_waker(waker);
+    // Only the connection can bring it on, and that is polled here.
+    let nobody = &mut Context::from_waker(Waker::noop());
     for _ in 0..TURNS {
-        bell.silence();
-        if !*over && let Poll::Ready(outcome) = std::pin::Pin::new(&mut *connection).poll(inner) {
+        if let Poll::Ready(output) = part(nobody) {
+            return Poll::Ready(output);
+        }
+        if !bell.silence() {
+            bell.ring_for(cx.waker());
+            return Poll::Pending;
+        }
+        if !*over
+            && let Poll::Ready(outcome) = Pin::new(&mut *connection).poll(&mut Context::from_waker(waker))
+        {
             *over = true;
             if let Err(error) = outcome {
                 tracing::debug!(%error, "a connection to the server ended");
             }
         }
-        if let Poll::Ready(output) = part(inner) {
-            return Poll::Ready(output);
-        }
-        if !bell.has_rung() {
-            break;
-        }
     }
-    bell.ring_for(cx.waker());
+    // It has more to do, but others have their turn.
+    cx.waker().wake_by_ref();
     Poll::Pending
 }
 
 /// Wakes who waits for a connection; while that one is at it anyway, it only remembers.
-#[derive(Debug, Default)]
+///
+/// Nobody waits while `rung` is set: who polls has it set to `false` first and waits when there is no more to do.
+#[derive(Debug)]
 struct Bell {
     rung: AtomicBool,
     waits: Mutex<Option<Waker>>,
 }
 
 impl Bell {
-    fn silence(&self) {
-        self.lock().take();
-        self.rung.store(false, Ordering::Release);
+    /// Tells whether it has rung since the last time.
+    fn silence(&self) -> bool {
+        self.rung.swap(false, Ordering::AcqRel)
     }
 
     fn has_rung(&self) -> bool {
         self.rung.load(Ordering::Acquire)
     }
 
+    /// Remembers that there is something to do.
+    fn ring(&self) {
+        self.lock().take();
+        self.rung.store(true, Ordering::Release);
+    }
+
+    /// Has a task woken by the next ring, or by one that was not heard.
     fn ring_for(&self, waker: &Waker) {
         let mut waits = self.lock();
         if self.has_rung() {
             drop(waits);
             waker.wake_by_ref();
-        } else {
+        } else if !waits.as_ref().is_some_and(|waits| waits.will_wake(waker)) {
             *waits = Some(waker.clone());
         }
     }
@@ -152,10 +168,12 @@ impl Wake for Bell {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let mut waits = self.lock();
-        self.rung.store(true, Ordering::Release);
-        if let Some(waker) = waits.take() {
-            drop(waits);
+        let waker = {
+            let mut waits = self.lock();
+            self.rung.store(true, Ordering::Release);
+            waits.take()
+        };
+        if let Some(waker) = waker {
             waker.wake();
         }
     }

@@ -142,3 +142,6 @@ impl std::fmt::Display for Address {
         }
     }
 }
+
+#[cfg(test)]
+mod http_tests;

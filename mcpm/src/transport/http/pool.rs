@@ -38,7 +38,7 @@ impl Pool {
                 return None;
             }
             // The server may have closed it meanwhile.
-            if link.settle() {
+            if link.is_usable() {
                 return Some(link);
             }
         }
@@ -46,7 +46,7 @@ impl Pool {
 
     /// Keeps a connection whose last answer was read to the end.
     pub(super) fn keep(self: &Arc<Self>, mut link: Box<Link>) {
-        if !link.settle() {
+        if !link.is_usable() {
             return;
         }
         let mut kept = self.lock();
