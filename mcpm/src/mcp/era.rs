@@ -30,16 +30,16 @@ pub(crate) struct ModernMeta<'a> {
 
 impl<'a> ModernMeta<'a> {
     /// Reads it out of a message's params, if `_meta` is there and an object.
-    pub(crate) fn of(params: &'a str) -> Option<Self> {
+    pub(crate) fn of(message: &'a Message) -> Option<Self> {
         #[derive(Deserialize)]
         struct Params<'a> {
             #[serde(borrow, default, rename = "_meta")]
             meta: Option<ModernMeta<'a>>,
         }
-        if !params.contains("\"_meta\"") {
+        if !message.may_have_meta() {
             return None;
         }
-        serde_json::from_str::<Params<'a>>(params).ok()?.meta
+        serde_json::from_str::<Params<'a>>(message.params()).ok()?.meta
     }
 
     /// The version, when it is a string.

@@ -4,9 +4,10 @@
 //! the bytes, so unknown fields, number forms and key order stay as the sender wrote them. The typed scan
 //! refuses duplicate keys, so nobody smuggles a second `method` past a check.
 
-use std::ops::Range;
+use std::{ops::Range, sync::LazyLock};
 
 use bytes::{BufMut, Bytes, BytesMut};
+use memchr::memmem::Finder;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -69,7 +70,8 @@ pub(super) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opti
 impl Message {
     /// Scans one JSON-RPC message.
     pub(crate) fn parse(bytes: Bytes) -> Result<Self, Malformed> {
-        // The scan passes over strings that it does not keep, so it alone would let any bytes through to a server.
+        // The scan passes over strings that it does not keep, so it alone would let any bytes through to a server;
+        // and checked once here, UTF-8 is not checked again for each of the fields.
         let text = std::str::from_utf8(&bytes).map_err(|error| Malformed {
             code: error_code::PARSE_ERROR,
             reason: format!("not UTF-8: {error}"),
@@ -88,9 +90,7 @@ impl Message {
             return Err(invalid("`jsonrpc` is not \"2.0\""));
         }
         let method = match outline.method {
-            Some(method) => {
-                serde_json::from_str(method.get()).map_err(|_| invalid("`method` is not a string"))?
-            }
+            Some(method) => string(method).ok_or_else(|| invalid("`method` is not a string"))?,
             None => String::new(),
         };
         let is_id =
@@ -125,8 +125,10 @@ impl Message {
     }
 
     /// The id as written, with its JSON type; empty when there is none.
+    ///
+    /// A copy, since it outlives the message and would keep the buffer in which the message came.
     pub(crate) fn id(&self) -> Bytes {
-        self.bytes.slice(self.id.clone())
+        Bytes::copy_from_slice(&self.bytes[self.id.clone()])
     }
 
     /// Where the id stands.
@@ -142,6 +144,14 @@ impl Message {
     /// The params as written; empty when there are none.
     pub(crate) fn params(&self) -> &str {
         self.text(&self.params)
+    }
+
+    /// Whether the params can have a `_meta`, which few have. Finding out is much cheaper than parsing them.
+    pub(crate) fn may_have_meta(&self) -> bool {
+        static META: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("_meta\""));
+        let params = &self.bytes[self.params.clone()];
+        // With an escape in it the name can be written in other ways.
+        META.find(params).is_some() || memchr::memchr(b'\\', params).is_some()
     }
 
     /// The result as written; empty when there is none.
@@ -169,6 +179,14 @@ impl Message {
     fn text(&self, span: &Span) -> &str {
         // `parse` has shown that the whole message is UTF-8, and spans lie on token borders.
         std::str::from_utf8(&self.bytes[span.clone()]).unwrap_or_default()
+    }
+}
+
+/// Reads a JSON string.
+fn string(value: &RawValue) -> Option<String> {
+    match value.get().strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
+        Some(text) if !text.contains('\\') => Some(text.to_owned()),
+        _ => serde_json::from_str(value.get()).ok(),
     }
 }
 

@@ -87,16 +87,17 @@ impl Router {
     /// Forgets a session of the deprecated SSE transport, whose connection is gone.
     pub(crate) fn abandon_session(&self, id: &SessionId) {
         lock(&self.opening).remove(id);
-        if let Ok(lane) = self.lane_of(id) {
+        if let Ok((lane, _)) = self.session(id) {
             // It may have ended by itself meanwhile.
             let _ = lane.close_session(id);
         }
     }
 
-    /// The process that serves a session.
-    pub(crate) fn lane_of(&self, id: &SessionId) -> Result<Arc<Lane>, Refusal> {
+    /// The process that serves a session, and the version it speaks; marks the session as used.
+    pub(crate) fn session(&self, id: &SessionId) -> Result<(Arc<Lane>, Option<Arc<str>>), Refusal> {
         let lanes = lock(&self.lanes);
-        lanes.iter().find(|lane| lane.has_session(id)).cloned().ok_or_else(Refusal::unknown_session)
+        let mut found = lanes.iter().filter_map(|lane| Some((Arc::clone(lane), lane.touch(id)?)));
+        found.next().ok_or_else(Refusal::unknown_session)
     }
 
     /// The process that serves stateless requests.

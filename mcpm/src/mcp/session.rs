@@ -41,7 +41,7 @@ impl SessionId {
 #[derive(Debug, Clone)]
 pub(crate) struct Negotiated {
     /// The protocol version in the server's answer.
-    pub(crate) version: String,
+    pub(crate) version: Arc<str>,
     /// What the client said it can do.
     pub(crate) capabilities: serde_json::Map<String, serde_json::Value>,
 }

@@ -20,8 +20,9 @@ use crate::mcp::lane::Lane;
 
 /// Longest line that is taken; a longer one is dropped and said so in the log.
 const LINE_LIMIT: usize = 64 << 20;
-/// Room made for one read.
+/// Room made for reads, and when it is made anew.
 const READ_SIZE: usize = 64 << 10;
+const READ_LEAST: usize = 4 << 10;
 /// Lines written with one call, and the most bytes copied for that.
 const WRITE_BATCH: usize = 64;
 const WRITE_SIZE: usize = 64 << 10;
@@ -31,7 +32,9 @@ pub(super) async fn read_lines(output: Output, lane: Arc<Lane>) {
     let mut lines = Lines::default();
     match output {
         Output::Pipe(mut pipe) => loop {
-            lines.buffer.reserve(READ_SIZE);
+            if lines.buffer.capacity() - lines.buffer.len() < READ_LEAST {
+                lines.buffer.reserve(READ_SIZE);
+            }
             match pipe.read_buf(&mut lines.buffer).await {
                 Ok(0) => break,
                 Ok(_) => lines.each(|line| lane.take_line(line)),

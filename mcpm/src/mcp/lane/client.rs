@@ -84,12 +84,16 @@ struct Meta<'a> {
 }
 
 impl<'a> Params<'a> {
-    /// Reads a message's params, whatever their other fields hold.
+    /// Reads a message's params, if anything that is read can be in them, whatever their other fields hold.
     ///
     /// Params with a field twice are refused: the server might read the one that was not mapped.
     fn of(message: &'a Message) -> Result<Self, Refusal> {
+        let by_method = matches!(
+            message.method(),
+            "resources/subscribe" | "resources/unsubscribe" | "logging/setLevel" | "notifications/cancelled"
+        );
         let params = message.params();
-        if !params.starts_with('{') {
+        if !params.starts_with('{') || !by_method && !message.may_have_meta() {
             return Ok(Self::default());
         }
         serde_json::from_str(params).map_err(|error| {
@@ -104,17 +108,12 @@ fn text(value: Option<&RawValue>) -> Option<String> {
 }
 
 impl Lane {
-    /// Whether a session is served here.
-    pub(crate) fn has_session(&self, id: &SessionId) -> bool {
-        self.lock().sessions.contains_key(id)
-    }
-
-    /// Marks a session as used and returns the version it speaks, or `None` before `initialize`.
-    pub(crate) fn touch(&self, id: &SessionId) -> Result<Option<String>, Refusal> {
+    /// Marks a session as used, if it is served here, and returns the version it speaks; none before `initialize`.
+    pub(crate) fn touch(&self, id: &SessionId) -> Option<Option<Arc<str>>> {
         let mut state = self.lock();
-        let session = state.sessions.get_mut(id).ok_or_else(Refusal::unknown_session)?;
+        let session = state.sessions.get_mut(id)?;
         session.last_used = Instant::now();
-        Ok(session.negotiated.as_ref().map(|negotiated| negotiated.version.clone()))
+        Some(session.negotiated.as_ref().map(|negotiated| Arc::clone(&negotiated.version)))
     }
 
     /// Ends a session at its client's wish.
@@ -169,7 +168,8 @@ impl Lane {
         let Some(version) = chosen_version(answer.result()) else {
             return Ok(Initialized { answer, session: None });
         };
-        session.negotiated = Some(Negotiated { version, capabilities: asked.capabilities().clone() });
+        session.negotiated =
+            Some(Negotiated { version: version.into(), capabilities: asked.capabilities().clone() });
         self.lock().sessions.insert(id.clone(), session);
         Ok(Initialized { answer, session: Some(id) })
     }
@@ -275,6 +275,11 @@ impl Lane {
         if self.lock().pipe.is_some() {
             return Ok(());
         }
+        // Boxed, since it is rare and large.
+        Box::pin(self.reconnected()).await
+    }
+
+    async fn reconnected(&self) -> Result<(), Refusal> {
         let mut readiness = self.readiness.subscribe();
         let waited =
             tokio::time::timeout(self.limits.restart, readiness.wait_for(|now| *now != Readiness::Starting));
@@ -353,13 +358,13 @@ impl State {
         let id = self.new_id();
         self.last_call = Some(call.since);
         let number = id.to_string();
-        let mut edits: Vec<(Span, &[u8])> = vec![(message.id_span(), number.as_bytes())];
-        if let Some(token) = token {
-            edits.push((message.span_of(token), number.as_bytes()));
-        }
-        if let Some((span, level)) = &level {
-            edits.push((span.clone(), level.as_bytes()));
-        }
+        // Nothing in the place of nothing is no change.
+        let nothing = || (0..0, &b""[..]);
+        let mut edits = [
+            (message.id_span(), number.as_bytes()),
+            token.map_or_else(nothing, |token| (message.span_of(token), number.as_bytes())),
+            level.as_ref().map_or_else(nothing, |(span, level)| (span.clone(), level.as_bytes())),
+        ];
         self.calls.insert(id, call);
         self.send(splice(message.bytes(), &mut edits));
         id

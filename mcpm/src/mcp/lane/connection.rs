@@ -88,8 +88,7 @@ impl Lane {
         state.own.clear();
         state.asked.clear();
         state.end_listeners(&End::ServerEnded(reason.to_owned()));
-        let calls: Vec<_> = state.calls.drain().collect();
-        for (_, call) in calls {
+        for call in std::mem::take(&mut state.calls).into_values() {
             if state.shares_stream(&call) {
                 call.outlet.push(error_answer(&call.id, error_code::INTERNAL_ERROR, reason).freeze());
             } else {

@@ -15,7 +15,7 @@ mod server;
 mod tools;
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -125,12 +125,12 @@ struct State {
     era: Option<Era>,
     told: Option<Told>,
     next_id: u64,
-    calls: HashMap<u64, InFlight>,
+    calls: BTreeMap<u64, InFlight>,
     /// The lane's own requests.
-    own: HashMap<u64, oneshot::Sender<Message>>,
+    own: BTreeMap<u64, oneshot::Sender<Message>>,
     sessions: HashMap<SessionId, Session>,
     /// Requests of the server that a client has yet to answer, by the id the client sees.
-    asked: HashMap<u64, Asked>,
+    asked: BTreeMap<u64, Asked>,
     /// Sessions that were shown a URL to visit, by elicitation id.
     elicitations: HashMap<String, SessionId>,
     listening: listen::Listening,
@@ -196,10 +196,10 @@ impl Lane {
                 era: None,
                 told: None,
                 next_id: 1,
-                calls: HashMap::new(),
-                own: HashMap::new(),
+                calls: BTreeMap::new(),
+                own: BTreeMap::new(),
                 sessions: HashMap::new(),
-                asked: HashMap::new(),
+                asked: BTreeMap::new(),
                 elicitations: HashMap::new(),
                 listening: listen::Listening::default(),
                 tools: tools::ToolHeaders::default(),

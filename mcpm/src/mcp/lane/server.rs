@@ -94,8 +94,10 @@ impl State {
             // The cursor is the client's to follow.
             let _ = self.tools.learn(message.result());
         }
+        let mut shared = false;
         if let Some(session) = call.session.as_ref().and_then(|id| self.sessions.get_mut(id)) {
             session.last_used = Instant::now();
+            shared = session.single_stream;
             if !message.result().is_empty() {
                 match &call.purpose {
                     Purpose::Subscribe(uri) => {
@@ -108,7 +110,7 @@ impl State {
                 }
             }
         }
-        if self.shares_stream(&call) {
+        if shared {
             call.outlet.push(answer);
         } else {
             call.outlet.answer(answer);

@@ -68,20 +68,24 @@ impl Lane {
     /// The mirrored arguments of a tool; reads the server's list first if that was not done yet.
     pub(crate) async fn param_headers(&self, tool: &str) -> Vec<ParamHeader> {
         if !self.lock().tools.complete {
-            let mut cursor = None;
-            for _ in 0..PAGES {
-                let Ok(answer) = self.ask(|id| era::tools_request(id, cursor.as_deref()), PATIENCE).await
-                else {
-                    break;
-                };
-                cursor = self.lock().tools.learn(answer.result());
-                if cursor.is_none() {
-                    break;
-                }
-            }
-            self.lock().tools.complete = true;
+            // Boxed, since it is rare and large.
+            Box::pin(self.read_tools()).await;
         }
         self.lock().tools.by_tool.get(tool).cloned().unwrap_or_default()
+    }
+
+    async fn read_tools(&self) {
+        let mut cursor = None;
+        for _ in 0..PAGES {
+            let Ok(answer) = self.ask(|id| era::tools_request(id, cursor.as_deref()), PATIENCE).await else {
+                break;
+            };
+            cursor = self.lock().tools.learn(answer.result());
+            if cursor.is_none() {
+                break;
+            }
+        }
+        self.lock().tools.complete = true;
     }
 }
 

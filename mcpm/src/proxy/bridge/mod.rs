@@ -13,9 +13,9 @@ use std::{pin::Pin, sync::Arc};
 
 use bytes::Bytes;
 use http::StatusCode;
-use http_body_util::BodyExt as _;
 
 use super::{
+    alarm::Alarms,
     layer::{Answer, Endpoint},
     layers::body_limit::{PastLimit, too_large},
     public::Publicity,
@@ -32,11 +32,12 @@ pub(crate) struct Bridge {
     router: Arc<Router>,
     mode: ProxyMode,
     publicity: Publicity,
+    alarms: Alarms,
 }
 
 impl Bridge {
     pub(crate) fn new(router: Arc<Router>, mode: ProxyMode, publicity: Publicity) -> Self {
-        Self { router, mode, publicity }
+        Self { router, mode, publicity, alarms: Alarms::default() }
     }
 }
 
@@ -44,7 +45,7 @@ impl Endpoint for Bridge {
     fn handle(&self, request: Request) -> Answer<'_> {
         Box::pin(async move {
             match (self.mode, request.uri().path()) {
-                (ProxyMode::StreamableHttp, "/mcp") => streamable::handle(&self.router, request).await,
+                (ProxyMode::StreamableHttp, "/mcp") => streamable::handle(self, request).await,
                 (ProxyMode::Sse, "/sse") => sse::open(&self.router, &self.publicity, &request),
                 (ProxyMode::Sse, "/messages") => sse::post(&self.router, request).await,
                 (mode, _) => {
@@ -64,8 +65,8 @@ impl Endpoint for Bridge {
 /// Reads a whole body; the stack has bounded it.
 async fn read(request: Request) -> Result<(http::request::Parts, Bytes), Response> {
     let (parts, body) = request.into_parts();
-    match body.collect().await {
-        Ok(body) => Ok((parts, body.to_bytes())),
+    match body.whole().await {
+        Ok(body) => Ok((parts, body)),
         Err(error) if error.is::<PastLimit>() => Err(too_large()),
         Err(_) => {
             let message = "the body broke off";

@@ -78,8 +78,7 @@ async fn deliver(router: &Arc<Router>, session: SessionId, message: Message) -> 
         }
         return router.initialize_open(message, &session).await;
     }
-    let lane = router.lane_of(&session)?;
-    lane.touch(&session)?;
+    let (lane, _) = router.session(&session)?;
     match message.kind() {
         Kind::Request => lane.call_in_session(&message, &session, true).await.map(drop),
         Kind::Notification => lane.notify(&message, Some(&session)).await,

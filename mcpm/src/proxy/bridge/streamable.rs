@@ -3,7 +3,7 @@
 //! The status is not committed before the server's first word: an answer goes out as JSON with the status its
 //! error asks for, anything before it opens a stream of events.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use serde_json::value::RawValue;
 
 use super::{
-    mirror, read,
+    Bridge, mirror, read,
     stream::{self, Events, Numbering},
 };
 use crate::{
@@ -32,14 +32,16 @@ use crate::{
 };
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const VERSION: HeaderName = HeaderName::from_static(mirror::VERSION);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Silence after which a client that accepts a stream gets its head, so that it knows the proxy lives.
 const FIRST_WORD: Duration = Duration::from_secs(10);
 
 /// Answers a request to `/mcp`.
-pub(super) async fn handle(router: &Arc<Router>, request: Request) -> Response {
+pub(super) async fn handle(bridge: &Bridge, request: Request) -> Response {
+    let router = &bridge.router;
     match *request.method() {
-        Method::POST => post(router, request).await,
+        Method::POST => post(bridge, request).await,
         Method::GET => {
             get(router, request.headers()).unwrap_or_else(|refusal| respond::refuse(&refusal, b""))
         }
@@ -65,22 +67,19 @@ impl Accepts {
         let mut any = false;
         for value in headers.get_all(header::ACCEPT) {
             any = true;
-            for range in value.to_str().unwrap_or_default().split(',') {
-                let mut parts = range.split(';').map(|part| part.trim().to_ascii_lowercase());
-                let kind = parts.next().unwrap_or_default();
-                let weight = parts.find_map(|part| part.strip_prefix("q=").map(str::parse::<f32>));
-                if matches!(weight, Some(Ok(0.0))) {
-                    // "Not acceptable" (RFC 9110 section 12.4.2).
+            for range in value.as_bytes().split(|byte| *byte == b',') {
+                if is_refused(range) {
                     continue;
                 }
-                match kind.as_str() {
-                    "*/*" => (accepts.json, accepts.events) = (true, true),
-                    "application/json" | "application/*" => accepts.json = true,
-                    "text/event-stream" | "text/*" => {
-                        accepts.events_first |= !accepts.json;
-                        accepts.events = true;
-                    }
-                    _ => {}
+                let kind = kind(range);
+                let is = |one: &[u8]| kind.eq_ignore_ascii_case(one);
+                if is(b"*/*") {
+                    (accepts.json, accepts.events) = (true, true);
+                } else if is(b"application/json") || is(b"application/*") {
+                    accepts.json = true;
+                } else if is(b"text/event-stream") || is(b"text/*") {
+                    accepts.events_first |= !accepts.json;
+                    accepts.events = true;
                 }
             }
         }
@@ -89,11 +88,22 @@ impl Accepts {
     }
 }
 
-async fn post(router: &Arc<Router>, request: Request) -> Response {
-    let is_json = |value: &HeaderValue| {
-        let kind = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
-        kind.eq_ignore_ascii_case("application/json")
-    };
+/// A media type or range without its parameters.
+fn kind(value: &[u8]) -> &[u8] {
+    let end = value.iter().position(|byte| *byte == b';').unwrap_or(value.len());
+    value[..end].trim_ascii()
+}
+
+/// Whether a range has weight 0, "not acceptable" (RFC 9110 section 12.4.2).
+fn is_refused(range: &[u8]) -> bool {
+    let mut parameters = range.split(|byte| *byte == b';').skip(1).map(<[u8]>::trim_ascii);
+    let weight = parameters.find_map(|one| one.strip_prefix(b"q=").or_else(|| one.strip_prefix(b"Q=")));
+    let weight = weight.and_then(|weight| std::str::from_utf8(weight).ok()?.parse::<f32>().ok());
+    weight == Some(0.0)
+}
+
+async fn post(bridge: &Bridge, request: Request) -> Response {
+    let is_json = |value: &HeaderValue| kind(value.as_bytes()).eq_ignore_ascii_case(b"application/json");
     if !request.headers().get(header::CONTENT_TYPE).is_some_and(is_json) {
         let message = "the body must be `application/json`";
         return respond::error(StatusCode::UNSUPPORTED_MEDIA_TYPE, error_code::INVALID_REQUEST, message, b"");
@@ -102,10 +112,11 @@ async fn post(router: &Arc<Router>, request: Request) -> Response {
         Ok(read) => read,
         Err(response) => return response,
     };
+    let router = &bridge.router;
     let message = match Message::parse(body.clone()) {
         Ok(message) => message,
         Err(malformed) => {
-            return match batch(router, &parts.headers, &body).await {
+            return match Box::pin(batch(router, &parts.headers, &body)).await {
                 Some(response) => response,
                 None => respond::error(StatusCode::BAD_REQUEST, malformed.code, &malformed.reason, b""),
             };
@@ -117,51 +128,73 @@ async fn post(router: &Arc<Router>, request: Request) -> Response {
         let text = "the answer is `application/json` or `text/event-stream`, and neither is accepted";
         return respond::error(StatusCode::NOT_ACCEPTABLE, error_code::INVALID_REQUEST, text, &id);
     }
-    let answered = if is_modern(&parts.headers, &message) {
-        modern(router, &parts.headers, message, accepts).await
+    let reply = if is_modern(&parts.headers, &message) {
+        modern(router, &parts.headers, &message, accepts).await
     } else if message.kind() == Kind::Request && message.method() == "initialize" {
-        initialize(router, message).await
+        // Boxed, since it is rare and large.
+        return Box::pin(initialize(router, message))
+            .await
+            .unwrap_or_else(|refusal| respond::refuse(&refusal, &id));
     } else {
-        in_session(router, &parts.headers, message, accepts).await
+        in_session(router, &parts.headers, &message, accepts).await
     };
-    answered.unwrap_or_else(|refusal| respond::refuse(&refusal, &id))
+    // A call may take long, and these would keep the buffer of their connection.
+    drop((parts, body, message));
+    match reply {
+        Ok(Reply::Now(response)) => response,
+        Ok(Reply::Later(call)) => answer(bridge, call, accepts, id).await,
+        Err(refusal) => respond::refuse(&refusal, &id),
+    }
+}
+
+/// What becomes of a message.
+enum Reply {
+    Now(Response),
+    Later(Call),
+}
+
+/// A call whose answer is to come.
+struct Call {
+    exchange: Exchange,
+    numbering: Numbering,
+    /// The status an error has; 200 when there is none.
+    status: Option<fn(i64) -> StatusCode>,
 }
 
 /// Whether a message is of the stateless era: its `_meta` or its version header says so.
 fn is_modern(headers: &HeaderMap, message: &Message) -> bool {
-    let by_header = headers
-        .get(mirror::VERSION)
-        .is_some_and(|version| version.as_bytes() >= era::FIRST_MODERN.as_bytes());
-    let by_meta = || ModernMeta::of(message.params()).is_some_and(|meta| meta.version.is_some());
+    let by_header =
+        headers.get(VERSION).is_some_and(|version| version.as_bytes() >= era::FIRST_MODERN.as_bytes());
+    let by_meta = || ModernMeta::of(message).is_some_and(|meta| meta.version.is_some());
     (by_header && !headers.contains_key(SESSION)) || message.method() == "server/discover" || by_meta()
 }
 
 async fn modern(
-    router: &Arc<Router>,
+    router: &Router,
     headers: &HeaderMap,
-    message: Message,
+    message: &Message,
     accepts: Accepts,
-) -> Result<Response, Refusal> {
+) -> Result<Reply, Refusal> {
     match message.kind() {
         Kind::Request => {}
         // None is defined over HTTP, and none could be told whose it is.
-        Kind::Notification => return Ok(respond::empty(StatusCode::ACCEPTED)),
+        Kind::Notification => return Ok(Reply::Now(respond::empty(StatusCode::ACCEPTED))),
         Kind::Response => {
             let text = "the server asks nothing of clients in this protocol version";
             return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
         }
     }
     let lane = router.modern().await?;
-    mirror::check(headers, &message, ModernMeta::of(message.params()).as_ref())?;
+    mirror::check(headers, message, ModernMeta::of(message).as_ref())?;
     if era::removed_in_modern(message.method()) {
         let text = format!("`{}` does not exist in this protocol version", message.method());
         return Err(Refusal::new(StatusCode::NOT_FOUND, error_code::METHOD_NOT_FOUND, text));
     }
     if message.method() == "tools/call" {
-        check_arguments(&lane, headers, &message).await?;
+        check_arguments(&lane, headers, message).await?;
     }
-    let exchange = lane.call_stateless(&message, accepts.events).await?;
-    Ok(answer(exchange, accepts, Numbering::None, &message, modern_status).await)
+    let exchange = lane.call_stateless(message, accepts.events).await?;
+    Ok(Reply::Later(Call { exchange, numbering: Numbering::None, status: Some(modern_status) }))
 }
 
 async fn check_arguments(lane: &Lane, headers: &HeaderMap, message: &Message) -> Result<(), Refusal> {
@@ -186,49 +219,38 @@ async fn initialize(router: &Arc<Router>, message: Message) -> Result<Response, 
 }
 
 async fn in_session(
-    router: &Arc<Router>,
+    router: &Router,
     headers: &HeaderMap,
-    message: Message,
+    message: &Message,
     accepts: Accepts,
-) -> Result<Response, Refusal> {
+) -> Result<Reply, Refusal> {
     let (id, lane, version) = session(router, headers)?;
     match message.kind() {
         Kind::Request => {
-            let exchange = lane.call_in_session(&message, &id, accepts.events).await?;
-            let numbering =
-                if version.as_str() >= era::FIRST_PRIMED { Numbering::Primed } else { Numbering::Numbered };
-            Ok(answer(exchange, accepts, numbering, &message, |_| StatusCode::OK).await)
+            let exchange = lane.call_in_session(message, &id, accepts.events).await?;
+            let primed = *version >= *era::FIRST_PRIMED;
+            let numbering = if primed { Numbering::Primed } else { Numbering::Numbered };
+            return Ok(Reply::Later(Call { exchange, numbering, status: None }));
         }
-        Kind::Notification => {
-            lane.notify(&message, Some(&id)).await?;
-            Ok(respond::empty(StatusCode::ACCEPTED))
-        }
-        Kind::Response => {
-            lane.respond(&message, &id);
-            Ok(respond::empty(StatusCode::ACCEPTED))
-        }
+        Kind::Notification => lane.notify(message, Some(&id)).await?,
+        Kind::Response => lane.respond(message, &id),
     }
+    Ok(Reply::Now(respond::empty(StatusCode::ACCEPTED)))
 }
 
-/// Waits for the server's first word and answers in the form that it asks for.
-async fn answer(
-    exchange: Exchange,
-    accepts: Accepts,
-    numbering: Numbering,
-    message: &Message,
-    status: fn(i64) -> StatusCode,
-) -> Response {
+/// Waits for the server's first word and answers in the form that it asks for; `id` is what is answered.
+async fn answer(bridge: &Bridge, call: Call, accepts: Accepts, id: Bytes) -> Response {
+    let Call { exchange, numbering, status } = call;
     let (mut reader, guard) = exchange.read();
-    let id = message.id();
     loop {
         let first = if accepts.events {
-            tokio::time::timeout(FIRST_WORD, reader.next()).await
+            bridge.alarms.within(FIRST_WORD, pin!(reader.next())).await
         } else {
-            Ok(reader.next().await)
+            Some(reader.next().await)
         };
         match first {
-            Ok(Item::Message { place, bytes, answer: true }) if accepts.json => {
-                let status = error_of(&bytes).map_or(StatusCode::OK, status);
+            Some(Item::Message { place, bytes, answer: true }) if accepts.json => {
+                let status = status.and_then(|status| error_of(&bytes).map(status)).unwrap_or_default();
                 if accepts.events_first && status == StatusCode::OK {
                     return Events::new(reader, guard, numbering)
                         .starting_with_message(place, &bytes)
@@ -236,13 +258,13 @@ async fn answer(
                 }
                 return respond::json(status, bytes);
             }
-            Ok(Item::Message { place, bytes, .. }) if accepts.events => {
+            Some(Item::Message { place, bytes, .. }) if accepts.events => {
                 return Events::new(reader, guard, numbering).starting_with_message(place, &bytes).response();
             }
             // Whoever takes JSON alone gets the answer alone.
-            Ok(Item::Message { .. }) => {}
-            Ok(Item::End(end)) => return stream::ended(&end, &id),
-            Err(_) => return Events::new(reader, guard, numbering).response(),
+            Some(Item::Message { .. }) => {}
+            Some(Item::End(end)) => return stream::ended(&end, &id),
+            None => return Events::new(reader, guard, numbering).response(),
         }
     }
 }
@@ -268,16 +290,16 @@ fn modern_status(code: i64) -> StatusCode {
 }
 
 /// The session a request names, its process and its protocol version.
-fn session(router: &Router, headers: &HeaderMap) -> Result<(SessionId, Arc<Lane>, String), Refusal> {
+fn session(router: &Router, headers: &HeaderMap) -> Result<(SessionId, Arc<Lane>, Arc<str>), Refusal> {
     let Some(id) = headers.get(SESSION) else {
         let message = "`Mcp-Session-Id` is missing; open a session with `initialize`";
         return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, message));
     };
     let id = SessionId::presented(id.to_str().unwrap_or_default());
-    let lane = router.lane_of(&id)?;
-    let agreed = lane.touch(&id)?.unwrap_or_else(|| era::ASSUMED_LEGACY.to_owned());
-    match headers.get(mirror::VERSION).map(|version| version.to_str().unwrap_or_default()) {
-        Some(version) if version != agreed && !era::LEGACY.contains(&version) => {
+    let (lane, agreed) = router.session(&id)?;
+    let agreed = agreed.unwrap_or_else(|| era::ASSUMED_LEGACY.into());
+    match headers.get(VERSION).map(|version| version.to_str().unwrap_or_default()) {
+        Some(version) if *version != *agreed && !era::LEGACY.contains(&version) => {
             let message =
                 format!("protocol version `{version}` is not spoken in this session, which is in `{agreed}`");
             Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, message))
@@ -288,9 +310,7 @@ fn session(router: &Router, headers: &HeaderMap) -> Result<(SessionId, Arc<Lane>
 
 fn get(router: &Router, headers: &HeaderMap) -> Result<Response, Refusal> {
     if !headers.contains_key(SESSION)
-        && headers
-            .get(mirror::VERSION)
-            .is_some_and(|version| version.as_bytes() >= era::FIRST_MODERN.as_bytes())
+        && headers.get(VERSION).is_some_and(|version| version.as_bytes() >= era::FIRST_MODERN.as_bytes())
     {
         return Ok(respond::method_not_allowed("POST"));
     }
@@ -315,9 +335,7 @@ fn get(router: &Router, headers: &HeaderMap) -> Result<Response, Refusal> {
 
 fn delete(router: &Router, headers: &HeaderMap) -> Result<Response, Refusal> {
     if !headers.contains_key(SESSION)
-        && headers
-            .get(mirror::VERSION)
-            .is_some_and(|version| version.as_bytes() >= era::FIRST_MODERN.as_bytes())
+        && headers.get(VERSION).is_some_and(|version| version.as_bytes() >= era::FIRST_MODERN.as_bytes())
     {
         return Ok(respond::method_not_allowed("POST"));
     }
@@ -330,7 +348,7 @@ fn delete(router: &Router, headers: &HeaderMap) -> Result<Response, Refusal> {
 async fn batch(router: &Arc<Router>, headers: &HeaderMap, body: &Bytes) -> Option<Response> {
     let messages: Vec<&RawValue> = serde_json::from_slice(body).ok()?;
     let (id, lane, version) = session(router, headers).ok()?;
-    if version != era::BATCHES || messages.is_empty() {
+    if *version != *era::BATCHES || messages.is_empty() {
         return None;
     }
     let mut parsed = Vec::new();
