@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn good_names_are_kept_as_written() {
         let longest = "a".repeat(63);
-        for text in ["a", "0", "time", "io.github.user_x-y", "a..b", "a-", longest.as_str()] {
+        for text in ["a0", "0a", "time", "io.github.user_x-y", "a..b", "a-", longest.as_str()] {
             assert_eq!(text.parse::<WorkloadName>().unwrap().to_string(), text);
         }
     }
@@ -149,6 +149,7 @@ mod tests {
             (".removing-a", "starts with"),
             ("-a", "starts with"),
             ("a.", "end in a dot"),
+            ("a", "2 characters"),
             (long.as_str(), "63"),
         ] {
             let message = refusal(text);
