@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use mcpm_tests::harness::mcp::{LEGACY, Session, initialize, notification, request, tool};
 use serde_json::{Value, json};
 
-use crate::legacy;
+use crate::{legacy, script};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_have_ids_that_nobody_guesses() {
@@ -197,4 +197,21 @@ async fn one_stream_of_a_session_is_read_by_one_connection() {
     let line = notification("notifications/tools/list_changed", json!({}));
     session.call(1, "say", json!({ "lines": [line] })).await;
     assert_eq!(second.message().await.unwrap(), line);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_whose_process_is_slow_to_start_holds_up_no_client_of_another() {
+    let mut bridge = script().await.start(&["--hold-initialize"]).await;
+    let first = tokio::spawn(Session::open(bridge.http));
+    bridge.life.received("initialize").await;
+    bridge.life.open("initialize").await;
+    first.await.unwrap();
+    let slow = tokio::spawn(Session::with(bridge.http, LEGACY, json!({ "roots": {} })));
+    let mut second = bridge.script.life().await;
+    second.received("initialize").await;
+    let session = Session::open(bridge.http).await;
+    assert_eq!(session.call(1, "echo", json!({})).await["id"], 1);
+    assert!(!slow.is_finished());
+    second.open("initialize").await;
+    assert_eq!(slow.await.unwrap().call(1, "echo", json!({})).await["id"], 1);
 }

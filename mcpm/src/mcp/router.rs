@@ -18,7 +18,7 @@ use super::{
     handshake::Initialize,
     lane::{Era, Initialized, Lane, Limits, Readiness, Refusal},
     message::Message,
-    outlet::Reader,
+    outlet::{End, Reader},
     session::{Session, SessionId},
 };
 
@@ -120,22 +120,20 @@ impl Router {
     /// Opens a session with a client's `initialize`.
     pub(crate) async fn initialize(&self, message: Message) -> Result<Initialized, Refusal> {
         let asked = read_initialize(message)?;
-        let _turn = self.turn.acquire().await.map_err(|_| stopping())?;
         if self.session_count() >= self.limits.sessions {
             return Err(Refusal::unavailable("too many sessions"));
         }
-        let lane = self.lane_for(&asked).await?;
-        lane.initialize(asked, new_session_id()?, Session::new(None, false, Instant::now())).await
+        let (id, session) = (new_session_id()?, Session::new(None, false, Instant::now()));
+        self.admit(&asked, &id, session).await
     }
 
     /// Completes a session that is open with its client's `initialize`; the answer goes to its stream.
     pub(crate) async fn initialize_open(&self, message: Message, id: &SessionId) -> Result<(), Refusal> {
         let asked = read_initialize(message)?;
-        let _turn = self.turn.acquire().await.map_err(|_| stopping())?;
-        let lane = self.lane_for(&asked).await?;
         let session = lock(&self.opening).remove(id).ok_or_else(Refusal::unknown_session)?;
         let stream = Arc::clone(&session.standalone);
-        let opened = lane.initialize(asked, id.clone(), session).await?;
+        // A stream without a session would wait for good.
+        let opened = self.admit(&asked, id, session).await.inspect_err(|_| stream.end(End::Cancelled))?;
         stream.push(opened.answer.bytes().clone());
         Ok(())
     }
@@ -182,6 +180,26 @@ impl Router {
 
     fn session_count(&self) -> usize {
         self.load().0 + lock(&self.opening).len()
+    }
+
+    /// Gives a session the process that can serve its client.
+    async fn admit(
+        &self,
+        asked: &Initialize,
+        id: &SessionId,
+        mut session: Session,
+    ) -> Result<Initialized, Refusal> {
+        // A client that says what another has said waits for no process of others to start.
+        let lanes = lock(&self.lanes).clone();
+        for lane in lanes.iter().filter(|lane| lane.matches(asked)) {
+            lane.connected().await?;
+            session = match lane.join(asked, id, session) {
+                Ok(opened) => return Ok(opened),
+                Err(session) => session,
+            };
+        }
+        let _turn = self.turn.acquire().await.map_err(|_| stopping())?;
+        self.lane_for(asked).await?.initialize(asked, id, session).await
     }
 
     /// Finds or makes the process that can serve a client which says this.

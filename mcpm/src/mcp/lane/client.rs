@@ -149,29 +149,39 @@ impl Lane {
         self.lock().told.as_ref().is_some_and(|told| told.request.same_client_shape(asked))
     }
 
+    /// Answers a client that says what another one has said; gives its session back if none has.
+    #[expect(clippy::result_large_err, reason = "it is no error, and goes one step up")]
+    pub(crate) fn join(
+        &self,
+        asked: &Initialize,
+        id: &SessionId,
+        session: Session,
+    ) -> Result<Initialized, Session> {
+        let mut state = self.lock();
+        let told = state.told.as_ref().filter(|told| told.request.same_client_shape(asked));
+        match told.and_then(|told| Message::parse(told.answer(&asked.message().id())).ok()) {
+            Some(answer) => Ok(state.let_in(answer, asked, id, session)),
+            None => Err(session),
+        }
+    }
+
     /// Answers a client's `initialize`: from what is known, or by asking the server if nobody has yet.
     ///
     /// `session` is what the client gets, unless the server refuses.
     pub(crate) async fn initialize(
         &self,
-        asked: Initialize,
-        id: SessionId,
-        mut session: Session,
+        asked: &Initialize,
+        id: &SessionId,
+        session: Session,
     ) -> Result<Initialized, Refusal> {
         self.connected().await?;
         let known = self.lock().told.as_ref().map(|told| told.answer(&asked.message().id()));
         let answer = match known {
             Some(answer) => answer,
-            None => self.tell(&asked).await?,
+            None => self.tell(asked).await?,
         };
         let answer = Message::parse(answer).map_err(|malformed| Refusal::unavailable(malformed.reason))?;
-        let Some(version) = chosen_version(answer.result()) else {
-            return Ok(Initialized { answer, session: None });
-        };
-        session.negotiated =
-            Some(Negotiated { version: version.into(), capabilities: asked.capabilities().clone() });
-        self.lock().sessions.insert(id.clone(), session);
-        Ok(Initialized { answer, session: Some(id) })
+        Ok(self.lock().let_in(answer, asked, id, session))
     }
 
     /// Sends a request of a session; the answer comes on the exchange.
@@ -271,7 +281,7 @@ impl Lane {
     }
 
     /// Waits a little for a server that is starting or restarting.
-    pub(super) async fn connected(&self) -> Result<(), Refusal> {
+    pub(crate) async fn connected(&self) -> Result<(), Refusal> {
         if self.lock().pipe.is_some() {
             return Ok(());
         }
@@ -337,6 +347,23 @@ impl InFlight {
 }
 
 impl State {
+    /// Opens a session, unless the server's answer to `initialize` is a refusal.
+    fn let_in(
+        &mut self,
+        answer: Message,
+        asked: &Initialize,
+        id: &SessionId,
+        mut session: Session,
+    ) -> Initialized {
+        let Some(version) = chosen_version(answer.result()) else {
+            return Initialized { answer, session: None };
+        };
+        session.negotiated =
+            Some(Negotiated { version: version.into(), capabilities: asked.capabilities().clone() });
+        self.sessions.insert(id.clone(), session);
+        Initialized { answer, session: Some(id.clone()) }
+    }
+
     fn check_room(&self, limits: &Limits) -> Result<(), Refusal> {
         if self.calls.len() >= limits.calls {
             return Err(Refusal::unavailable("too many calls in flight"));

@@ -59,7 +59,7 @@ impl Lane {
     pub(crate) fn prepare(&self, era: Era) {
         let mut state = self.lock();
         state.era = Some(era);
-        state.told = None;
+        state.end_sessions();
         state.last_call = None;
     }
 
@@ -182,12 +182,8 @@ impl Lane {
             state.send_now(BytesMut::from(INITIALIZED));
             state.restore_sessions();
         } else {
-            // The server is another one now: its clients have to agree with it anew.
-            state.told = None;
-            let ids: Vec<_> = state.sessions.keys().cloned().collect();
-            for id in ids {
-                state.end_session(&id);
-            }
+            // The server is another one now.
+            state.end_sessions();
         }
         Ok(())
     }
@@ -234,6 +230,15 @@ fn silent(patience: Duration) -> Error {
 }
 
 impl State {
+    /// Forgets the handshake; clients have to agree anew.
+    fn end_sessions(&mut self) {
+        self.told = None;
+        let ids: Vec<_> = self.sessions.keys().cloned().collect();
+        for id in ids {
+            self.end_session(&id);
+        }
+    }
+
     /// Sends what was held back.
     fn open_gate(&mut self) {
         let Some(pipe) = &mut self.pipe else { return };

@@ -38,7 +38,7 @@ async fn a_call_that_times_out_is_answered_also_on_a_stream_that_others_use() {
             br#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2024-11-05"}}"#,
         ));
     };
-    let (opened, ()) = tokio::join!(lane.initialize(asked, id.clone(), session), server);
+    let (opened, ()) = tokio::join!(lane.initialize(&asked, &id, session), server);
     opened.expect("a session");
     lane.call_in_session(&message(r#"{"jsonrpc":"2.0","id":"c","method":"x"}"#), &id, true)
         .await
