@@ -1,0 +1,250 @@
+//! Clients and a conformance suite that others wrote, through `mcpm run` of servers that others wrote.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::{
+    collections::BTreeSet,
+    net::{TcpListener, TcpStream},
+    path::PathBuf,
+    process::Command,
+};
+
+use serde_json::{Value, json};
+use support::{Home, Program, nightly, testbed, until};
+
+#[expect(dead_code, unused_imports, reason = "shared with the tests of the command line")]
+#[path = "../cli/support/mod.rs"]
+mod support;
+
+/// A tool and what it is called with.
+#[derive(Clone, Copy)]
+struct Tool {
+    name: &'static str,
+    arguments: &'static str,
+    /// What its answer contains.
+    answer: &'static str,
+}
+
+const SIMPLE: Tool = Tool { name: "test_simple_text", arguments: "{}", answer: "simple text response" };
+const ECHO: Tool = Tool { name: "echo", arguments: r#"{"message": "hello"}"#, answer: "Echo: hello" };
+const TIME: Tool =
+    Tool { name: "get_current_time", arguments: r#"{"timezone": "UTC"}"#, answer: "\\\"UTC\\\"" };
+
+/// The published clients.
+#[derive(Debug, Clone, Copy)]
+enum Client {
+    Python(&'static str),
+    FastMcp(&'static str),
+    TypeScript(&'static str),
+    /// SDK 1, over streamable HTTP or SSE.
+    TypeScript1(&'static str),
+    Inspector(&'static str),
+}
+
+impl Client {
+    /// Lists the tools and calls one; returns the protocol version that was agreed, where the client tells it.
+    #[track_caller]
+    fn call(self, url: &str, tool: Tool) -> Option<String> {
+        let node = || Command::new(testbed("MCPM_TEST_NODE"));
+        let script = |name: &str| mcpm_tests::root().join("tests/clients").join(name);
+        let common = [url, tool.name, tool.arguments];
+        let mut command = match self {
+            Self::Python(mode) => {
+                with(Command::new(testbed("MCPM_TEST_PYTHON")), script("python_client.py"), &common, mode)
+            }
+            Self::FastMcp(mode) => with(
+                Command::new(testbed("MCPM_TEST_FASTMCP_PYTHON")),
+                script("fastmcp_client.py"),
+                &common,
+                mode,
+            ),
+            Self::TypeScript(mode) => with(node(), script("ts_client.mjs"), &common, mode),
+            Self::TypeScript1(mode) => with(node(), script("ts_sdk1_client.mjs"), &common, mode),
+            Self::Inspector(era) => return inspect(url, tool, era),
+        };
+        let output = command.output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{self:?} at {url}: {stderr}");
+        let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let tools = said["tools"].as_array().unwrap();
+        assert!(tools.contains(&json!(tool.name)), "{self:?}: {tools:?}");
+        assert!(said["result"].to_string().contains(tool.answer), "{self:?}: {said}");
+        said["protocol"].as_str().map(str::to_owned)
+    }
+}
+
+fn with(mut command: Command, script: PathBuf, common: &[&str], mode: &str) -> Command {
+    command.arg(script).args(common).arg(mode).env("NO_PROXY", "*");
+    command
+}
+
+/// Calls a tool with the Inspector's command line.
+#[track_caller]
+fn inspect(url: &str, tool: Tool, era: &str) -> Option<String> {
+    let run = |more: &[&str]| {
+        let mut command = Command::new(testbed("MCPM_TEST_NODE"));
+        command.arg(PathBuf::from(testbed("MCPM_TEST_NODE_MODULES")).join(".bin/mcp-inspector"));
+        command.args(["--cli", "--transport", "http", "--server-url", url, "--protocol-era", era]);
+        let output = command.args(more).env("NO_PROXY", "*").output().unwrap();
+        let (stdout, stderr) = (output.stdout, String::from_utf8_lossy(&output.stderr).into_owned());
+        assert!(output.status.success(), "Inspector at {url}: {stderr}");
+        String::from_utf8(stdout).unwrap()
+    };
+    assert!(run(&["--method", "tools/list"]).contains(tool.name));
+    let arguments: Value = serde_json::from_str(tool.arguments).unwrap();
+    let arguments: Vec<String> = arguments
+        .as_object()
+        .unwrap()
+        .iter()
+        .flat_map(|(name, value)| ["--tool-arg".to_owned(), format!("{name}={}", value.as_str().unwrap())])
+        .collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let answer = run(&[&["--method", "tools/call", "--tool-name", tool.name], &arguments[..]].concat());
+    assert!(answer.contains(tool.answer), "{answer}");
+    None
+}
+
+/// Starts a server and returns its URL.
+#[track_caller]
+fn up(home: &Home, image: &str, more: &[&str]) -> String {
+    let name = home.name("server");
+    home.run(&[&["run", image, "--name", &name], more].concat()).succeeded().url()
+}
+
+#[test]
+fn clients_of_every_era_use_a_stdio_server_at_the_same_time() {
+    let home = Home::new();
+    let url = up(&home, "mcpm-test/everything:1", &[]);
+    let (legacy, modern) = (Some("2025-11-25".to_owned()), Some("2026-07-28".to_owned()));
+    let clients = [
+        (Client::Python("auto"), &modern),
+        (Client::Python("legacy"), &legacy),
+        (Client::Python("2026-07-28"), &modern),
+        (Client::FastMcp("auto"), &modern),
+        (Client::TypeScript("auto"), &modern),
+        (Client::TypeScript("legacy"), &legacy),
+        (Client::TypeScript("2026-07-28"), &modern),
+        (Client::TypeScript1("streamable"), &legacy),
+        (Client::Inspector("legacy"), &None),
+        (Client::Inspector("modern"), &None),
+    ];
+    std::thread::scope(|scope| {
+        for (client, version) in clients {
+            let url = &url;
+            scope.spawn(move || assert_eq!(client.call(url, SIMPLE), *version, "{client:?}"));
+        }
+    });
+}
+
+#[test]
+fn a_client_of_the_old_sse_transport_uses_a_stdio_server() {
+    let home = Home::new();
+    let url = up(&home, "mcpm-test/everything:1", &["--proxy-mode", "sse"]);
+    assert_eq!(Client::TypeScript1("sse").call(&url, SIMPLE).as_deref(), Some("2025-11-25"));
+}
+
+#[test]
+fn clients_use_a_server_of_the_python_sdk() {
+    let home = Home::new();
+    let url = up(&home, "mcpm-test/python:1", &["--", "mcp-server-time"]);
+    assert_eq!(Client::Python("auto").call(&url, TIME).as_deref(), Some("2026-07-28"));
+    assert_eq!(Client::TypeScript1("streamable").call(&url, TIME).as_deref(), Some("2025-11-25"));
+    if nightly("a part of clients_use_a_server_of_the_python_sdk") {
+        assert_eq!(Client::Python("legacy").call(&url, TIME).as_deref(), Some("2025-11-25"));
+        assert_eq!(Client::Python("2026-07-28").call(&url, TIME).as_deref(), Some("2026-07-28"));
+        assert_eq!(Client::FastMcp("auto").call(&url, TIME).as_deref(), Some("2026-07-28"));
+        assert_eq!(Client::TypeScript("auto").call(&url, TIME).as_deref(), Some("2026-07-28"));
+        Client::Inspector("auto").call(&url, TIME);
+    }
+}
+
+#[test]
+fn clients_use_a_server_of_the_typescript_sdk_over_every_transport() {
+    let legacy = Some("2025-11-25");
+    for (transport, mode) in [("stdio", "stdio"), ("streamable-http", "streamableHttp")] {
+        let home = Home::new();
+        let url =
+            up(&home, "mcpm-test/node:1", &["--transport", transport, "--", "mcp-server-everything", mode]);
+        assert_eq!(Client::TypeScript("auto").call(&url, ECHO).as_deref(), legacy, "{transport}");
+        assert_eq!(Client::TypeScript1("streamable").call(&url, ECHO).as_deref(), legacy, "{transport}");
+        if nightly("a part of clients_use_a_server_of_the_typescript_sdk_over_every_transport") {
+            assert_eq!(Client::Python("auto").call(&url, ECHO).as_deref(), legacy, "{transport}");
+            assert_eq!(Client::Python("legacy").call(&url, ECHO).as_deref(), legacy, "{transport}");
+            assert_eq!(Client::FastMcp("auto").call(&url, ECHO).as_deref(), legacy, "{transport}");
+            Client::Inspector("auto").call(&url, ECHO);
+        }
+    }
+    let home = Home::new();
+    let url = up(&home, "mcpm-test/node:1", &["--transport", "sse", "--", "mcp-server-everything", "sse"]);
+    assert_eq!(Client::TypeScript1("sse").call(&url, ECHO).as_deref(), legacy);
+}
+
+/// What the conformance suite says of a server.
+#[derive(Debug, PartialEq, Eq)]
+struct Conformance {
+    exit: Option<i32>,
+    /// Scenarios with a failed check, those that do not count included.
+    failing: BTreeSet<String>,
+    /// Failed checks in all, and passed ones.
+    failed: u32,
+    passed: u32,
+}
+
+fn conformance(home: &Home, url: &str, revision: &str) -> Conformance {
+    let output = Command::new(testbed("MCPM_TEST_NODE"))
+        .arg(PathBuf::from(testbed("MCPM_TEST_NODE_MODULES")).join(".bin/conformance"))
+        .args(["server", "--url", url, "--requirements", revision, "-o", &home.text("results")])
+        .env("NO_PROXY", "*")
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    // Lines such as `✓ prompts-get-simple: 2 passed, 0 failed`, and one for the total.
+    let counts = |line: &str| {
+        let (name, rest) = line.split_once(": ")?;
+        let (passed, rest) = rest.split_once(" passed, ")?;
+        let failed = rest.split_whitespace().next()?;
+        let name = name.trim_start_matches(['✓', '✗', ' ']).to_owned();
+        Some((name, passed.parse::<u32>().ok()?, failed.parse::<u32>().ok()?))
+    };
+    let lines: Vec<_> = text.lines().filter_map(counts).collect();
+    let total =
+        lines.iter().find(|(name, ..)| name == "Total").unwrap_or_else(|| panic!("no total:\n{text}"));
+    let failing = lines.iter().filter(|(name, _, failed)| name != "Total" && *failed > 0);
+    Conformance {
+        exit: output.status.code(),
+        failing: failing.map(|(name, ..)| name.clone()).collect(),
+        failed: total.2,
+        passed: total.1,
+    }
+}
+
+#[test]
+fn the_suite_of_2025_11_25_passes_through_run() {
+    for image in ["mcpm-test/everything:1", "mcpm-test/everything-http:1"] {
+        let home = Home::new();
+        let found = conformance(&home, &up(&home, image, &[]), "2025-11-25");
+        assert_eq!((found.exit, found.failed), (Some(0), 0), "{image}: {found:?}");
+        assert!(found.passed >= 82, "{image}: {found:?}");
+    }
+}
+
+#[test]
+fn the_suite_of_2026_07_28_fails_through_run_only_where_it_fails_without() {
+    let home = Home::new();
+    let direct = {
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let mut server = home.command(testbed("MCPM_TEST_EVERYTHING_SERVER"));
+        let server = Program::start(server.args(["-http", &address.to_string()]));
+        until("the server listens", || TcpStream::connect(address).is_ok());
+        let found = conformance(&home, &format!("http://{address}/"), "2026-07-28");
+        drop(server);
+        found
+    };
+    assert_eq!(direct.exit, Some(0), "{direct:?}");
+    let stateless = ["--", "-http", "0.0.0.0:3000"];
+    for (image, more) in [("mcpm-test/everything:1", &[][..]), ("mcpm-test/everything-http:1", &stateless)] {
+        let home = Home::new();
+        let found = conformance(&home, &up(&home, image, more), "2026-07-28");
+        assert_eq!((found.exit, &found.failing), (Some(0), &direct.failing), "{image}: {found:?}");
+        assert_eq!(found.failed, direct.failed, "{image}: {found:?}, {direct:?}");
+    }
+}
