@@ -1,6 +1,9 @@
 //! The containers of a workload: made, found again, explained when they end.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
@@ -10,7 +13,8 @@ use crate::{
     options::Protocol,
     proxy::listener,
     runtime::{
-        ContainerId, ContainerInfo, ContainerSpec, ContainerState, LogOptions, LogStream, Runtime, labels,
+        ContainerId, ContainerInfo, ContainerSpec, ContainerState, Exit, LogChunk, LogOptions, LogStream,
+        Runtime, labels,
     },
     transport::{Control, Ended, Output, Process, Spawn},
 };
@@ -97,18 +101,9 @@ impl Containers {
 
     /// Waits for a container's end and explains it.
     pub(super) async fn ended(&self, id: &ContainerId) -> Ended {
-        match self.runtime.wait(id).await {
-            Ok(exit) => {
-                let cause = if exit.out_of_memory { " for lack of memory" } else { "" };
-                let reason =
-                    format!("ended with exit code {}{cause}{}", exit.code, self.last_words(id).await);
-                Ended { exit: Some(exit), reason, passing: false }
-            }
-            Err(error) => {
-                let passing = error.kind() == ErrorKind::EngineUnavailable;
-                Ended { exit: None, reason: format!("was lost: {error}"), passing }
-            }
-        }
+        let exit = self.runtime.wait(id).await;
+        let words = if exit.is_ok() { self.last_words(id).await } else { String::new() };
+        explained(exit, &words)
     }
 
     /// The last lines a container wrote, as the end of a sentence.
@@ -142,16 +137,59 @@ pub(super) fn is_of(container: &ContainerInfo, spec: &ContainerSpec) -> bool {
     [labels::NAME, labels::STATE].iter().all(|label| container.labels.get(*label) == spec.labels.get(*label))
 }
 
+fn explained(exit: Result<Exit>, words: &str) -> Ended {
+    match exit {
+        Ok(exit) => {
+            let cause = if exit.out_of_memory { " for lack of memory" } else { "" };
+            let reason = format!("ended with exit code {}{cause}{words}", exit.code);
+            Ended { exit: Some(exit), reason, passing: false }
+        }
+        Err(error) => {
+            let passing = error.kind() == ErrorKind::EngineUnavailable;
+            Ended { exit: None, reason: format!("was lost: {error}"), passing }
+        }
+    }
+}
+
+/// What a process said for people: the log of its container has what earlier ones said, too.
+#[derive(Debug, Default)]
+struct Heard {
+    /// The end of its standard error.
+    stderr: Vec<u8>,
+    /// The beginning of its standard output, where a program that is no MCP server says so.
+    stdout: Vec<u8>,
+}
+
+impl Heard {
+    fn hear(&mut self, chunk: &LogChunk) {
+        match chunk.stream {
+            LogStream::Stdout => {
+                let room = (LAST_BYTES / 2).saturating_sub(self.stdout.len()).min(chunk.bytes.len());
+                self.stdout.extend_from_slice(&chunk.bytes[..room]);
+            }
+            LogStream::Stderr => {
+                self.stderr.extend_from_slice(&chunk.bytes);
+                let old = self.stderr.len().saturating_sub(LAST_BYTES);
+                self.stderr.drain(..old);
+            }
+        }
+    }
+
+    fn words(&self) -> String {
+        [&self.stderr, &self.stdout]
+            .iter()
+            .map(|bytes| words_of(&String::from_utf8_lossy(bytes)))
+            .find(|words| !words.is_empty())
+            .unwrap_or_default()
+    }
+}
+
 /// The explanation in a log, as the end of a sentence.
 fn words_of(log: &str) -> String {
     // Messages of the protocol explain nothing, and may be private.
     let is_word = |line: &&str| !line.is_empty() && !line.starts_with("{\"");
-    let lines: Vec<&str> = log.lines().map(str::trim).filter(is_word).collect();
-    // A server that was tried twice wrote the same twice.
-    let lines = match lines.split_at(lines.len() / 2) {
-        (first, second) if first == second => second,
-        _ => &lines,
-    };
+    let mut lines: Vec<&str> = log.lines().map(str::trim).filter(is_word).collect();
+    lines.drain(..lines.len().saturating_sub(LAST_LINES));
     let joined = lines.join(" | ");
     let cut = joined.len().saturating_sub(LAST_BYTES);
     let start = (cut..=joined.len()).find(|at| joined.is_char_boundary(*at)).unwrap_or(joined.len());
@@ -174,17 +212,22 @@ impl Spawn for Containers {
         let id = self.prepare(slot).await?;
         let attachment = self.runtime.attach(&id).await?;
         self.start(&id).await?;
-        let stdout = attachment.output.filter_map(|piece| {
+        let heard = Arc::new(Mutex::new(Heard::default()));
+        let hearing = Arc::clone(&heard);
+        let stdout = attachment.output.filter_map(move |piece| {
             std::future::ready(match piece {
-                // What it writes to standard error is in its log.
-                Ok(chunk) => (chunk.stream == LogStream::Stdout).then_some(Ok(chunk.bytes)),
+                Ok(chunk) => {
+                    // No code panics while it holds the lock.
+                    hearing.lock().unwrap_or_else(PoisonError::into_inner).hear(&chunk);
+                    (chunk.stream == LogStream::Stdout).then_some(Ok(chunk.bytes))
+                }
                 Err(error) => Some(Err(error)),
             })
         });
         Ok(Process {
             stdin: attachment.stdin,
             stdout: Output::Pieces(stdout.boxed()),
-            control: Box::new(ContainerControl { containers: self.clone(), id, extra: slot > 0 }),
+            control: Box::new(ContainerControl { containers: self.clone(), id, heard, extra: slot > 0 }),
         })
     }
 }
@@ -193,6 +236,7 @@ impl Spawn for Containers {
 struct ContainerControl {
     containers: Containers,
     id: ContainerId,
+    heard: Arc<Mutex<Heard>>,
     /// Whether the container is a further one, which nobody looks for once it has ended.
     extra: bool,
 }
@@ -200,7 +244,8 @@ struct ContainerControl {
 #[async_trait]
 impl Control for ContainerControl {
     async fn wait(&mut self) -> Ended {
-        self.containers.ended(&self.id).await
+        let exit = self.containers.runtime.wait(&self.id).await;
+        explained(exit, &self.heard.lock().unwrap_or_else(PoisonError::into_inner).words())
     }
 
     async fn stop(&mut self, grace: Duration) {
@@ -220,18 +265,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_words_are_lines_for_people_and_said_once() {
+    fn the_last_words_are_lines_for_people() {
         for (log, words) in [
             ("", ""),
             ("\n  \n", ""),
             ("one\n\ntwo \n", "; it last wrote: one | two"),
-            ("one\ntwo\none\ntwo\n", "; it last wrote: one | two"),
-            ("one\none\n", "; it last wrote: one"),
             ("{\"jsonrpc\":\"2.0\"}\none\n", "; it last wrote: one"),
             ("{braces}\n", "; it last wrote: {braces}"),
         ] {
             assert_eq!(words_of(log), words, "{log:?}");
         }
         assert!(words_of(&"é".repeat(2000)).len() <= LAST_BYTES + 20);
+    }
+
+    #[test]
+    fn a_process_is_quoted_by_its_errors_and_else_by_how_its_output_began() {
+        let mut heard = Heard::default();
+        let chunk = |stream, text: String| LogChunk { stream, bytes: text.into() };
+        heard.hear(&chunk(LogStream::Stdout, format!("usage\n{}\n", "x".repeat(2 * LAST_BYTES))));
+        assert!(heard.words().starts_with("; it last wrote: usage | xx"));
+        heard.hear(&chunk(LogStream::Stderr, "y".repeat(2 * LAST_BYTES)));
+        heard.hear(&chunk(LogStream::Stderr, "\nlast\n".to_owned()));
+        assert!(heard.words().ends_with("y | last"), "{}", heard.words());
+        assert!(heard.words().len() < LAST_BYTES + 20);
     }
 }

@@ -106,27 +106,37 @@ impl Care {
     /// Where the server is reached now.
     async fn address(&self, id: &ContainerId) -> Result<Address> {
         let port = self.spec.port;
-        let at = |host: String, port| Ok(Address { host, port, tls: false });
+        let at = |host: String, port| Address { host, port, tls: false };
         if let Via::Host(host) = &self.spec.via {
-            return at(host.trim_matches(['[', ']']).to_owned(), port);
+            return Ok(at(host.trim_matches(['[', ']']).to_owned(), port));
         }
-        let lost = || Error::new(ErrorKind::Engine, "the engine does not say where the container is");
         let Some(info) = self.containers.runtime.inspect(&id.0).await?.filter(is_running) else {
             // It has ended, and whoever waits for that says how.
             return std::future::pending().await;
         };
-        if self.spec.via == Via::PublishedPort {
-            let published =
-                info.ports.iter().find(|published| published.container_port == port).ok_or_else(lost)?;
-            return at(published.host_ip.to_string(), published.host_port);
+        let found = if self.spec.via == Via::PublishedPort {
+            let published = info.ports.iter().find(|published| published.container_port == port);
+            published.map(|published| at(published.host_ip.to_string(), published.host_port))
+        } else {
+            self.address_in_network(&info).map(|address| at(address.to_string(), port))
+        };
+        match found {
+            Some(address) => Ok(address),
+            None => {
+                // A container on its way out loses its address first. Whoever waits for its end says so by then.
+                tokio::time::sleep(LOOK_AFTER).await;
+                Err(Error::new(ErrorKind::Engine, "the engine does not say where the container is"))
+            }
         }
+    }
+
+    fn address_in_network(&self, info: &ContainerInfo) -> Option<IpAddr> {
         let wanted = match &self.containers.spec.network {
             Network::Custom(name) => info.addresses.get(name),
             _ => None,
         };
         let any = || info.addresses.values().find(|address| IpAddr::is_ipv4(address));
-        let address = wanted.or_else(any).or_else(|| info.addresses.values().next()).ok_or_else(lost)?;
-        at(address.to_string(), port)
+        wanted.or_else(any).or_else(|| info.addresses.values().next()).copied()
     }
 
     /// Asks until anything answers in HTTP. No session is opened for it.
