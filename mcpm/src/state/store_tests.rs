@@ -39,16 +39,16 @@ fn a_store_that_was_never_written_is_empty() {
 #[test]
 fn kept_workloads_are_listed_in_order_and_private() {
     let (_root, store) = store();
-    for text in ["b", "a-2", "a"] {
+    for text in ["bb", "aa-2", "aa"] {
         let claim = store.create(&name(text)).unwrap();
         store.save(claim.name(), Document::Status, &status()).unwrap();
         claim.keep();
     }
-    assert_eq!(store.names().unwrap(), [name("a"), name("a-2"), name("b")]);
-    assert_eq!(store.load::<Status>(&name("a"), Document::Status).unwrap(), status());
+    assert_eq!(store.names().unwrap(), [name("aa"), name("aa-2"), name("bb")]);
+    assert_eq!(store.load::<Status>(&name("aa"), Document::Status).unwrap(), status());
     assert_eq!(mode(&store.workloads), 0o700);
-    assert_eq!(mode(&store.folder(&name("a"))), 0o700);
-    assert_eq!(mode(&store.folder(&name("a")).join("status.json")), 0o600);
+    assert_eq!(mode(&store.folder(&name("aa"))), 0o700);
+    assert_eq!(mode(&store.folder(&name("aa")).join("status.json")), 0o600);
 }
 
 #[test]
