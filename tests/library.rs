@@ -18,7 +18,7 @@ fn name(what: &str) -> String {
 fn container_runs(name: &str) -> bool {
     let asked =
         Command::new("docker").args(["ps", "--quiet", "--filter", &format!("name=^{name}$")]).output();
-    !asked.unwrap().stdout.is_empty()
+    asked.is_ok_and(|asked| !asked.stdout.is_empty())
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,10 @@
 //! Workloads on record: found, shown as they are, stopped, removed, exported.
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    path::Path,
+    time::Duration,
+};
 
 use futures_util::{StreamExt as _, stream::BoxStream};
 use serde::Serialize;
@@ -216,10 +220,13 @@ impl Workloads {
         for name in names {
             let spec = self.store.load::<WorkloadSpec>(name, Document::Spec);
             let engine = spec.as_ref().ok().and_then(|spec| spec.asked.runtime);
-            if !engines.contains_key(&engine) {
-                engines.insert(engine, self.containers(engine).await.map_err(|error| error.to_string()));
-            }
-            infos.extend(engines.get(&engine).map(|seen| self.info_of(name, spec, seen)));
+            let seen = match engines.entry(engine) {
+                Entry::Occupied(seen) => seen.into_mut(),
+                Entry::Vacant(place) => {
+                    place.insert(self.containers(engine).await.map_err(|error| error.to_string()))
+                }
+            };
+            infos.push(self.info_of(name, spec, seen));
         }
         infos
     }
