@@ -24,6 +24,8 @@ use mcpm::{
     },
 };
 
+use mcpm_tests::harness::testbed;
+
 use super::support::{Engine, LIMIT, docker, endpoint, shell, shell_image, unique};
 
 /// The user `mcpm` with the password `secret`, as `htpasswd -nbB` writes it.
@@ -58,7 +60,7 @@ impl Registry {
         std::fs::create_dir(path("login")).unwrap();
         let login = format!(r#"{{"auths": {{"{address}": {{"auth": "{LOGIN}"}}}}}}"#);
         std::fs::write(path("login/config.json"), login).unwrap();
-        let mut command = Command::new("docker-registry");
+        let mut command = Command::new(testbed::path("MCPM_TEST_REGISTRY_PROGRAM"));
         command.arg("serve").arg(path("config.yml")).stdout(Stdio::null()).stderr(Stdio::null());
         let process = command.spawn().unwrap();
         let begun = Instant::now();

@@ -21,6 +21,7 @@ use mcpm::{
         labels,
     },
 };
+use mcpm_tests::harness::testbed;
 
 const SHELL_IMAGE: &str = "mcpm-rt/shell:1";
 /// How long anything but a stop may take on a busy machine.
@@ -56,7 +57,7 @@ pub(crate) fn shell_image() -> &'static str {
         for folder in ["tmp", "data", "proc"] {
             std::fs::create_dir(root.path().join(folder)).unwrap();
         }
-        std::fs::copy("/bin/busybox", root.path().join("busybox")).unwrap();
+        std::fs::copy(testbed::path("MCPM_TEST_BUSYBOX"), root.path().join("busybox")).unwrap();
         let archive = tempfile::NamedTempFile::new().unwrap();
         let tar =
             Command::new("tar").arg("-cf").arg(archive.path()).arg("-C").arg(root.path()).arg(".").status();
