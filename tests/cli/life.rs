@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::support::{Home, Program, Session, alive, docker, inspect, kill, until};
+use super::support::{Home, OwnEngine, Program, Session, alive, docker, inspect, kill, until};
 
 const STDIO: &str = "mcpm-test/everything:1";
 const HTTP: &str = "mcpm-test/everything-http:1";
@@ -100,6 +100,34 @@ fn a_container_that_somebody_removed_is_made_anew() {
         home.run(&["rm", &name]).succeeded();
         home.has_nothing_left();
     }
+}
+
+#[test]
+fn a_killed_engine_is_seen_and_its_workloads_come_back() {
+    let home = Home::new();
+    let mut engine = OwnEngine::start(&home, STDIO);
+    home.replace(&engine.host(), "ENGINE");
+    let name = home.name("e");
+    let url = home.says(&["run", STDIO, "--name", &name]).succeeded().url();
+    let tools = Session::open(&url).tools();
+    engine.kill();
+    home.says(&["list"]).succeeded();
+    assert_eq!(home.info(&name)["status"], "unknown");
+    for command in ["restart", "stop"] {
+        assert_eq!(home.says(&[command, &name]).code, Some(6));
+    }
+    engine.start_again();
+    home.says(&["list"]).succeeded();
+    home.says(&["restart", &name]).succeeded();
+    assert_eq!(Session::open(&url).tools(), tools);
+    // With nobody there to stop it, its supervisor finds the engine again.
+    engine.kill();
+    engine.start_again();
+    home.until_status(&name, "running");
+    assert_eq!(Session::open(&url).tools(), tools);
+    home.says(&["rm", &name]).succeeded();
+    assert_eq!(engine.docker(&["ps", "--all", "--quiet"]), (true, String::new()));
+    home.matches("life/killed_engine");
 }
 
 #[test]

@@ -1,0 +1,95 @@
+//! A Docker engine of one test's own, to be killed.
+//!
+//! It has network and mount namespaces of its own, so that it shares neither bridge nor rules with the engine of
+//! the machine. Container addresses cannot be reached from outside, so it serves stdio servers only.
+
+use std::{
+    fs,
+    process::{Child, Command, Stdio},
+};
+
+use super::{Home, kill, until};
+
+pub(crate) struct OwnEngine {
+    root: tempfile::TempDir,
+    daemon: Child,
+}
+
+impl OwnEngine {
+    /// Starts one, with a copy of an image, and sets it as the engine of `home`.
+    #[track_caller]
+    pub(crate) fn start(home: &Home, image: &str) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let daemon = Self::spawn(root.path());
+        let engine = Self { root, daemon };
+        engine.until_it_answers();
+        let copy = "docker save \"$1\" | docker --host \"$2\" load --quiet";
+        let copied = Command::new("sh").args(["-c", copy, "sh", image, &engine.host()]).output().unwrap();
+        assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
+        home.set("DOCKER_HOST", &engine.host());
+        engine
+    }
+
+    fn spawn(root: &std::path::Path) -> Child {
+        let log = fs::File::options().create(true).append(true).open(root.join("log")).unwrap();
+        let path = |below: &str| root.join(below).to_str().unwrap().to_owned();
+        Command::new("unshare")
+            .args(["--mount", "--net", "dockerd", "--iptables=false", "--storage-driver", "vfs"])
+            .args(["--host", &format!("unix://{}", path("socket")), "--pidfile", &path("pid")])
+            .args(["--data-root", &path("data"), "--exec-root", &path("exec")])
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap()
+    }
+
+    /// Where it listens.
+    pub(crate) fn host(&self) -> String {
+        format!("unix://{}/socket", self.root.path().display())
+    }
+
+    /// Runs the `docker` command with it; whether that succeeded, and what it wrote.
+    pub(crate) fn docker(&self, args: &[&str]) -> (bool, String) {
+        let output = Command::new("docker").args(["--host", &self.host()]).args(args).output().unwrap();
+        (output.status.success(), String::from_utf8(output.stdout).unwrap().trim_end().to_owned())
+    }
+
+    #[track_caller]
+    fn until_it_answers(&self) {
+        until("the engine answers", || self.docker(&["version"]).0);
+    }
+
+    /// Kills the engine, which gets no time to say or to write a word.
+    #[track_caller]
+    pub(crate) fn kill(&mut self) {
+        self.daemon.kill().unwrap();
+        self.daemon.wait().unwrap();
+        // Left by the dead; the next engine would believe them while their numbers are taken.
+        for pid_file in ["pid", "exec/containerd/containerd.pid"] {
+            let path = self.root.path().join(pid_file);
+            if let Ok(pid) = fs::read_to_string(&path).unwrap_or_default().trim().parse() {
+                until("its containerd is gone", || !super::alive(pid));
+            }
+            let _ = fs::remove_file(path);
+        }
+    }
+
+    /// Starts it again, with all that it had.
+    #[track_caller]
+    pub(crate) fn start_again(&mut self) {
+        self.daemon = Self::spawn(self.root.path());
+        self.until_it_answers();
+    }
+}
+
+impl Drop for OwnEngine {
+    fn drop(&mut self) {
+        let (_, containers) = self.docker(&["ps", "--all", "--quiet"]);
+        for id in containers.lines() {
+            self.docker(&["rm", "--force", "--volumes", id]);
+        }
+        kill("TERM", self.daemon.id());
+        let _ = self.daemon.wait();
+    }
+}
