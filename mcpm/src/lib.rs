@@ -21,7 +21,10 @@ mod docker_config;
 pub mod environment;
 pub mod error;
 pub mod image;
+#[cfg(test)]
+mod layers_tests;
 mod mcp;
+mod name;
 pub mod options;
 pub mod proxy;
 pub mod runtime;

@@ -4,7 +4,16 @@ use bytes::BytesMut;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{error_code, lane::Era, message::Message};
+use super::{error_code, message::Message};
+
+/// An era, and so what a server's process is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Era {
+    /// Handshake and sessions: 2025-11-25 and older.
+    Legacy,
+    /// Stateless: 2026-07-28 and newer.
+    Modern,
+}
 
 /// The first version without a handshake; versions are dates and compare as text.
 pub(crate) const FIRST_MODERN: &str = "2026-07-28";

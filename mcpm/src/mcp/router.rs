@@ -14,9 +14,10 @@ use http::StatusCode;
 use tokio::sync::Semaphore;
 
 use super::{
+    era::Era,
     error_code,
     handshake::Initialize,
-    lane::{Era, Initialized, Lane, Limits, Readiness, Refusal},
+    lane::{Initialized, Lane, Limits, Readiness, Refusal},
     message::Message,
     outlet::{End, Reader},
     session::{Session, SessionId},

@@ -11,7 +11,8 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use http_body::{Body as HttpBody, Frame};
 
-use super::{body::BodyError, public::Public};
+use super::public::Public;
+use crate::transport::body::BodyError;
 
 /// A stream's beginning that holds no whole event up to here is passed on as it is.
 const LIMIT: usize = 64 << 10;

@@ -12,7 +12,6 @@ use http_body::Body as _;
 
 use super::{
     alarm::Alarms,
-    body::Body,
     endpoint_event::EndpointEvent,
     layer::{Answer, Endpoint},
     layers::body_limit::{PastLimit, too_large},
@@ -20,7 +19,7 @@ use super::{
     respond::{self, Request, Response},
     target::{Reached, Target},
 };
-use crate::{Error, mcp::error_code, mcp::message::Message};
+use crate::{Error, mcp::error_code, mcp::message::Message, transport::body::Body};
 
 /// How long the server may take for the head of an answer to a POST.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);

@@ -16,8 +16,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{alarm::Alarms, body::Body, port_holder, stack::Stack};
-use crate::{Error, ErrorKind, Result};
+use super::{alarm::Alarms, port_holder, stack::Stack};
+use crate::{Error, ErrorKind, Result, transport::body::Body};
 
 /// How long a client may take for the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);

@@ -18,7 +18,6 @@ use crate::{
 };
 
 mod alarm;
-pub(crate) mod body;
 pub(crate) mod bridge;
 mod endpoint_event;
 pub(crate) mod forward;

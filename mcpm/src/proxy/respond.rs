@@ -3,10 +3,12 @@
 use bytes::Bytes;
 use http::{HeaderValue, Response as HttpResponse, StatusCode, header};
 
-use super::body::Body;
-use crate::mcp::{
-    error_code,
-    lane::{Refusal, error_answer},
+use crate::{
+    mcp::{
+        error_code,
+        lane::{Refusal, error_answer},
+    },
+    transport::body::Body,
 };
 
 /// A request on its way through the stack.

@@ -14,7 +14,7 @@ use super::{
     document::{self, Document},
     file::{self, cannot},
 };
-use crate::{Error, ErrorKind, Result, workload::WorkloadName};
+use crate::{Error, ErrorKind, Result, name::WorkloadName};
 
 /// Folders on their way out, which are never listed: no name starts with a dot.
 const REMOVING: &str = ".removing-";

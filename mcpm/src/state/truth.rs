@@ -6,7 +6,7 @@
 use serde::Serialize;
 
 use super::status::{Phase, Status};
-use crate::workload::WorkloadName;
+use crate::name::WorkloadName;
 
 /// What the engine says of the container of a workload.
 #[derive(Debug, Clone, PartialEq, Eq)]

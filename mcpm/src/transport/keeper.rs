@@ -14,7 +14,8 @@ use super::{Ended, Process, Spawn, stdio};
 use crate::{
     Error, ErrorKind, Result,
     mcp::{
-        lane::{Era, Lane, Limits},
+        era::Era,
+        lane::{Lane, Limits},
         router::Processes,
     },
 };

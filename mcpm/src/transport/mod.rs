@@ -16,6 +16,7 @@ pub use local::LocalProcess;
 
 use crate::{Result, runtime::Exit};
 
+pub(crate) mod body;
 pub(crate) mod http;
 pub(crate) mod keeper;
 mod local;

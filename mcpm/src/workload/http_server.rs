@@ -14,9 +14,11 @@ use super::{TargetSpec, Via, container::Containers, listening};
 use crate::{
     Error, ErrorKind, Result,
     options::Transport,
-    proxy::{body::Body, target::Target},
+    proxy::target::Target,
     runtime::{ContainerId, ContainerInfo, ContainerState, Network},
-    transport::{Ended, RestartPolicy, ServerEvent, http::Address, http::Client, keeper::OnEvent},
+    transport::{
+        Ended, RestartPolicy, ServerEvent, body::Body, http::Address, http::Client, keeper::OnEvent,
+    },
 };
 
 /// How long a server may take to answer.

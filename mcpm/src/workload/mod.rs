@@ -23,17 +23,16 @@ mod launch;
 mod listening;
 mod manage;
 mod mismatch;
-mod name;
 mod plan;
 mod record;
 mod resolve;
 mod source;
 mod spec;
 
+pub use crate::name::WorkloadName;
 pub use events::{EventStream, WorkloadEvent};
 pub use launch::{Launch, RunningWorkload};
 pub use manage::{Logs, WorkloadInfo, Workloads};
-pub use name::WorkloadName;
 pub use plan::Plan;
 pub use spec::{Origin, ProxySpec, TargetSpec, Via, WorkloadSpec};
 

@@ -12,7 +12,8 @@ use super::{Lane, Pipe, Readiness, State, error_answer};
 use crate::{
     Error, ErrorKind, Result,
     mcp::{
-        era, error_code,
+        era::{self, Era},
+        error_code,
         handshake::{Told, chosen_version},
         message::Message,
         outlet::End,
@@ -21,15 +22,6 @@ use crate::{
 
 /// A server that knows `server/discover`, or refuses it, answers within this; only then is it asked otherwise.
 const DISCOVER_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The era a process is used for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Era {
-    /// Handshake and sessions: 2025-11-25 and older.
-    Legacy,
-    /// Stateless: 2026-07-28 and newer.
-    Modern,
-}
 
 /// Why a request of the lane's own has no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -27,10 +27,10 @@ use bytes::{BufMut, Bytes, BytesMut};
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub(crate) use client::{CancelOnDrop, Exchange, Initialized};
-pub(crate) use connection::Era;
 pub(crate) use tools::ParamHeader;
 
 use super::{
+    era::Era,
     error_code,
     handshake::Told,
     message::{Message, one_line},

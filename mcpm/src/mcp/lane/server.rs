@@ -6,9 +6,10 @@ use bytes::{Bytes, BytesMut};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Asked, Era, InFlight, Lane, Purpose, State, error_answer, is_within};
+use super::{Asked, InFlight, Lane, Purpose, State, error_answer, is_within};
 use crate::mcp::{
-    era, error_code,
+    era::{self, Era},
+    error_code,
     message::{Kind, Message, Span, result_answer, splice},
     outlet::Outlet,
     session::{LogLevel, Session, SessionId},

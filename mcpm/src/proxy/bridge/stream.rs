@@ -19,10 +19,8 @@ use crate::{
         outlet::{End, Item, Reader},
         sse,
     },
-    proxy::{
-        body::{Body, BodyError},
-        respond::{self, EVENT_STREAM, Response},
-    },
+    proxy::respond::{self, EVENT_STREAM, Response},
+    transport::body::{Body, BodyError},
 };
 
 /// Silence after which a comment is sent.

@@ -25,10 +25,8 @@ use crate::{
         session::SessionId,
         sse,
     },
-    proxy::{
-        body::Body,
-        respond::{self, Request, Response},
-    },
+    proxy::respond::{self, Request, Response},
+    transport::body::Body,
 };
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");

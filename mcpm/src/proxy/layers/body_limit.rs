@@ -15,10 +15,10 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use crate::{
     mcp::error_code,
     proxy::{
-        body::{Body, BodyError},
         layer::{Answer, Layer, Next},
         respond::{self, Request, Response},
     },
+    transport::body::{Body, BodyError},
 };
 
 /// Largest body in bytes.

@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use super::{Address, Client};
-use crate::proxy::body::Body;
+use crate::transport::body::Body;
 
 async fn listener() -> (TcpListener, Client) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");

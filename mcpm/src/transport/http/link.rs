@@ -21,7 +21,7 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 
 use super::stream::Stream;
-use crate::proxy::body::Body;
+use crate::transport::body::Body;
 
 /// The error of a request, with the request if it was not sent.
 pub(super) type Unsent = hyper::client::conn::TrySendError<Request<Body>>;

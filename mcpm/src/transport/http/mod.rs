@@ -25,8 +25,8 @@ use link::Link;
 use pool::Pool;
 use stream::Stream;
 
-use super::tls;
-use crate::{Error, ErrorKind, Result, proxy::body::Body};
+use super::{body::Body, tls};
+use crate::{Error, ErrorKind, Result};
 
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 
-use crate::transport::http::Received;
+use super::http::Received;
 
 /// Why a body broke off.
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
