@@ -8,6 +8,7 @@ mod life;
 mod manage;
 mod names;
 mod proxy;
+mod remote;
 mod secrets;
 mod support;
 mod usage;

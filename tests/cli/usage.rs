@@ -63,7 +63,6 @@ fn an_option_that_is_not_built_yet_is_refused() {
         "run uvx://package",
         "run npx://package",
         "run go://package",
-        "run https://127.0.0.1/mcp",
         "proxy name --target-uri http://127.0.0.1:1 --remote-auth",
     ];
     all_end_with(&home, 3, &lines);

@@ -38,13 +38,13 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
 }
 
 fn rows(all: &[WorkloadInfo]) -> Vec<Vec<String>> {
-    let head = ["NAME", "IMAGE", "STATUS", "URL", "GROUP", "CREATED"].map(str::to_owned).to_vec();
+    let head = ["NAME", "SERVER", "STATUS", "URL", "GROUP", "CREATED"].map(str::to_owned).to_vec();
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
     let row = |one: &WorkloadInfo| {
         let status = one.status.as_str().to_owned();
         vec![
             one.name.clone(),
-            text(&one.image),
+            text(&one.image.clone().or_else(|| one.remote.clone())),
             status,
             text(&one.url),
             text(&one.group),

@@ -32,6 +32,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         ("reason", info.reason),
         ("url", info.url),
         ("image", info.image),
+        ("remote", info.remote),
         ("transport", transport),
         ("group", info.group),
         ("restarts", restarts),

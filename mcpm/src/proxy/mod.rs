@@ -26,13 +26,13 @@ pub(crate) mod layers;
 pub(crate) mod listener;
 mod port_holder;
 pub(crate) mod public;
-mod respond;
+pub(crate) mod respond;
 pub(crate) mod stack;
 pub(crate) mod stdio;
 pub(crate) mod target;
 
 use forward::Forward;
-pub(crate) use layer::Endpoint;
+pub(crate) use layer::{Answer, Endpoint};
 use layers::origin::Origin;
 use public::Publicity;
 use stack::Stack;

@@ -51,7 +51,8 @@ impl Groups {
             return Err(taken());
         }
         let path = self.path(name);
-        let group = document::encode(&Group { version: FORMAT_VERSION, name: name.to_owned() })?;
+        let group =
+            document::encode(&Group { version: FORMAT_VERSION, name: name.to_owned() }, FORMAT_VERSION)?;
         file::create_folders(&self.folder).map_err(|error| cannot("make", &self.folder, error))?;
         file::create(&path, &group).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => taken(),
@@ -93,7 +94,8 @@ impl Groups {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             bytes => bytes.map_err(|error| cannot("read", &path, error))?,
         };
-        let group: Group = document::decode(&bytes, &path).map_err(|error| error.hint(hint()))?;
+        let group: Group = document::decode(&bytes, &path, FORMAT_VERSION, |_, _| None)
+            .map_err(|error| error.hint(hint()))?;
         if group.name != name {
             let message = format!("`{}` names the group `{}`", path.display(), group.name.escape_debug());
             return Err(Error::new(ErrorKind::CorruptState, message).hint(hint()));

@@ -7,6 +7,18 @@ fn groups() -> (tempfile::TempDir, Groups) {
 }
 
 #[test]
+fn the_kept_sample_of_version_1_is_read() {
+    let root = tempfile::tempdir().unwrap();
+    let groups = Groups::new(root.path());
+    groups.create("team").unwrap();
+    let path = root.path().join("groups/team.json");
+    let sample = include_str!("samples/group.v1.json");
+    assert_eq!(fs::read_to_string(&path).unwrap(), sample);
+    fs::write(&path, sample).unwrap();
+    assert!(groups.exists("team").unwrap());
+}
+
+#[test]
 fn the_default_group_is_always_there() {
     let (_root, groups) = groups();
     assert_eq!(groups.list().unwrap(), [DEFAULT_GROUP]);

@@ -23,7 +23,7 @@ mod status;
 mod store;
 mod truth;
 
-pub use document::{Document, FORMAT_VERSION};
+pub use document::{Document, FORMAT_VERSION, SPEC_VERSION};
 pub use groups::{DEFAULT_GROUP, Groups};
 pub use lock::{Holder, Lock};
 pub use process::ProcessId;

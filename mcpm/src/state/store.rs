@@ -77,7 +77,8 @@ impl Store {
     /// `NotFound` if the workload is gone, so that a late supervisor does not bring it back.
     pub fn save<T: Serialize>(&self, name: &WorkloadName, document: Document, value: &T) -> Result<()> {
         let path = self.path(name, document);
-        let bytes = document::encode(value).map_err(|error| error.with("path", path.display()))?;
+        let bytes = document::encode(value, document.version())
+            .map_err(|error| error.with("path", path.display()))?;
         file::replace(&path, &bytes).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => unknown(name),
             _ => cannot("write", &path, error),
@@ -93,7 +94,9 @@ impl Store {
     pub fn load<T: DeserializeOwned>(&self, name: &WorkloadName, document: Document) -> Result<T> {
         let path = self.path(name, document);
         let loaded = match fs::read(&path) {
-            Ok(bytes) => document::decode(&bytes, &path),
+            Ok(bytes) => document::decode(&bytes, &path, document.version(), |version, old| {
+                document.upgrade(version, old)
+            }),
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(cannot("read", &path, error)),
             Err(_) if self.folder(name).is_dir() => {
                 Err(Error::new(ErrorKind::CorruptState, format!("`{}` is missing", path.display())))

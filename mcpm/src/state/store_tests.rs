@@ -6,7 +6,10 @@ use std::{
 };
 
 use super::*;
-use crate::state::{Phase, Status};
+use crate::{
+    state::{Phase, Status},
+    workload::WorkloadSpec,
+};
 
 fn name(text: &str) -> WorkloadName {
     text.parse().unwrap()
@@ -133,7 +136,10 @@ fn damaged_documents_are_refused_named_and_left_alone() {
         (String::new(), "is damaged"),
         ("{\"version\": 1".to_owned(), "is damaged"),
         ("{}".to_owned(), "missing field `version`"),
-        (with("version", 2.into()), "has format version 2, and this mcpm reads only version 1"),
+        (
+            with("version", 2.into()),
+            "has format version 2, which this mcpm does not read; it writes version 1",
+        ),
         (with("colour", "red".into()), "unknown field `colour`"),
         (with("phase", "paused".into()), "unknown variant `paused`"),
     ] {
@@ -146,6 +152,27 @@ fn damaged_documents_are_refused_named_and_left_alone() {
         assert!(message.ends_with("or remove the workload with `mcpm rm time`"), "{message}");
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
     }
+}
+
+#[test]
+fn the_kept_samples_of_all_versions_of_a_spec_are_read_as_the_same() {
+    let (_root, store) = store();
+    let claim = store.create(&name("time")).unwrap();
+    let path = store.folder(claim.name()).join("spec.json");
+    let newest = include_str!("samples/spec.v2.json");
+    for sample in [include_str!("samples/spec.v1.json"), newest] {
+        fs::write(&path, sample).unwrap();
+        let spec: WorkloadSpec = store.load(claim.name(), Document::Spec).unwrap();
+        assert_eq!(serde_json::to_string_pretty(&spec).unwrap() + "\n", newest);
+    }
+    let remote = include_str!("samples/spec-remote.v2.json");
+    fs::write(&path, remote).unwrap();
+    let spec: WorkloadSpec = store.load(claim.name(), Document::Spec).unwrap();
+    assert!(spec.container().is_none());
+    assert_eq!(serde_json::to_string_pretty(&spec).unwrap() + "\n", remote);
+    fs::write(&path, "{\"version\": 1}").unwrap();
+    let error = store.load::<WorkloadSpec>(claim.name(), Document::Spec).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::CorruptState);
 }
 
 #[test]
@@ -175,7 +202,7 @@ fn a_late_status_does_not_bring_a_removed_workload_back() {
 fn a_document_without_its_version_is_never_written() {
     let (_root, store) = store();
     let claim = store.create(&name("time")).unwrap();
-    let error = store.save(claim.name(), Document::Spec, &serde_json::json!({"version": 2})).unwrap_err();
+    let error = store.save(claim.name(), Document::Spec, &serde_json::json!({"version": 1})).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Internal);
     assert_eq!(fs::read_dir(store.folder(claim.name())).unwrap().count(), 0);
 }

@@ -8,8 +8,9 @@ use std::{
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 
+use super::{WorkloadSpec, runtime};
 use crate::{
-    ErrorKind, Result,
+    Environment, ErrorKind, Result,
     options::Protocol,
     proxy::listener,
     runtime::{
@@ -31,6 +32,13 @@ pub(super) struct Containers {
 }
 
 impl Containers {
+    /// The containers of a workload; `None` for a remote server, for which no engine is looked for.
+    pub(super) async fn of(spec: &WorkloadSpec, environment: &Environment) -> Result<Option<Self>> {
+        let Some(container) = spec.container() else { return Ok(None) };
+        let runtime = runtime(environment, spec.asked.runtime).await?;
+        Ok(Some(Self { runtime, spec: container.clone() }))
+    }
+
     /// The container of a slot, ended: the one that is there if it was made from the same spec, else a new one.
     pub(super) async fn prepare(&self, slot: usize) -> Result<ContainerId> {
         let spec = self.spec_of(slot);

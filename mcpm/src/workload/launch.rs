@@ -3,13 +3,14 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use super::{
-    EventStream, WorkloadEvent, WorkloadSpec,
+    EventStream, Place, RemoteSpec, WorkloadEvent, WorkloadSpec,
     container::Containers,
     events::Events,
     http_server::{Care, HttpServer, START_LIMIT},
     mismatch,
     record::Record,
-    runtime,
+    remote::RemoteUrl,
+    remote_server::{self, Remote},
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
@@ -22,7 +23,7 @@ use crate::{
         stdio::{StdioServer, path_of},
         target::Target,
     },
-    runtime::{Exit, Runtime},
+    runtime::Exit,
     state::{Claim, Document, Lock, Phase, Status, Store},
     transport::{Ended, RestartPolicy, keeper::OnEvent},
 };
@@ -93,7 +94,7 @@ impl Launch {
             record.events.tell(WorkloadEvent::Warning { message });
         }
         let started = self.start_server(&record).await;
-        let (runtime, server, endpoint) = match started {
+        let (containers, server, endpoint) = match started {
             Ok(started) => started,
             Err(error) => {
                 record.update(Phase::Failed, Some(error.to_string()), |status| status.supervisor = None);
@@ -102,7 +103,7 @@ impl Launch {
         };
         let served = Served {
             host: &self.spec.proxy.host,
-            path: path(&self.spec),
+            path: &path(&self.spec)?,
             transport: self.spec.transport.as_str(),
             allowed_origins: self.spec.proxy.allowed_origins.clone(),
             endpoint,
@@ -112,7 +113,7 @@ impl Launch {
         record.update(Phase::Running, None, |status| {
             status.url = Some(url.clone());
             status.port = Some(address.port());
-            status.container = Some(self.spec.container.name.clone());
+            status.container = self.spec.container().map(|container| container.name.clone());
         });
         record.events.tell(WorkloadEvent::Ready { name: self.spec.name.to_string(), url });
         if let Some(claim) = claim {
@@ -121,7 +122,7 @@ impl Launch {
         Ok(RunningWorkload {
             proxy,
             server,
-            containers: Containers { runtime, spec: self.spec.container.clone() },
+            containers,
             end: EndOnDrop {
                 spec: self.spec,
                 environment: self.environment,
@@ -137,18 +138,26 @@ impl Launch {
     async fn start_server(
         &self,
         record: &Arc<Record>,
-    ) -> Result<(Arc<dyn Runtime>, Server, Box<dyn Endpoint>)> {
-        let runtime = runtime(&self.environment, self.spec.asked.runtime).await?;
-        let mut tidy = TidyOnDrop { launch: self, armed: true };
-        let containers = Containers { runtime: Arc::clone(&runtime), spec: self.spec.container.clone() };
-        let heard = Arc::clone(record);
-        let on_event: OnEvent = Arc::new(move |event| heard.on_event(event));
+    ) -> Result<(Option<Containers>, Server, Box<dyn Endpoint>)> {
         let publicity = Publicity {
             prefix: self.spec.proxy.endpoint_prefix.clone(),
             trusted: self.spec.proxy.trust_proxy_headers,
         };
+        let containers = match &self.spec.place {
+            Place::Container(_) => Containers::of(&self.spec, &self.environment).await?,
+            Place::Remote(remote) => {
+                let endpoint = self.start_remote(remote, publicity, record).await?;
+                return Ok((None, Server::Remote, endpoint));
+            }
+        };
+        let Some(containers) = containers else {
+            return Err(Error::new(ErrorKind::Internal, "the workload has no container"));
+        };
+        let mut tidy = TidyOnDrop { launch: self, armed: true };
+        let heard = Arc::clone(record);
+        let on_event: OnEvent = Arc::new(move |event| heard.on_event(event));
         let started = match &self.spec.target {
-            None => self.start_stdio(&runtime, &containers, on_event).await.map(|server| {
+            None => self.start_stdio(&containers, on_event).await.map(|server| {
                 let endpoint: Box<dyn Endpoint> = Box::new(server.bridge(self.spec.proxy.mode, publicity));
                 (Server::Stdio(server), endpoint)
             }),
@@ -170,7 +179,7 @@ impl Launch {
         };
         tidy.armed = false;
         match started {
-            Ok((server, endpoint)) => Ok((runtime, server, endpoint)),
+            Ok((server, endpoint)) => Ok((Some(containers), server, endpoint)),
             Err(error) => {
                 if !self.recorded
                     && let Err(left) = containers.remove_all().await
@@ -182,18 +191,30 @@ impl Launch {
         }
     }
 
-    async fn start_stdio(
+    /// Asks the remote server whether it is there. One that is on record may be away for now.
+    async fn start_remote(
         &self,
-        runtime: &Arc<dyn Runtime>,
-        containers: &Containers,
-        on_event: OnEvent,
-    ) -> Result<StdioServer> {
+        remote: &RemoteSpec,
+        publicity: Publicity,
+        record: &Arc<Record>,
+    ) -> Result<Box<dyn Endpoint>> {
+        let target = Arc::new(Target::parse(&remote.url)?);
+        match remote_server::ask(&target, &remote.shown()).await {
+            Ok(None) => {}
+            Ok(Some(message)) => record.warn(message),
+            Err(error) if self.recorded => record.warn(error.to_string()),
+            Err(error) => return Err(error),
+        }
+        Ok(Box::new(Remote::new(Forward::new(target, publicity), Arc::clone(record))))
+    }
+
+    async fn start_stdio(&self, containers: &Containers, on_event: OnEvent) -> Result<StdioServer> {
         let starting = StdioServer::start(Arc::new(containers.clone()), self.policy, START_LIMIT, on_event);
         tokio::select! {
             started = starting => started,
             mismatch = mismatch::of_stdio(containers) => {
                 if let Ok(Some(container)) = containers.first().await
-                    && let Err(error) = runtime.stop(&container.id, Duration::ZERO).await
+                    && let Err(error) = containers.runtime.stop(&container.id, Duration::ZERO).await
                 {
                     tracing::warn!(%error, "a container could not be stopped");
                 }
@@ -221,12 +242,14 @@ impl Drop for TidyOnDrop<'_> {
 /// Ends a workload's containers from a place that cannot wait, on a thread and a connection of its own: the
 /// executor the workload lived on may be going down. Blocks until the engine has done it.
 fn end_containers(spec: WorkloadSpec, environment: Environment, remove: bool) {
+    if spec.container().is_none() {
+        return;
+    }
     let ending = std::thread::spawn(move || {
         let Ok(executor) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
         executor.block_on(async move {
             let ended = async {
-                let runtime = runtime(&environment, spec.asked.runtime).await?;
-                let containers = Containers { runtime, spec: spec.container };
+                let Some(containers) = Containers::of(&spec, &environment).await? else { return Ok(()) };
                 containers.stop_all(Duration::ZERO).await?;
                 if remove { containers.remove_all().await } else { Ok(()) }
             };
@@ -250,12 +273,16 @@ fn exposure(ip: IpAddr) -> Option<String> {
 }
 
 /// Where clients find the server below the proxy's address.
-fn path(spec: &WorkloadSpec) -> &'static str {
-    match spec.transport {
+fn path(spec: &WorkloadSpec) -> Result<String> {
+    if let Place::Remote(remote) = &spec.place {
+        return Ok(RemoteUrl::parse(&remote.url)?.path().to_owned());
+    }
+    let path = match spec.transport {
         Transport::Stdio => path_of(spec.proxy.mode),
         Transport::StreamableHttp => path_of(ProxyMode::StreamableHttp),
         Transport::Sse => path_of(ProxyMode::Sse),
-    }
+    };
+    Ok(path.to_owned())
 }
 
 /// A workload that runs.
@@ -266,7 +293,7 @@ pub struct RunningWorkload {
     // In the order in which a dropped workload ends.
     proxy: RunningProxy,
     server: Server,
-    containers: Containers,
+    containers: Option<Containers>,
     end: EndOnDrop,
     _lock: Lock,
 }
@@ -275,6 +302,8 @@ pub struct RunningWorkload {
 enum Server {
     Stdio(StdioServer),
     Http(Box<HttpServer>),
+    /// Others run it.
+    Remote,
 }
 
 impl RunningWorkload {
@@ -306,9 +335,12 @@ impl RunningWorkload {
     /// Returns what the server wrote so far, and with `follow` what it writes until it ends.
     ///
     /// # Errors
-    /// Those of the engine.
+    /// Those of the engine; `NotFound` for a remote server.
     pub async fn logs(&self, follow: bool, tail: Option<usize>) -> Result<super::Logs> {
-        super::manage::container_logs(&self.containers, follow, tail).await
+        match &self.containers {
+            Some(containers) => super::manage::container_logs(containers, follow, tail).await,
+            None => Err(super::manage::no_logs(self.name())),
+        }
     }
 
     /// Waits until the server has ended and is not started again; returns its exit code when it is known.
@@ -334,6 +366,7 @@ impl RunningWorkload {
                 Ok(())
             }
             Server::Http(server) => server.stop(grace).await,
+            Server::Remote => Ok(()),
         };
         self.end.armed = false;
         if !gone {
@@ -341,7 +374,9 @@ impl RunningWorkload {
             record.finish(Ended { exit: None, reason: "was stopped".to_owned(), passing: false });
         }
         if self.end.ephemeral {
-            self.containers.remove_all().await?;
+            if let Some(containers) = &self.containers {
+                containers.remove_all().await?;
+            }
             self.end.store.remove(&self.end.spec.name)?;
         }
         outcome

@@ -10,7 +10,7 @@ use futures_util::{StreamExt as _, stream::BoxStream};
 use serde::Serialize;
 
 use super::{
-    WorkloadName, WorkloadSpec,
+    Place, WorkloadName, WorkloadSpec,
     container::{Containers, is_of},
     export, runtime,
 };
@@ -48,8 +48,10 @@ pub struct WorkloadInfo {
     pub reason: Option<String>,
     /// Where clients connect.
     pub url: Option<String>,
-    /// Its image.
+    /// Its image; `None` for a remote server.
     pub image: Option<String>,
+    /// Where a remote server is, without the query of its URL.
+    pub remote: Option<String>,
     /// How the server speaks MCP.
     pub transport: Option<Transport>,
     /// Its group.
@@ -119,8 +121,9 @@ impl Workloads {
         let spec = self.store.load::<WorkloadSpec>(&name, Document::Spec);
         self.end_supervisor(&name, grace).await?;
         let spec = spec?;
-        let containers = self.containers_of(&spec).await?;
-        containers.stop_all(grace).await?;
+        if let Some(containers) = self.containers_of(&spec).await? {
+            containers.stop_all(grace).await?;
+        }
         if let Ok(mut status) = self.store.load::<Status>(&name, Document::Status)
             && status.phase != Phase::Stopped
         {
@@ -139,6 +142,7 @@ impl Workloads {
         let name = self.find(name)?;
         self.end_supervisor(&name, grace).await?;
         let runtime = match self.store.load::<WorkloadSpec>(&name, Document::Spec) {
+            Ok(spec) if spec.container().is_none() => return self.store.remove(&name),
             Ok(spec) => runtime(&self.environment, spec.asked.runtime).await?,
             // A damaged record must be removable too.
             Err(_) => runtime(&self.environment, None).await?,
@@ -159,10 +163,13 @@ impl Workloads {
     /// Returns what a workload's server wrote, and with `follow` what it writes until it ends.
     ///
     /// # Errors
-    /// `NotFound` when there is no such workload, or no container of it.
+    /// `NotFound` when there is no such workload, or no container of it; a remote server has none.
     pub async fn logs(&self, name: &str, follow: bool, tail: Option<usize>) -> Result<Logs> {
         let spec = self.spec(name)?;
-        container_logs(&self.containers_of(&spec).await?, follow, tail).await
+        match self.containers_of(&spec).await? {
+            Some(containers) => container_logs(&containers, follow, tail).await,
+            None => Err(no_logs(name)),
+        }
     }
 
     /// Writes what was asked of a workload to a file that `--from-config` reads. Secrets are left out.
@@ -208,9 +215,8 @@ impl Workloads {
         Ok(())
     }
 
-    async fn containers_of(&self, spec: &WorkloadSpec) -> Result<Containers> {
-        let runtime = runtime(&self.environment, spec.asked.runtime).await?;
-        Ok(Containers { runtime, spec: spec.container.clone() })
+    async fn containers_of(&self, spec: &WorkloadSpec) -> Result<Option<Containers>> {
+        Containers::of(spec, &self.environment).await
     }
 
     /// Asks each engine once that a workload may be on.
@@ -219,6 +225,11 @@ impl Workloads {
         let mut infos = Vec::new();
         for name in names {
             let spec = self.store.load::<WorkloadSpec>(name, Document::Spec);
+            // One that cannot be read may have a container.
+            if spec.as_ref().is_ok_and(|spec| spec.container().is_none()) {
+                infos.push(self.info_of(name, spec, &Ok(Vec::new())));
+                continue;
+            }
             let engine = spec.as_ref().ok().and_then(|spec| spec.asked.runtime);
             let seen = match engines.entry(engine) {
                 Entry::Occupied(seen) => seen.into_mut(),
@@ -253,7 +264,11 @@ impl Workloads {
             status: shown,
             reason,
             url: status.as_ref().and_then(|status| status.url.clone()).filter(|_| serves),
-            image: spec.as_ref().map(|spec| spec.container.image.clone()),
+            image: spec.as_ref().and_then(WorkloadSpec::container).map(|container| container.image.clone()),
+            remote: spec.as_ref().and_then(|spec| match &spec.place {
+                Place::Remote(remote) => Some(remote.shown()),
+                Place::Container(_) => None,
+            }),
             transport: spec.as_ref().map(|spec| spec.transport),
             group: spec.map(|spec| spec.group),
             restarts: status.as_ref().map_or(0, |status| status.restarts),
@@ -264,20 +279,27 @@ impl Workloads {
 }
 
 fn view(spec: &WorkloadSpec, containers: &Seen) -> ContainerView {
+    let Some(wanted) = spec.container() else { return ContainerView::NotUsed };
     match containers {
         Err(reason) => ContainerView::Unreachable(reason.clone()),
-        Ok(all) => match all
-            .iter()
-            .find(|container| container.name == spec.container.name && is_of(container, &spec.container))
-        {
-            None => ContainerView::Gone,
-            Some(container) => match container.state {
-                ContainerState::Running => ContainerView::Running,
-                ContainerState::Created => ContainerView::Exited(None),
-                ContainerState::Exited(exit) => ContainerView::Exited(Some(exit.code)),
-            },
-        },
+        Ok(all) => {
+            match all.iter().find(|container| container.name == wanted.name && is_of(container, wanted)) {
+                None => ContainerView::Gone,
+                Some(container) => match container.state {
+                    ContainerState::Running => ContainerView::Running,
+                    ContainerState::Created => ContainerView::Exited(None),
+                    ContainerState::Exited(exit) => ContainerView::Exited(Some(exit.code)),
+                },
+            }
+        }
     }
+}
+
+/// Why a remote server's output cannot be shown.
+pub(super) fn no_logs(name: &str) -> Error {
+    let message = format!("`{name}` is a remote server, whose output is not seen here");
+    Error::new(ErrorKind::NotFound, message)
+        .hint(format!("`mcpm logs --proxy {name}` shows that of its proxy"))
 }
 
 /// What the first container of a workload wrote.

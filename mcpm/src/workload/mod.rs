@@ -25,6 +25,8 @@ mod manage;
 mod mismatch;
 mod plan;
 mod record;
+mod remote;
+mod remote_server;
 mod resolve;
 mod source;
 mod spec;
@@ -34,10 +36,11 @@ pub use events::{EventStream, WorkloadEvent};
 pub use launch::{Launch, RunningWorkload};
 pub use manage::{Logs, WorkloadInfo, Workloads};
 pub use plan::Plan;
-pub use spec::{Origin, ProxySpec, TargetSpec, Via, WorkloadSpec};
+pub use spec::{Origin, Place, ProxySpec, RemoteSpec, TargetSpec, Via, WorkloadSpec};
 
 use events::Events;
 use resolve::{Asked, Surroundings};
+use source::Source;
 
 /// Collects the options of a [`Workload`].
 #[derive(Debug, Clone, Default)]
@@ -112,12 +115,24 @@ impl Workload {
     pub async fn plan(&self) -> Result<Plan> {
         let name = self.name()?;
         resolve::check(&self.asked, &self.environment)?;
+        let reference = match &self.asked.source {
+            Source::Image(image) => image,
+            Source::Remote(url) => {
+                let spec = remote::resolve(&self.asked, url, name, &self.environment)?;
+                return Ok(Plan { spec, engine: None, image: None });
+            }
+        };
         let runtime = self.runtime().await?;
         let engine = runtime.engine().await?;
-        let image = runtime.image(self.asked.source.image()).await?;
-        let around = Surroundings { environment: &self.environment, engine: &engine, image: image.as_ref() };
+        let image = runtime.image(reference).await?;
+        let around = Surroundings {
+            environment: &self.environment,
+            engine: &engine,
+            reference,
+            image: image.as_ref(),
+        };
         let spec = resolve::resolve(&self.asked, name, around)?;
-        Ok(Plan { spec, engine, image })
+        Ok(Plan { spec, engine: Some(engine), image })
     }
 
     /// Pulls the image if it is needed and works out what will be started.
@@ -127,10 +142,14 @@ impl Workload {
     pub async fn resolve(&self) -> Result<WorkloadSpec> {
         let name = self.name()?;
         resolve::check(&self.asked, &self.environment)?;
+        self.check_group()?;
+        let image = match &self.asked.source {
+            Source::Image(image) => image,
+            Source::Remote(url) => return remote::resolve(&self.asked, url, name, &self.environment),
+        };
         let runtime = self.runtime().await?;
         let engine = runtime.engine().await?;
-        self.check_machine(runtime.as_ref()).await?;
-        let image = self.asked.source.image();
+        self.check_network(runtime.as_ref()).await?;
         let progress = |progress: crate::runtime::PullProgress| {
             self.events.tell(WorkloadEvent::Pulling {
                 image: image.to_string(),
@@ -142,8 +161,12 @@ impl Workload {
         if let Some(message) = pulled.warning {
             self.events.tell(WorkloadEvent::Warning { message });
         }
-        let around =
-            Surroundings { environment: &self.environment, engine: &engine, image: Some(&pulled.info) };
+        let around = Surroundings {
+            environment: &self.environment,
+            engine: &engine,
+            reference: image,
+            image: Some(&pulled.info),
+        };
         resolve::resolve(&self.asked, name, around)
     }
 
@@ -190,15 +213,20 @@ impl Workload {
         Ok(name)
     }
 
-    /// Checks what else must be there before an image is pulled for nothing.
-    async fn check_machine(&self, runtime: &dyn Runtime) -> Result<()> {
-        let options = &self.asked.options;
-        if let Some(group) = &options.group
+    /// Checks that the group is there before anything is made for it.
+    fn check_group(&self) -> Result<()> {
+        if let Some(group) = &self.asked.options.group
             && !crate::state::Groups::new(&self.environment.state_dir).exists(group)?
         {
             return Err(Error::new(ErrorKind::NotFound, format!("there is no group `{group}`"))
                 .hint(format!("make it with `mcpm group create {group}`")));
         }
+        Ok(())
+    }
+
+    /// Checks that the network is there before an image is pulled for nothing.
+    async fn check_network(&self, runtime: &dyn Runtime) -> Result<()> {
+        let options = &self.asked.options;
         let known =
             |mode: &str| matches!(mode, "" | "bridge" | "default" | "host" | "none") || mode.contains(':');
         if let Some(network) = options.network.as_deref().filter(|mode| !known(mode))

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Serialize, Serializer, ser::Error as _};
 
-use super::{WorkloadSpec, spec::Via};
-use crate::runtime::{EngineInfo, ImageInfo, Network};
+use super::{Place, WorkloadSpec, spec::Via};
+use crate::runtime::{ContainerSpec, EngineInfo, ImageInfo, Network};
 
 /// What `mcpm run` would do. Nothing was touched to find out.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -13,8 +13,8 @@ pub struct Plan {
     /// The workload, with where every value came from. Of variables only the names are written out.
     #[serde(serialize_with = "without_values")]
     pub spec: WorkloadSpec,
-    /// The engine it would run on.
-    pub engine: EngineInfo,
+    /// The engine it would run on; `None` for a remote server.
+    pub engine: Option<EngineInfo>,
     /// The image as it is on the engine's machine; `None` when it would be pulled, and what it says about itself
     /// (ports, entry point) is not known yet.
     pub image: Option<ImageInfo>,
@@ -25,21 +25,28 @@ impl Plan {
         let spec = &self.spec;
         let origin = |name: &str| spec.origins.get(name).map(ToString::to_string).unwrap_or_default();
         let row = |name: &str, value: String, field: &str| (name.to_owned(), value, origin(field));
-        let mut rows = vec![
-            row("name", spec.name.to_string(), "name"),
-            row("group", spec.group.clone(), "group"),
-            row("image", spec.container.image.clone(), "image"),
-        ];
-        match &self.image {
-            Some(image) => {
+        let mut rows =
+            vec![row("name", spec.name.to_string(), "name"), row("group", spec.group.clone(), "group")];
+        let container = match &spec.place {
+            Place::Container(container) => Some(container.as_ref()),
+            Place::Remote(remote) => {
+                rows.push(row("url", remote.shown(), "url"));
+                None
+            }
+        };
+        if let Some(container) = container {
+            rows.push(row("image", container.image.clone(), "image"));
+        }
+        match (&self.image, container) {
+            (_, None) => {}
+            (Some(image), Some(container)) => {
                 rows.push(row("image id", image.id.clone(), ""));
-                let arguments =
-                    if spec.container.args.is_empty() { &image.command } else { &spec.container.args };
+                let arguments = if container.args.is_empty() { &image.command } else { &container.args };
                 let command: Vec<_> =
                     image.entrypoint.iter().chain(arguments).map(|arg| format!("{arg:?}")).collect();
                 rows.push(row("command", command.join(" "), "args"));
             }
-            None => {
+            (None, Some(_)) => {
                 rows.push(row("image id", "pulled first; ports and transport may change then".to_owned(), ""))
             }
         }
@@ -54,45 +61,61 @@ impl Plan {
                 Via::Host(host) => format!("on `{host}`"),
             };
             rows.push(row("server port", format!("{} {via}", target.port), "target_port"));
-        } else {
+        } else if container.is_some() {
             rows.push(row("proxy mode", spec.proxy.mode.to_string(), "proxy_mode"));
         }
-        rows.push(row("network", spec.container.network.to_string(), "network"));
-        for port in &spec.container.ports {
-            let place =
-                format!("{}:{} -> {}/{}", port.host_ip, port.host_port, port.container_port, port.protocol);
-            rows.push(row("published", place, ""));
+        rows.extend(container.into_iter().flat_map(|container| confinement(spec, container)));
+        if let Some(engine) = &self.engine {
+            let place = format!("{} {} at {}", engine.name, engine.version, engine.endpoint);
+            rows.push(row("engine", place, ""));
         }
-        for mount in &spec.container.mounts {
-            let mode = if mount.read_only { "ro" } else { "rw" };
-            rows.push(row("mount", format!("{} -> {} ({mode})", mount.source.display(), mount.target), ""));
-        }
-        for name in spec.container.env.keys() {
-            // Values may be secrets; their names say enough.
-            rows.push(row("environment", name.clone(), &format!("env.{name}")));
-        }
-        for (key, value) in &spec.container.labels {
-            rows.push(row("label", format!("{key}={value}"), ""));
-        }
-        let confinement = match spec.container.network {
-            Network::Host => "no capabilities, no new privileges, the machine's own network",
-            _ => "no capabilities, no new privileges",
-        };
-        rows.push(row("confinement", format!("{confinement}, {} processes", spec.container.pids_limit), ""));
-        rows.push(row(
-            "engine",
-            format!("{} {} at {}", self.engine.name, self.engine.version, self.engine.endpoint),
-            "",
-        ));
         rows
     }
 }
 
-/// Writes a spec with the names of variables alone: their values may be secrets.
+/// What its container has of the machine.
+fn confinement(spec: &WorkloadSpec, container: &ContainerSpec) -> Vec<(String, String, String)> {
+    let origin = |name: &str| spec.origins.get(name).map(ToString::to_string).unwrap_or_default();
+    let row = |name: &str, value: String, field: &str| (name.to_owned(), value, origin(field));
+    let mut rows = Vec::new();
+    rows.push(row("network", container.network.to_string(), "network"));
+    for port in &container.ports {
+        let place =
+            format!("{}:{} -> {}/{}", port.host_ip, port.host_port, port.container_port, port.protocol);
+        rows.push(row("published", place, ""));
+    }
+    for mount in &container.mounts {
+        let mode = if mount.read_only { "ro" } else { "rw" };
+        rows.push(row("mount", format!("{} -> {} ({mode})", mount.source.display(), mount.target), ""));
+    }
+    for name in container.env.keys() {
+        // Values may be secrets; their names say enough.
+        rows.push(row("environment", name.clone(), &format!("env.{name}")));
+    }
+    for (key, value) in &container.labels {
+        rows.push(row("label", format!("{key}={value}"), ""));
+    }
+    let confinement = match container.network {
+        Network::Host => "no capabilities, no new privileges, the machine's own network",
+        _ => "no capabilities, no new privileges",
+    };
+    rows.push(row("confinement", format!("{confinement}, {} processes", container.pids_limit), ""));
+    rows
+}
+
+/// Writes a spec with the names of variables alone, and a URL without its query: they may hold secrets.
 fn without_values<S: Serializer>(spec: &WorkloadSpec, serializer: S) -> Result<S::Ok, S::Error> {
     let mut value = serde_json::to_value(spec).map_err(S::Error::custom)?;
-    let names: Vec<&String> = spec.container.env.keys().collect();
-    value["container"]["env"] = serde_json::json!(names);
+    match &spec.place {
+        Place::Container(container) => {
+            let names: Vec<&String> = container.env.keys().collect();
+            value["place"]["container"]["env"] = serde_json::json!(names);
+        }
+        Place::Remote(remote) => {
+            value["place"]["remote"]["url"] = serde_json::json!(remote.shown());
+            value["asked"]["server"] = serde_json::json!(remote.shown());
+        }
+    }
     if let Some(asked) = value["asked"].as_object_mut().filter(|_| !spec.asked.env.is_empty()) {
         let names: Vec<&String> = spec.asked.env.iter().map(|variable| &variable.name).collect();
         asked.insert("env".to_owned(), serde_json::json!(names));

@@ -52,6 +52,19 @@ impl Record {
         }
     }
 
+    /// Says of a workload that runs what is not as it should be, or that all is well again.
+    pub(super) fn remark(&self, reason: Option<String>) {
+        if self.lock().phase == Phase::Running {
+            self.update(Phase::Running, reason, |_| {});
+        }
+    }
+
+    /// Tells the user something that stops nothing.
+    pub(super) fn warn(&self, message: String) {
+        tracing::warn!("{message}");
+        self.events.tell(WorkloadEvent::Warning { message });
+    }
+
     /// Takes what happened to the server.
     pub(super) fn on_event(&self, event: ServerEvent) {
         match event {

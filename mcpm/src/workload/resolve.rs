@@ -10,14 +10,16 @@ use std::{
 };
 
 use super::{
-    Origin, ProxySpec, TargetSpec, Via, WorkloadName, WorkloadSpec, env_file, export, file_error_kind,
+    Origin, Place, ProxySpec, TargetSpec, Via, WorkloadName, WorkloadSpec, env_file, export, file_error_kind,
+    remote,
     source::{self, Source},
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
+    image::ImageReference,
     options::{OptionSet as _, ProxyMode, Transport, VolumeSpec, WorkloadOptions},
     runtime::{ContainerSpec, EngineInfo, ImageInfo, Mount, Network, PublishedPort, labels},
-    state::FORMAT_VERSION,
+    state::SPEC_VERSION,
 };
 
 /// Most processes and threads of a server.
@@ -72,7 +74,11 @@ impl Asked {
         names.find(|name| !taken(name)).unwrap_or_else(|| self.name.clone())
     }
 
-    fn origin(&self, name: &str) -> Origin {
+    pub(super) fn name_origin(&self) -> Origin {
+        if self.name_is_generated { Origin::Derived } else { self.origin("name") }
+    }
+
+    pub(super) fn origin(&self, name: &str) -> Origin {
         match (self.options.is_given(name), self.from_file) {
             (true, false) => Origin::Given,
             (true, true) => Origin::ExportedFile,
@@ -86,15 +92,19 @@ impl Asked {
 pub(super) struct Surroundings<'a> {
     pub(super) environment: &'a Environment,
     pub(super) engine: &'a EngineInfo,
+    /// What is run.
+    pub(super) reference: &'a ImageReference,
     /// `None` while the image is not here.
     pub(super) image: Option<&'a ImageInfo>,
 }
 
 /// Refuses what is wrong whatever the engine and the image say, before they are asked.
 pub(super) fn check(asked: &Asked, environment: &Environment) -> Result<()> {
+    if let Source::Remote(_) = asked.source {
+        return remote::check(asked);
+    }
     let options = asked.options.clone().or(WorkloadOptions::defaults());
-    check_host(&options)?;
-    prefix(&options)?;
+    check_proxy(&options)?;
     check_labels(&options)?;
     mounts(&options.volume, &environment.working_dir)?;
     asked_variables(asked, environment)?;
@@ -111,8 +121,7 @@ pub(super) fn check(asked: &Asked, environment: &Environment) -> Result<()> {
 pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_>) -> Result<WorkloadSpec> {
     let options = asked.options.clone().or(WorkloadOptions::defaults());
     let mut origins = BTreeMap::new();
-    let name_origin = if asked.name_is_generated { Origin::Derived } else { asked.origin("name") };
-    origins.insert("name".to_owned(), name_origin);
+    origins.insert("name".to_owned(), asked.name_origin());
     origins.insert("image".to_owned(), asked.origin("server"));
     for field in ["group", "proxy_mode", "host", "network", "endpoint_prefix", "trust_proxy_headers", "args"]
     {
@@ -150,19 +159,10 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
     };
     let env = variables(asked, around.environment, transport, target.as_ref(), &mut origins)?;
     let group = options.group.clone().unwrap_or_default();
-    let proxy = ProxySpec {
-        host: options.host.clone().unwrap_or_default(),
-        port: options.proxy_port.unwrap_or(0),
-        mode: options.proxy_mode.unwrap_or(ProxyMode::StreamableHttp),
-        endpoint_prefix: prefix(&options)?,
-        trust_proxy_headers: options.trust_proxy_headers.unwrap_or(false),
-        allowed_origins: options.allowed_origins.clone(),
-    };
-    let port_origin = if proxy.port == 0 { Origin::Derived } else { asked.origin("proxy_port") };
-    origins.insert("proxy_port".to_owned(), port_origin);
+    let proxy = proxy(asked, &options, &mut origins)?;
     let container = ContainerSpec {
         name: name.to_string(),
-        image: asked.source.image().to_string(),
+        image: around.reference.to_string(),
         args: options.args.clone(),
         env,
         labels: container_labels(&options, around.environment, &name, &group, transport),
@@ -174,20 +174,45 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
     };
     let exported = exported(&asked.options, &around.environment.working_dir);
     Ok(WorkloadSpec {
-        version: FORMAT_VERSION,
+        version: SPEC_VERSION,
         name,
         group,
         asked: exported,
         transport,
         proxy,
         target,
-        container,
+        place: Place::Container(Box::new(container)),
         origins,
     })
 }
 
+/// Works out the proxy.
+pub(super) fn proxy(
+    asked: &Asked,
+    options: &WorkloadOptions,
+    origins: &mut BTreeMap<String, Origin>,
+) -> Result<ProxySpec> {
+    let proxy = ProxySpec {
+        host: options.host.clone().unwrap_or_default(),
+        port: options.proxy_port.unwrap_or(0),
+        mode: options.proxy_mode.unwrap_or(ProxyMode::StreamableHttp),
+        endpoint_prefix: prefix(options)?,
+        trust_proxy_headers: options.trust_proxy_headers.unwrap_or(false),
+        allowed_origins: options.allowed_origins.clone(),
+    };
+    let port_origin = if proxy.port == 0 { Origin::Derived } else { asked.origin("proxy_port") };
+    origins.insert("proxy_port".to_owned(), port_origin);
+    Ok(proxy)
+}
+
+/// Refuses what is wrong with the proxy's options.
+pub(super) fn check_proxy(options: &WorkloadOptions) -> Result<()> {
+    check_host(options)?;
+    prefix(options).map(drop)
+}
+
 /// What an exported file says: no more of a file it came from, and the same in every folder.
-fn exported(options: &WorkloadOptions, working_dir: &Path) -> WorkloadOptions {
+pub(super) fn exported(options: &WorkloadOptions, working_dir: &Path) -> WorkloadOptions {
     let absolute = |path: &PathBuf| working_dir.join(path);
     let volume =
         |volume: &VolumeSpec| VolumeSpec { host_path: absolute(&volume.host_path), ..volume.clone() };

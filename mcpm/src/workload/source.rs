@@ -1,6 +1,6 @@
 //! Which of the input forms a server is named in.
 
-use super::WorkloadName;
+use super::{WorkloadName, remote::RemoteUrl};
 use crate::{Error, ErrorKind, Result, image::ImageReference};
 
 /// What is run.
@@ -8,20 +8,16 @@ use crate::{Error, ErrorKind, Result, image::ImageReference};
 pub(super) enum Source {
     /// A container image.
     Image(ImageReference),
+    /// A server that others run.
+    Remote(RemoteUrl),
 }
 
 impl Source {
-    /// The image that is started.
-    pub(super) fn image(&self) -> &ImageReference {
-        match self {
-            Self::Image(image) => image,
-        }
-    }
-
     /// The name of a workload that was not given one.
     pub(super) fn workload_name(&self) -> WorkloadName {
         match self {
             Self::Image(image) => WorkloadName::sanitized(&image.workload_name()),
+            Self::Remote(url) => url.workload_name(),
         }
     }
 }
@@ -34,7 +30,7 @@ pub(super) fn classify(server: &str) -> Result<Source> {
     let unsupported =
         |form: &str| Err(Error::new(ErrorKind::Unsupported, format!("{form} is not supported yet")));
     match server.split_once("://") {
-        Some(("http" | "https", _)) => unsupported("running a remote server"),
+        Some(("http" | "https", _)) => RemoteUrl::parse(server).map(Source::Remote),
         Some((scheme @ ("uvx" | "npx" | "go"), _)) => unsupported(&format!("`{scheme}://`")),
         Some((scheme, _)) => {
             let message = format!("`{scheme}://` is no scheme that mcpm knows");

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-use super::WorkloadName;
+use super::{WorkloadName, remote::RemoteUrl};
 use crate::{
     options::{ProxyMode, Transport, WorkloadOptions},
     runtime::ContainerSpec,
@@ -26,12 +26,47 @@ pub struct WorkloadSpec {
     pub transport: Transport,
     /// What stands in front of it.
     pub proxy: ProxySpec,
-    /// Where an HTTP server is reached; `None` for a stdio server.
+    /// Where an HTTP server in a container is reached; `None` for a stdio server and for a remote one.
     pub target: Option<TargetSpec>,
-    /// The container it runs in.
-    pub container: ContainerSpec,
+    /// Where the server runs.
+    pub place: Place,
     /// Where the values came from, by name.
     pub origins: BTreeMap<String, Origin>,
+}
+
+impl WorkloadSpec {
+    /// Returns the container it runs in; `None` for a remote server.
+    pub fn container(&self) -> Option<&ContainerSpec> {
+        match &self.place {
+            Place::Container(container) => Some(container),
+            Place::Remote(_) => None,
+        }
+    }
+}
+
+/// Where a server runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// In a container of this workload.
+    Container(Box<ContainerSpec>),
+    /// Elsewhere; it is neither started nor stopped.
+    Remote(RemoteSpec),
+}
+
+/// A server that others run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RemoteSpec {
+    /// Where it is, with its path and query.
+    pub url: String,
+}
+
+impl RemoteSpec {
+    /// Returns the URL for people: without its query, which often holds a key.
+    pub fn shown(&self) -> String {
+        RemoteUrl::parse(&self.url).map_or_else(|_| self.url.clone(), |url| url.shown())
+    }
 }
 
 /// The proxy of a workload.

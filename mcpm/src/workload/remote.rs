@@ -1,0 +1,198 @@
+//! A server that others run: its address, what can be asked of it, and what is done for it.
+//!
+//! There is no container, so no engine is looked for, and options for containers are refused.
+
+use std::{collections::BTreeMap, fmt, net::IpAddr};
+
+use url::{Host, Url};
+
+use super::{
+    Place, ProxySpec, RemoteSpec, WorkloadName, WorkloadSpec,
+    resolve::{self, Asked},
+};
+use crate::{
+    Environment, Error, ErrorKind, Result,
+    options::{OptionSet as _, Transport, WorkloadOptions},
+    proxy::target::Target,
+    state::SPEC_VERSION,
+};
+
+/// The options that concern a container, and mean nothing where there is none.
+const FOR_CONTAINERS: &[&str] = &[
+    "args",
+    "label",
+    "proxy_mode",
+    "target_host",
+    "target_port",
+    "publish",
+    "network",
+    "isolate_network",
+    "allow_runtime_gateway",
+    "env",
+    "env_file",
+    "env_file_dir",
+    "secret",
+    "volume",
+    "permission_profile",
+    "ignore_globally",
+    "print_resolved_overlays",
+    "image_verification",
+    "ca_cert",
+    "runtime_image",
+    "runtime_add_package",
+    "runtime",
+];
+
+/// Second-level names below which others register theirs, as in `example.co.uk`.
+const SHARED_SECOND_LEVELS: &[&str] = &["ac", "co", "com", "edu", "gov", "net", "or", "org"];
+
+/// The address of a remote server, without a fragment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RemoteUrl(Url);
+
+impl RemoteUrl {
+    /// Reads a URL.
+    ///
+    /// # Errors
+    /// `InvalidOption` for what is no `http` or `https` URL, or holds credentials.
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        let mut url = Url::parse(text).map_err(|error| {
+            Error::new(ErrorKind::InvalidOption, format!("`{}` is no URL", text.escape_debug())).source(error)
+        })?;
+        if !url.username().is_empty() || url.password().is_some() {
+            // Not repeated, since it would show them.
+            return Err(Error::new(ErrorKind::InvalidOption, "the URL of the server holds credentials")
+                .hint("leave out what stands before `@`"));
+        }
+        url.set_fragment(None);
+        Target::parse(url.as_str())?;
+        Ok(Self(url))
+    }
+
+    /// The name of a workload that was not given one: the name that the host's owner registered.
+    pub(super) fn workload_name(&self) -> WorkloadName {
+        let address = |ip: IpAddr| WorkloadName::sanitized(&format!("remote-{ip}").replace(['.', ':'], "-"));
+        match self.0.host() {
+            Some(Host::Ipv4(ip)) => address(ip.into()),
+            Some(Host::Ipv6(ip)) => address(ip.into()),
+            Some(Host::Domain(domain)) => WorkloadName::sanitized(registered_label(domain)),
+            None => WorkloadName::sanitized(""),
+        }
+    }
+
+    /// The URL with its query left out, which often holds a key.
+    pub(super) fn shown(&self) -> String {
+        let mut url = self.0.clone();
+        url.set_query(None);
+        url.into()
+    }
+
+    /// Where clients find the server below the proxy's address: where it is on its own host.
+    pub(super) fn path(&self) -> &str {
+        self.0.path()
+    }
+}
+
+impl fmt::Display for RemoteUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.as_str())
+    }
+}
+
+/// `github` of `api.github.com`, `example` of `mcp.example.co.uk`, `localhost` of itself.
+fn registered_label(domain: &str) -> &str {
+    let labels: Vec<&str> = domain.split('.').filter(|label| !label.is_empty()).collect();
+    match labels.as_slice() {
+        [.., owner, second, top] if top.len() == 2 && SHARED_SECOND_LEVELS.contains(second) => owner,
+        [.., owner, _] => owner,
+        [only] => only,
+        [] => "",
+    }
+}
+
+/// Refuses what can only be asked of a container, in one message.
+pub(super) fn check(asked: &Asked) -> Result<()> {
+    let options = &asked.options;
+    let refused: Vec<String> = WorkloadOptions::SPECS
+        .iter()
+        .filter(|spec| FOR_CONTAINERS.contains(&spec.name) && options.is_given(spec.name))
+        .map(|spec| if spec.name == "args" { "arguments".to_owned() } else { format!("`{}`", spec.shown()) })
+        .collect();
+    if !refused.is_empty() {
+        let verb = if refused.len() == 1 && refused != ["arguments"] { "is" } else { "are" };
+        let message = format!("{} {verb} for containers, and a remote server has none", refused.join(", "));
+        return Err(Error::new(ErrorKind::InvalidOption, message));
+    }
+    if options.transport == Some(Transport::Stdio) {
+        let message = "a remote server cannot speak over `stdio`";
+        return Err(Error::new(ErrorKind::InvalidOption, message)
+            .hint("use `--transport streamable-http` or `--transport sse`"));
+    }
+    resolve::check_proxy(&options.clone().or(WorkloadOptions::defaults()))
+}
+
+/// Works out the whole workload.
+pub(super) fn resolve(
+    asked: &Asked,
+    url: &RemoteUrl,
+    name: WorkloadName,
+    environment: &Environment,
+) -> Result<WorkloadSpec> {
+    check(asked)?;
+    let options = asked.options.clone().or(WorkloadOptions::defaults());
+    let mut origins = BTreeMap::new();
+    origins.insert("name".to_owned(), asked.name_origin());
+    origins.insert("url".to_owned(), asked.origin("server"));
+    for field in ["group", "transport", "host", "endpoint_prefix", "trust_proxy_headers"] {
+        origins.insert(field.to_owned(), asked.origin(field));
+    }
+    let proxy: ProxySpec = resolve::proxy(asked, &options, &mut origins)?;
+    Ok(WorkloadSpec {
+        version: SPEC_VERSION,
+        name,
+        group: options.group.clone().unwrap_or_default(),
+        asked: resolve::exported(&asked.options, &environment.working_dir),
+        transport: options.transport.unwrap_or(Transport::StreamableHttp),
+        proxy,
+        target: None,
+        place: Place::Remote(RemoteSpec { url: url.to_string() }),
+        origins,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_what_the_owner_of_the_host_registered() {
+        for (url, name) in [
+            ("https://api.github.com/mcp", "github"),
+            ("https://mcp.example.co.uk/", "example"),
+            ("https://example.co.uk", "example"),
+            ("https://x.co", "x-server"),
+            ("https://localhost:8080/mcp", "localhost"),
+            ("http://127.0.0.1:1/mcp", "remote-127-0-0-1"),
+            ("http://[::1]:1/mcp", "remote-1"),
+            ("http://[2001:db8::7]/mcp", "remote-2001-db8-7"),
+            ("https://MCP.Example.COM./x", "example"),
+        ] {
+            assert_eq!(RemoteUrl::parse(url).unwrap().workload_name().as_str(), name, "{url}");
+        }
+    }
+
+    #[test]
+    fn path_and_query_are_kept_and_the_fragment_is_not() {
+        let url = RemoteUrl::parse("https://example.com/v1/mcp?key=secret#top").unwrap();
+        assert_eq!(url.to_string(), "https://example.com/v1/mcp?key=secret");
+        assert_eq!(url.shown(), "https://example.com/v1/mcp");
+        assert_eq!(url.path(), "/v1/mcp");
+    }
+
+    #[test]
+    fn what_is_for_containers_is_named_as_the_table_names_it() {
+        for name in FOR_CONTAINERS {
+            assert!(WorkloadOptions::spec(name).is_some(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! A remote server as a workload: no container, and no engine that could make one.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpListener,
+    process::Command,
+    sync::mpsc,
+};
+
+use serde_json::{Value, json};
+
+use super::support::{Home, Program, Session, until};
+
+/// A server that answers each request with the next of some statuses, the last one for ever, and tells what it was
+/// asked: request line, then `Authorization`.
+fn server(statuses: &'static [&'static str]) -> (String, mpsc::Receiver<(String, String)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let authority = listener.local_addr().unwrap().to_string();
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut answered = 0;
+        for stream in listener.incoming().flatten() {
+            let mut reader = BufReader::new(stream);
+            let mut head = Vec::new();
+            loop {
+                let mut line = String::new();
+                if reader.read_line(&mut line).unwrap_or(0) == 0 || line.trim().is_empty() {
+                    break;
+                }
+                head.push(line.trim().to_owned());
+            }
+            let field = |name: &str| {
+                let found = head.iter().find_map(|line| {
+                    let (field, value) = line.split_once(": ")?;
+                    field.eq_ignore_ascii_case(name).then(|| value.to_owned())
+                });
+                found.unwrap_or_default()
+            };
+            // A connection alone asks whether anything is there.
+            let Some(line) = head.first() else { continue };
+            let mut body = vec![0; field("content-length").parse().unwrap_or(0)];
+            reader.read_exact(&mut body).unwrap();
+            let _ = tell.send((line.clone(), field("authorization")));
+            let status = statuses[answered.min(statuses.len() - 1)];
+            answered += 1;
+            let answer = json!({"jsonrpc": "2.0", "id": 2, "result": {"tools": []}}).to_string();
+            let head = "Content-Type: application/json\r\nConnection: close";
+            let length = answer.len();
+            let _ = write!(
+                reader.get_mut(),
+                "HTTP/1.1 {status}\r\n{head}\r\nContent-Length: {length}\r\n\r\n{answer}"
+            );
+        }
+    });
+    (authority, told)
+}
+
+#[test]
+fn a_remote_server_lives_as_a_workload_without_an_engine() {
+    let engine = Home::new();
+    let backend = engine.name("backend");
+    let target = engine.run(&["run", "mcpm-test/everything-http:1", "--name", &backend]).succeeded().url();
+    let home = Home::without_engine();
+    let name = home.name("r");
+    let name = name.as_str();
+    let url = home.says(&["run", &target, "--name", name]).succeeded().url();
+    assert!(url.ends_with("/mcp"), "the path is kept: {url}");
+    assert_eq!(Session::open(&url).tools(), Session::open(&target).tools());
+    for (code, args) in [
+        (0, &["list"][..]),
+        (0, &["list", "--output", "json"]),
+        (0, &["list", "--output", "mcp-json"]),
+        (0, &["status", name]),
+        (4, &["logs", name]),
+        (0, &["export", name]),
+        (5, &["run", &target, "--name", name]),
+        (0, &["stop", name]),
+        (0, &["status", name]),
+    ] {
+        assert_eq!(home.says(args).code, Some(code), "{args:?}");
+    }
+    for command in ["start", "restart"] {
+        assert_eq!(home.says(&[command, name]).succeeded().url(), url);
+        assert_eq!(Session::open(&url).tools(), Session::open(&target).tools());
+    }
+    // What was exported is the same workload.
+    let exported = home.text("exported.json");
+    home.says(&["export", name, &exported]).succeeded();
+    home.says(&["rm", name]).succeeded();
+    let url = home.says(&["run", "--from-config", &exported]).succeeded().url();
+    assert!(!Session::open(&url).tools().is_empty());
+    home.says(&["rm", name]).succeeded();
+    home.has_nothing_left();
+    engine.run(&["rm", &backend]).succeeded();
+    home.matches("remote/life");
+}
+
+#[test]
+fn path_query_and_login_go_to_the_remote_as_they_are() {
+    let (authority, told) = server(&["405 Method Not Allowed", "200 OK"]);
+    let home = Home::without_engine();
+    let target = format!("http://{authority}/v1/mcp?key=k%20x#part");
+    let mut run =
+        Program::start(&mut home.mcpm(&["run", "--foreground", &target, "--name", &home.name("q")]));
+    let url = run.line().split_whitespace().nth(1).unwrap().to_owned();
+    assert_eq!(told.recv().unwrap().0, "GET /v1/mcp?key=k%20x HTTP/1.1", "the first question");
+    let curl = |url: &str| {
+        let mut curl = Command::new("curl");
+        let output = curl.args(["-s", "--noproxy", "*", "-H", "Authorization: Bearer t", url]);
+        assert!(output.output().unwrap().status.success());
+        told.recv().unwrap()
+    };
+    assert_eq!(curl(&format!("{url}?a=1")), ("GET /v1/mcp?key=k%20x&a=1 HTTP/1.1".into(), "Bearer t".into()));
+    assert_eq!(curl(&url.replace("/v1/mcp", "/other")).0, "GET /other?key=k%20x HTTP/1.1");
+    run.signal("TERM");
+    assert_eq!(run.end().code, Some(0));
+    home.has_nothing_left();
+}
+
+#[test]
+fn a_login_that_is_missing_is_said_and_said_no_more_once_it_is_there() {
+    let statuses = &["401 Unauthorized", "401 Unauthorized", "200 OK"];
+    let (authority, _told) = server(statuses);
+    let home = Home::without_engine();
+    let name = home.name("login");
+    let outcome = home.says(&["run", &format!("http://{authority}/mcp"), "--name", &name]).succeeded();
+    assert!(outcome.stderr.contains("asks for a login"), "{outcome:?}");
+    let url = outcome.url();
+    assert_eq!(Session::at(&url).ask()["result"]["tools"], json!([]), "the body of a 401 is passed on");
+    until("the status says so", || home.info(&name)["reason"].as_str().is_some_and(|r| r.contains("401")));
+    assert_eq!(home.info(&name)["status"], "running");
+    Session::at(&url).ask();
+    until("the status says so no more", || home.info(&name)["reason"] == Value::Null);
+    home.run(&["rm", &name]).succeeded();
+    home.has_nothing_left();
+}
+
+#[test]
+fn what_is_odd_about_the_address_is_said_at_the_start() {
+    for (status, words) in [
+        ("404 Not Found", "knows nothing at"),
+        (
+            "308 Permanent Redirect\r\nLocation: https://example.com/mcp",
+            "redirects to `https://example.com/mcp`",
+        ),
+        ("500 Internal Server Error", "answers with an error (500)"),
+    ] {
+        let (authority, _told) = server(Box::leak(Box::new([status])));
+        let home = Home::without_engine();
+        let name = home.name("odd");
+        let outcome =
+            home.run(&["run", &format!("http://{authority}/mcp?key=s3cret"), "--name", &name]).succeeded();
+        assert!(outcome.stderr.contains(words), "{outcome:?}");
+        assert!(!outcome.stderr.contains("s3cret"), "{outcome:?}");
+        home.run(&["rm", &name]).succeeded();
+    }
+}
+
+#[test]
+fn what_a_remote_server_cannot_be_asked_is_refused_and_leaves_nothing() {
+    let home = Home::without_engine();
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nowhere = format!("http://{closed}/mcp");
+    let url = "https://mcp.example.com/mcp";
+    for (code, args) in [
+        (2, &["run", url, "--volume", "/tmp:/tmp", "-p", "80", "-e", "A=b", "--network", "host"][..]),
+        (2, &["run", url, "--", "argument"]),
+        (2, &["run", url, "--runtime", "docker"]),
+        (2, &["run", url, "--transport", "stdio"]),
+        (2, &["run", "https://user:password@mcp.example.com/mcp"]),
+        (2, &["run", "https://"]),
+        (2, &["run", url, "--endpoint-prefix", "x"]),
+        (4, &["run", url, "--group", "absent"]),
+        (8, &["run", &nowhere]),
+        (8, &["run", "--foreground", &nowhere]),
+    ] {
+        let outcome = home.says(args);
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(code), ""), "{args:?}: {outcome:?}");
+        assert_eq!(outcome.stderr.lines().count(), 1, "one message: {outcome:?}");
+    }
+    home.has_nothing_left();
+    home.says(&["run", "https://mcp.example.com/v1/mcp?key=hidden", "--plan"]).succeeded();
+    home.has_nothing_left();
+    home.matches("remote/refused");
+}
+
+#[test]
+fn a_remote_on_record_that_is_away_is_served_again_when_it_comes_back() {
+    let (authority, _told) = server(&["200 OK"]);
+    let home = Home::without_engine();
+    let name = home.name("away");
+    let url = home.run(&["run", &format!("http://{authority}/mcp"), "--name", &name]).succeeded().url();
+    home.run(&["stop", &name]).succeeded();
+    let spec = home.record(&name).join("spec.json");
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let text = std::fs::read_to_string(&spec).unwrap();
+    std::fs::write(&spec, text.replace(&authority, &closed)).unwrap();
+    let outcome = home.run(&["start", &name]).succeeded();
+    assert!(outcome.stderr.contains("nothing is reached"), "{outcome:?}");
+    assert!(Session::at(&url).ask()["error"].is_object());
+    let back = TcpListener::bind(&closed).unwrap();
+    let answering = std::thread::spawn(move || {
+        let (mut stream, _) = back.accept().unwrap();
+        let _ = stream.read(&mut [0; 4096]);
+        let body = r#"{"jsonrpc":"2.0","id":2,"result":{"tools":[]}}"#;
+        let head = format!("Content-Type: application/json\r\nContent-Length: {}", body.len());
+        write!(stream, "HTTP/1.1 200 OK\r\n{head}\r\n\r\n{body}").unwrap();
+    });
+    assert_eq!(Session::at(&url).tools(), [""; 0]);
+    answering.join().unwrap();
+    home.run(&["rm", &name]).succeeded();
+    home.has_nothing_left();
+}
