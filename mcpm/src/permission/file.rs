@@ -1,0 +1,112 @@
+//! The file form of a profile.
+
+use serde::{Deserialize, Serialize};
+
+use super::{MountRule, Outbound, Profile, Resources, refused};
+use crate::{Error, ErrorKind, Result};
+
+/// A profile as it is written. Every key may be left out.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    read: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    write: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    network: Option<Network>,
+    #[serde(skip_serializing_if = "is_false")]
+    privileged: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resources: Option<Resources>,
+    #[serde(skip_serializing_if = "is_false")]
+    read_only_root: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tmpfs: Vec<String>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Network {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    mode: String,
+    outbound: Outbound,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inbound: Option<Inbound>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Inbound {
+    allow_host: Vec<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+pub(super) fn parse(text: &str) -> Result<Profile> {
+    let refusal = |error: serde_json::Error| {
+        Error::new(ErrorKind::InvalidOption, "this is no permission profile").source(error.to_string())
+    };
+    let file: File = serde_json::from_str(text).map_err(refusal)?;
+    // A list would be taken for the values of an object.
+    let value: serde_json::Value = serde_json::from_str(text).map_err(refusal)?;
+    for object in ["", "/network", "/network/outbound", "/network/inbound", "/resources"] {
+        if value.pointer(object).is_some_and(serde_json::Value::is_array) {
+            return Err(refused(format!(
+                "this is no permission profile: a list stands for the object at `{object}/`"
+            )));
+        }
+    }
+    let network = file.network.unwrap_or_default();
+    let read = file.read.iter().map(|text| MountRule::parse(text, true));
+    let write = file.write.iter().map(|text| MountRule::parse(text, false));
+    let resources = file.resources.unwrap_or_default();
+    resources.check()?;
+    let mode = network.mode;
+    if mode.contains(char::is_whitespace) || mode.contains(char::is_control) {
+        return Err(refused(format!("`{}` is no network mode", mode.escape_debug())));
+    }
+    let inbound = network.inbound.unwrap_or_default().allow_host;
+    let hosts = inbound.iter().map(|host| host.parse::<super::Host>().map(|host| host.to_string()));
+    Ok(Profile {
+        name: file.name,
+        mounts: read.chain(write).collect::<Result<_>>()?,
+        network_mode: (!mode.is_empty()).then_some(mode),
+        outbound: network.outbound,
+        inbound: hosts.collect::<Result<_>>()?,
+        privileged: file.privileged,
+        resources,
+        read_only_root: file.read_only_root,
+        tmpfs: file.tmpfs.iter().map(|text| text.parse()).collect::<Result<_>>()?,
+    })
+}
+
+pub(super) fn print(profile: &Profile) -> Result<String> {
+    let mounts = |read_only: bool| {
+        let all = profile.mounts.iter().filter(|mount| mount.read_only == read_only);
+        all.map(ToString::to_string).collect()
+    };
+    let inbound = Inbound { allow_host: profile.inbound.clone() };
+    let file = File {
+        name: profile.name.clone(),
+        read: mounts(true),
+        write: mounts(false),
+        network: Some(Network {
+            mode: profile.network_mode.clone().unwrap_or_default(),
+            outbound: profile.outbound.clone(),
+            inbound: (!profile.inbound.is_empty()).then_some(inbound),
+        }),
+        privileged: profile.privileged,
+        resources: (profile.resources != Resources::default()).then(|| profile.resources.clone()),
+        read_only_root: profile.read_only_root,
+        tmpfs: profile.tmpfs.iter().map(ToString::to_string).collect(),
+    };
+    let text = serde_json::to_string_pretty(&file)
+        .map_err(|error| Error::new(ErrorKind::Internal, "cannot write the profile").source(error))?;
+    Ok(text + "\n")
+}

@@ -1,0 +1,227 @@
+//! Hosts that connections go to, and the rules that name them.
+
+use std::{fmt, net::IpAddr, str::FromStr};
+
+use ipnet::IpNet;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use super::{PortRange, refused};
+use crate::{Error, Result};
+
+/// Longest name in DNS.
+const NAME_LIMIT: usize = 253;
+/// Longest part of a name.
+const LABEL_LIMIT: usize = 63;
+
+/// A host in the one form that is compared: an address, or a name in lower case and ASCII.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Host {
+    /// A name, without a final dot.
+    Name(String),
+    /// An address; an IPv4 address in IPv6 form is an IPv4 address.
+    Address(IpAddr),
+}
+
+impl FromStr for Host {
+    type Err = Error;
+
+    /// Reads a name or an address, in brackets or not. Every spelling of an address that a resolver would take
+    /// for one (`0x7f.1`) is an address here, too.
+    fn from_str(text: &str) -> Result<Self> {
+        let bad = || refused(format!("`{}` is no host", text.escape_debug()));
+        let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+        if let Ok(address) = bare.parse::<IpAddr>() {
+            return Ok(Self::Address(address.to_canonical()));
+        }
+        // The reader of URLs would decode these, and no resolver does.
+        if bare.contains(['%', '[', ']', ':', '/', '*']) {
+            return Err(bad());
+        }
+        let bare = bare.strip_suffix('.').unwrap_or(bare);
+        match url::Host::parse(bare).map_err(|_| bad())? {
+            url::Host::Ipv4(address) => Ok(Self::Address(address.into())),
+            url::Host::Ipv6(address) => Ok(Self::Address(IpAddr::from(address).to_canonical())),
+            url::Host::Domain(name) if is_name(&name) => Ok(Self::Name(name)),
+            url::Host::Domain(_) => Err(bad()),
+        }
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Address(IpAddr::V6(address)) => write!(f, "[{address}]"),
+            Self::Address(IpAddr::V4(address)) => write!(f, "{address}"),
+        }
+    }
+}
+
+/// Tells whether a name in lower case can be looked up.
+fn is_name(name: &str) -> bool {
+    let sound = |label: &str| {
+        (1..=LABEL_LIMIT).contains(&label.len())
+            && label
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte))
+    };
+    name.len() <= NAME_LIMIT && name.split('.').all(sound)
+}
+
+/// An entry of `allow_host`: a name, `.NAME` for it and all below, `*.NAME` for all below, an address or a
+/// network; with `:PORTS` after it, for these ports alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostRule {
+    pattern: Pattern,
+    /// Empty leaves it to `allow_port`.
+    ports: Vec<PortRange>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Pattern {
+    Name(String),
+    /// The name and all below.
+    Domain(String),
+    /// All below the name.
+    Below(String),
+    Network(IpNet),
+}
+
+impl HostRule {
+    /// Returns the rule for one host and one port.
+    ///
+    /// # Errors
+    /// `InvalidOption` for port 0.
+    pub fn exact(host: &Host, port: u16) -> Result<Self> {
+        let pattern = match host {
+            Host::Name(name) => Pattern::Name(name.clone()),
+            Host::Address(address) => Pattern::Network(IpNet::from(*address)),
+        };
+        Ok(Self { pattern, ports: vec![PortRange::one(port)?] })
+    }
+
+    /// Tells whether the rule is for a host.
+    pub fn names(&self, host: &Host) -> bool {
+        let is_below = |name: &str, top: &str| name.strip_suffix(top).is_some_and(|rest| rest.ends_with('.'));
+        match (&self.pattern, host) {
+            (Pattern::Name(rule), Host::Name(name)) => rule == name,
+            (Pattern::Domain(top), Host::Name(name)) => top == name || is_below(name, top),
+            (Pattern::Below(top), Host::Name(name)) => is_below(name, top),
+            (Pattern::Network(network), Host::Address(address)) => network.contains(address),
+            (Pattern::Network(_), Host::Name(_)) | (_, Host::Address(_)) => false,
+        }
+    }
+
+    /// Returns the ports that the rule is limited to; none when it leaves that to the others.
+    pub fn ports(&self) -> &[PortRange] {
+        &self.ports
+    }
+
+    /// Returns the one name that the rule is for.
+    pub fn name(&self) -> Option<&str> {
+        match &self.pattern {
+            Pattern::Name(name) | Pattern::Domain(name) => Some(name),
+            Pattern::Below(_) | Pattern::Network(_) => None,
+        }
+    }
+
+    /// Returns the name whose sub-domains the rule is for.
+    pub fn below(&self) -> Option<&str> {
+        match &self.pattern {
+            Pattern::Domain(name) | Pattern::Below(name) => Some(name),
+            Pattern::Name(_) | Pattern::Network(_) => None,
+        }
+    }
+
+    /// Returns the addresses that the rule is for.
+    pub fn network(&self) -> Option<IpNet> {
+        match &self.pattern {
+            Pattern::Network(network) => Some(*network),
+            _ => None,
+        }
+    }
+}
+
+impl FromStr for HostRule {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (host, ports) = split_ports(text)?;
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let bad = |reason: &str| refused(format!("`{}` is no rule for hosts: {reason}", text.escape_debug()));
+        let name = |name: &str| match name.parse::<Host>() {
+            Ok(Host::Name(name)) => Ok(name),
+            Ok(Host::Address(_)) | Err(_) => Err(bad("expected a name after `.` or `*.`")),
+        };
+        let pattern = if host == "*" {
+            return Err(bad("set `insecure_allow_all` to allow every host"));
+        } else if let Some(rest) = host.strip_prefix("*.") {
+            Pattern::Below(name(rest)?)
+        } else if let Some(rest) = host.strip_prefix('.') {
+            Pattern::Domain(name(rest)?)
+        } else if host.contains('/') {
+            let network: IpNet = host.parse().map_err(|_| bad("expected a network such as `10.0.0.0/8`"))?;
+            if network != network.trunc() {
+                return Err(bad(&format!("the network is written `{}`", network.trunc())));
+            }
+            Pattern::Network(network)
+        } else {
+            match host.parse::<Host>() {
+                Ok(Host::Name(name)) => Pattern::Name(name),
+                Ok(Host::Address(address)) => Pattern::Network(address.into()),
+                Err(_) => return Err(bad("expected a name, `*.NAME`, an address or a network")),
+            }
+        };
+        Ok(Self { pattern, ports })
+    }
+}
+
+/// Takes the ports off the end of a rule.
+fn split_ports(text: &str) -> Result<(&str, Vec<PortRange>)> {
+    let at = match text.strip_prefix('[') {
+        Some(rest) => rest.find(']').map_or(text.len(), |at| at + 2),
+        // Without brackets, an IPv6 address or network has colons of its own.
+        None if text.matches(':').count() == 1 => text.find(':').unwrap_or(text.len()),
+        None => text.len(),
+    };
+    let (host, rest) = text.split_at(at.min(text.len()));
+    match rest.strip_prefix(':') {
+        None if rest.is_empty() => Ok((host, Vec::new())),
+        None => Err(refused(format!("`{}` is no rule for hosts", text.escape_debug()))),
+        Some(ports) => Ok((host, vec![ports.parse()?])),
+    }
+}
+
+impl fmt::Display for HostRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.pattern {
+            Pattern::Name(name) => f.write_str(name)?,
+            Pattern::Domain(name) => write!(f, ".{name}")?,
+            Pattern::Below(name) => write!(f, "*.{name}")?,
+            Pattern::Network(network) => {
+                let whole = network.prefix_len() == network.max_prefix_len();
+                match (network, whole) {
+                    (IpNet::V6(network), true) if !self.ports.is_empty() => {
+                        write!(f, "[{}]", network.addr())?
+                    }
+                    (_, true) => write!(f, "{}", network.addr())?,
+                    (IpNet::V6(_), false) if !self.ports.is_empty() => write!(f, "[{network}]")?,
+                    (_, false) => write!(f, "{network}")?,
+                }
+            }
+        }
+        self.ports.iter().try_for_each(|ports| write!(f, ":{ports}"))
+    }
+}
+
+impl Serialize for HostRule {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for HostRule {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}

@@ -1,0 +1,102 @@
+//! Files and folders that a profile gives to a server.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use super::{cleaned, refused, resources::Bytes};
+use crate::{Error, Result};
+
+/// An entry of `read` or `write`: `PATH`, or `HOST-PATH:CONTAINER-PATH`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountRule {
+    /// Path on this machine; a relative one begins at the current folder.
+    pub source: PathBuf,
+    /// Absolute path in the container; `None` is the same as on this machine.
+    pub target: Option<String>,
+    /// Whether the container may only read it.
+    pub read_only: bool,
+}
+
+impl MountRule {
+    /// Reads an entry.
+    pub(super) fn parse(text: &str, read_only: bool) -> Result<Self> {
+        let bad = |reason: &str| refused(format!("`{}` is no path to mount: {reason}", text.escape_debug()));
+        // They mean something to shells, and a path with them is more likely an attack than a path.
+        if text.contains(['\0', '$', '&', ';', '|', '`', '\n', '\r']) {
+            return Err(bad("it holds a control character or one of $ & ; | `"));
+        }
+        if text.contains("://") {
+            return Err(bad("resource URIs are not supported"));
+        }
+        let (source, target) = match text.split_once(':') {
+            None => (text, None),
+            Some((_, target)) if target.contains(':') => return Err(bad("it has more than one colon")),
+            Some((source, target)) => (source, Some(target)),
+        };
+        if source.is_empty() {
+            return Err(bad("expected `PATH` or `HOST-PATH:CONTAINER-PATH`"));
+        }
+        let target = target
+            .map(|target| in_container(target).ok_or_else(|| bad("the path in the container is absolute")));
+        Ok(Self { source: cleaned(source), target: target.transpose()?, read_only })
+    }
+
+    /// Returns where it is on this machine and in the container.
+    pub fn places(&self, working_dir: &Path) -> (PathBuf, String) {
+        let source = cleaned(&working_dir.join(&self.source).to_string_lossy());
+        let target = self.target.clone().unwrap_or_else(|| source.to_string_lossy().into_owned());
+        (source, target)
+    }
+}
+
+impl fmt::Display for MountRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.source.display())?;
+        self.target.iter().try_for_each(|target| write!(f, ":{target}"))
+    }
+}
+
+/// A folder in memory: `PATH`, or `PATH:SIZE` such as `/tmp:64m`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tmpfs {
+    /// Absolute path in the container.
+    pub target: String,
+    /// Most bytes in it.
+    pub size: Bytes,
+}
+
+/// Size of a folder in memory whose entry names none.
+const DEFAULT_SIZE: Bytes = Bytes(64 * 1024 * 1024);
+
+impl FromStr for Tmpfs {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (target, size) = match text.split_once(':') {
+            Some((target, size)) => (target, size.parse()?),
+            None => (text, DEFAULT_SIZE),
+        };
+        let target = in_container(target).filter(|target| target != "/").ok_or_else(|| {
+            refused(format!(
+                "`{}` is no folder in memory: expected `/PATH` or `/PATH:64m`",
+                text.escape_debug()
+            ))
+        })?;
+        Ok(Self { target, size })
+    }
+}
+
+impl fmt::Display for Tmpfs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.target, self.size)
+    }
+}
+
+/// A path in a container, if it is one.
+fn in_container(path: &str) -> Option<String> {
+    let sound = path.starts_with('/') && !path.contains([':', ',']) && !path.contains(char::is_control);
+    sound.then(|| cleaned(path).to_string_lossy().into_owned())
+}

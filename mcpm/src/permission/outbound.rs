@@ -1,0 +1,73 @@
+//! Which hosts and ports a server may connect to, before anything is known of addresses.
+//!
+//! The order is ToolHive's: everything, else nothing when neither list has an entry, else hosts and ports, each
+//! list unlimited when it is empty. An entry with ports of its own does not look at the list of ports.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Host, HostRule, PortRange};
+
+/// Connections that a server may open.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Outbound {
+    /// Every public host and port.
+    pub insecure_allow_all: bool,
+    /// Hosts.
+    pub allow_host: Vec<HostRule>,
+    /// Ports.
+    pub allow_port: Vec<PortRange>,
+}
+
+/// Why a connection is not allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// No connection is.
+    Nothing,
+    /// That host is not.
+    Host,
+    /// That host is, but not on that port.
+    Port,
+}
+
+impl Outbound {
+    /// Tells whether no connection is allowed.
+    pub fn is_nothing(&self) -> bool {
+        !self.insecure_allow_all && self.allow_host.is_empty() && self.allow_port.is_empty()
+    }
+
+    /// Tells whether some connections are allowed and others are not.
+    pub fn is_limited(&self) -> bool {
+        !self.insecure_allow_all && !self.is_nothing()
+    }
+
+    /// Tells whether a host is allowed on a port. What address the host has is not looked at.
+    pub fn decide(&self, host: &Host, port: u16) -> Result<(), Refusal> {
+        if self.insecure_allow_all {
+            return Ok(());
+        }
+        if self.is_nothing() {
+            return Err(Refusal::Nothing);
+        }
+        let listed = |ports: &[PortRange]| ports.is_empty() || ports.iter().any(|ports| ports.contains(port));
+        if self.allow_host.is_empty() {
+            return if listed(&self.allow_port) { Ok(()) } else { Err(Refusal::Port) };
+        }
+        let mut named = self.allow_host.iter().filter(|rule| rule.names(host)).peekable();
+        if named.peek().is_none() {
+            return Err(Refusal::Host);
+        }
+        let allows = |rule: &HostRule| match rule.ports() {
+            [] => listed(&self.allow_port),
+            own => listed(own),
+        };
+        if named.any(allows) { Ok(()) } else { Err(Refusal::Port) }
+    }
+
+    /// Tells whether a name may be looked up, that is, whether it is allowed on some port.
+    pub fn allows_name(&self, name: &str) -> bool {
+        let host = Host::Name(name.to_owned());
+        let by_port = self.allow_host.is_empty() && !self.allow_port.is_empty();
+        self.insecure_allow_all || by_port || self.allow_host.iter().any(|rule| rule.names(&host))
+    }
+}
