@@ -26,6 +26,7 @@ mod layers_tests;
 mod mcp;
 mod name;
 pub mod options;
+pub mod package;
 pub mod permission;
 pub mod proxy;
 pub mod runtime;

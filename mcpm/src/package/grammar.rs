@@ -1,0 +1,77 @@
+//! What names and versions of packages look like, by ecosystem.
+//!
+//! The rules are those of the package indexes where they are short, and never wider: what passes here is handed
+//! to package managers as an argument, so nothing may begin with `-` or mean a file, a URL or another package.
+//! Whether such a package exists is for the index to say.
+
+/// Most characters of a name: npm's limit, and longer than the others use.
+const LONGEST_NAME: usize = 214;
+/// Most characters of a version.
+const LONGEST_VERSION: usize = 128;
+
+/// Tells whether it can name a distribution of the Python index, or an extra of one: letters and digits, with
+/// `.`, `_` and `-` between them.
+pub(super) fn is_python_name(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    bytes.len() <= LONGEST_NAME
+        && bytes.first().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(byte))
+}
+
+/// Tells whether it can be one version of a Python distribution: it begins with a digit, and has an epoch, a
+/// pre-release or a local part at most.
+pub(super) fn is_python_version(version: &str) -> bool {
+    let digits = version.strip_prefix('v').unwrap_or(version);
+    version.len() <= LONGEST_VERSION
+        && digits.as_bytes().first().is_some_and(u8::is_ascii_digit)
+        && digits.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".!+_-".contains(&byte))
+}
+
+/// Tells whether it can name a package of npm, with its scope or without.
+pub(super) fn is_node_name(name: &str) -> bool {
+    let part = |part: &str| {
+        let bytes = part.as_bytes();
+        bytes.first().is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'~')
+            && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._~-".contains(byte))
+    };
+    let parts_are_valid = match name.strip_prefix('@') {
+        Some(scoped) => scoped.split_once('/').is_some_and(|(scope, name)| part(scope) && part(name)),
+        None => part(name),
+    };
+    name.len() <= LONGEST_NAME && parts_are_valid
+}
+
+/// Tells whether it can be a version, a range of one word (`^1.2`, `~1.2`, `1.x`) or a tag (`latest`, `next`).
+pub(super) fn is_node_version(version: &str) -> bool {
+    let word = version.strip_prefix(['^', '~']).unwrap_or(version);
+    version.len() <= LONGEST_VERSION
+        && word.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric)
+        && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._+-".contains(&byte))
+}
+
+/// Says what breaks the grammar of a Go package's path.
+pub(super) fn check_go_path(path: &str) -> Result<(), &'static str> {
+    let element = |element: &str| {
+        let bytes = element.as_bytes();
+        bytes.first().is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_~".contains(byte))
+            && bytes.last() != Some(&b'.')
+            && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._~+-".contains(byte))
+    };
+    if path.len() > LONGEST_NAME || !path.split('/').all(element) {
+        return Err("its parts are made of letters, digits and `-._~+`, and begin with a letter or a digit");
+    }
+    let host = path.split('/').next().unwrap_or_default();
+    if !host.contains('.') || host.bytes().any(|byte| byte.is_ascii_uppercase() || byte == b'_') {
+        return Err("it begins with a host name, such as `example.com/server`");
+    }
+    Ok(())
+}
+
+/// Tells whether it can be a version that Go resolves: `v1.2.3`, a part of one, a branch or a commit.
+pub(super) fn is_go_version(version: &str) -> bool {
+    let bytes = version.as_bytes();
+    bytes.len() <= LONGEST_VERSION
+        && bytes.first().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._+-".contains(byte))
+}

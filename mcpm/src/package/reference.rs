@@ -1,0 +1,250 @@
+//! Reads `uvx://`, `npx://` and `go://` references.
+
+use std::{
+    fmt,
+    path::{Component, Path, PathBuf},
+};
+
+use super::grammar::{
+    check_go_path, is_go_version, is_node_name, is_node_version, is_python_name, is_python_version,
+};
+use crate::{Error, ErrorKind, Result};
+
+/// The version that stands for the newest one.
+const LATEST: &str = "latest";
+
+/// Where packages of a scheme come from, and what runs them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Ecosystem {
+    /// Python, with uv: `uvx://`.
+    Python,
+    /// Node.js, with npm: `npx://`.
+    Node,
+    /// Go: `go://`.
+    Go,
+}
+
+impl Ecosystem {
+    /// Returns the scheme without `://`.
+    pub const fn scheme(self) -> &'static str {
+        match self {
+            Self::Python => "uvx",
+            Self::Node => "npx",
+            Self::Go => "go",
+        }
+    }
+}
+
+/// A package that is to be run, as typed and as understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackageReference {
+    typed: String,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Kind {
+    Python { name: String, extras: Vec<String>, version: Option<String> },
+    Node { name: String, version: Option<String> },
+    Go { path: String, version: Option<String> },
+    GoProject { path: PathBuf },
+}
+
+impl PackageReference {
+    /// Reads a reference; `None` when the text has no scheme of a package.
+    ///
+    /// # Errors
+    /// `InvalidOption` says which part no package can have.
+    pub fn parse(text: &str) -> Option<Result<Self>> {
+        let (scheme, package) = text.split_once("://")?;
+        let read = match scheme {
+            "uvx" => python,
+            "npx" => node,
+            "go" => go,
+            _ => return None,
+        };
+        Some(read(package).map(|kind| Self { typed: text.to_owned(), kind }).map_err(|broken| {
+            let shown: String = text.chars().take(300).flat_map(char::escape_debug).collect();
+            let error =
+                Error::new(ErrorKind::InvalidOption, format!("`{shown}` is no package: {}", broken.why));
+            error.hint(broken.hint)
+        }))
+    }
+
+    /// Returns where the package comes from.
+    pub fn ecosystem(&self) -> Ecosystem {
+        match self.kind {
+            Kind::Python { .. } => Ecosystem::Python,
+            Kind::Node { .. } => Ecosystem::Node,
+            Kind::Go { .. } | Kind::GoProject { .. } => Ecosystem::Go,
+        }
+    }
+
+    /// Returns the package's name without extras and version; `None` for a local project.
+    pub fn name(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Python { name, .. } | Kind::Node { name, .. } | Kind::Go { path: name, .. } => Some(name),
+            Kind::GoProject { .. } => None,
+        }
+    }
+
+    /// Returns the version that was asked for; `None` for the newest one and for a local project.
+    pub fn version(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Python { version, .. } | Kind::Node { version, .. } | Kind::Go { version, .. } => {
+                version.as_deref()
+            }
+            Kind::GoProject { .. } => None,
+        }
+    }
+
+    /// Returns the folder of a local project.
+    pub fn project(&self) -> Option<&Path> {
+        match &self.kind {
+            Kind::GoProject { path } => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Returns the reference with a local project's folder made absolute, so that it means the same everywhere.
+    #[must_use]
+    pub fn below(&self, folder: &Path) -> Self {
+        let Some(path) = self.project() else { return self.clone() };
+        let path = normalized(&folder.join(path));
+        Self { typed: format!("go://{}", path.display()), kind: Kind::GoProject { path } }
+    }
+
+    /// Returns what the ecosystem's own tool calls it: `name[extra]==1.2`, `@scope/name@1.2`, `path@v1.2.0`.
+    pub fn requirement(&self) -> String {
+        match &self.kind {
+            Kind::Python { name, extras, version } => {
+                let extras =
+                    if extras.is_empty() { String::new() } else { format!("[{}]", extras.join(",")) };
+                let version = version.as_ref().map(|version| format!("=={version}")).unwrap_or_default();
+                format!("{name}{extras}{version}")
+            }
+            Kind::Node { name, version } | Kind::Go { path: name, version } => {
+                format!("{name}@{}", version.as_deref().unwrap_or(LATEST))
+            }
+            Kind::GoProject { path } => path.display().to_string(),
+        }
+    }
+
+    /// Returns the name that a workload gets from the package: the package's text, or a project's folder.
+    pub fn workload_name(&self) -> String {
+        match self.project() {
+            // `..` says nothing; the caller makes the path absolute first.
+            Some(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            None => {
+                let (_, package) = self.typed.split_once("://").unwrap_or_default();
+                package.replace(['/', '@', '.'], "-")
+            }
+        }
+    }
+}
+
+impl fmt::Display for PackageReference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.typed)
+    }
+}
+
+/// Why a text is no package, and how one is written.
+struct Broken {
+    why: &'static str,
+    hint: &'static str,
+}
+
+fn python(text: &str) -> Result<Kind, Broken> {
+    let broken = |why| Broken { why, hint: "write `uvx://NAME`, `uvx://NAME@1.2` or `uvx://NAME[EXTRA]`" };
+    let (rest, version) = split_version(text, 0);
+    let (name, extras) = match rest.split_once('[') {
+        None => (rest, Vec::new()),
+        Some((name, extras)) => {
+            let extras = extras.strip_suffix(']').ok_or(broken("a `]` is missing"))?;
+            (name, extras.split(',').map(|extra| extra.trim().to_owned()).collect())
+        }
+    };
+    if !is_python_name(name) {
+        return Err(broken("a name is made of letters and digits, with `.`, `_` and `-` between them"));
+    }
+    if !extras.iter().all(|extra: &String| is_python_name(extra)) {
+        return Err(broken("an extra is made of letters and digits, with `.`, `_` and `-` between them"));
+    }
+    let version = wanted(version);
+    if version.is_some_and(|version| !is_python_version(version)) {
+        return Err(broken("the part after `@` is one version, or `latest`"));
+    }
+    Ok(Kind::Python { name: name.to_owned(), extras, version: version.map(str::to_owned) })
+}
+
+fn node(text: &str) -> Result<Kind, Broken> {
+    let broken = |why| Broken { why, hint: "write `npx://NAME`, `npx://@SCOPE/NAME` or `npx://NAME@1.2`" };
+    // The first character may be the `@` of a scope.
+    let (name, version) = split_version(text, 1);
+    if !is_node_name(name) {
+        return Err(broken("a name is made of letters, digits and `-._~`, with `@SCOPE/` before it or not"));
+    }
+    let version = wanted(version);
+    if version.is_some_and(|version| !is_node_version(version)) {
+        return Err(broken("the part after `@` is a version, a range such as `^1.2`, or a tag"));
+    }
+    Ok(Kind::Node { name: name.to_owned(), version: version.map(str::to_owned) })
+}
+
+fn go(text: &str) -> Result<Kind, Broken> {
+    let hint = "write `go://HOST/PATH`, `go://HOST/PATH@v1.2.3`, or `go://./FOLDER` for a local project";
+    let broken = |why| Broken { why, hint };
+    if text == "." || text == ".." || text.starts_with(['/', '.']) {
+        if !(matches!(text, "." | "..") || ["/", "./", "../"].iter().any(|start| text.starts_with(start))) {
+            return Err(broken("a local project is `./FOLDER`, `../FOLDER` or an absolute path"));
+        }
+        if text.contains(char::is_control) {
+            return Err(broken("a path has no control characters"));
+        }
+        return Ok(Kind::GoProject { path: PathBuf::from(text) });
+    }
+    let (path, version) = split_version(text, 0);
+    check_go_path(path).map_err(broken)?;
+    let version = wanted(version);
+    if version.is_some_and(|version| !is_go_version(version)) {
+        return Err(broken("the part after `@` is a version, a branch or a commit"));
+    }
+    // Go's versions have a `v`, which those of the other schemes have not.
+    let dotted = |version: &str| version.contains('.') && version.as_bytes()[0].is_ascii_digit();
+    let version =
+        version.map(|version| if dotted(version) { format!("v{version}") } else { version.to_owned() });
+    Ok(Kind::Go { path: path.to_owned(), version })
+}
+
+/// Splits at the first `@` that is not one of the first `skipped` bytes.
+fn split_version(text: &str, skipped: usize) -> (&str, Option<&str>) {
+    match text.bytes().skip(skipped).position(|byte| byte == b'@') {
+        Some(at) => (&text[..at + skipped], Some(&text[at + skipped + 1..])),
+        None => (text, None),
+    }
+}
+
+/// The version unless it is the newest one, which is what no version means.
+fn wanted(version: Option<&str>) -> Option<&str> {
+    version.filter(|version| *version != LATEST)
+}
+
+/// The path without `.` and `..`, as far as its text tells.
+fn normalized(path: &Path) -> PathBuf {
+    let mut all = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                all.pop();
+            }
+            other => all.push(other),
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+#[path = "reference_tests.rs"]
+mod tests;
