@@ -3,6 +3,7 @@
 //! `MCPM_TEST_ENGINE` names another engine than the one at Docker's usual socket, such as Podman's.
 #![expect(clippy::unwrap_used, reason = "what fails here fails its test")]
 
+mod build;
 mod fences;
 mod images;
 mod life;

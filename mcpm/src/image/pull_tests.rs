@@ -10,7 +10,8 @@ use futures_util::stream::BoxStream;
 
 use super::*;
 use crate::runtime::{
-    Attachment, ContainerId, ContainerInfo, ContainerSpec, EngineInfo, Exit, LogChunk, LogOptions,
+    Attachment, BuildProgress, BuildRequest, ContainerId, ContainerInfo, ContainerSpec, EngineInfo, Exit,
+    LogChunk, LogOptions,
 };
 
 /// A runtime that only knows images: one here, perhaps, and one in the registry, perhaps.
@@ -29,6 +30,7 @@ fn described(id: &str) -> ImageInfo {
         exposed_ports: Vec::new(),
         entrypoint: empty(),
         command: empty(),
+        labels: std::collections::BTreeMap::new(),
     }
 }
 
@@ -44,6 +46,10 @@ impl Runtime for Images {
     }
 
     async fn engine(&self) -> Result<EngineInfo> {
+        unreachable!()
+    }
+
+    async fn build(&self, _: BuildRequest, _: &(dyn Fn(BuildProgress) + Send + Sync)) -> Result<String> {
         unreachable!()
     }
 

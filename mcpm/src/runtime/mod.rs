@@ -14,7 +14,9 @@ use tokio::io::AsyncWrite;
 
 pub use crate::options::{Protocol, Relabel};
 use crate::{Result, image::ImageReference};
+pub use build::{BuildProgress, BuildRequest};
 
+mod build;
 pub mod discover;
 pub mod docker;
 pub mod labels;
@@ -37,6 +39,18 @@ pub trait Runtime: Send + Sync + fmt::Debug {
         reference: &ImageReference,
         progress: &(dyn Fn(PullProgress) + Send + Sync),
     ) -> Result<ImageInfo>;
+
+    /// Builds an image from a build context and returns its id, telling `progress` what happens.
+    ///
+    /// A build that is no longer waited for is ended.
+    ///
+    /// # Errors
+    /// `ImageUnavailable` names the step that failed, its exit code and what it last wrote.
+    async fn build(
+        &self,
+        request: BuildRequest,
+        progress: &(dyn Fn(BuildProgress) + Send + Sync),
+    ) -> Result<String>;
 
     /// Tells whether a network of that name exists.
     async fn network_exists(&self, name: &str) -> Result<bool>;
@@ -149,6 +163,9 @@ pub struct ImageInfo {
     pub entrypoint: Vec<String>,
     /// Default arguments, replaced by the user's.
     pub command: Vec<String>,
+    /// Labels that mcpm's own builds carry; those of others are left out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
 }
 
 /// How far a pull is.

@@ -20,7 +20,7 @@ use crate::{
         ImageReference,
         credentials::{Credentials, registry_key},
     },
-    runtime::{ImageInfo, Protocol, PullProgress},
+    runtime::{ImageInfo, Protocol, PullProgress, labels},
 };
 
 impl Docker {
@@ -110,7 +110,7 @@ impl Layers {
 }
 
 fn image_info(reference: &ImageReference, found: ImageInspect) -> ImageInfo {
-    let ImageConfig { exposed_ports, entrypoint, cmd, .. } = found.config.unwrap_or_default();
+    let ImageConfig { exposed_ports, entrypoint, cmd, labels, .. } = found.config.unwrap_or_default();
     let ports = exposed_ports.unwrap_or_default();
     let tcp =
         ports.iter().filter_map(|port| parse_port(port)).filter(|(_, protocol)| *protocol == Protocol::Tcp);
@@ -125,6 +125,7 @@ fn image_info(reference: &ImageReference, found: ImageInspect) -> ImageInfo {
         exposed_ports,
         entrypoint: entrypoint.unwrap_or_default(),
         command: cmd.unwrap_or_default(),
+        labels: labels.unwrap_or_default().into_iter().filter(|(key, _)| labels::is_reserved(key)).collect(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Docker Engine, and Podman through its Docker-compatible API, as a [`Runtime`].
 //!
 //! `connect` says where an engine is and what it can do, `body` what a container is created from,
-//! `container` how it lives, `streams` how it is read and written, `image` how images are found and pulled,
+//! `container` how it lives, `streams` how it is read and written, `image` how images are found and pulled, `build` how they are built,
 //! `get` and `inspect` what the engine's answers mean and `errors` what its refusals mean.
 
 use std::time::Duration;
@@ -11,8 +11,8 @@ use futures_util::stream::BoxStream;
 
 use self::{connect::Traits, errors::translate};
 use super::{
-    Attachment, ContainerId, ContainerInfo, ContainerSpec, EngineInfo, EngineName, Exit, ImageInfo, LogChunk,
-    LogOptions, PullProgress, Runtime,
+    Attachment, BuildProgress, BuildRequest, ContainerId, ContainerInfo, ContainerSpec, EngineInfo,
+    EngineName, Exit, ImageInfo, LogChunk, LogOptions, PullProgress, Runtime,
 };
 use crate::{
     Result,
@@ -20,6 +20,7 @@ use crate::{
 };
 
 mod body;
+mod build;
 mod connect;
 mod container;
 mod errors;
@@ -70,6 +71,14 @@ impl Runtime for Docker {
         progress: &(dyn Fn(PullProgress) + Send + Sync),
     ) -> Result<ImageInfo> {
         self.pull_image(reference, progress).await
+    }
+
+    async fn build(
+        &self,
+        request: BuildRequest,
+        progress: &(dyn Fn(BuildProgress) + Send + Sync),
+    ) -> Result<String> {
+        self.build_image(request, progress).await
     }
 
     async fn network_exists(&self, name: &str) -> Result<bool> {

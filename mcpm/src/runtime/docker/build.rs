@@ -1,0 +1,212 @@
+//! Builds images with the classic builder, which every engine has: Docker of any version, and Podman behind the
+//! same API.
+
+use std::collections::HashMap;
+
+use bollard::{body_full, models::BuildInfo, query_parameters::BuildImageOptionsBuilder};
+use futures_util::StreamExt;
+
+use super::{Docker, errors::Failure};
+use crate::{
+    Error, ErrorKind, Result,
+    runtime::{BuildProgress, BuildRequest},
+};
+
+/// Lines that explain a failed step, and the most bytes of them.
+const LAST_LINES: usize = 8;
+const LAST_BYTES: usize = 1000;
+/// The longest line that is kept.
+const LONGEST_LINE: usize = 4096;
+
+impl Docker {
+    pub(super) async fn build_image(
+        &self,
+        request: BuildRequest,
+        progress: &(dyn Fn(BuildProgress) + Send + Sync),
+    ) -> Result<String> {
+        let args: HashMap<String, String> = request.args.into_iter().collect();
+        let labels: HashMap<String, String> = request.labels.into_iter().collect();
+        let mut options = BuildImageOptionsBuilder::default()
+            .dockerfile("Dockerfile")
+            .buildargs(&args)
+            .labels(&labels)
+            .nocache(request.afresh)
+            .rm(true)
+            .forcerm(true);
+        if let Some(tag) = &request.tag {
+            options = options.t(tag);
+        }
+        let mut log = Log::new(args.values());
+        let mut id = None;
+        let mut pieces =
+            Box::pin(self.api.build_image(options.build(), None, Some(body_full(request.context))));
+        while let Some(piece) = pieces.next().await {
+            let piece = piece.map_err(|error| match Failure::of(&error) {
+                Failure::Refused(_, why) => log.failed(&why),
+                failure => failure.into_error("cannot build an image"),
+            })?;
+            if let Some(detail) = piece.error_detail.as_ref() {
+                return Err(log.failed(detail.message.as_deref().unwrap_or_default()));
+            }
+            id = id_of(&piece).or(id);
+            log.take(piece.stream.as_deref().unwrap_or_default(), progress);
+        }
+        log.take("\n", progress);
+        let id = id.or(log.built);
+        id.ok_or_else(|| Error::new(ErrorKind::Engine, "the engine built an image and did not say which one"))
+    }
+}
+
+fn id_of(piece: &BuildInfo) -> Option<String> {
+    piece.aux.as_ref().and_then(|aux| aux.id.clone())
+}
+
+/// What a build wrote, in lines.
+struct Log {
+    /// A line that has not ended.
+    partial: String,
+    /// The step that runs.
+    step: Option<String>,
+    /// The end of what the step wrote.
+    last: Vec<String>,
+    /// What must not be shown.
+    hidden: Vec<String>,
+    /// The image that was built, for engines that say it in words alone.
+    built: Option<String>,
+}
+
+impl Log {
+    fn new<'a>(args: impl Iterator<Item = &'a String>) -> Self {
+        let hidden = args.flat_map(|value| logins(value)).collect();
+        Self { partial: String::new(), step: None, last: Vec::new(), hidden, built: None }
+    }
+
+    /// Takes a piece of output, which may be a part of a line or many lines.
+    fn take(&mut self, piece: &str, progress: &(dyn Fn(BuildProgress) + Send + Sync)) {
+        for part in piece.split_inclusive(['\n', '\r']) {
+            self.partial.push_str(part);
+            if part.ends_with(['\n', '\r']) || self.partial.len() > LONGEST_LINE {
+                let line = std::mem::take(&mut self.partial);
+                self.line(&line, progress);
+            }
+        }
+    }
+
+    fn line(&mut self, line: &str, progress: &(dyn Fn(BuildProgress) + Send + Sync)) {
+        let mut line = plain(line).trim().to_owned();
+        for hidden in &self.hidden {
+            line = line.replace(hidden.as_str(), "***");
+        }
+        if line.is_empty() {
+            return;
+        }
+        if let Some(step) = step(&line) {
+            if let BuildProgress::Step { number, total, instruction } = &step {
+                self.step = Some(format!("step {number}/{total} `{instruction}`"));
+            }
+            self.last.clear();
+            progress(step);
+            return;
+        }
+        if let Some(id) = line.strip_prefix("Successfully built ") {
+            self.built = Some(id.to_owned());
+        }
+        // What the builder says of itself explains nothing.
+        if line.starts_with("---> ") || line.starts_with("Removing intermediate container ") {
+            return;
+        }
+        if self.last.len() == LAST_LINES {
+            self.last.remove(0);
+        }
+        self.last.push(line.clone());
+        progress(BuildProgress::Line(line));
+    }
+
+    /// Makes the error of a build that failed, from what the engine said of it.
+    fn failed(&mut self, said: &str) -> Error {
+        let rest = std::mem::take(&mut self.partial);
+        self.line(&rest, &|_| {});
+        let what = self.step.as_deref().unwrap_or("the build");
+        let message = match exit_code(said) {
+            Some(code) => format!("{what} failed with exit code {code}"),
+            None => format!("{what} failed"),
+        };
+        let error = Error::new(ErrorKind::ImageUnavailable, message);
+        let mut words = self.last.join(" | ");
+        if words.len() > LAST_BYTES {
+            let cut = words.len() - LAST_BYTES;
+            let start = (cut..words.len()).find(|at| words.is_char_boundary(*at)).unwrap_or(cut);
+            words.drain(..start);
+        }
+        if exit_code(said).is_none() || words.is_empty() {
+            let mut said = plain(said);
+            for hidden in &self.hidden {
+                said = said.replace(hidden.as_str(), "***");
+            }
+            return error.source(said);
+        }
+        error.source(format!("it last wrote: {words}"))
+    }
+}
+
+/// Reads `Step 3/12 : RUN …` of Docker, and `STEP 3/12: RUN …` or `[1/2] STEP 3/12: RUN …` of Podman.
+fn step(line: &str) -> Option<BuildProgress> {
+    let rest = match line.strip_prefix('[') {
+        Some(rest) => rest.split_once("] ")?.1,
+        None => line,
+    };
+    let rest = rest.strip_prefix("Step ").or_else(|| rest.strip_prefix("STEP "))?;
+    let (count, instruction) = rest.split_once(':')?;
+    let (number, total) = count.trim().split_once('/')?;
+    Some(BuildProgress::Step {
+        number: number.parse().ok()?,
+        total: total.parse().ok()?,
+        instruction: instruction.trim().to_owned(),
+    })
+}
+
+/// The exit code in `… returned a non-zero code: 2` of Docker and `… exit status 2` of Podman.
+fn exit_code(said: &str) -> Option<i64> {
+    let after = ["non-zero code: ", "exit status "].iter().find_map(|words| said.rsplit_once(words))?.1;
+    let digits = after.find(|c: char| !c.is_ascii_digit()).map_or(after, |end| &after[..end]);
+    digits.parse().ok()
+}
+
+/// The text without the colours that builders and tools put in.
+fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\x1b') {
+        plain.push_str(&rest[..at]);
+        let sequence = &rest[at + 1..];
+        rest = match sequence.strip_prefix('[') {
+            Some(sequence) => match sequence.find(|c: char| ('@'..='~').contains(&c)) {
+                Some(end) => &sequence[end + 1..],
+                None => "",
+            },
+            None => sequence,
+        };
+    }
+    plain.push_str(rest);
+    plain.replace(char::is_control, " ")
+}
+
+/// What of a variable's value is a login: the user and password of a URL.
+fn logins(value: &str) -> Vec<String> {
+    let urls = value.split([',', ' ', '|']).filter_map(|url| url.split_once("://"));
+    urls.filter_map(|(_, rest)| {
+        let authority = rest.split(['/', '?', '#']).next()?;
+        let (login, _) = authority.rsplit_once('@')?;
+        (!login.is_empty()).then(|| login.to_owned())
+    })
+    .flat_map(|login| {
+        let password = login.split_once(':').map(|(_, password)| password.to_owned());
+        [Some(login), password.filter(|password| !password.is_empty())]
+    })
+    .flatten()
+    .collect()
+}
+
+#[cfg(test)]
+#[path = "build_tests.rs"]
+mod tests;
