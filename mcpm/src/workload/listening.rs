@@ -18,10 +18,14 @@ pub(super) struct Listening {
     pub(super) loopback_only: bool,
 }
 
-/// The ports a container listens on, ascending.
+/// The ports a container listens on, ascending; none when it shares the machine's network, where others listen too.
 pub(super) async fn of(runtime: &dyn Runtime, id: &ContainerId) -> Vec<Listening> {
     let Ok(Some(info)) = runtime.inspect(&id.0).await else { return Vec::new() };
     let Some(pid) = info.pid else { return Vec::new() };
+    let network = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).ok();
+    if network(&pid.to_string()) == network("self") {
+        return Vec::new();
+    }
     let mut found: Vec<Listening> = ["tcp", "tcp6"]
         .iter()
         .filter_map(|table| fs::read_to_string(format!("/proc/{pid}/net/{table}")).ok())
