@@ -56,10 +56,9 @@ fn a_silent_server_is_given_up() {
     }
     let home = Home::new();
     let (stdio, http) = (home.name("stdio"), home.name("http"));
-    let mut stdio = super::support::Program::start(&mut home.mcpm(&["run", SILENT, "--name", &stdio]));
+    let stdio = super::support::Program::start(&mut home.mcpm(&["run", SILENT, "--name", &stdio]));
     let run = ["run", SILENT, "--name", &http, "--transport", "streamable-http", "--target-port", "80"];
     assert_eq!(home.says(&run).code, Some(8));
-    let _ = &mut stdio;
     let outcome = stdio.end();
     home.note("mcpm run --name T-stdio mcpm-test/silent:1", &outcome);
     assert_eq!(outcome.code, Some(8));
