@@ -131,6 +131,20 @@ fn a_killed_engine_is_seen_and_its_workloads_come_back() {
 }
 
 #[test]
+fn a_workload_is_looked_for_where_it_was_started_whatever_is_set_later() {
+    let home = Home::new();
+    let name = home.name("e");
+    home.run(&["run", STDIO, "--name", &name]).succeeded();
+    home.set("DOCKER_HOST", &format!("unix://{}", home.text("no-engine")));
+    assert_eq!(home.info(&name)["status"], "running");
+    home.run(&["restart", &name]).succeeded();
+    home.run(&["stop", &name]).succeeded();
+    assert!(!is_running(&name));
+    home.run(&["rm", &name]).succeeded();
+    home.has_nothing_left();
+}
+
+#[test]
 fn a_supervisor_that_is_told_to_end_stops_its_container() {
     for image in [STDIO, HTTP] {
         let home = Home::new();

@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 
-use super::{WorkloadSpec, runtime};
+use super::{WorkloadSpec, runtime_of};
 use crate::{
     Environment, ErrorKind, Result,
     options::Protocol,
@@ -35,7 +35,7 @@ impl Containers {
     /// The containers of a workload; `None` for a remote server, for which no engine is looked for.
     pub(super) async fn of(spec: &WorkloadSpec, environment: &Environment) -> Result<Option<Self>> {
         let Some(container) = spec.container() else { return Ok(None) };
-        let runtime = runtime(environment, spec.asked.runtime).await?;
+        let runtime = runtime_of(environment, spec).await?;
         Ok(Some(Self { runtime, spec: container.clone() }))
     }
 

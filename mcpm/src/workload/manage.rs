@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::{
     Place, WorkloadName, WorkloadSpec,
     container::{Containers, is_of},
-    export, runtime,
+    export, runtime, runtime_of,
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
@@ -143,7 +143,7 @@ impl Workloads {
         self.end_supervisor(&name, grace).await?;
         let runtime = match self.store.load::<WorkloadSpec>(&name, Document::Spec) {
             Ok(spec) if spec.container().is_none() => return self.store.remove(&name),
-            Ok(spec) => runtime(&self.environment, spec.asked.runtime).await?,
+            Ok(spec) => runtime_of(&self.environment, &spec).await?,
             // A damaged record must be removable too.
             Err(_) => runtime(&self.environment, None).await?,
         };
@@ -221,7 +221,7 @@ impl Workloads {
 
     /// Asks each engine once that a workload may be on.
     async fn infos(&self, names: &[WorkloadName]) -> Vec<WorkloadInfo> {
-        let mut engines: BTreeMap<Option<RuntimeChoice>, Seen> = BTreeMap::new();
+        let mut engines: BTreeMap<(Option<String>, Option<RuntimeChoice>), Seen> = BTreeMap::new();
         let mut infos = Vec::new();
         for name in names {
             let spec = self.store.load::<WorkloadSpec>(name, Document::Spec);
@@ -230,11 +230,12 @@ impl Workloads {
                 infos.push(self.info_of(name, spec, &Ok(Vec::new())));
                 continue;
             }
-            let engine = spec.as_ref().ok().and_then(|spec| spec.asked.runtime);
-            let seen = match engines.entry(engine) {
+            let of = |spec: &WorkloadSpec| (spec.engine.clone(), spec.asked.runtime);
+            let seen = match engines.entry(spec.as_ref().map(of).unwrap_or_default()) {
                 Entry::Occupied(seen) => seen.into_mut(),
                 Entry::Vacant(place) => {
-                    place.insert(self.containers(engine).await.map_err(|error| error.to_string()))
+                    let containers = self.containers(spec.as_ref().ok()).await;
+                    place.insert(containers.map_err(|error| error.to_string()))
                 }
             };
             infos.push(self.info_of(name, spec, seen));
@@ -242,8 +243,13 @@ impl Workloads {
         infos
     }
 
-    async fn containers(&self, engine: Option<RuntimeChoice>) -> Result<Vec<ContainerInfo>> {
-        runtime(&self.environment, engine).await?.list().await
+    /// The containers of the engine that has a workload; of the one that is found, when its record is damaged.
+    async fn containers(&self, spec: Option<&WorkloadSpec>) -> Result<Vec<ContainerInfo>> {
+        let runtime = match spec {
+            Some(spec) => runtime_of(&self.environment, spec).await?,
+            None => runtime(&self.environment, None).await?,
+        };
+        runtime.list().await
     }
 
     fn info_of(&self, name: &WorkloadName, spec: Result<WorkloadSpec>, containers: &Seen) -> WorkloadInfo {

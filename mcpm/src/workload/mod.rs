@@ -10,7 +10,10 @@ use crate::{
     Environment, Error, ErrorKind, Result,
     image::pull,
     options::{OptionSet as _, RuntimeChoice, WorkloadOptions},
-    runtime::{EngineName, Runtime, discover::discover},
+    runtime::{
+        EngineName, Runtime,
+        discover::{discover, reach},
+    },
     state::Store,
 };
 
@@ -264,4 +267,12 @@ async fn runtime(environment: &Environment, choice: Option<RuntimeChoice>) -> Re
         RuntimeChoice::Podman => Some(EngineName::Podman),
     };
     discover(&environment.engine, wanted).await
+}
+
+/// The engine that has a workload's container: the injected one, or the one on record.
+async fn runtime_of(environment: &Environment, spec: &WorkloadSpec) -> Result<Arc<dyn Runtime>> {
+    match &spec.engine {
+        Some(engine) if environment.runtime.is_none() => reach(&environment.engine, engine).await,
+        _ => runtime(environment, spec.asked.runtime).await,
+    }
 }

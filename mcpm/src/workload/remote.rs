@@ -148,6 +148,7 @@ pub(super) fn resolve(
     }
     let proxy: ProxySpec = resolve::proxy(asked, &options, &mut origins)?;
     Ok(WorkloadSpec {
+        engine: None,
         version: SPEC_VERSION,
         name,
         group: options.group.clone().unwrap_or_default(),

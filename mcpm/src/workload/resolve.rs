@@ -174,6 +174,7 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
     };
     let exported = exported(&asked.options, &around.environment.working_dir);
     Ok(WorkloadSpec {
+        engine: Some(around.engine.endpoint.clone()),
         version: SPEC_VERSION,
         name,
         group,

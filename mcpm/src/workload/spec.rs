@@ -30,6 +30,9 @@ pub struct WorkloadSpec {
     pub target: Option<TargetSpec>,
     /// Where the server runs.
     pub place: Place,
+    /// The address of the engine that has the container, so that whoever looks for it later asks no other one.
+    /// `None` for a remote server, and in records that were written before this was known.
+    pub engine: Option<String>,
     /// Where the values came from, by name.
     pub origins: BTreeMap<String, Origin>,
 }

@@ -24,6 +24,23 @@ pub async fn discover(settings: &EngineSettings, wanted: Option<EngineName>) -> 
     Ok(Arc::new(found))
 }
 
+/// Connects to an engine that was used before, wherever the settings lead now.
+///
+/// # Errors
+/// `EngineUnavailable` when it does not answer; `InvalidOption` when `address` is none.
+pub async fn reach(settings: &EngineSettings, address: &str) -> Result<Arc<dyn Runtime>> {
+    let endpoint = Endpoint::parse(address)?;
+    match Docker::connect(&endpoint, CredentialStore::new(settings)).await {
+        Ok(found) => Ok(Arc::new(found)),
+        Err(failure) => {
+            let hint = failure.next_step().unwrap_or("start the container engine and try again").to_owned();
+            Err(Error::new(failure.kind(), format!("cannot use the engine at `{endpoint}`"))
+                .source(reason(&failure))
+                .hint(hint))
+        }
+    }
+}
+
 /// A place where an engine may be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Candidate {
