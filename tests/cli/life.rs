@@ -68,14 +68,17 @@ fn a_killed_stdio_server_comes_back_and_its_sessions_go_on() {
 }
 
 #[test]
-fn a_killed_http_server_comes_back() {
+fn a_killed_http_server_comes_back_and_its_sessions_go_on() {
     let home = Home::new();
     let name = home.name("h");
     let url = home.run(&["run", HTTP, "--name", &name]).succeeded().url();
-    let tools = Session::open(&url).tools();
+    let session = Session::open(&url);
+    assert!(session.is_named(), "this server has sessions");
+    let tools = session.tools();
     docker(&["kill", &name]);
     until("it is started again", || home.info(&name)["restarts"] == 1);
     home.until_status(&name, "running");
+    assert_eq!(session.tools(), tools, "the session goes on");
     assert_eq!(Session::open(&url).tools(), tools);
     home.says(&["status", &name]).succeeded();
     home.matches("life/killed_server_http");

@@ -32,6 +32,17 @@ pub struct Received {
     pub body: Vec<u8>,
 }
 
+/// What a server says to a request.
+#[derive(Debug, Clone, Default)]
+pub struct Answer {
+    /// Status code and reason.
+    pub status: String,
+    /// Header lines, each with its line break.
+    pub headers: String,
+    /// The body.
+    pub body: String,
+}
+
 impl Upstream {
     /// Listens on a free port.
     pub async fn listen() -> Self {
@@ -60,6 +71,23 @@ impl Upstream {
         let mut connection = self.accept().await;
         let received = connection.request().await;
         (connection, received)
+    }
+
+    /// Answers every request with what `answer` says, on as many connections as come, until the test is over.
+    pub fn serve(self, answer: impl Fn(&Received) -> Answer + Send + Sync + 'static) {
+        let answer = std::sync::Arc::new(answer);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = self.0.accept().await {
+                let answer = std::sync::Arc::clone(&answer);
+                tokio::spawn(async move {
+                    let mut connection = Connection { stream, buffer: Vec::new() };
+                    while let Some(received) = connection.read_request().await {
+                        let Answer { status, headers, body } = answer(&received);
+                        connection.answer(&status, &headers, &body).await;
+                    }
+                });
+            }
+        });
     }
 
     /// Takes a connection that waits already, if there is one.

@@ -79,7 +79,7 @@ fn block_end(bytes: &[u8]) -> Option<usize> {
 
 impl<B> HttpBody for EndpointEvent<B>
 where
-    B: HttpBody<Data = Bytes, Error = hyper::Error> + Unpin,
+    B: HttpBody<Data = Bytes, Error = BodyError> + Unpin,
 {
     type Data = Bytes;
     type Error = BodyError;
@@ -99,7 +99,7 @@ where
                     }
                     Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
                 },
-                Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error.into()))),
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
                 Poll::Ready(None) => {
                     let rest = self.head.take().filter(|rest| !rest.is_empty());
                     return Poll::Ready(rest.map(|rest| Ok(Frame::data(rest.freeze()))));

@@ -2,21 +2,24 @@
 
 use std::{
     pin::{Pin, pin},
-    sync::Arc,
+    sync::{Arc, LazyLock},
     time::Duration,
 };
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body::Body as _;
+use memchr::memmem::Finder;
 
 use super::{
     alarm::Alarms,
     endpoint_event::EndpointEvent,
     layer::{Answer, Endpoint},
     layers::body_limit::{PastLimit, too_large},
-    public::Publicity,
+    public::{Public, Publicity},
+    reopen::{self, InSession, Outcome},
     respond::{self, Request, Response},
+    sessions::{Opening, SESSION, Sessions},
     target::{Reached, Target},
 };
 use crate::{Error, mcp::error_code, mcp::message::Message, transport::body::Body};
@@ -32,28 +35,70 @@ pub(crate) struct Forward {
     target: Arc<Target>,
     publicity: Publicity,
     alarms: Alarms,
+    sessions: Sessions,
 }
 
 impl Forward {
     pub(crate) fn new(target: Arc<Target>, publicity: Publicity) -> Self {
-        Self { target, publicity, alarms: Alarms::default() }
+        Self { target, publicity, alarms: Alarms::default(), sessions: Sessions::default() }
     }
 
     async fn forward(&self, request: Request) -> Response {
-        let reached = match self.target.reached() {
-            Ok(reached) => reached,
-            Err(reason) => {
-                let status = StatusCode::SERVICE_UNAVAILABLE;
-                return respond::error(status, error_code::INTERNAL_ERROR, &reason, b"");
-            }
-        };
+        let reached = self.target.reached();
         let is_get = request.method() == Method::GET;
         let public = is_get.then(|| self.publicity.of(request.headers()));
-        let is_post = request.method() == Method::POST;
-        let (request, small) = match self.prepare(request, &reached).await {
+        let Prepared { mut request, small, whole } = match self.prepare(request).await {
             Ok(prepared) => prepared,
             Err(response) => return response,
         };
+        let reached = match reached {
+            Ok(reached) => reached,
+            Err(reason) => {
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                return respond::error(status, error_code::INTERNAL_ERROR, &reason, &id_of(&small));
+            }
+        };
+        request.headers_mut().insert(header::HOST, reached.host.clone());
+        let place = self.sessions.find(request.headers());
+        let in_session = place.map(|place| InSession::take(&mut request, place, whole));
+        let opening = opening(&request, &small);
+        let mut response = match self.exchange(&reached, request, &small).await {
+            Ok(response) => response,
+            Err(response) => return response,
+        };
+        if let Some(in_session) = &in_session
+            && in_session.concerns(&response, reached.life)
+        {
+            // Boxed, since it is rare and large.
+            let answered = reopen::answered(&self.sessions, &reached, in_session, &small, response);
+            response = match Box::pin(answered).await {
+                Outcome::Answer(response) => response,
+                Outcome::Again(request) => {
+                    let again = Box::pin(self.exchange(&reached, request, &small)).await;
+                    in_session.named(again.unwrap_or_else(|response| response))
+                }
+            };
+        }
+        if let Some(opening) = opening
+            && response.status().is_success()
+            && let Some(id) = response.headers().get(SESSION)
+        {
+            self.sessions.remember(id.clone(), opening, reached.life);
+        }
+        match public {
+            Some(public) => relocate(response, public, &reached),
+            None => response,
+        }
+    }
+
+    /// Sends a request and waits for the head of its answer.
+    async fn exchange(
+        &self,
+        reached: &Reached,
+        request: Request,
+        body: &Bytes,
+    ) -> Result<Response, Response> {
+        let is_post = request.method() == Method::POST;
         let mut sending = pin!(reached.client.send(request));
         let answered = if is_post {
             self.alarms.within(PATIENCE, sending).await
@@ -63,49 +108,36 @@ impl Forward {
         };
         match answered {
             Some(Ok(response)) => {
-                let (mut parts, body) = response.into_parts();
-                strip(&mut parts.headers, |_| false);
-                // A compressed stream cannot be read here, and waiting for its first event would hold it back.
-                let is_events = parts.headers.get(header::CONTENT_TYPE).is_some_and(is_event_stream)
-                    && !parts.headers.contains_key(header::CONTENT_ENCODING);
-                let body = match public {
-                    Some(public) if is_events => {
-                        // Its one event may get longer.
-                        parts.headers.remove(header::CONTENT_LENGTH);
-                        Body::stream(EndpointEvent::new(body, public, reached.origin.clone()))
-                    }
-                    _ => Body::Received(body),
-                };
-                Response::from_parts(parts, body)
+                let mut response = response.map(Body::Received);
+                strip(response.headers_mut(), |_| false);
+                Ok(response)
             }
-            Some(Err(error)) => failed(&error, &small),
+            Some(Err(error)) => Err(failed(&error, body)),
             None => {
+                let status = StatusCode::GATEWAY_TIMEOUT;
                 let message = "the server did not answer in time";
-                respond::error(
-                    StatusCode::GATEWAY_TIMEOUT,
-                    error_code::INTERNAL_ERROR,
-                    message,
-                    &id_of(&small),
-                )
+                Err(respond::error(status, error_code::INTERNAL_ERROR, message, &id_of(body)))
             }
         }
     }
 
     /// Makes the server's form of a request, and keeps the body if it is small.
-    async fn prepare(&self, request: Request, reached: &Reached) -> Result<(Request, Bytes), Response> {
+    async fn prepare(&self, request: Request) -> Result<Prepared, Response> {
         let (mut parts, body) = request.into_parts();
         parts.uri = self.target.map(&parts.uri);
         strip(&mut parts.headers, |name| !self.publicity.trusted && is_of_proxy(name));
-        parts.headers.insert(header::HOST, reached.host.clone());
         parts.version = http::Version::HTTP_11;
-        if body.size_hint().exact().is_none_or(|size| size == 0 || size > SMALL) {
-            return Ok((Request::from_parts(parts, body), Bytes::new()));
+        let size = body.size_hint().exact();
+        if size.is_none_or(|size| size == 0 || size > SMALL) {
+            let request = Request::from_parts(parts, body);
+            return Ok(Prepared { request, small: Bytes::new(), whole: size == Some(0) });
         }
         match body.whole().await {
             Ok(body) => {
                 // A copy, since the bytes would keep the whole buffer of their connection until the answer.
-                let copy = Bytes::copy_from_slice(&body);
-                Ok((Request::from_parts(parts, Body::from(body)), copy))
+                let small = Bytes::copy_from_slice(&body);
+                let request = Request::from_parts(parts, Body::from(body));
+                Ok(Prepared { request, small, whole: true })
             }
             Err(_) => {
                 let message = "the body broke off";
@@ -113,6 +145,45 @@ impl Forward {
             }
         }
     }
+}
+
+/// What is to be remembered of a request that opens a session.
+fn opening(request: &Request, body: &Bytes) -> Option<Opening> {
+    if body.is_empty() || request.headers().contains_key(SESSION) || !may_initialize(body) {
+        return None;
+    }
+    let is_initialize = Message::parse(body.clone()).is_ok_and(|asked| asked.method() == "initialize");
+    is_initialize.then(|| Opening { uri: request.uri().clone(), body: body.clone() })
+}
+
+/// A request on its way.
+struct Prepared {
+    request: Request,
+    /// A copy of its body, if it is small.
+    small: Bytes,
+    /// Whether that is all of the body.
+    whole: bool,
+}
+
+/// Whether a body can be an `initialize`. Finding out is much cheaper than parsing it.
+fn may_initialize(body: &[u8]) -> bool {
+    static METHOD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("initialize\""));
+    METHOD.find(body).is_some()
+}
+
+/// Has the event that says where to post name a place on the proxy.
+fn relocate(response: Response, public: Public, reached: &Reached) -> Response {
+    // A compressed stream cannot be read here, and waiting for its first event would hold it back.
+    let is_events = response.headers().get(header::CONTENT_TYPE).is_some_and(is_event_stream)
+        && !response.headers().contains_key(header::CONTENT_ENCODING);
+    if !is_events {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    // Its one event may get longer.
+    parts.headers.remove(header::CONTENT_LENGTH);
+    let body = Body::stream(EndpointEvent::new(body, public, reached.origin.clone()));
+    Response::from_parts(parts, body)
 }
 
 impl Endpoint for Forward {
@@ -196,6 +267,31 @@ fn failed(error: &Error, body: &Bytes) -> Response {
     respond::error(status, error_code::INTERNAL_ERROR, error.message(), &id_of(body))
 }
 
-fn id_of(body: &Bytes) -> Bytes {
+/// The id of a request, or nothing.
+pub(super) fn id_of(body: &Bytes) -> Bytes {
     Message::parse(body.clone()).map(|message| message.id()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_restarts_is_503_with_the_id_of_the_request() {
+        let forward = Forward::new(Arc::new(Target::absent("the server ended")), Publicity::default());
+        for id in ["7", "\"7\""] {
+            let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call"}}"#);
+            let mut request = Request::new(Body::from(Bytes::from(body)));
+            *request.method_mut() = Method::POST;
+            let response = forward.handle(request).await;
+            assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+            assert!(response.headers().contains_key(header::RETRY_AFTER));
+            let answer = response.into_body().whole().await.expect("a body");
+            let answer = Message::parse(answer).expect("an answer");
+            assert_eq!(
+                (&answer.id()[..], answer.error_code()),
+                (id.as_bytes(), Some(error_code::INTERNAL_ERROR))
+            );
+        }
+    }
 }

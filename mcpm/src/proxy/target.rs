@@ -1,6 +1,9 @@
 //! Where requests are forwarded to.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{
+    Arc, PoisonError, RwLock,
+    atomic::{AtomicU64, Ordering},
+};
 
 use http::{
     HeaderValue, Uri,
@@ -21,6 +24,8 @@ pub(crate) const MCP_PATH: &str = "/mcp";
 pub(crate) struct Target {
     /// How it is reached now, or why it is not: a container's address changes when it restarts.
     client: RwLock<std::result::Result<Arc<Reached>, String>>,
+    /// How often it has moved.
+    moves: AtomicU64,
     /// Path of the server; `/` when it has the whole host.
     path: String,
     /// Put in front of every request's own query.
@@ -35,6 +40,8 @@ pub(crate) struct Reached {
     pub(crate) host: HeaderValue,
     /// `scheme://host[:port]`, for comparison.
     pub(crate) origin: String,
+    /// Another number after each restart.
+    pub(crate) life: u64,
 }
 
 impl Target {
@@ -59,9 +66,11 @@ impl Target {
         let reached = Reached::new(
             address,
             url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")),
+            0,
         )?;
         Ok(Self {
             client: RwLock::new(Ok(Arc::new(reached))),
+            moves: AtomicU64::new(0),
             path: url.path().to_owned(),
             query: url.query().filter(|query| !query.is_empty()).map(str::to_owned),
         })
@@ -69,13 +78,19 @@ impl Target {
 
     /// A server that is not reached yet.
     pub(crate) fn absent(reason: &str) -> Self {
-        Self { client: RwLock::new(Err(reason.to_owned())), path: "/".to_owned(), query: None }
+        Self {
+            client: RwLock::new(Err(reason.to_owned())),
+            moves: AtomicU64::new(0),
+            path: "/".to_owned(),
+            query: None,
+        }
     }
 
     /// Says where the server is now.
     pub(crate) fn move_to(&self, address: Address) -> Result<()> {
         let host = address.to_string();
-        let reached = Reached::new(address, host)?;
+        let life = self.moves.fetch_add(1, Ordering::Relaxed) + 1;
+        let reached = Reached::new(address, host, life)?;
         *self.client.write().unwrap_or_else(PoisonError::into_inner) = Ok(Arc::new(reached));
         Ok(())
     }
@@ -120,12 +135,12 @@ impl Target {
 }
 
 impl Reached {
-    fn new(address: Address, host: String) -> Result<Self> {
+    fn new(address: Address, host: String, life: u64) -> Result<Self> {
         let bad = || Error::new(ErrorKind::InvalidOption, format!("`{host}` is no host"));
         host.parse::<Authority>().map_err(|error| bad().source(error))?;
         let value = HeaderValue::from_str(&host).map_err(|error| bad().source(error))?;
         let scheme = if address.tls { "https" } else { "http" };
-        Ok(Self { client: Client::new(address), host: value, origin: format!("{scheme}://{host}") })
+        Ok(Self { client: Client::new(address), host: value, origin: format!("{scheme}://{host}"), life })
     }
 }
 

@@ -46,8 +46,28 @@ impl Body {
         Ok(joined.freeze())
     }
 
+    /// Reads at least `most` bytes, unless it ends before, and returns them with the body as it was.
+    pub(crate) async fn peek(mut self, most: usize) -> (Bytes, Self) {
+        let mut begun = BytesMut::new();
+        let failed = loop {
+            match self.piece().await {
+                Ok(Some(piece)) => begun.extend_from_slice(&piece),
+                Ok(None) => {
+                    let begun = begun.freeze();
+                    return (begun.clone(), Self::from(begun));
+                }
+                Err(error) => break Some(error),
+            }
+            if begun.len() >= most {
+                break None;
+            }
+        };
+        let begun = begun.freeze();
+        (begun.clone(), Self::stream(Begun { begun: Some(begun), failed, rest: self }))
+    }
+
     /// The next piece, trailers left out.
-    async fn piece(&mut self) -> Result<Option<Bytes>, BodyError> {
+    pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, BodyError> {
         loop {
             match poll_fn(|cx| Pin::new(&mut *self).poll_frame(cx)).await.transpose()?.map(Frame::into_data) {
                 Some(Ok(piece)) => return Ok(Some(piece)),
@@ -59,6 +79,43 @@ impl Body {
 
     pub(crate) fn stream(body: impl HttpBody<Data = Bytes, Error = BodyError> + Send + 'static) -> Self {
         Self::Stream(Box::pin(body))
+    }
+}
+
+/// A body whose beginning was read already.
+struct Begun {
+    begun: Option<Bytes>,
+    /// How it broke off after that.
+    failed: Option<BodyError>,
+    rest: Body,
+}
+
+impl HttpBody for Begun {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if let Some(begun) = self.begun.take() {
+            return Poll::Ready(Some(Ok(Frame::data(begun))));
+        }
+        match self.failed.take() {
+            Some(error) => Poll::Ready(Some(Err(error))),
+            None => Pin::new(&mut self.rest).poll_frame(cx),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let begun = self.begun.as_ref().map_or(0, |begun| begun.len() as u64);
+        let rest = self.rest.size_hint();
+        let mut hint = SizeHint::new();
+        hint.set_lower(begun + rest.lower());
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(begun + upper);
+        }
+        hint
     }
 }
 

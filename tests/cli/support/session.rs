@@ -33,6 +33,11 @@ impl Session {
         session
     }
 
+    /// Whether the server gave it an id.
+    pub(crate) fn is_named(&self) -> bool {
+        self.id.is_some()
+    }
+
     /// The names of the server's tools.
     #[track_caller]
     pub(crate) fn tools(&self) -> Vec<String> {

@@ -2,6 +2,7 @@
 
 mod faults;
 mod requests;
+mod sessions;
 mod streams;
 
 use mcpm::proxy::{Proxy, RunningProxy};
