@@ -35,6 +35,18 @@ async fn a_cancel_reaches_the_server_with_the_id_it_knows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_id_may_be_written_in_another_way_to_cancel_its_call() {
+    let mut bridge = legacy().await;
+    let session = Session::open(bridge.http).await;
+    let call = session.marked(bridge.http.post("/mcp", request("a/b", "tools/call", gated("a")).to_string()));
+    let _call = call.send_only().await;
+    let known = bridge.life.received("tools/call").await["id"].clone();
+    let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"\u0061\/b"}}"#;
+    assert_eq!(session.post(cancel).await.status, 202);
+    assert_eq!(bridge.life.received("notifications/cancelled").await["params"]["requestId"], known);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_call_of_a_twin_id_goes_on() {
     let mut bridge = legacy().await;
     let session = Session::open(bridge.http).await;

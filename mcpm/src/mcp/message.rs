@@ -182,6 +182,12 @@ impl Message {
     }
 }
 
+/// Whether two ids, as written, are the same: a string may be written in several ways.
+pub(crate) fn same_id(one: &[u8], other: &[u8]) -> bool {
+    let text = |id: &[u8]| serde_json::from_slice::<String>(id).ok();
+    one == other || one.starts_with(b"\"") && text(one).is_some_and(|one| Some(one) == text(other))
+}
+
 /// Reads a JSON string.
 fn string(value: &RawValue) -> Option<String> {
     match value.get().strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
@@ -283,6 +289,21 @@ mod tests {
         );
         let error = parse(r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"x"}}"#).expect("an error");
         assert_eq!((error.kind(), error.error_code()), (Kind::Response, Some(-32700)));
+    }
+
+    #[test]
+    fn ids_are_compared_by_what_they_say() {
+        for (one, other, same) in [
+            (r#""a""#, r#""\u0061""#, true),
+            (r#""\/""#, r#""/""#, true),
+            ("1", "1", true),
+            ("1", r#""1""#, false),
+            (r#""1""#, "1", false),
+            (r#""\ud800""#, r#""\ud801""#, false),
+            (r#""\ud800""#, r#""\ud800""#, true),
+        ] {
+            assert_eq!(same_id(one.as_bytes(), other.as_bytes()), same, "{one} {other}");
+        }
     }
 
     #[test]

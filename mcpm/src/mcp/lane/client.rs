@@ -17,7 +17,7 @@ use super::{
 use crate::mcp::{
     error_code,
     handshake::{Initialize, Told, chosen_version},
-    message::{Message, Span, result_answer, splice},
+    message::{Message, Span, result_answer, same_id, splice},
     outlet::{End, Outlet, Reader},
     session::{LogLevel, Negotiated, Session, SessionId},
 };
@@ -444,8 +444,10 @@ impl State {
     fn cancel_by_client(&mut self, message: &Message, session: &SessionId) {
         let Ok(Params { request_id: Some(wanted), .. }) = Params::of(message) else { return };
         let of_session = |call: &InFlight| call.session.as_ref() == Some(session);
-        let matching =
-            self.calls.iter().filter(|(_, call)| of_session(call) && *call.id == *wanted.get().as_bytes());
+        let matching = self
+            .calls
+            .iter()
+            .filter(|(_, call)| of_session(call) && same_id(&call.id, wanted.get().as_bytes()));
         let Some(id) = matching.map(|(id, _)| *id).max() else { return };
         let number = id.to_string();
         let line = splice(message.bytes(), &mut [(message.span_of(wanted), number.as_bytes())]);

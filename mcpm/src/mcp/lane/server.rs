@@ -10,7 +10,7 @@ use super::{Asked, InFlight, Lane, Purpose, State, error_answer, is_within};
 use crate::mcp::{
     era::{self, Era},
     error_code,
-    message::{Kind, Message, Span, result_answer, splice},
+    message::{Kind, Message, Span, result_answer, same_id, splice},
     outlet::Outlet,
     session::{LogLevel, Session, SessionId},
 };
@@ -169,8 +169,11 @@ impl State {
     /// The server takes back a request of its own, or (stateless era) ends a listen stream.
     fn cancelled_by_server(&mut self, message: &Message, request_id: Option<&RawValue>) {
         let Some(wanted) = request_id else { return };
-        let asked =
-            self.asked.iter().find(|(_, asked)| *asked.id == *wanted.get().as_bytes()).map(|(id, _)| *id);
+        let asked = self
+            .asked
+            .iter()
+            .find(|(_, asked)| same_id(&asked.id, wanted.get().as_bytes()))
+            .map(|(id, _)| *id);
         if let Some(id) = asked
             && let Some(asked) = self.asked.remove(&id)
         {
