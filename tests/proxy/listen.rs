@@ -60,6 +60,9 @@ async fn each_listener_gets_what_it_asked_for_under_its_own_id() {
     let tools = json!("notifications/tools/list_changed");
     let prompts = json!("notifications/prompts/list_changed");
     for expected in [
+        // The server had nobody to tell it to while it was asked for more.
+        (&tools, &Value::Null, &one),
+        (&json!(update), &json!("test://a"), &one),
         (&tools, &Value::Null, &one),
         (&json!(update), &json!("test://a"), &one),
         (&tools, &Value::Null, &one),
@@ -74,6 +77,28 @@ async fn each_listener_gets_what_it_asked_for_under_its_own_id() {
     ] {
         assert_eq!(told(&others.message().await.unwrap()), expected);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_while_the_server_is_asked_for_more_is_not_lost() {
+    let mut bridge = modern().await;
+    let client = Modern(bridge.http);
+    let mut ones = listen(client, json!(1), json!({ "toolsListChanged": true })).await;
+    acknowledged(&mut ones, &json!(1)).await;
+    let former = bridge.life.received("subscriptions/listen").await["id"].clone();
+    let wanted = json!({ "resourceSubscriptions": ["test://a"] });
+    let mut others = listen(client, json!(2), wanted).await;
+    bridge.life.received("subscriptions/listen").await;
+    // One that nobody heard of, since nobody listened, and one that was on its way under the former id.
+    let tools = json!("notifications/tools/list_changed");
+    assert_eq!(told(&ones.message().await.unwrap()), (&tools, &Value::Null, &json!(1)));
+    let params = json!({ "_meta": { SUBSCRIPTION: former } });
+    bridge.life.say(&json!({ "jsonrpc": "2.0", "method": tools, "params": params })).await;
+    assert_eq!(told(&ones.message().await.unwrap()), (&tools, &Value::Null, &json!(1)));
+    // Who came last has missed nothing.
+    acknowledged(&mut others, &json!(2)).await;
+    changed(client, "notifications/resources/updated", json!({ "uri": "test://a" })).await;
+    assert_eq!(others.message().await.unwrap()["method"], "notifications/resources/updated");
 }
 
 #[tokio::test(flavor = "multi_thread")]

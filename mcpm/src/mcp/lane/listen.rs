@@ -54,6 +54,8 @@ struct Listener {
 #[derive(Debug)]
 struct Upstream {
     id: u64,
+    /// The request that this one took the place of: what the server says under its id is still meant.
+    former: Option<u64>,
     resources: BTreeSet<String>,
     /// What the server said it will send; `None` until it did.
     accepted: Option<Filter>,
@@ -155,12 +157,20 @@ impl State {
     pub(super) fn told_listeners(&mut self, message: &Message, span: &Span) {
         let number =
             std::str::from_utf8(&message.bytes()[span.clone()]).ok().and_then(|text| text.parse().ok());
-        let Some(upstream) = self.listening.upstream.as_mut().filter(|up| Some(up.id) == number) else {
+        let Some(upstream) = self.listening.upstream.as_mut() else { return };
+        let is_current = Some(upstream.id) == number;
+        if number.is_none() || !is_current && upstream.former != number {
             return;
-        };
+        }
         if message.method() == "notifications/subscriptions/acknowledged" {
-            upstream.accepted = Some(Filter::read(&Params::of(message).notifications));
-            self.acknowledge();
+            if is_current {
+                let widened = upstream.accepted.is_none() && upstream.former.is_some();
+                upstream.accepted = Some(Filter::read(&Params::of(message).notifications));
+                if widened {
+                    self.tell_missed();
+                }
+                self.acknowledge();
+            }
             return;
         }
         if message.method() == "notifications/tools/list_changed" {
@@ -209,6 +219,7 @@ impl State {
 
     /// Asks the server for all lists and for every resource that somebody wants, in place of what was asked before.
     fn listen_upstream(&mut self, message: &Message) {
+        let former = self.listening.upstream.as_ref().map(|before| before.id);
         if let Some(before) = self.listening.upstream.take() {
             // Servers forget all of a pipe's listeners when one of them ends, so the old one ends first.
             self.send(cancelled(before.id, "replaced by a wider one"));
@@ -228,8 +239,35 @@ impl State {
         let mut params: Map<String, Value> = serde_json::from_str(message.params()).unwrap_or_default();
         params.insert("notifications".to_owned(), Value::Object(filter));
         let request = json!({ "jsonrpc": "2.0", "id": id, "method": message.method(), "params": params });
-        self.listening.upstream = Some(Upstream { id, resources, accepted: None });
+        self.listening.upstream = Some(Upstream { id, former, resources, accepted: None });
         self.send(BytesMut::from(request.to_string().as_bytes()));
+    }
+
+    /// Tells who listened before of every change that there may have been: the server had nobody to tell it to between
+    /// the end of one request and the beginning of the next. One notice too many costs a look, one too few is never
+    /// made up for.
+    fn tell_missed(&mut self) {
+        self.tools.changed();
+        let Some(accepted) = self.listening.upstream.as_ref().and_then(|up| up.accepted.as_ref()) else {
+            return;
+        };
+        for listener in self.listening.listeners.values().filter(|listener| listener.acknowledged) {
+            let id: Value = serde_json::from_slice(&listener.id).unwrap_or_default();
+            let notice = |method: &str, mut params: Value| {
+                params["_meta"] = json!({ "io.modelcontextprotocol/subscriptionId": id });
+                listener
+                    .outlet
+                    .push(json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string().into());
+            };
+            for (name, method) in LISTS {
+                if listener.wanted.lists.contains(name) && accepted.lists.contains(name) {
+                    notice(method, json!({}));
+                }
+            }
+            for uri in listener.wanted.resources.intersection(&accepted.resources) {
+                notice("notifications/resources/updated", json!({ "uri": uri }));
+            }
+        }
     }
 
     /// Tells the listeners that were not told yet what they will get.
