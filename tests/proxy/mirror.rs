@@ -1,6 +1,7 @@
 //! Headers of stateless requests must say what the body says (requirements F1, F2, E1-E5, H9).
 
 use mcpm_tests::harness::{
+    PROMPTLY,
     http::{Http, Request},
     mcp::{MODERN, Modern, Session, initialize, request, tool},
 };
@@ -166,4 +167,17 @@ async fn a_server_without_sessions_says_so_to_initialize() {
     assert_eq!(answer["error"]["code"], -32022);
     assert_eq!(answer["error"]["data"]["supported"], json!(["2026-07-28"]));
     assert_eq!(Modern(bridge.http).call(1, "echo", json!({})).await["id"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_does_not_come_holds_calls_up_for_a_moment_only() {
+    let mut bridge = script().await.start(&["--modern", "--hold-tools"]).await;
+    let client = Modern(bridge.http);
+    let calls = (0..5).map(|id| client.call(id, "echo", json!({})));
+    let answered = tokio::time::timeout(PROMPTLY, futures_util::future::join_all(calls)).await;
+    let answers = answered.expect("the calls go on without the list");
+    assert!(answers.iter().enumerate().all(|(id, answer)| answer["id"] == id), "{answers:?}");
+    let seen = bridge.life.so_far().await;
+    let lists = seen.iter().filter(|message| message["method"] == "tools/list").count();
+    assert_eq!(lists, 1, "one asks for all, and not again at once");
 }

@@ -52,6 +52,8 @@ struct Flags {
     silent: bool,
     /// Answers `initialize` once the gate `initialize` is open.
     hold_initialize: bool,
+    /// Answers `tools/list` once the gate `tools` is open.
+    hold_tools: bool,
     /// Goes on living when its input ends.
     outlive_input: bool,
 }
@@ -193,7 +195,11 @@ impl Server {
             "ping" | "resources/subscribe" | "resources/unsubscribe" | "logging/setLevel" => {
                 self.result(id, "{}");
             }
-            "tools/list" => self.result(id, &tools::list().to_string()),
+            "tools/list" => {
+                let gate = self.flags.hold_tools.then_some("tools");
+                let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{}}}"#, tools::list());
+                self.say_after(gate, line);
+            }
             "subscriptions/listen" => {
                 self.listening = Some(id.to_owned());
                 let acknowledged = tools::acknowledged(id, params);
@@ -244,6 +250,7 @@ fn main() -> std::process::ExitCode {
             "--ignore-before-initialize" => server.flags.ignore_before_initialize = true,
             "--silent" => server.flags.silent = true,
             "--hold-initialize" => server.flags.hold_initialize = true,
+            "--hold-tools" => server.flags.hold_tools = true,
             "--outlive-input" => server.flags.outlive_input = true,
             "exit" => return args.next().and_then(|code| code.parse::<u8>().ok()).unwrap_or(0).into(),
             _ => return 2.into(),

@@ -2,24 +2,41 @@
 //!
 //! A server on a pipe sees no headers, so the bridge checks them for it, with what the tools' schemas say.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::{sync::Semaphore, time::Instant};
 
 use super::Lane;
 use crate::mcp::era;
 
 /// Most pages of a list that are read.
 const PAGES: usize = 100;
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a call waits for the list. Without it, the call goes on, and its headers are not checked.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// A list that did not come is asked for again after this.
+const AGAIN: Duration = Duration::from_secs(30);
 
 /// The mirrored arguments of the tools seen so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ToolHeaders {
     by_tool: HashMap<String, Vec<ParamHeader>>,
     /// Whether the whole list was read since it last changed.
     complete: bool,
+    /// How often it has changed.
+    changes: u64,
+    /// When the list is asked for again, if it did not come.
+    again: Option<Instant>,
+    /// One reads for all.
+    turn: Arc<Semaphore>,
+}
+
+impl Default for ToolHeaders {
+    fn default() -> Self {
+        let turn = Arc::new(Semaphore::new(1));
+        Self { by_tool: HashMap::new(), complete: false, changes: 0, again: None, turn }
+    }
 }
 
 /// One argument and its header.
@@ -61,13 +78,18 @@ impl ToolHeaders {
     /// Notes that the list may be another one now.
     pub(super) fn changed(&mut self) {
         self.complete = false;
+        self.changes += 1;
+    }
+
+    fn is_wanted(&self) -> bool {
+        !self.complete && self.again.is_none_or(|again| again <= Instant::now())
     }
 }
 
 impl Lane {
     /// The mirrored arguments of a tool; reads the server's list first if that was not done yet.
     pub(crate) async fn param_headers(&self, tool: &str) -> Vec<ParamHeader> {
-        if !self.lock().tools.complete {
+        if self.lock().tools.is_wanted() {
             // Boxed, since it is rare and large.
             Box::pin(self.read_tools()).await;
         }
@@ -75,17 +97,32 @@ impl Lane {
     }
 
     async fn read_tools(&self) {
+        let until = Instant::now() + PATIENCE;
+        let (turn, changes) = {
+            let tools = &self.lock().tools;
+            (Arc::clone(&tools.turn), tools.changes)
+        };
+        let Ok(Ok(_turn)) = tokio::time::timeout_at(until, turn.acquire()).await else { return };
+        if !self.lock().tools.is_wanted() {
+            return;
+        }
         let mut cursor = None;
         for _ in 0..PAGES {
-            let Ok(answer) = self.ask(|id| era::tools_request(id, cursor.as_deref()), PATIENCE).await else {
-                break;
+            let left = until.saturating_duration_since(Instant::now());
+            let Ok(answer) = self.ask(|id| era::tools_request(id, cursor.as_deref()), left).await else {
+                tracing::warn!("the server does not list its tools, so headers of calls are not checked");
+                self.lock().tools.again = Some(Instant::now() + AGAIN);
+                return;
             };
             cursor = self.lock().tools.learn(answer.result());
             if cursor.is_none() {
                 break;
             }
         }
-        self.lock().tools.complete = true;
+        let tools = &mut self.lock().tools;
+        // One that changed meanwhile is read again.
+        tools.complete = tools.changes == changes;
+        tools.again = None;
     }
 }
 
