@@ -7,7 +7,7 @@ use std::{
 
 use tokio::{
     sync::{mpsc, oneshot},
-    task::JoinHandle,
+    task::{JoinHandle, JoinSet},
 };
 
 use super::{Ended, Process, Spawn, stdio};
@@ -108,6 +108,8 @@ impl std::fmt::Debug for Settings {
 pub(crate) struct Keepers {
     settings: Arc<Settings>,
     kept: Mutex<Vec<Kept>>,
+    /// Processes that are no longer needed, on their way out.
+    ending: Mutex<JoinSet<()>>,
 }
 
 #[derive(Debug)]
@@ -127,7 +129,11 @@ enum Command {
 
 impl Keepers {
     pub(crate) fn new(settings: Settings) -> Arc<Self> {
-        Arc::new(Self { settings: Arc::new(settings), kept: Mutex::new(Vec::new()) })
+        Arc::new(Self {
+            settings: Arc::new(settings),
+            kept: Mutex::new(Vec::new()),
+            ending: Mutex::default(),
+        })
     }
 
     /// Starts the first process and finds out what it speaks.
@@ -146,6 +152,8 @@ impl Keepers {
         }
         let stopping = kept.into_iter().map(|kept| kept.stop(grace));
         futures_util::future::join_all(stopping).await;
+        let ending = std::mem::take(&mut *lock(&self.ending));
+        ending.join_all().await;
     }
 
     /// Ends all processes without grace.
@@ -153,6 +161,7 @@ impl Keepers {
         for kept in std::mem::take(&mut *self.lock()) {
             kept.lane.give_up("the proxy is stopping");
         }
+        lock(&self.ending).abort_all();
     }
 
     async fn start(&self, era: Option<Era>) -> Result<Arc<Lane>> {
@@ -186,9 +195,13 @@ impl Keepers {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Kept>> {
-        // No code panics while it holds the lock, so a poisoned lock still guards a sound value.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.kept)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No code panics while it holds the lock, so a poisoned lock still guards a sound value.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Kept {
@@ -230,7 +243,9 @@ impl Processes for Keepers {
     fn remove(&self, lane: &Arc<Lane>) {
         let mut kept = self.lock();
         if let Some(index) = kept.iter().position(|kept| Arc::ptr_eq(&kept.lane, lane)) {
-            tokio::spawn(kept.remove(index).stop(STOP_GRACE));
+            let mut ending = lock(&self.ending);
+            while ending.try_join_next().is_some() {}
+            ending.spawn(kept.remove(index).stop(STOP_GRACE));
         }
     }
 }

@@ -19,6 +19,8 @@ use crate::{Result, runtime::Exit};
 pub(crate) mod body;
 pub(crate) mod http;
 pub(crate) mod keeper;
+#[cfg(test)]
+mod keeper_tests;
 mod local;
 pub(crate) mod stdio;
 mod tls;
