@@ -1,5 +1,7 @@
 //! A start succeeds when the server answers, whatever era it speaks, and fails with the reason (requirement B10).
 
+use std::time::Duration;
+
 use mcpm::{ErrorKind, proxy::StdioProxy, transport::LocalProcess};
 use mcpm_tests::harness::{
     mcp::{Modern, Session},
@@ -41,10 +43,13 @@ async fn the_answer_about_the_era_is_kept() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_ends_over_the_question_is_started_again_without_it() {
     let bridge = script().await.start(&["--exit-before-initialize"]).await;
-    bridge.script.life().await;
+    let mut life = bridge.script.life().await;
     let session = Session::open(bridge.http).await;
     assert_eq!(session.call(1, "echo", json!({})).await["id"], 1);
     assert_eq!(Modern(bridge.http).request(1, "tools/list", json!({})).await.status, 404);
+    // The second process serves the first client: there is no third.
+    let seen: Vec<_> = life.so_far().await.into_iter().map(|message| message["method"].clone()).collect();
+    assert_eq!(seen, ["initialize", "notifications/initialized", "tools/call"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -62,6 +67,19 @@ async fn a_server_that_never_answers_fails_the_start() {
     let error = StdioProxy::new("silent", process).start(drop).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::StartFailed);
     assert!(error.message().contains("did not answer `initialize` within 60 s"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_says_how_long_a_server_may_stay_silent() {
+    for patience in [Duration::from_secs(3), Duration::from_secs(600)] {
+        let process = LocalProcess::new(SERVER, ["--silent"]);
+        let begun = tokio::time::Instant::now();
+        let error = StdioProxy::new("silent", process).patience(patience).start(drop).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::StartFailed);
+        assert!(error.message().contains(&format!("within {} s", patience.as_secs())), "{error}");
+        // By the clock that jumps, so it takes exactly that long.
+        assert_eq!(begun.elapsed().as_secs(), patience.as_secs());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -24,6 +24,8 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 const SWEEP: Duration = Duration::from_secs(30);
 /// Most processes of one server.
 const PROCESSES: usize = 8;
+/// How long a server may take to answer when it starts.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The processes of a stdio server and who uses them. Dropping it ends them without grace.
 #[derive(Debug)]
@@ -87,6 +89,7 @@ pub struct StdioProxy {
     port: u16,
     mode: ProxyMode,
     policy: RestartPolicy,
+    patience: Duration,
 }
 
 impl StdioProxy {
@@ -99,6 +102,7 @@ impl StdioProxy {
             port: 0,
             mode: ProxyMode::StreamableHttp,
             policy: RestartPolicy::default(),
+            patience: PATIENCE,
         }
     }
 
@@ -121,17 +125,26 @@ impl StdioProxy {
         self
     }
 
-    /// Starts the server, waits up to 60 s until it answers, and listens.
+    /// Gives a process that long to answer when it starts; 60 s otherwise.
+    ///
+    /// In the first half of it, and at most for 5 s, the server is asked `server/discover` alone; one that stays silent
+    /// is then asked `initialize`. The same holds for every later start: a restart, or a process for another client.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Starts the server, waits until it answers, and listens.
     ///
     /// # Errors
-    /// `PortTaken`, `InvalidOption` for the host, `StartFailed` when the server ends or stays silent.
+    /// `PortTaken`, `InvalidOption` for the host, `StartFailed` when the server ends, or stays silent for longer than
+    /// its [`patience`](Self::patience).
     pub async fn start(
         self,
         on_event: impl Fn(ServerEvent) + Send + Sync + 'static,
     ) -> Result<RunningStdioProxy> {
         let listener = listener::bind(&self.host, self.port).await?;
-        let patience = Duration::from_secs(60);
-        let server = StdioServer::start(self.spawn, self.policy, patience, Arc::new(on_event)).await?;
+        let server = StdioServer::start(self.spawn, self.policy, self.patience, Arc::new(on_event)).await?;
         let served = Served {
             host: &self.host,
             path: path_of(self.mode),

@@ -22,6 +22,8 @@ use crate::{
 
 /// How long an ended client's process may take to end by itself.
 const STOP_GRACE: Duration = Duration::from_secs(10);
+/// Least time that a process which is asked nothing has to live to be taken for one that answers.
+const TRIAL: Duration = Duration::from_secs(1);
 
 /// When a server that ended is started again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,7 +182,7 @@ impl Keepers {
                 slot,
                 inbox,
                 attempt: 0,
-                shy: false,
+                shy: None,
             };
             let task = tokio::spawn(keeper.run(started));
             kept.push(Kept { lane: Arc::clone(&lane), slot, commands, task });
@@ -262,8 +264,8 @@ struct Keeper {
     inbox: mpsc::Receiver<Command>,
     /// Restarts in a row.
     attempt: u32,
-    /// Whether the process before ended over the question which era it speaks.
-    shy: bool,
+    /// How long the process before lived, if it ended over the question which era it speaks.
+    shy: Option<Duration>,
 }
 
 /// Why a process is no more.
@@ -348,6 +350,7 @@ impl Keeper {
     /// Serves one process until it is no more.
     async fn serve(&mut self, process: Process, waiting: &mut Option<oneshot::Sender<Result<()>>>) -> Over {
         let Process { stdin, stdout, mut control } = process;
+        let since = Instant::now();
         let (lines, queue) = mpsc::unbounded_channel();
         let queued = Arc::new(AtomicUsize::new(0));
         self.lane.connect(lines, Arc::clone(&queued));
@@ -361,7 +364,7 @@ impl Keeper {
             std::future::pending::<()>().await;
         };
         let patience = self.settings.patience;
-        let shy = std::mem::take(&mut self.shy);
+        let shy = self.shy.take();
         let settle = async { settle(&lane, shy, patience).await };
         let mut settled = false;
         tokio::pin!(read, write, settle);
@@ -421,7 +424,7 @@ impl Keeper {
                 if lane.era().is_none() {
                     // It may have ended over the question which era it speaks; older servers do.
                     lane.prepare(Era::Legacy);
-                    self.shy = true;
+                    self.shy = Some(since.elapsed());
                     return match waiting.take() {
                         Some(waiting) => Over::Renew(waiting),
                         None => Over::Ended(ended),
@@ -444,9 +447,11 @@ enum Settled {
 }
 
 /// Makes sure that a process answers, and brings the sessions back.
-async fn settle(lane: &Lane, shy: bool, patience: Duration) -> Result<Settled> {
-    if shy {
-        lane.ask_initialize(patience).await?;
+async fn settle(lane: &Lane, shy: Option<Duration>, patience: Duration) -> Result<Settled> {
+    if let Some(lived) = shy {
+        // Any question would use up its one handshake, which is for the first client. So it is taken for sound when it
+        // outlives the one before by far: one that ends whatever it is asked would be gone again by then.
+        tokio::time::sleep((lived * 2).max(TRIAL).min(patience)).await;
     } else if lane.era().is_none() {
         match lane.ask_era(patience).await? {
             Some(era) => lane.prepare(era),

@@ -102,7 +102,8 @@ impl Lane {
     /// which some older servers do when anything but `initialize` comes first.
     pub(crate) async fn ask_era(&self, patience: Duration) -> Result<Option<Era>> {
         let (discover, mut discovered) = self.send_own(era::discover_request);
-        let first = tokio::time::timeout(DISCOVER_TIMEOUT.min(patience), &mut discovered).await;
+        let first_wait = DISCOVER_TIMEOUT.min(patience / 2);
+        let first = tokio::time::timeout(first_wait, &mut discovered).await;
         let found = match first {
             Ok(Ok(answer)) => Ok(era::of_discover_answer(&answer)),
             Ok(Err(_)) => Err(Unanswered::Gone),
@@ -116,7 +117,7 @@ impl Lane {
                         answer = initialized => answer.map(|answer| era::of_initialize_answer(&answer)),
                     }
                 };
-                let found = match tokio::time::timeout(patience, either).await {
+                let found = match tokio::time::timeout(patience - first_wait, either).await {
                     Ok(answer) => answer.map_err(|_| Unanswered::Gone),
                     Err(_) => Err(Unanswered::Silent),
                 };
@@ -128,19 +129,6 @@ impl Lane {
         match found {
             Ok(era) => Ok(Some(era)),
             Err(Unanswered::Gone) => Ok(None),
-            Err(Unanswered::Silent) => Err(silent(patience)),
-        }
-    }
-
-    /// Makes sure that a process answers `initialize`, as nothing else may come first there.
-    ///
-    /// # Errors
-    /// `StartFailed` when it does not within `patience`.
-    pub(crate) async fn ask_initialize(&self, patience: Duration) -> Result<()> {
-        self.lock().tainted = true;
-        match self.ask(era::initialize_request, patience).await {
-            Ok(_) => Ok(()),
-            Err(Unanswered::Gone) => Err(gone()),
             Err(Unanswered::Silent) => Err(silent(patience)),
         }
     }
@@ -217,7 +205,7 @@ fn gone() -> Error {
 }
 
 fn silent(patience: Duration) -> Error {
-    let message = format!("the server did not answer `initialize` within {} s", patience.as_secs());
+    let message = format!("the server did not answer `initialize` within {} s", patience.as_secs_f32());
     Error::new(ErrorKind::StartFailed, message)
 }
 
