@@ -1,5 +1,5 @@
 //! Every published client lists the tools of a server on a pipe and calls one, in each era it speaks, and finds
-//! its way to a server that speaks the older one only (requirement E7).
+//! its way to a server that speaks the older one only.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Who cancels what (requirements B5, B6, H7).
+//! Who cancels what.
 
 use std::time::Instant;
 

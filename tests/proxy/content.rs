@@ -1,4 +1,4 @@
-//! What passes through the bridge stays as it was written (requirements B1, H1).
+//! What passes through the bridge stays as it was written.
 
 use mcpm_tests::harness::mcp::{Session, tool};
 use serde::Deserialize;

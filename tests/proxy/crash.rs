@@ -1,4 +1,4 @@
-//! A server that ends takes neither the listener nor the sessions with it (requirements B16, H11).
+//! A server that ends takes neither the listener nor the sessions with it.
 
 use mcpm::transport::ServerEvent;
 use mcpm_tests::harness::{

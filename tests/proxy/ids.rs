@@ -1,4 +1,4 @@
-//! Two clients may use the same ids at the same time (requirement B2).
+//! Two clients may use the same ids at the same time.
 
 use std::{collections::BTreeSet, sync::Arc};
 

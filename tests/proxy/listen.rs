@@ -1,4 +1,4 @@
-//! `subscriptions/listen` of several clients over the one that the server sees (requirement B4).
+//! `subscriptions/listen` of several clients over the one that the server sees.
 
 use mcpm_tests::harness::{http::Response, mcp::Modern};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Where the proxy listens (requirement S3), and what it says when it cannot.
+//! Where the proxy listens, and what it says when it cannot.
 
 use mcpm::{
     ErrorKind,

@@ -1,4 +1,4 @@
-//! Log messages go to the session that they can concern, at the level it asked for (requirement B8).
+//! Log messages go to the session that they can concern, at the level it asked for.
 
 use mcpm_tests::harness::mcp::{Modern, Session, notification, tool};
 use serde_json::{Value, json};

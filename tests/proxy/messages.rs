@@ -1,4 +1,4 @@
-//! What is no message, or too much of one, is refused with the status that says so (requirements H13, E13).
+//! What is no message, or too much of one, is refused with the status that says so.
 
 use mcpm_tests::harness::{
     http::Http,

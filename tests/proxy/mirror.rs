@@ -1,4 +1,4 @@
-//! Headers of stateless requests must say what the body says (requirements F1, F2, E1-E5, H9).
+//! Headers of stateless requests must say what the body says.
 
 use mcpm_tests::harness::{
     PROMPTLY,

@@ -1,4 +1,4 @@
-//! Pages of other origins are kept out, on every path and method (requirements S1, S2, S6).
+//! Pages of other origins are kept out, on every path and method.
 
 use mcpm::proxy::{Proxy, StdioProxy};
 use mcpm_tests::harness::{http::Http, mcp::Session, upstream::Upstream, within};

@@ -1,4 +1,4 @@
-//! What the server says during a call comes in order, before the answer, to the caller (requirement B3).
+//! What the server says during a call comes in order, before the answer, to the caller.
 
 use mcpm_tests::harness::mcp::{LEGACY, Modern, Session, request, tool};
 use serde_json::{Value, json};

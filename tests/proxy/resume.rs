@@ -1,4 +1,4 @@
-//! A client whose connection broke goes on where it was (requirement B12).
+//! A client whose connection broke goes on where it was.
 
 use mcpm_tests::harness::mcp::{Session, notification, tool};
 use serde_json::json;

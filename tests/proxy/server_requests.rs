@@ -1,4 +1,4 @@
-//! A request of the server reaches the one client that it can concern (requirements B7, B8, B13).
+//! A request of the server reaches the one client that it can concern.
 
 use mcpm_tests::harness::{
     http::Http,

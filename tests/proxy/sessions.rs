@@ -1,4 +1,4 @@
-//! Sessions: how they begin, who has one and how they end (requirements B8, B11, E9-E11).
+//! Sessions: how they begin, who has one and how they end.
 
 use std::collections::BTreeSet;
 

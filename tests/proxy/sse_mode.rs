@@ -1,4 +1,4 @@
-//! The deprecated transport of 2024-11-05 (requirement B19).
+//! The deprecated transport of 2024-11-05.
 
 use mcpm::{options::ProxyMode, proxy::StdioProxy};
 use mcpm_tests::harness::{

@@ -1,4 +1,4 @@
-//! A start succeeds when the server answers, whatever era it speaks, and fails with the reason (requirement B10).
+//! A start succeeds when the server answers, whatever era it speaks, and fails with the reason.
 
 use std::time::Duration;
 

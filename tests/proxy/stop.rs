@@ -1,4 +1,4 @@
-//! The end of a proxy is the end of its processes, in the order the protocol asks for (requirement B15).
+//! The end of a proxy is the end of its processes, in the order the protocol asks for.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Resource updates go to whoever subscribed, changed lists to everybody once (requirements B8, B13).
+//! Resource updates go to whoever subscribed, changed lists to everybody once.
 
 use mcpm_tests::harness::mcp::{Session, notification};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! A sick server costs its own requests, each with an answer, and is never asked twice (requirements H10, H11).
+//! A sick server costs its own requests, each with an answer, and is never asked twice.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! One request and one answer (requirements H1, H3, H5, H14).
+//! One request and one answer.
 
 use mcpm_tests::harness::mcp::request;
 use serde_json::json;

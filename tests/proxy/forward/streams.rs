@@ -1,4 +1,4 @@
-//! Streams of events are never held back (requirements H2, H6, B19).
+//! Streams of events are never held back.
 
 use std::time::Instant;
 
