@@ -26,6 +26,12 @@ struct Row {
     comma_separated: bool,
     #[serde(default)]
     required: bool,
+    /// The words that are allowed.
+    #[serde(default)]
+    values: Option<Vec<String>>,
+    /// The smallest and the largest number that is allowed, apart from what a port may be.
+    #[serde(default)]
+    range: Option<(f64, f64)>,
 }
 
 fn required_rows() -> Vec<Row> {
@@ -65,6 +71,15 @@ fn assert_as_required<O: OptionSet>(row: &Row) {
     assert_eq!(spec.arity == Arity::List, row.comma_separated, "{name} is comma-separated");
     assert_eq!(type_name(spec), row.type_name.trim_end_matches(" list"), "type of {name}");
     assert!(!spec.addition, "{name} is in the requirement");
+    let mut words = match spec.kind {
+        Kind::Choice(words) => words.iter().map(|word| word.text.to_owned()).collect(),
+        _ => Vec::new(),
+    };
+    let mut required = row.values.clone().unwrap_or_default();
+    words.sort();
+    required.sort();
+    assert_eq!(words, required, "values of {name}");
+    assert_eq!(spec.range.filter(|_| spec.kind != Kind::Port), row.range, "range of {name}");
     match (&row.default, &row.computed) {
         (None, Some(_)) => assert!(spec.computed.is_some() && spec.default.is_none(), "default of {name}"),
         // A switch without a stated default is off.
