@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import subprocess
 import sys
 from datetime import timedelta
 
@@ -38,6 +39,11 @@ async def a_workload_is_used_and_stopped() -> None:
     assert await workload.events().next() is None
 
 
+def runs(container: str) -> bool:
+    listed = ["docker", "ps", "--quiet", "--filter", f"name={container}"]
+    return subprocess.check_output(listed) != b""
+
+
 async def all_of(events: mcpm.Events) -> list[type]:
     heard = []
     while (event := await events.next()) is not None:
@@ -58,8 +64,8 @@ async def a_cancelled_start_is_undone() -> None:
     events = mcpm.Events()
     start = asyncio.create_task(mcpm.Workload.start(options("cancelled", SILENT), events))
     assert isinstance(await events.next(), mcpm.WorkloadEvent.STARTING)
-    # Its container is being made, or runs and stays silent.
-    await asyncio.sleep(1)
+    while not await asyncio.to_thread(runs, f"{PREFIX}-cancelled"):
+        pass
     start.cancel()
     try:
         await start
