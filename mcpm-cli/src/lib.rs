@@ -3,6 +3,8 @@
 //! [`command`] is the whole command line, made from the library's option table; [`main`] reads the arguments and
 //! hands over to one file per command below `commands`. Results go to standard output, all else to standard error.
 
+#![forbid(unsafe_code)]
+
 use std::{ffi::OsString, io::Write as _, process::ExitCode};
 
 use clap::Command;

@@ -17,6 +17,8 @@
 //! # }
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod docker_config;
 pub mod environment;
 pub mod error;
