@@ -76,6 +76,15 @@ fn parser(spec: &'static OptionSpec) -> ValueParser {
     }
 }
 
+/// Reads a whole number of that range.
+pub(crate) fn whole_number(most: u64) -> ValueParser {
+    ValueParser::new(move |text: &str| match text.parse::<u64>() {
+        Ok(number) if number <= most => Ok(number),
+        _ if most == u64::MAX => Err("not a whole number".to_owned()),
+        _ => Err(format!("not a whole number from 0 to {most}")),
+    })
+}
+
 fn hint(spec: &OptionSpec) -> ValueHint {
     match spec.kind {
         Kind::File => ValueHint::FilePath,

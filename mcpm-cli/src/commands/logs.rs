@@ -5,11 +5,11 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use futures_util::StreamExt as _;
 use mcpm::{Environment, Error, ErrorKind, Result, runtime::LogStream, workload::Workloads};
 
-use crate::{commands::names, executor, output, signals};
+use crate::{args::whole_number, commands::names, executor, output, signals};
 
 const FOLLOW: &str = "follow";
 const TAIL: &str = "tail";
@@ -30,7 +30,7 @@ pub(crate) fn command() -> Command {
                 Arg::new(TAIL)
                     .long(TAIL)
                     .value_name("LINES")
-                    .value_parser(value_parser!(usize))
+                    .value_parser(whole_number(u64::MAX))
                     .help("Only that many last lines"),
             )
             .arg(
@@ -60,7 +60,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     executor::run(async {
-        let tail = matches.get_one::<usize>(TAIL).copied();
+        let tail = matches.get_one::<u64>(TAIL).map(|lines| usize::try_from(*lines).unwrap_or(usize::MAX));
         let mut logs = workloads.logs(name, matches.get_flag(FOLLOW), tail).await?;
         loop {
             let chunk = tokio::select! {

@@ -2,10 +2,10 @@
 
 use std::{process::ExitCode, time::Duration};
 
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgMatches, Command};
 use mcpm::{Environment, Result, workload::Workloads};
 
-use crate::{commands::names, executor, output, supervise::STOP_GRACE};
+use crate::{args::whole_number, commands::names, executor, output, supervise::STOP_GRACE};
 
 const TIMEOUT: &str = "timeout";
 
@@ -18,7 +18,7 @@ pub(crate) fn timeout() -> Arg {
     Arg::new(TIMEOUT)
         .long(TIMEOUT)
         .value_name("SECONDS")
-        .value_parser(value_parser!(u64).range(0..=3600))
+        .value_parser(whole_number(3600))
         .help("How long a server may take to end by itself [default: 10]")
 }
 

@@ -54,7 +54,6 @@ pub(crate) async fn bind(host: &str, port: u16) -> Result<TcpListener> {
         io::ErrorKind::AddrInUse => {
             let holder = port_holder::find(address).map(|holder| format!(" by {holder}")).unwrap_or_default();
             Error::new(ErrorKind::PortTaken, format!("port {port} is in use{holder}"))
-                .hint("choose another with `--proxy-port` or `--port`, or 0 for a free one")
         }
         io::ErrorKind::AddrNotAvailable => {
             Error::new(ErrorKind::InvalidOption, format!("`{host}` is no address of this machine"))

@@ -106,7 +106,13 @@ impl Proxy {
     /// `PortTaken` when the port is in use; `InvalidOption` for a host that is no address of this machine.
     pub async fn start(self) -> Result<RunningProxy> {
         let host = self.options.host.as_deref().unwrap_or("127.0.0.1");
-        let listener = listener::bind(host, self.options.port.unwrap_or(0)).await?;
+        let listener =
+            listener::bind(host, self.options.port.unwrap_or(0)).await.map_err(|error| {
+                match error.kind() {
+                    ErrorKind::PortTaken => error.hint("choose another with `--port`, or 0 for a free one"),
+                    _ => error,
+                }
+            })?;
         let path = match self.target.path() {
             "/" => "/",
             _ => MCP_PATH,

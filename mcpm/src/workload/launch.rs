@@ -81,7 +81,16 @@ impl Launch {
         let store = Store::new(&self.environment.state_dir);
         let claim = if self.recorded { None } else { Some(store.create(&self.spec.name)?) };
         let lock = Lock::acquire(&store.lock_path(&self.spec.name))?;
-        let listener = listener::bind(&self.spec.proxy.host, self.spec.proxy.port).await?;
+        let listener =
+            listener::bind(&self.spec.proxy.host, self.spec.proxy.port).await.map_err(|error| match error
+                .kind()
+            {
+                ErrorKind::PortTaken if self.recorded => {
+                    error.hint("it is the port that clients know; free it")
+                }
+                ErrorKind::PortTaken => error.hint("choose another with `--proxy-port`, or 0 for a free one"),
+                _ => error,
+            })?;
         let address = listener
             .local_addr()
             .map_err(|error| Error::new(ErrorKind::Io, "the listener has no address").source(error))?;
