@@ -38,6 +38,7 @@ Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
             [CompletionResult]::new('logs', 'logs', [CompletionResultType]::ParameterValue, 'Show what a server wrote')
             [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Export a workload''s configuration; secrets are left out')
             [CompletionResult]::new('group', 'group', [CompletionResultType]::ParameterValue, 'Manage groups of workloads')
+            [CompletionResult]::new('secret', 'secret', [CompletionResultType]::ParameterValue, 'Manage the secrets that servers get')
             [CompletionResult]::new('completion', 'completion', [CompletionResultType]::ParameterValue, 'Print the completion script of a shell')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Print the manual page, or write one page per command')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
@@ -328,6 +329,87 @@ Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
         'mcpm;group;help;help' {
             break
         }
+        'mcpm;secret' {
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('set', 'set', [CompletionResultType]::ParameterValue, 'Keep a value, which is read from standard input, or asked for on a terminal')
+            [CompletionResult]::new('get', 'get', [CompletionResultType]::ParameterValue, 'Print a value')
+            [CompletionResult]::new('list', 'list', [CompletionResultType]::ParameterValue, 'Show the names of the secrets, and where their values come from')
+            [CompletionResult]::new('ls', 'ls', [CompletionResultType]::ParameterValue, 'Show the names of the secrets, and where their values come from')
+            [CompletionResult]::new('rm', 'rm', [CompletionResultType]::ParameterValue, 'Forget values')
+            [CompletionResult]::new('provider', 'provider', [CompletionResultType]::ParameterValue, 'Show or choose where secrets are kept')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'mcpm;secret;set' {
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'mcpm;secret;get' {
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'mcpm;secret;list' {
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'mcpm;secret;ls' {
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'mcpm;secret;rm' {
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'mcpm;secret;provider' {
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('--password-in-keyring', '--password-in-keyring', [CompletionResultType]::ParameterName, 'For `encrypted`: let the keyring keep the password, once it was asked for')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'mcpm;secret;help' {
+            [CompletionResult]::new('set', 'set', [CompletionResultType]::ParameterValue, 'Keep a value, which is read from standard input, or asked for on a terminal')
+            [CompletionResult]::new('get', 'get', [CompletionResultType]::ParameterValue, 'Print a value')
+            [CompletionResult]::new('list', 'list', [CompletionResultType]::ParameterValue, 'Show the names of the secrets, and where their values come from')
+            [CompletionResult]::new('rm', 'rm', [CompletionResultType]::ParameterValue, 'Forget values')
+            [CompletionResult]::new('provider', 'provider', [CompletionResultType]::ParameterValue, 'Show or choose where secrets are kept')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'mcpm;secret;help;set' {
+            break
+        }
+        'mcpm;secret;help;get' {
+            break
+        }
+        'mcpm;secret;help;list' {
+            break
+        }
+        'mcpm;secret;help;rm' {
+            break
+        }
+        'mcpm;secret;help;provider' {
+            break
+        }
+        'mcpm;secret;help;help' {
+            break
+        }
         'mcpm;completion' {
             [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
@@ -352,6 +434,7 @@ Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
             [CompletionResult]::new('logs', 'logs', [CompletionResultType]::ParameterValue, 'Show what a server wrote')
             [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Export a workload''s configuration; secrets are left out')
             [CompletionResult]::new('group', 'group', [CompletionResultType]::ParameterValue, 'Manage groups of workloads')
+            [CompletionResult]::new('secret', 'secret', [CompletionResultType]::ParameterValue, 'Manage the secrets that servers get')
             [CompletionResult]::new('completion', 'completion', [CompletionResultType]::ParameterValue, 'Print the completion script of a shell')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Print the manual page, or write one page per command')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
@@ -400,6 +483,29 @@ Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
             break
         }
         'mcpm;help;group;rm' {
+            break
+        }
+        'mcpm;help;secret' {
+            [CompletionResult]::new('set', 'set', [CompletionResultType]::ParameterValue, 'Keep a value, which is read from standard input, or asked for on a terminal')
+            [CompletionResult]::new('get', 'get', [CompletionResultType]::ParameterValue, 'Print a value')
+            [CompletionResult]::new('list', 'list', [CompletionResultType]::ParameterValue, 'Show the names of the secrets, and where their values come from')
+            [CompletionResult]::new('rm', 'rm', [CompletionResultType]::ParameterValue, 'Forget values')
+            [CompletionResult]::new('provider', 'provider', [CompletionResultType]::ParameterValue, 'Show or choose where secrets are kept')
+            break
+        }
+        'mcpm;help;secret;set' {
+            break
+        }
+        'mcpm;help;secret;get' {
+            break
+        }
+        'mcpm;help;secret;list' {
+            break
+        }
+        'mcpm;help;secret;rm' {
+            break
+        }
+        'mcpm;help;secret;provider' {
             break
         }
         'mcpm;help;completion' {

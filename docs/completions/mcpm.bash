@@ -52,6 +52,9 @@ _mcpm() {
             mcpm,run)
                 cmd="mcpm__subcmd__run"
                 ;;
+            mcpm,secret)
+                cmd="mcpm__subcmd__secret"
+                ;;
             mcpm,start)
                 cmd="mcpm__subcmd__start"
                 ;;
@@ -121,6 +124,9 @@ _mcpm() {
             mcpm__subcmd__help,run)
                 cmd="mcpm__subcmd__help__subcmd__run"
                 ;;
+            mcpm__subcmd__help,secret)
+                cmd="mcpm__subcmd__help__subcmd__secret"
+                ;;
             mcpm__subcmd__help,start)
                 cmd="mcpm__subcmd__help__subcmd__start"
                 ;;
@@ -139,6 +145,60 @@ _mcpm() {
             mcpm__subcmd__help__subcmd__group,rm)
                 cmd="mcpm__subcmd__help__subcmd__group__subcmd__rm"
                 ;;
+            mcpm__subcmd__help__subcmd__secret,get)
+                cmd="mcpm__subcmd__help__subcmd__secret__subcmd__get"
+                ;;
+            mcpm__subcmd__help__subcmd__secret,list)
+                cmd="mcpm__subcmd__help__subcmd__secret__subcmd__list"
+                ;;
+            mcpm__subcmd__help__subcmd__secret,provider)
+                cmd="mcpm__subcmd__help__subcmd__secret__subcmd__provider"
+                ;;
+            mcpm__subcmd__help__subcmd__secret,rm)
+                cmd="mcpm__subcmd__help__subcmd__secret__subcmd__rm"
+                ;;
+            mcpm__subcmd__help__subcmd__secret,set)
+                cmd="mcpm__subcmd__help__subcmd__secret__subcmd__set"
+                ;;
+            mcpm__subcmd__secret,get)
+                cmd="mcpm__subcmd__secret__subcmd__get"
+                ;;
+            mcpm__subcmd__secret,help)
+                cmd="mcpm__subcmd__secret__subcmd__help"
+                ;;
+            mcpm__subcmd__secret,list)
+                cmd="mcpm__subcmd__secret__subcmd__list"
+                ;;
+            mcpm__subcmd__secret,ls)
+                cmd="mcpm__subcmd__secret__subcmd__list"
+                ;;
+            mcpm__subcmd__secret,provider)
+                cmd="mcpm__subcmd__secret__subcmd__provider"
+                ;;
+            mcpm__subcmd__secret,rm)
+                cmd="mcpm__subcmd__secret__subcmd__rm"
+                ;;
+            mcpm__subcmd__secret,set)
+                cmd="mcpm__subcmd__secret__subcmd__set"
+                ;;
+            mcpm__subcmd__secret__subcmd__help,get)
+                cmd="mcpm__subcmd__secret__subcmd__help__subcmd__get"
+                ;;
+            mcpm__subcmd__secret__subcmd__help,help)
+                cmd="mcpm__subcmd__secret__subcmd__help__subcmd__help"
+                ;;
+            mcpm__subcmd__secret__subcmd__help,list)
+                cmd="mcpm__subcmd__secret__subcmd__help__subcmd__list"
+                ;;
+            mcpm__subcmd__secret__subcmd__help,provider)
+                cmd="mcpm__subcmd__secret__subcmd__help__subcmd__provider"
+                ;;
+            mcpm__subcmd__secret__subcmd__help,rm)
+                cmd="mcpm__subcmd__secret__subcmd__help__subcmd__rm"
+                ;;
+            mcpm__subcmd__secret__subcmd__help,set)
+                cmd="mcpm__subcmd__secret__subcmd__help__subcmd__set"
+                ;;
             *)
                 ;;
         esac
@@ -146,7 +206,7 @@ _mcpm() {
 
     case "${cmd}" in
         mcpm)
-            opts="-h -V --debug --help --version run proxy list ls status stop start restart rm logs export group completion man help"
+            opts="-h -V --debug --help --version run proxy list ls status stop start restart rm logs export group secret completion man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -350,7 +410,7 @@ _mcpm() {
             return 0
             ;;
         mcpm__subcmd__help)
-            opts="run proxy list status stop start restart rm logs export group completion man help"
+            opts="run proxy list status stop start restart rm logs export group secret completion man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -548,6 +608,90 @@ _mcpm() {
         mcpm__subcmd__help__subcmd__run)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__help__subcmd__secret)
+            opts="set get list rm provider"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__help__subcmd__secret__subcmd__get)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__help__subcmd__secret__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__help__subcmd__secret__subcmd__provider)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__help__subcmd__secret__subcmd__rm)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__help__subcmd__secret__subcmd__set)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1427,6 +1571,220 @@ _mcpm() {
                     ;;
                 -o)
                     COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__secret)
+            opts="-h --debug --help set get list ls rm provider help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --debug)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__secret__subcmd__get)
+            opts="-h --debug --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --debug)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__secret__subcmd__help)
+            opts="set get list rm provider help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__secret__subcmd__help__subcmd__get)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__secret__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__secret__subcmd__help__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__secret__subcmd__help__subcmd__provider)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__secret__subcmd__help__subcmd__rm)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__secret__subcmd__help__subcmd__set)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__secret__subcmd__list)
+            opts="-o -h --output --debug --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --debug)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__secret__subcmd__provider)
+            opts="-h --password-in-keyring --debug --help encrypted keyring environment command"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --debug)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__secret__subcmd__rm)
+            opts="-h --debug --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --debug)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__secret__subcmd__set)
+            opts="-h --debug --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --debug)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
                     return 0
                     ;;
                 *)

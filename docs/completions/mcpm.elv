@@ -35,6 +35,7 @@ set edit:completion:arg-completer[mcpm] = {|@words|
             cand logs 'Show what a server wrote'
             cand export 'Export a workload''s configuration; secrets are left out'
             cand group 'Manage groups of workloads'
+            cand secret 'Manage the secrets that servers get'
             cand completion 'Print the completion script of a shell'
             cand man 'Print the manual page, or write one page per command'
             cand help 'Print this message or the help of the given subcommand(s)'
@@ -303,6 +304,73 @@ set edit:completion:arg-completer[mcpm] = {|@words|
         }
         &'mcpm;group;help;help'= {
         }
+        &'mcpm;secret'= {
+            cand --debug 'Enable debug mode [default: false]'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand set 'Keep a value, which is read from standard input, or asked for on a terminal'
+            cand get 'Print a value'
+            cand list 'Show the names of the secrets, and where their values come from'
+            cand ls 'Show the names of the secrets, and where their values come from'
+            cand rm 'Forget values'
+            cand provider 'Show or choose where secrets are kept'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'mcpm;secret;set'= {
+            cand --debug 'Enable debug mode [default: false]'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'mcpm;secret;get'= {
+            cand --debug 'Enable debug mode [default: false]'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'mcpm;secret;list'= {
+            cand -o 'Form of the result'
+            cand --output 'Form of the result'
+            cand --debug 'Enable debug mode [default: false]'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'mcpm;secret;ls'= {
+            cand -o 'Form of the result'
+            cand --output 'Form of the result'
+            cand --debug 'Enable debug mode [default: false]'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'mcpm;secret;rm'= {
+            cand --debug 'Enable debug mode [default: false]'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'mcpm;secret;provider'= {
+            cand --debug 'Enable debug mode [default: false]'
+            cand --password-in-keyring 'For `encrypted`: let the keyring keep the password, once it was asked for'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'mcpm;secret;help'= {
+            cand set 'Keep a value, which is read from standard input, or asked for on a terminal'
+            cand get 'Print a value'
+            cand list 'Show the names of the secrets, and where their values come from'
+            cand rm 'Forget values'
+            cand provider 'Show or choose where secrets are kept'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'mcpm;secret;help;set'= {
+        }
+        &'mcpm;secret;help;get'= {
+        }
+        &'mcpm;secret;help;list'= {
+        }
+        &'mcpm;secret;help;rm'= {
+        }
+        &'mcpm;secret;help;provider'= {
+        }
+        &'mcpm;secret;help;help'= {
+        }
         &'mcpm;completion'= {
             cand --debug 'Enable debug mode [default: false]'
             cand -h 'Print help'
@@ -325,6 +393,7 @@ set edit:completion:arg-completer[mcpm] = {|@words|
             cand logs 'Show what a server wrote'
             cand export 'Export a workload''s configuration; secrets are left out'
             cand group 'Manage groups of workloads'
+            cand secret 'Manage the secrets that servers get'
             cand completion 'Print the completion script of a shell'
             cand man 'Print the manual page, or write one page per command'
             cand help 'Print this message or the help of the given subcommand(s)'
@@ -359,6 +428,23 @@ set edit:completion:arg-completer[mcpm] = {|@words|
         &'mcpm;help;group;list'= {
         }
         &'mcpm;help;group;rm'= {
+        }
+        &'mcpm;help;secret'= {
+            cand set 'Keep a value, which is read from standard input, or asked for on a terminal'
+            cand get 'Print a value'
+            cand list 'Show the names of the secrets, and where their values come from'
+            cand rm 'Forget values'
+            cand provider 'Show or choose where secrets are kept'
+        }
+        &'mcpm;help;secret;set'= {
+        }
+        &'mcpm;help;secret;get'= {
+        }
+        &'mcpm;help;secret;list'= {
+        }
+        &'mcpm;help;secret;rm'= {
+        }
+        &'mcpm;help;secret;provider'= {
         }
         &'mcpm;help;completion'= {
         }

@@ -20,6 +20,8 @@ pub(crate) const ENGINE_UNAVAILABLE: u8 = 6;
 pub(crate) const IMAGE_UNAVAILABLE: u8 = 7;
 /// The server ended, or never answered, before it was ready.
 pub(crate) const START_FAILED: u8 = 8;
+/// The store of secrets cannot be opened.
+pub(crate) const SECRETS_UNAVAILABLE: u8 = 9;
 /// Stopped by the user; what shells report for an interrupted program.
 pub(crate) const INTERRUPTED: u8 = 130;
 
@@ -32,6 +34,7 @@ pub(crate) fn of_error(kind: ErrorKind) -> ExitCode {
         ErrorKind::NameTaken | ErrorKind::PortTaken => TAKEN,
         ErrorKind::EngineUnavailable => ENGINE_UNAVAILABLE,
         ErrorKind::ImageUnavailable => IMAGE_UNAVAILABLE,
+        ErrorKind::SecretsUnavailable => SECRETS_UNAVAILABLE,
         ErrorKind::StartFailed => START_FAILED,
         ErrorKind::Interrupted => INTERRUPTED,
         ErrorKind::Io

@@ -21,6 +21,7 @@ mod output;
 mod progress;
 mod signals;
 mod supervise;
+mod terminal;
 
 pub use args::options;
 pub use commands::{completion::scripts, man::pages};

@@ -3,9 +3,14 @@
 //! Nothing else in the library reads environment variables or guesses folders: an embedding application says
 //! where state lives and how an engine is found, or takes [`Environment::from_process`].
 
-use std::{ffi::OsString, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, sync::Arc};
 
-use crate::runtime::Runtime;
+use crate::{
+    interaction::Interaction,
+    options::Secret,
+    runtime::Runtime,
+    secrets::{GIVEN_PREFIX, SecretSettings},
+};
 
 /// Folders and engine settings that the library works with.
 #[derive(Debug, Clone)]
@@ -20,6 +25,10 @@ pub struct Environment {
     pub engine: EngineSettings,
     /// The runtime to use instead of looking for an engine.
     pub runtime: Option<Arc<dyn Runtime>>,
+    /// Where secrets are kept.
+    pub secrets: SecretSettings,
+    /// Who is asked for what only a person knows; nobody by default.
+    pub interaction: Option<Arc<dyn Interaction>>,
 }
 
 /// The settings that container tools share, as found in the environment.
@@ -42,14 +51,18 @@ pub struct EngineSettings {
 }
 
 impl Environment {
-    /// Reads the current folder and the variables of this process: `XDG_*`, `HOME`, `DOCKER_*` and
-    /// `CONTAINER_HOST`.
+    /// Reads the current folder and the variables of this process: `XDG_*`, `HOME`, `DOCKER_*`,
+    /// `CONTAINER_HOST`, `DBUS_SESSION_BUS_ADDRESS` and `MCPM_*`.
     pub fn from_process() -> Self {
         let working_dir = std::env::current_dir().unwrap_or_default();
-        Self { working_dir, ..Self::from_lookup(|name| std::env::var_os(name)) }
+        let mut environment = Self::from_lookup(|name| std::env::var_os(name));
+        environment.working_dir = working_dir;
+        environment.secrets.given = given_secrets();
+        environment
     }
 
-    /// Reads the same variables through `lookup`; relative paths begin at `/`. Empty variables count as unset.
+    /// Reads the same variables through `lookup`, except for `MCPM_SECRET_NAME`, whose names are not known;
+    /// relative paths begin at `/`. Empty variables count as unset.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Self {
         let path = |name: &str| lookup(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let text =
@@ -73,6 +86,26 @@ impl Environment {
                 home,
             },
             runtime: None,
+            secrets: SecretSettings {
+                store: None,
+                given: BTreeMap::new(),
+                provider: text("MCPM_SECRETS_PROVIDER"),
+                password: text("MCPM_SECRETS_PASSWORD").map(Secret::from),
+                password_file: path("MCPM_SECRETS_PASSWORD_FILE"),
+                session_bus: text("DBUS_SESSION_BUS_ADDRESS"),
+            },
+            interaction: None,
         }
     }
+}
+
+/// The secrets among the variables of this process. One that is empty or no UTF-8 counts as unset.
+fn given_secrets() -> BTreeMap<String, Secret> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| {
+            let name = name.to_str()?.strip_prefix(GIVEN_PREFIX).filter(|name| !name.is_empty())?;
+            let value = value.into_string().ok().filter(|value| !value.is_empty())?;
+            Some((name.to_owned(), Secret::from(value)))
+        })
+        .collect()
 }

@@ -25,6 +25,8 @@ pub enum ErrorKind {
     EngineUnavailable,
     /// The image is not on this machine and cannot be pulled.
     ImageUnavailable,
+    /// The store of secrets cannot be opened: a wrong password or none, no keyring, a program that fails.
+    SecretsUnavailable,
     /// The server ended, or never answered, before it was ready.
     StartFailed,
     /// A file or folder could not be read or written.
@@ -51,6 +53,7 @@ impl ErrorKind {
         Self::PortTaken,
         Self::EngineUnavailable,
         Self::ImageUnavailable,
+        Self::SecretsUnavailable,
         Self::StartFailed,
         Self::Io,
         Self::CorruptState,
@@ -70,6 +73,7 @@ impl ErrorKind {
             Self::PortTaken => "port_taken",
             Self::EngineUnavailable => "engine_unavailable",
             Self::ImageUnavailable => "image_unavailable",
+            Self::SecretsUnavailable => "secrets_unavailable",
             Self::StartFailed => "start_failed",
             Self::Io => "io",
             Self::CorruptState => "corrupt_state",

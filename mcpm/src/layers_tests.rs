@@ -3,13 +3,14 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// What each module may use of the others. Errors, options and the environment are everybody's.
-const ALLOWED: [(&str, &[&str]); 8] = [
+const ALLOWED: [(&str, &[&str]); 9] = [
     ("name", &[]),
     ("mcp", &[]),
     ("image", &["docker_config", "runtime"]),
     ("runtime", &["docker_config", "image"]),
     ("transport", &["mcp", "runtime"]),
     ("state", &["name"]),
+    ("secrets", &["interaction", "state"]),
     ("proxy", &["mcp", "transport"]),
     ("workload", &["image", "name", "proxy", "runtime", "state", "transport"]),
 ];

@@ -23,6 +23,7 @@ mod docker_config;
 pub mod environment;
 pub mod error;
 pub mod image;
+pub mod interaction;
 #[cfg(test)]
 mod layers_tests;
 mod mcp;
@@ -32,6 +33,7 @@ pub mod package;
 pub mod permission;
 pub mod proxy;
 pub mod runtime;
+pub mod secrets;
 pub mod state;
 pub mod transport;
 pub mod workload;

@@ -97,6 +97,10 @@ typedef enum {
    * The call waits, and an asynchronous task runs on this thread; call it from another.
    */
   MCPM_STATUS_NOT_HERE = 16,
+  /**
+   * The store of secrets cannot be opened: a wrong password or none, no keyring, a program that fails.
+   */
+  MCPM_STATUS_SECRETS_UNAVAILABLE = 17,
 } mcpm_status;
 
 /**
@@ -361,7 +365,8 @@ void mcpm_workload_builder_env_file_dir(mcpm_workload_builder *builder, const ch
 /**
  * Secret fetched from the secrets manager and set as an environment variable.
  *
- * Not supported yet.
+ * `NAME` is what `mcpm secret set` was told. With `file:` and an absolute path as the target, the
+ * server gets a file in its container instead.
  */
 void mcpm_workload_builder_secret(mcpm_workload_builder *builder, const char *value);
 

@@ -15,6 +15,7 @@ mod names;
 pub(crate) mod proxy;
 pub(crate) mod rm;
 pub(crate) mod run;
+pub(crate) mod secret;
 pub(crate) mod start;
 pub(crate) mod status;
 pub(crate) mod stop;
@@ -42,6 +43,7 @@ pub(crate) const ALL: &[Entry] = &[
     Entry { name: "logs", command: logs::command, run: logs::run },
     Entry { name: "export", command: export::command, run: export::run },
     Entry { name: "group", command: group::command, run: group::run },
+    Entry { name: "secret", command: secret::command, run: secret::run },
     Entry { name: "completion", command: completion::command, run: completion::run },
     Entry { name: "man", command: man::command, run: man::run },
 ];

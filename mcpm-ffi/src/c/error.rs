@@ -45,6 +45,8 @@ pub enum Status {
     Internal = 15,
     /// The call waits, and an asynchronous task runs on this thread; call it from another.
     NotHere = 16,
+    /// The store of secrets cannot be opened: a wrong password or none, no keyring, a program that fails.
+    SecretsUnavailable = 17,
 }
 
 impl From<ErrorKind> for Status {
@@ -57,6 +59,7 @@ impl From<ErrorKind> for Status {
             ErrorKind::PortTaken => Self::PortTaken,
             ErrorKind::EngineUnavailable => Self::EngineUnavailable,
             ErrorKind::ImageUnavailable => Self::ImageUnavailable,
+            ErrorKind::SecretsUnavailable => Self::SecretsUnavailable,
             ErrorKind::StartFailed => Self::StartFailed,
             ErrorKind::Io => Self::Io,
             ErrorKind::CorruptState => Self::CorruptState,

@@ -22,7 +22,7 @@ mod volume;
 pub use header::{Header, HeaderSecret};
 pub use pair::{Attributes, EnvVar, KeyValue};
 pub use publish::PublishSpec;
-pub use secret::{Secret, SecretRef};
+pub use secret::{Secret, SecretRef, SecretTarget};
 pub use set::OptionSet;
 pub use spec::{Arity, OptionSpec, Place, Required};
 pub use table::{ProxyOptions, WorkloadOptions};

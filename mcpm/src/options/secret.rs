@@ -2,10 +2,13 @@
 
 use std::{convert::Infallible, fmt, hint::black_box, str::FromStr};
 
+use zeroize::Zeroize as _;
+
 use super::{Kind, OptionValue, value::refused};
 use crate::{Error, Result};
 
 /// Text that neither `Debug`, nor JSON, nor a message shows. Comparing two takes the same time wherever they differ.
+/// Its memory is wiped at its end.
 #[derive(Clone)]
 pub struct Secret(Box<str>);
 
@@ -25,6 +28,12 @@ impl PartialEq for Secret {
 }
 
 impl Eq for Secret {}
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
 
 impl<T: Into<Box<str>>> From<T> for Secret {
     fn from(text: T) -> Self {
@@ -65,13 +74,35 @@ impl OptionValue for Secret {
     }
 }
 
-/// A secret of the secrets manager that the server gets as an environment variable.
+/// A secret of the secrets manager that the server gets as an environment variable or as a file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SecretRef {
     /// Name of the secret.
     pub name: String,
-    /// Name of the environment variable.
+    /// Name of the environment variable, or `file:` and an absolute path in the container.
     pub target: String,
+}
+
+/// Where a server finds a secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecretTarget<'a> {
+    /// The environment variable of that name.
+    Variable(&'a str),
+    /// The file at that absolute path in its container.
+    File(&'a str),
+}
+
+/// What a target that is a file begins with.
+const FILE: &str = "file:";
+
+impl SecretRef {
+    /// Returns where the server finds it.
+    pub fn destination(&self) -> SecretTarget<'_> {
+        match self.target.strip_prefix(FILE) {
+            Some(path) => SecretTarget::File(path),
+            None => SecretTarget::Variable(&self.target),
+        }
+    }
 }
 
 impl<N: Into<String>, T: Into<String>> From<(N, T)> for SecretRef {
@@ -88,12 +119,22 @@ impl FromStr for SecretRef {
             None => Err(refused("expected `NAME,target=TARGET`")),
             Some(("", _)) => Err(refused("the name of the secret is empty")),
             Some((_, "")) => Err(refused("the name of the environment variable after `target=` is empty")),
-            Some((name, target)) if name.contains(',') || target.contains([',', '=']) => {
+            Some((_, target)) if target.strip_prefix(FILE).is_some_and(|path| !is_file(path)) => {
+                Err(refused("expected the absolute path of a file in the container after `file:`"))
+            }
+            Some((name, target)) if name.contains(',') || target.contains([',', '=', '\0']) => {
                 Err(refused("expected `NAME,target=TARGET` and nothing else"))
             }
             Some((name, target)) => Ok(Self { name: name.to_owned(), target: target.to_owned() }),
         }
     }
+}
+
+/// Tells whether a path in a container can only be that of a file, and only of one.
+fn is_file(path: &str) -> bool {
+    path.strip_prefix('/').is_some_and(|below| {
+        below.split('/').all(|part| !matches!(part, "" | "." | "..")) && !path.contains(':')
+    })
 }
 
 impl fmt::Display for SecretRef {

@@ -61,7 +61,7 @@ struct Versioned {
 }
 
 /// Returns `value` as a document. A value without the right `version` is a defect of the caller.
-pub(super) fn encode<T: Serialize>(value: &T, version: u32) -> Result<Vec<u8>> {
+pub(crate) fn encode<T: Serialize>(value: &T, version: u32) -> Result<Vec<u8>> {
     let defect = || Error::new(ErrorKind::Internal, "cannot encode a document");
     let mut bytes = serde_json::to_vec_pretty(value).map_err(|error| defect().source(error))?;
     let found: Versioned = serde_json::from_slice(&bytes).map_err(|error| defect().source(error))?;
@@ -73,7 +73,7 @@ pub(super) fn encode<T: Serialize>(value: &T, version: u32) -> Result<Vec<u8>> {
 }
 
 /// Reads a document of `version`, or of one that `upgrade` brings there. `path` is for the error.
-pub(super) fn decode<T: DeserializeOwned>(
+pub(crate) fn decode<T: DeserializeOwned>(
     bytes: &[u8],
     path: &Path,
     version: u32,

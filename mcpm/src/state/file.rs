@@ -15,7 +15,7 @@ use std::{
 use crate::{Error, ErrorKind};
 
 /// Makes a folder and its missing parents.
-pub(super) fn create_folders(path: &Path) -> io::Result<()> {
+pub(crate) fn create_folders(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
@@ -31,12 +31,12 @@ pub(super) fn create_folder(path: &Path) -> io::Result<File> {
 }
 
 /// Opens a file to read and write, making it when it is missing.
-pub(super) fn open(path: &Path) -> io::Result<File> {
+pub(crate) fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
 /// Puts `bytes` at `path` in place of what is there. Readers see the old file or the new one.
-pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let draft = Draft::write(path, bytes)?;
     fs::rename(&draft.0, path)?;
     sync_parent(path)
@@ -78,7 +78,7 @@ pub(super) fn leads_to(path: &Path, opened: &File) -> io::Result<bool> {
 }
 
 /// Says that a file or folder could not be made, read, written or removed.
-pub(super) fn cannot(what: &str, path: &Path, error: io::Error) -> Error {
+pub(crate) fn cannot(what: &str, path: &Path, error: io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot {what} `{}`", path.display())).source(error)
 }
 

@@ -14,8 +14,8 @@
 //!
 //! Only the holder of the lock writes the status. Folders are for their owner alone (0700), and so are files (0600).
 
-mod document;
-mod file;
+pub(crate) mod document;
+pub(crate) mod file;
 mod groups;
 mod lock;
 mod process;

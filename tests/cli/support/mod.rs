@@ -90,7 +90,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    fn of(output: Output) -> Self {
+    pub(crate) fn of(output: Output) -> Self {
         Self {
             code: output.status.code(),
             stdout: String::from_utf8(output.stdout).unwrap(),
@@ -205,6 +205,11 @@ impl Home {
             .current_dir(self.root.path())
             .stdin(Stdio::null());
         command
+    }
+
+    /// The path of the program, for scripts.
+    pub(crate) fn program(&self) -> String {
+        program::path().to_str().unwrap().to_owned()
     }
 
     /// mcpm with arguments, to be changed and run.

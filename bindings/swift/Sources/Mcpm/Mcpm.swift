@@ -2548,7 +2548,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Secret fetched from the secrets manager and set as an environment variable.
      *
-     * Not supported yet.
+     * `NAME` is what `mcpm secret set` was told. With `file:` and an absolute path as the target, the
+     * server gets a file in its container instead.
      */
     public var secret: [SecretRef]
     /**
@@ -3104,7 +3105,8 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Secret fetched from the secrets manager and set as an environment variable.
          *
-         * Not supported yet.
+         * `NAME` is what `mcpm secret set` was told. With `file:` and an absolute path as the target, the
+         * server gets a file in its container instead.
          */secret: [SecretRef] = [], 
         /**
          * Mount a file or folder of this machine into the container.
@@ -4029,6 +4031,14 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
          */message: String
     )
     /**
+     * The store of secrets cannot be opened: a wrong password or none, no keyring, a program that fails.
+     */
+    case SecretsUnavailable(
+        /**
+         * What went wrong and what to do next, in one line.
+         */message: String
+    )
+    /**
      * The server ended, or never answered, before it was ready.
      */
     case StartFailed(
@@ -4157,25 +4167,28 @@ public struct FfiConverterTypeMcpmError: FfiConverterRustBuffer {
         case 7: return .ImageUnavailable(
             message: try FfiConverterString.read(from: &buf)
             )
-        case 8: return .StartFailed(
+        case 8: return .SecretsUnavailable(
             message: try FfiConverterString.read(from: &buf)
             )
-        case 9: return .Io(
+        case 9: return .StartFailed(
             message: try FfiConverterString.read(from: &buf)
             )
-        case 10: return .CorruptState(
+        case 10: return .Io(
             message: try FfiConverterString.read(from: &buf)
             )
-        case 11: return .Engine(
+        case 11: return .CorruptState(
             message: try FfiConverterString.read(from: &buf)
             )
-        case 12: return .Upstream(
+        case 12: return .Engine(
             message: try FfiConverterString.read(from: &buf)
             )
-        case 13: return .Interrupted(
+        case 13: return .Upstream(
             message: try FfiConverterString.read(from: &buf)
             )
-        case 14: return .Internal(
+        case 14: return .Interrupted(
+            message: try FfiConverterString.read(from: &buf)
+            )
+        case 15: return .Internal(
             message: try FfiConverterString.read(from: &buf)
             )
 
@@ -4225,38 +4238,43 @@ public struct FfiConverterTypeMcpmError: FfiConverterRustBuffer {
             FfiConverterString.write(message, into: &buf)
             
         
-        case let .StartFailed(message):
+        case let .SecretsUnavailable(message):
             writeInt(&buf, Int32(8))
             FfiConverterString.write(message, into: &buf)
             
         
-        case let .Io(message):
+        case let .StartFailed(message):
             writeInt(&buf, Int32(9))
             FfiConverterString.write(message, into: &buf)
             
         
-        case let .CorruptState(message):
+        case let .Io(message):
             writeInt(&buf, Int32(10))
             FfiConverterString.write(message, into: &buf)
             
         
-        case let .Engine(message):
+        case let .CorruptState(message):
             writeInt(&buf, Int32(11))
             FfiConverterString.write(message, into: &buf)
             
         
-        case let .Upstream(message):
+        case let .Engine(message):
             writeInt(&buf, Int32(12))
             FfiConverterString.write(message, into: &buf)
             
         
-        case let .Interrupted(message):
+        case let .Upstream(message):
             writeInt(&buf, Int32(13))
             FfiConverterString.write(message, into: &buf)
             
         
-        case let .Internal(message):
+        case let .Interrupted(message):
             writeInt(&buf, Int32(14))
+            FfiConverterString.write(message, into: &buf)
+            
+        
+        case let .Internal(message):
+            writeInt(&buf, Int32(15))
             FfiConverterString.write(message, into: &buf)
             
         }

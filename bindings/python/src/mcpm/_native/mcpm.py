@@ -3940,6 +3940,35 @@ class McpmError:  # type: ignore
             )
             return _uniffi_lift_return(_uniffi_ffi_result)
     _UniffiTempMcpmError.ImageUnavailable = ImageUnavailable # type: ignore
+    class SecretsUnavailable(_UniffiTempMcpmError):
+        """
+        The store of secrets cannot be opened: a wrong password or none, no keyring, a program that fails.
+"""
+        
+        def __init__(self, message):
+            super().__init__(", ".join([
+                "message={!r}".format(message),
+            ]))
+            self.message = message
+
+        def __repr__(self):
+            return "McpmError.SecretsUnavailable({})".format(str(self))
+        def kind(self, ) -> str:
+            """
+            Returns the stable name of the kind of failure, as printed in JSON output.
+"""
+            _uniffi_lowered_args = (
+                _UniffiFfiConverterTypeMcpmError.lower(self),
+            )
+            _uniffi_lift_return = _UniffiFfiConverterString.lift
+            _uniffi_error_converter = None
+            _uniffi_ffi_result = _uniffi_rust_call_with_error(
+                _uniffi_error_converter,
+                _UniffiLib.uniffi_mcpm_ffi_fn_method_mcpmerror_kind,
+                *_uniffi_lowered_args,
+            )
+            return _uniffi_lift_return(_uniffi_ffi_result)
+    _UniffiTempMcpmError.SecretsUnavailable = SecretsUnavailable # type: ignore
     class StartFailed(_UniffiTempMcpmError):
         """
         The server ended, or never answered, before it was ready.
@@ -4181,30 +4210,34 @@ class _UniffiFfiConverterTypeMcpmError(_UniffiConverterRustBuffer):
                 _UniffiFfiConverterString.read(buf),
             )
         if variant == 8:
-            return McpmError.StartFailed(
+            return McpmError.SecretsUnavailable(
                 _UniffiFfiConverterString.read(buf),
             )
         if variant == 9:
-            return McpmError.Io(
+            return McpmError.StartFailed(
                 _UniffiFfiConverterString.read(buf),
             )
         if variant == 10:
-            return McpmError.CorruptState(
+            return McpmError.Io(
                 _UniffiFfiConverterString.read(buf),
             )
         if variant == 11:
-            return McpmError.Engine(
+            return McpmError.CorruptState(
                 _UniffiFfiConverterString.read(buf),
             )
         if variant == 12:
-            return McpmError.Upstream(
+            return McpmError.Engine(
                 _UniffiFfiConverterString.read(buf),
             )
         if variant == 13:
-            return McpmError.Interrupted(
+            return McpmError.Upstream(
                 _UniffiFfiConverterString.read(buf),
             )
         if variant == 14:
+            return McpmError.Interrupted(
+                _UniffiFfiConverterString.read(buf),
+            )
+        if variant == 15:
             return McpmError.Internal(
                 _UniffiFfiConverterString.read(buf),
             )
@@ -4231,6 +4264,9 @@ class _UniffiFfiConverterTypeMcpmError(_UniffiConverterRustBuffer):
             _UniffiFfiConverterString.check_lower(value.message)
             return
         if isinstance(value, McpmError.ImageUnavailable):
+            _UniffiFfiConverterString.check_lower(value.message)
+            return
+        if isinstance(value, McpmError.SecretsUnavailable):
             _UniffiFfiConverterString.check_lower(value.message)
             return
         if isinstance(value, McpmError.StartFailed):
@@ -4278,26 +4314,29 @@ class _UniffiFfiConverterTypeMcpmError(_UniffiConverterRustBuffer):
         if isinstance(value, McpmError.ImageUnavailable):
             buf.write_i32(7)
             _UniffiFfiConverterString.write(value.message, buf)
-        if isinstance(value, McpmError.StartFailed):
+        if isinstance(value, McpmError.SecretsUnavailable):
             buf.write_i32(8)
             _UniffiFfiConverterString.write(value.message, buf)
-        if isinstance(value, McpmError.Io):
+        if isinstance(value, McpmError.StartFailed):
             buf.write_i32(9)
             _UniffiFfiConverterString.write(value.message, buf)
-        if isinstance(value, McpmError.CorruptState):
+        if isinstance(value, McpmError.Io):
             buf.write_i32(10)
             _UniffiFfiConverterString.write(value.message, buf)
-        if isinstance(value, McpmError.Engine):
+        if isinstance(value, McpmError.CorruptState):
             buf.write_i32(11)
             _UniffiFfiConverterString.write(value.message, buf)
-        if isinstance(value, McpmError.Upstream):
+        if isinstance(value, McpmError.Engine):
             buf.write_i32(12)
             _UniffiFfiConverterString.write(value.message, buf)
-        if isinstance(value, McpmError.Interrupted):
+        if isinstance(value, McpmError.Upstream):
             buf.write_i32(13)
             _UniffiFfiConverterString.write(value.message, buf)
-        if isinstance(value, McpmError.Internal):
+        if isinstance(value, McpmError.Interrupted):
             buf.write_i32(14)
+            _UniffiFfiConverterString.write(value.message, buf)
+        if isinstance(value, McpmError.Internal):
+            buf.write_i32(15)
             _UniffiFfiConverterString.write(value.message, buf)
 
 class _UniffiFfiConverterUInt64(_UniffiConverterPrimitiveInt):

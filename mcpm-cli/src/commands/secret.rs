@@ -1,0 +1,154 @@
+//! `mcpm secret`: keeps the values that `mcpm run --secret` refers to.
+
+use std::{
+    io::{self, IsTerminal as _, Read as _},
+    process::ExitCode,
+};
+
+use clap::{Arg, ArgAction, ArgMatches, Command, builder::PossibleValuesParser};
+use mcpm::{
+    Error, ErrorKind, Result,
+    options::Secret,
+    secrets::{Provider, Secrets, StoreChoice},
+};
+use zeroize::Zeroizing;
+
+use crate::{
+    commands::names,
+    executor,
+    output::{self, JSON, TEXT},
+    terminal,
+};
+
+const NAME: &str = "name";
+const VALUE: &str = "value";
+const PROVIDER: &str = "provider";
+const PASSWORD_IN_KEYRING: &str = "password-in-keyring";
+const COMMAND: &str = "command";
+/// More than any value that is kept.
+const LONGEST: u64 = 128 * 1024;
+
+pub(crate) fn command() -> Command {
+    let name = || Arg::new(NAME).value_name("NAME").required(true).help("Name of the secret");
+    Command::new("secret")
+        .about("Manage the secrets that servers get")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands([
+            Command::new("set")
+                .about("Keep a value, which is read from standard input, or asked for on a terminal")
+                .arg(name())
+                // Taken to be refused without being repeated.
+                .arg(Arg::new(VALUE).hide(true).num_args(0..)),
+            Command::new("get").about("Print a value").arg(name()),
+            Command::new("list")
+                .visible_alias("ls")
+                .about("Show the names of the secrets, and where their values come from")
+                .arg(output::arg(&[TEXT, JSON])),
+            Command::new("rm").about("Forget values").arg(name().action(ArgAction::Append)),
+            provider(),
+        ])
+}
+
+fn provider() -> Command {
+    let names = Provider::ALL.map(Provider::as_str);
+    Command::new("provider")
+        .about("Show or choose where secrets are kept")
+        .arg(
+            Arg::new(PROVIDER)
+                .value_name("PROVIDER")
+                .value_parser(PossibleValuesParser::new(names))
+                .help("Where secrets are kept from now on"),
+        )
+        .arg(
+            Arg::new(PASSWORD_IN_KEYRING)
+                .long(PASSWORD_IN_KEYRING)
+                .action(ArgAction::SetTrue)
+                .requires(PROVIDER)
+                .help("For `encrypted`: let the keyring keep the password, once it was asked for"),
+        )
+        .arg(
+            Arg::new(COMMAND).value_name("PROGRAM").last(true).num_args(1..).requires(PROVIDER).help(
+                "For `command`: the program that prints a value; `{name}` stands for the secret's name",
+            ),
+        )
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let name = |matches: &ArgMatches| matches.get_one::<String>(NAME).cloned().unwrap_or_default();
+    let secrets = || Secrets::open(&terminal::environment());
+    match matches.subcommand() {
+        Some(("set", matches)) => {
+            if matches.get_many::<String>(VALUE).is_some_and(|values| values.len() > 0) {
+                let message = "the value of a secret is not an argument: others can see those";
+                let hint = format!("write it to standard input: `mcpm secret set {} < FILE`", name(matches));
+                return Err(Error::new(ErrorKind::InvalidOption, message).hint(hint));
+            }
+            let (secrets, name) = (secrets()?, name(matches));
+            let value = value(&name)?;
+            executor::run(secrets.set(&name, &value))?;
+        }
+        Some(("get", matches)) => {
+            let (secrets, name) = (secrets()?, name(matches));
+            output::line(executor::run(secrets.get(&name))?.expose())?;
+        }
+        Some(("list", matches)) => {
+            let secrets = secrets()?;
+            let all = executor::run(secrets.list())?;
+            match output::form(matches) {
+                JSON => output::json(&all)?,
+                _ => {
+                    let mut rows = vec![vec!["NAME".to_owned(), "FROM".to_owned()]];
+                    rows.extend(all.into_iter().map(|one| vec![one.name, one.place]));
+                    output::table(&rows)?;
+                }
+            }
+        }
+        Some(("rm", matches)) => {
+            let secrets = secrets()?;
+            let all: Vec<String> = matches.get_many::<String>(NAME).into_iter().flatten().cloned().collect();
+            return executor::run(async {
+                Ok(names::each(all, async |name| secrets.remove(&name).await).await)
+            });
+        }
+        Some(("provider", matches)) => choose(matches)?,
+        _ => {
+            return Err(Error::new(
+                ErrorKind::InvalidOption,
+                "`set`, `get`, `list`, `rm` or `provider` is missing",
+            ));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows the provider, or takes another one.
+fn choose(matches: &ArgMatches) -> Result<()> {
+    let environment = terminal::environment();
+    let Some(provider) = matches.get_one::<String>(PROVIDER) else {
+        let choice = StoreChoice::of(&environment)?;
+        return output::line(format!("{}  {}", choice.provider, Secrets::open(&environment)?.place()));
+    };
+    let choice = StoreChoice {
+        provider: provider.parse()?,
+        password_in_keyring: matches.get_flag(PASSWORD_IN_KEYRING),
+        command: matches.get_many::<String>(COMMAND).into_iter().flatten().cloned().collect(),
+        ..StoreChoice::default()
+    };
+    choice.save(&environment)
+}
+
+/// The value: what standard input holds, less a line feed at its end, or what is written on a terminal.
+fn value(name: &str) -> Result<Secret> {
+    if io::stdin().is_terminal() {
+        let none = || Error::new(ErrorKind::InvalidOption, "there is no terminal to ask on");
+        return terminal::ask(&format!("Value of {name}"))?.ok_or_else(none);
+    }
+    let mut text = Zeroizing::new(String::new());
+    io::stdin()
+        .take(LONGEST)
+        .read_to_string(&mut text)
+        .map_err(|error| Error::new(ErrorKind::Io, "cannot read the value").source(error))?;
+    let value = text.strip_suffix('\n').map_or(&**text, |text| text.strip_suffix('\r').unwrap_or(text));
+    Ok(Secret::from(value))
+}

@@ -1,0 +1,101 @@
+//! The person at the terminal, who is asked for secrets without an echo.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read as _, Write as _},
+};
+
+use async_trait::async_trait;
+use mcpm::{Environment, Error, ErrorKind, Result, interaction::Interaction, options::Secret};
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
+use zeroize::Zeroizing;
+
+/// The longest line that is read.
+const LONGEST: usize = 64 * 1024;
+
+/// The surroundings of a command that may ask.
+pub(crate) fn environment() -> Environment {
+    let mut environment = Environment::from_process();
+    environment.interaction = Some(std::sync::Arc::new(Terminal));
+    environment
+}
+
+/// Asks on the terminal that this command was started from, whatever its standard streams are.
+#[derive(Debug)]
+struct Terminal;
+
+#[async_trait]
+impl Interaction for Terminal {
+    async fn ask_secret(&self, question: &str) -> Result<Option<Secret>> {
+        let question = question.to_owned();
+        let lost = |error| Error::new(ErrorKind::Internal, "the answer was lost").source(error);
+        tokio::task::spawn_blocking(move || ask(&question)).await.map_err(lost)?
+    }
+}
+
+/// Asks for one line; `None` without a terminal.
+pub(crate) fn ask(question: &str) -> Result<Option<Secret>> {
+    let cannot = |error: io::Error| Error::new(ErrorKind::Io, "cannot ask on the terminal").source(error);
+    let Ok(terminal) = OpenOptions::new().read(true).write(true).open("/dev/tty") else {
+        return Ok(None);
+    };
+    let mut terminal = &terminal;
+    let quiet = Quiet::begin(terminal).map_err(cannot)?;
+    write!(terminal, "{question}: ").and_then(|()| terminal.flush()).map_err(cannot)?;
+    let line = read_line(terminal);
+    drop(quiet);
+    writeln!(terminal).map_err(cannot)?;
+    line.map_err(cannot)?.map(Some).ok_or_else(|| Error::new(ErrorKind::Interrupted, "interrupted"))
+}
+
+/// Reads up to the end of the line, byte by byte; `None` when the person gave up. The terminal does no editing
+/// meanwhile, so that an interrupt ends the question here and not the process, with the echo still off.
+fn read_line(mut terminal: &File) -> io::Result<Option<Secret>> {
+    let mut line = Zeroizing::new(Vec::with_capacity(LONGEST));
+    let mut byte = [0];
+    while terminal.read(&mut byte)? == 1 {
+        match byte[0] {
+            b'\r' | b'\n' => return text(&line).map(Some),
+            // ^C and ^\; ^D at the beginning.
+            3 | 28 => return Ok(None),
+            4 if line.is_empty() => return Ok(None),
+            4 => return text(&line).map(Some),
+            // Backspace takes a whole character.
+            8 | 127 => while line.pop().is_some_and(|byte| byte & 0xC0 == 0x80) {},
+            // ^U
+            21 => line.clear(),
+            _ if line.len() == LONGEST => return Err(io::Error::other("the line is too long")),
+            byte => line.push(byte),
+        }
+    }
+    Ok(None)
+}
+
+fn text(line: &[u8]) -> io::Result<Secret> {
+    str::from_utf8(line).map(Secret::from).map_err(|_| io::Error::other("what was written is no UTF-8"))
+}
+
+/// A terminal that shows nothing of what is written, until it is dropped.
+struct Quiet<'a> {
+    terminal: &'a File,
+    before: Termios,
+}
+
+impl<'a> Quiet<'a> {
+    fn begin(terminal: &'a File) -> io::Result<Self> {
+        let before = tcgetattr(terminal)?;
+        let mut quiet = before.clone();
+        quiet.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
+        quiet.special_codes[SpecialCodeIndex::VMIN] = 1;
+        quiet.special_codes[SpecialCodeIndex::VTIME] = 0;
+        tcsetattr(terminal, OptionalActions::Flush, &quiet)?;
+        Ok(Self { terminal, before })
+    }
+}
+
+impl Drop for Quiet<'_> {
+    fn drop(&mut self) {
+        // There is nobody left to tell.
+        let _ = tcsetattr(self.terminal, OptionalActions::Flush, &self.before);
+    }
+}

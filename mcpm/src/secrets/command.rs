@@ -1,0 +1,103 @@
+//! Secrets that a program prints, such as the client of a password manager.
+
+use std::{collections::BTreeMap, process::Stdio, time::Duration};
+
+use async_trait::async_trait;
+use tokio::{io::AsyncReadExt as _, process::Command};
+use zeroize::Zeroizing;
+
+use super::{LONGEST, SecretStore, read_only};
+use crate::{Error, ErrorKind, Result, options::Secret};
+
+/// What stands for the name of the secret in the arguments.
+const NAME: &str = "{name}";
+/// Long enough for a program that asks its user to unlock something.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+
+/// Asks a program, once for each secret. It is started as it is: no shell reads the name.
+#[derive(Debug)]
+pub(super) struct CommandStore {
+    program: String,
+    arguments: Vec<String>,
+}
+
+impl CommandStore {
+    pub(super) fn new(command: &[String]) -> Result<Self> {
+        let Some((program, arguments)) = command.split_first().filter(|(program, _)| !program.is_empty())
+        else {
+            let message = "the provider `command` has no program";
+            return Err(Error::new(ErrorKind::InvalidOption, message)
+                .hint("name it: `mcpm secret provider command -- PROGRAM ARGUMENT... {name}`"));
+        };
+        let mut arguments = arguments.to_vec();
+        if !arguments.iter().any(|argument| argument.contains(NAME)) {
+            arguments.push(NAME.to_owned());
+        }
+        Ok(Self { program: program.clone(), arguments })
+    }
+
+    async fn ask(&self, name: &str) -> Result<Secret> {
+        let failed = |why: &str| {
+            let message = format!("the program `{}` {why} for the secret `{name}`", self.program);
+            Error::new(ErrorKind::SecretsUnavailable, message)
+        };
+        let mut child = Command::new(&self.program)
+            .args(self.arguments.iter().map(|argument| argument.replace(NAME, name)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            // What it says there may be the value, or part of it.
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| failed("cannot be started").source(error))?;
+        let talk = async {
+            let mut output = Zeroizing::new(Vec::new());
+            if let Some(stdout) = child.stdout.take() {
+                stdout.take(LONGEST as u64 + 2).read_to_end(&mut output).await?;
+            }
+            if output.len() > LONGEST + 1 {
+                return Ok(None);
+            }
+            child.wait().await.map(|status| Some((status, output)))
+        };
+        let (status, output) = match tokio::time::timeout(TIME_LIMIT, talk).await {
+            Err(_) => return Err(failed("did not answer within 60 seconds")),
+            Ok(Err(error)) => return Err(failed("cannot be read").source(error)),
+            Ok(Ok(None)) => return Err(failed("said too much")),
+            Ok(Ok(Some(answer))) => answer,
+        };
+        if !status.success() {
+            return Err(failed("failed").with("status", status).hint("run it yourself to see why"));
+        }
+        let text = str::from_utf8(&output).map_err(|_| failed("said what is no UTF-8"))?;
+        let text = text.strip_suffix('\n').map_or(text, |text| text.strip_suffix('\r').unwrap_or(text));
+        if text.is_empty() { Err(failed("said nothing")) } else { Ok(Secret::from(text)) }
+    }
+}
+
+#[async_trait]
+impl SecretStore for CommandStore {
+    fn place(&self) -> String {
+        format!("the program `{}`", self.program)
+    }
+
+    async fn read(&self, names: &[String]) -> Result<BTreeMap<String, Secret>> {
+        let mut found = BTreeMap::new();
+        for name in names {
+            found.insert(name.clone(), self.ask(name).await?);
+        }
+        Ok(found)
+    }
+
+    async fn set(&self, _name: &str, _value: &Secret) -> Result<()> {
+        Err(read_only(&self.place(), "changed"))
+    }
+
+    async fn list(&self) -> Result<Vec<String>> {
+        Err(read_only(&self.place(), "listed"))
+    }
+
+    async fn remove(&self, _name: &str) -> Result<bool> {
+        Err(read_only(&self.place(), "removed"))
+    }
+}

@@ -1,0 +1,141 @@
+//! The keyring of the desktop, spoken to as the Secret Service of freedesktop.org.
+
+use std::{collections::BTreeMap, collections::HashMap, path::PathBuf, time::Duration};
+
+use async_trait::async_trait;
+use secret_service::{EncryptionType, Item, SecretService};
+
+use super::SecretStore;
+use crate::{Environment, Error, ErrorKind, Result, options::Secret};
+
+/// Long enough for somebody who is asked to unlock the keyring.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+const APPLICATION: &str = "application";
+const NAME: &str = "name";
+
+/// Secrets in the default collection, each an item with the attributes `application` and `name`.
+#[derive(Debug)]
+pub(super) struct Keyring {
+    bus: Option<String>,
+    application: &'static str,
+}
+
+impl Keyring {
+    /// The keyring on the bus that `environment` names. Nothing is spoken to yet.
+    pub(super) fn new(environment: &Environment, application: &'static str) -> Self {
+        let address = |folder: &PathBuf| format!("unix:path={}", folder.join("bus").display());
+        let bus = environment.secrets.session_bus.clone();
+        Self { bus: bus.or_else(|| environment.engine.runtime_dir.as_ref().map(address)), application }
+    }
+
+    /// Does something with the service, within limits.
+    async fn with<T>(&self, work: impl AsyncFnOnce(&SecretService<'_>) -> Result<T>) -> Result<T> {
+        let talk = async {
+            let Some(bus) = &self.bus else {
+                return Err(absent("neither `DBUS_SESSION_BUS_ADDRESS` nor `XDG_RUNTIME_DIR` is set"));
+            };
+            let connection = async { zbus::connection::Builder::address(bus.as_str())?.build().await };
+            let connection =
+                connection.await.map_err(|error| absent("there is no session bus").source(error))?;
+            let service = SecretService::connect_with_existing(EncryptionType::Dh, connection)
+                .await
+                .map_err(|error| absent("no Secret Service answers").source(error))?;
+            work(&service).await
+        };
+        tokio::time::timeout(TIME_LIMIT, talk)
+            .await
+            .map_err(|_| absent("it did not answer within 60 seconds"))?
+    }
+
+    /// The items of that name, or all of this application.
+    async fn items<'a>(&self, service: &'a SecretService<'a>, name: Option<&str>) -> Result<Vec<Item<'a>>> {
+        let mut attributes = HashMap::from([(APPLICATION, self.application)]);
+        attributes.extend(name.map(|name| (NAME, name)));
+        let found = service.search_items(attributes).await.map_err(failed)?;
+        let mut items = found.unlocked;
+        for item in found.locked {
+            item.unlock().await.map_err(failed)?;
+            items.push(item);
+        }
+        Ok(items)
+    }
+}
+
+#[async_trait]
+impl SecretStore for Keyring {
+    fn place(&self) -> String {
+        "the keyring".to_owned()
+    }
+
+    async fn read(&self, names: &[String]) -> Result<BTreeMap<String, Secret>> {
+        self.with(async |service| {
+            let mut found = BTreeMap::new();
+            for name in names {
+                if let Some(item) = self.items(service, Some(name)).await?.first() {
+                    let value = zeroize::Zeroizing::new(item.get_secret().await.map_err(failed)?);
+                    let text = str::from_utf8(&value).map_err(|_| {
+                        let message = format!("the secret `{name}` of the keyring is no UTF-8");
+                        Error::new(ErrorKind::SecretsUnavailable, message)
+                    })?;
+                    found.insert(name.clone(), Secret::from(text));
+                }
+            }
+            Ok(found)
+        })
+        .await
+    }
+
+    async fn set(&self, name: &str, value: &Secret) -> Result<()> {
+        self.with(async |service| {
+            let collection = service.get_default_collection().await.map_err(failed)?;
+            if collection.is_locked().await.map_err(failed)? {
+                collection.unlock().await.map_err(failed)?;
+            }
+            let attributes = HashMap::from([(APPLICATION, self.application), (NAME, name)]);
+            let (label, value) = (format!("mcpm: {name}"), value.expose().as_bytes());
+            collection.create_item(&label, attributes, value, true, "text/plain").await.map_err(failed)?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn list(&self) -> Result<Vec<String>> {
+        self.with(async |service| {
+            let mut names = Vec::new();
+            for item in self.items(service, None).await? {
+                names.extend(item.get_attributes().await.map_err(failed)?.remove(NAME));
+            }
+            names.sort();
+            names.dedup();
+            Ok(names)
+        })
+        .await
+    }
+
+    async fn remove(&self, name: &str) -> Result<bool> {
+        self.with(async |service| {
+            let items = self.items(service, Some(name)).await?;
+            for item in &items {
+                item.delete().await.map_err(failed)?;
+            }
+            Ok(!items.is_empty())
+        })
+        .await
+    }
+}
+
+fn absent(why: &str) -> Error {
+    Error::new(ErrorKind::SecretsUnavailable, format!("no keyring can be used: {why}"))
+        .hint("start one, or choose `mcpm secret provider encrypted`")
+}
+
+fn failed(error: secret_service::Error) -> Error {
+    use secret_service::Error as Cause;
+    let message = match error {
+        Cause::Locked => "the keyring is locked",
+        Cause::Prompt | Cause::PromptDisconnected => "nobody unlocked the keyring",
+        Cause::NoResult => "the keyring has no default collection",
+        _ => "the keyring refuses",
+    };
+    Error::new(ErrorKind::SecretsUnavailable, message).source(error)
+}
