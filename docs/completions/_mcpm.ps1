@@ -65,7 +65,7 @@ Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
             [CompletionResult]::new('--env', '--env', [CompletionResultType]::ParameterName, 'Environment variable for the server')
             [CompletionResult]::new('--env-file', '--env-file', [CompletionResultType]::ParameterName, 'Load environment variables from a file')
             [CompletionResult]::new('--env-file-dir', '--env-file-dir', [CompletionResultType]::ParameterName, 'Load environment variables from all files in a folder')
-            [CompletionResult]::new('--secret', '--secret', [CompletionResultType]::ParameterName, 'Secret fetched from the secrets manager and set as an environment variable [not supported yet]')
+            [CompletionResult]::new('--secret', '--secret', [CompletionResultType]::ParameterName, 'Secret fetched from the secrets manager and set as an environment variable')
             [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Mount a file or folder of this machine into the container')
             [CompletionResult]::new('--volume', '--volume', [CompletionResultType]::ParameterName, 'Mount a file or folder of this machine into the container')
             [CompletionResult]::new('--permission-profile', '--permission-profile', [CompletionResultType]::ParameterName, 'Permissions of the container [default: that of the registry entry, else `network`] [not supported yet, except network]')

@@ -61,7 +61,7 @@ set edit:completion:arg-completer[mcpm] = {|@words|
             cand --env 'Environment variable for the server'
             cand --env-file 'Load environment variables from a file'
             cand --env-file-dir 'Load environment variables from all files in a folder'
-            cand --secret 'Secret fetched from the secrets manager and set as an environment variable [not supported yet]'
+            cand --secret 'Secret fetched from the secrets manager and set as an environment variable'
             cand -v 'Mount a file or folder of this machine into the container'
             cand --volume 'Mount a file or folder of this machine into the container'
             cand --permission-profile 'Permissions of the container [default: that of the registry entry, else `network`] [not supported yet, except network]'

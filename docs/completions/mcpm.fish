@@ -67,7 +67,7 @@ false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s e -l env -d 'Environment variable for the server' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l env-file -d 'Load environment variables from a file' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l env-file-dir -d 'Load environment variables from all files in a folder' -r -f -a "(__fish_complete_directories)"
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l secret -d 'Secret fetched from the secrets manager and set as an environment variable [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l secret -d 'Secret fetched from the secrets manager and set as an environment variable' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s v -l volume -d 'Mount a file or folder of this machine into the container' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l permission-profile -d 'Permissions of the container [default: that of the registry entry, else `network`] [not supported yet, except network]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s f -l foreground -d 'Run in the foreground until the container exits [default: false]' -r -f -a "true\t''

@@ -5,6 +5,7 @@
 //! workload is ready or has failed.
 
 use std::{
+    collections::BTreeMap,
     io::{self, Read as _, Write as _},
     process::Stdio,
     time::Duration,
@@ -13,6 +14,8 @@ use std::{
 use futures_util::FutureExt as _;
 use mcpm::{
     Environment, Error, ErrorKind, Result,
+    options::Secret,
+    secrets::{GIVEN_PREFIX, SecretValues},
     state::Store,
     workload::{EventStream, Launch, RunningWorkload, WorkloadEvent, WorkloadSpec},
 };
@@ -34,6 +37,8 @@ pub(crate) const STOP_GRACE: Duration = Duration::from_secs(10);
 #[serde(deny_unknown_fields)]
 struct Order {
     spec: WorkloadSpec,
+    /// Values of its secrets, by name: this pipe is the only way they take, so the spec cannot hold them.
+    secrets: BTreeMap<String, String>,
     /// Whether the workload is on record already.
     recorded: bool,
     debug: bool,
@@ -57,15 +62,25 @@ pub(crate) struct Ready {
 /// Leaves a supervisor behind and waits until its workload is ready; events before that go to `on_event`.
 pub(crate) async fn spawn(
     spec: WorkloadSpec,
+    secrets: &SecretValues,
     recorded: bool,
     debug: bool,
     on_event: &dyn Fn(&WorkloadEvent),
 ) -> Result<Ready> {
     let failed =
         |error: io::Error| Error::new(ErrorKind::Internal, "cannot start the supervisor").source(error);
-    let order = serde_json::to_vec(&Order { spec, recorded, debug })
+    let secrets =
+        secrets.expose().into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let order = serde_json::to_vec(&Order { spec, secrets, recorded, debug })
         .map_err(|error| Error::new(ErrorKind::Internal, "cannot write the workload down").source(error))?;
-    let mut child = Command::new(std::env::current_exe().map_err(failed)?)
+    let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+    // The supervisor lives long, and whoever may look at its environment would find there what it was told here.
+    for name in std::env::vars_os().map(|(name, _)| name) {
+        if name.to_string_lossy().starts_with(GIVEN_PREFIX) || name == "MCPM_SECRETS_PASSWORD" {
+            command.env_remove(name);
+        }
+    }
+    let mut child = command
         .arg(ARGUMENT)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -128,7 +143,8 @@ pub(crate) fn main() -> Result<()> {
 }
 
 async fn supervise(order: Order, environment: Environment) -> Result<()> {
-    let launch = Launch::new(order.spec, environment);
+    let secrets = order.secrets.into_iter().map(|(name, value)| (name, Secret::from(value)));
+    let launch = Launch::new(order.spec, environment).secrets(secrets.collect());
     let launch = if order.recorded { launch.recorded() } else { launch };
     let events = launch.events();
     let running = tokio::select! {

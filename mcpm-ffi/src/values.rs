@@ -163,12 +163,12 @@ pub struct EnvVar {
     pub value: String,
 }
 
-/// A secret of the secrets manager that the server gets as an environment variable.
+/// A secret of the secrets manager that the server gets as an environment variable or as a file.
 #[uniffi::remote(Record)]
 pub struct SecretRef {
     /// Name of the secret.
     pub name: String,
-    /// Name of the environment variable.
+    /// Name of the environment variable, or `file:` and an absolute path in the container.
     pub target: String,
 }
 

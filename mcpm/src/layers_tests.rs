@@ -12,7 +12,7 @@ const ALLOWED: [(&str, &[&str]); 9] = [
     ("state", &["name"]),
     ("secrets", &["interaction", "state"]),
     ("proxy", &["mcp", "transport"]),
-    ("workload", &["image", "name", "proxy", "runtime", "state", "transport"]),
+    ("workload", &["image", "name", "proxy", "runtime", "secrets", "state", "transport"]),
 ];
 /// Inside `mcp/`: each may use those before it.
 const MCP: [&str; 8] = ["message", "outlet", "sse", "era", "handshake", "session", "lane", "router"];

@@ -9,6 +9,7 @@ mod manage;
 mod names;
 mod proxy;
 mod remote;
+mod secret_delivery;
 mod secret_store;
 mod secrets;
 mod support;

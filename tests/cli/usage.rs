@@ -56,7 +56,6 @@ fn an_option_that_is_not_built_yet_is_refused() {
     let home = Home::without_engine();
     let lines = [
         "run image --isolate-network",
-        "run image --secret name,target=NAME",
         "run image --oidc-issuer https://issuer",
         "run image --permission-profile none",
         "run image --tools a,b",

@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use mcpm::{
-    Environment, Error, ErrorKind, Result, WorkloadBuilder,
+    Error, ErrorKind, Result, WorkloadBuilder,
     options::WorkloadOptions,
+    secrets::SecretValues,
     transport::RestartPolicy,
     workload::{Launch, WorkloadSpec},
 };
@@ -16,6 +17,7 @@ use crate::{
     progress::Progress,
     signals,
     supervise::{self, Ready, STOP_GRACE},
+    terminal,
 };
 
 const PLAN: &str = "plan";
@@ -47,7 +49,7 @@ pub(crate) fn command() -> Command {
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let options = args::options::<WorkloadOptions>(matches)?;
     let debug = args::debug(matches);
-    let environment = Environment::from_process();
+    let environment = terminal::environment();
     let workload = WorkloadBuilder::from(options).environment(environment.clone()).build()?;
     let form = output::form(matches);
     executor::run(async {
@@ -59,15 +61,16 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             }
             return Ok(ExitCode::SUCCESS);
         }
+        let secrets = workload.secrets().await?;
         let foreground = workload.options().foreground.unwrap_or(false);
         let progress = Progress::default();
         loop {
             let spec = progress.during(workload.events(), workload.resolve()).await?;
             let started = if foreground {
-                let launch = Launch::new(spec.clone(), environment.clone());
+                let launch = Launch::new(spec.clone(), environment.clone()).secrets(secrets.clone());
                 Box::pin(in_foreground(launch.restarts(RestartPolicy::NEVER).ephemeral(), form)).await
             } else {
-                detached(spec.clone(), false, debug, form).await.map(|()| ExitCode::SUCCESS)
+                detached(spec.clone(), &secrets, false, debug, form).await.map(|()| ExitCode::SUCCESS)
             };
             match started {
                 // Another run at the same time was given the same name.
@@ -79,9 +82,15 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
 }
 
 /// Leaves a supervisor behind and prints where the server is.
-pub(crate) async fn detached(spec: WorkloadSpec, recorded: bool, debug: bool, form: &str) -> Result<()> {
+pub(crate) async fn detached(
+    spec: WorkloadSpec,
+    secrets: &SecretValues,
+    recorded: bool,
+    debug: bool,
+    form: &str,
+) -> Result<()> {
     let progress = Progress::default();
-    let ready = supervise::spawn(spec, recorded, debug, &|event| progress.show(event)).await?;
+    let ready = supervise::spawn(spec, secrets, recorded, debug, &|event| progress.show(event)).await?;
     print(&ready, form)
 }
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use mcpm::{
-    Environment, Error, ErrorKind, Result,
+    Error, ErrorKind, Result,
     state::Shown,
     transport::RestartPolicy,
     workload::{Launch, Workloads},
@@ -16,6 +16,7 @@ use crate::{
     executor,
     output::{self, JSON, TEXT},
     supervise::{Ready, STOP_GRACE},
+    terminal,
 };
 
 const FOREGROUND: &str = "foreground";
@@ -48,7 +49,7 @@ pub(crate) fn restart(matches: &ArgMatches) -> Result<ExitCode> {
 }
 
 fn begin(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
-    let environment = Environment::from_process();
+    let environment = terminal::environment();
     let workloads = Workloads::new(environment.clone());
     let debug = args::debug(matches);
     let form = output::form(matches);
@@ -60,10 +61,12 @@ fn begin(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
                 let message = format!("`--foreground` is for one workload, not for {}", names.len());
                 return Err(Error::new(ErrorKind::InvalidOption, message));
             };
+            // Before the one that runs is stopped: it had better go on if there are none.
+            let secrets = workloads.secrets(name).await?;
             if again {
                 workloads.stop(name, grace).await?;
             }
-            let launch = Launch::new(workloads.spec(name)?, environment).recorded();
+            let launch = Launch::new(workloads.spec(name)?, environment).secrets(secrets).recorded();
             return Box::pin(run::in_foreground(launch.restarts(RestartPolicy::NEVER), form)).await;
         }
         let one = async |name: String| {
@@ -73,11 +76,12 @@ fn begin(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
                 // It is what was asked for.
                 return run::print(&Ready { name, url: info.url.unwrap_or_default() }, form);
             }
+            let secrets = workloads.secrets(&name).await?;
             // What an ended supervisor left running is ended first.
             if again || !matches!(info.status, Shown::Stopped) {
                 workloads.stop(&name, grace).await?;
             }
-            run::detached(workloads.spec(&name)?, true, debug, form).await
+            run::detached(workloads.spec(&name)?, &secrets, true, debug, form).await
         };
         Ok(names::each(names, one).await)
     })

@@ -99,7 +99,8 @@ pub struct WorkloadOptions {
     pub env_file_dir: Option<PathBuf>,
     /// Secret fetched from the secrets manager and set as an environment variable.
     ///
-    /// Not supported yet.
+    /// `NAME` is what `mcpm secret set` was told. With `file:` and an absolute path as the target, the
+    /// server gets a file in its container instead.
     #[uniffi(default)]
     pub secret: Vec<SecretRef>,
     /// Mount a file or folder of this machine into the container.

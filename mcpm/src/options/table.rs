@@ -65,7 +65,10 @@ options! {
         /// Load environment variables from all files in a folder
         env_file_dir: Option<PathBuf> [kind: Kind::Folder];
         /// Secret fetched from the secrets manager and set as an environment variable
-        secret: Vec<SecretRef> [unsupported: Some("secrets")];
+        ///
+        /// `NAME` is what `mcpm secret set` was told. With `file:` and an absolute path as the target, the server
+        /// gets a file in its container instead.
+        secret: Vec<SecretRef>;
         /// Mount a file or folder of this machine into the container
         ///
         /// After the container's path come `ro` or `rw`, and `z` (shared) or `Z` (private) for SELinux relabelling,

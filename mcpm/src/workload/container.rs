@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 
-use super::{WorkloadSpec, runtime_of};
+use super::{WorkloadSpec, delivery::Delivery, runtime_of};
 use crate::{
     Environment, ErrorKind, Result,
     options::Protocol,
@@ -29,14 +29,23 @@ const LAST_BYTES: usize = 1000;
 pub(super) struct Containers {
     pub(super) runtime: Arc<dyn Runtime>,
     pub(super) spec: ContainerSpec,
+    /// What new containers get beside what the spec says.
+    delivery: Arc<Delivery>,
 }
 
 impl Containers {
-    /// The containers of a workload; `None` for a remote server, for which no engine is looked for.
+    /// The containers of a workload; `None` for a remote server, for which no engine is looked for. New ones get no
+    /// secrets.
     pub(super) async fn of(spec: &WorkloadSpec, environment: &Environment) -> Result<Option<Self>> {
         let Some(container) = spec.container() else { return Ok(None) };
         let runtime = runtime_of(environment, spec).await?;
-        Ok(Some(Self { runtime, spec: container.clone() }))
+        Ok(Some(Self { runtime, spec: container.clone(), delivery: Arc::default() }))
+    }
+
+    /// Gives secrets to new containers.
+    pub(super) fn with_secrets(mut self, delivery: Delivery) -> Self {
+        self.delivery = Arc::new(delivery);
+        self
     }
 
     /// The container of a slot, ended: the one that is there if it was made from the same spec, else a new one.
@@ -53,7 +62,7 @@ impl Containers {
             }
             self.runtime.remove(&found.id).await?;
         }
-        self.runtime.create(&spec).await
+        self.runtime.create(&self.delivery.through_engine(spec)).await
     }
 
     /// Starts a container. A published port that is taken is named with its holder, as far as it is this machine's.
@@ -134,7 +143,7 @@ impl Containers {
             // One port of the machine cannot be published twice.
             spec.ports.clear();
         }
-        let text = serde_json::to_string(&spec).unwrap_or_default();
+        let text = serde_json::to_string(&spec).unwrap_or_default() + self.delivery.mark();
         spec.labels.insert(labels::SPEC.to_owned(), format!("{:016x}", fnv1a(text.as_bytes())));
         spec
     }
@@ -208,7 +217,7 @@ fn words_of(log: &str) -> String {
 }
 
 /// The 64-bit FNV-1a hash: the same in every build, which the standard library's hasher does not promise.
-fn fnv1a(bytes: &[u8]) -> u64 {
+pub(super) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))

@@ -5,6 +5,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use super::{
     EventStream, Place, RemoteSpec, WorkloadEvent, WorkloadSpec,
     container::Containers,
+    delivery::Delivery,
     events::Events,
     http_server::{Care, HttpServer, START_LIMIT},
     mismatch,
@@ -24,6 +25,7 @@ use crate::{
         target::Target,
     },
     runtime::Exit,
+    secrets::{self, SecretValues},
     state::{Claim, Document, Lock, Phase, Status, Store},
     transport::{Ended, RestartPolicy, keeper::OnEvent},
 };
@@ -35,6 +37,7 @@ pub struct Launch {
     environment: Environment,
     pub(super) events: Events,
     policy: RestartPolicy,
+    secrets: Option<SecretValues>,
     recorded: bool,
     ephemeral: bool,
 }
@@ -43,13 +46,28 @@ impl Launch {
     /// Launches what was resolved.
     pub fn new(spec: WorkloadSpec, environment: Environment) -> Self {
         let policy = RestartPolicy::default();
-        Self { spec, environment, events: Events::new(), policy, recorded: false, ephemeral: false }
+        Self {
+            spec,
+            environment,
+            events: Events::new(),
+            policy,
+            secrets: None,
+            recorded: false,
+            ephemeral: false,
+        }
     }
 
     /// Launches a workload that is on record, instead of a new one.
     #[must_use]
     pub fn recorded(mut self) -> Self {
         self.recorded = true;
+        self
+    }
+
+    /// Gives the server these values of its secrets. Without them, they are read from where the environment says.
+    #[must_use]
+    pub fn secrets(mut self, values: SecretValues) -> Self {
+        self.secrets = Some(values);
         self
     }
 
@@ -75,9 +93,14 @@ impl Launch {
     /// Starts the workload and returns once clients can connect.
     ///
     /// # Errors
-    /// `NameTaken` when it runs or is being started elsewhere; `PortTaken`, `EngineUnavailable`, `StartFailed`. A
+    /// `NotFound` and `SecretsUnavailable` for missing secrets, before anything is done; `NameTaken` when it runs or
+    /// is being started elsewhere; `PortTaken`, `EngineUnavailable`, `StartFailed`. A
     /// new workload leaves nothing behind then; a recorded one stays on record with the reason.
     pub async fn start(mut self) -> Result<RunningWorkload> {
+        let values = match self.secrets.take() {
+            Some(values) => values,
+            None => secrets::read(&self.spec.secret_names(), &self.environment).await?,
+        };
         let store = Store::new(&self.environment.state_dir);
         let claim = if self.recorded { None } else { Some(store.create(&self.spec.name)?) };
         let lock = Lock::acquire(&store.lock_path(&self.spec.name))?;
@@ -102,7 +125,7 @@ impl Launch {
         if let Some(message) = exposure(address.ip()) {
             record.events.tell(WorkloadEvent::Warning { message });
         }
-        let started = self.start_server(&record).await;
+        let started = self.start_server(&record, &values).await;
         let (containers, server, endpoint) = match started {
             Ok(started) => started,
             Err(error) => {
@@ -147,6 +170,7 @@ impl Launch {
     async fn start_server(
         &self,
         record: &Arc<Record>,
+        values: &SecretValues,
     ) -> Result<(Option<Containers>, Server, Box<dyn Endpoint>)> {
         let publicity = Publicity {
             prefix: self.spec.proxy.endpoint_prefix.clone(),
@@ -162,6 +186,8 @@ impl Launch {
         let Some(containers) = containers else {
             return Err(Error::new(ErrorKind::Internal, "the workload has no container"));
         };
+        let delivery = Delivery::new(&self.spec.name, &self.spec.secrets, values, &self.environment)?;
+        let containers = containers.with_secrets(delivery);
         let mut tidy = TidyOnDrop { launch: self, armed: true };
         let heard = Arc::clone(record);
         let on_event: OnEvent = Arc::new(move |event| heard.on_event(event));

@@ -12,12 +12,13 @@ use serde::Serialize;
 use super::{
     Place, WorkloadName, WorkloadSpec,
     container::{Containers, is_of},
-    export, runtime, runtime_of,
+    delivery, export, runtime, runtime_of,
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
     options::{RuntimeChoice, Transport},
     runtime::{ContainerInfo, ContainerState, LogChunk, LogOptions, labels},
+    secrets::{self, SecretValues},
     state::{ContainerView, Document, Groups, Lock, Phase, Shown, Status, Store, truth},
 };
 
@@ -103,6 +104,14 @@ impl Workloads {
         self.store.load(&self.find(name)?, Document::Spec)
     }
 
+    /// Reads the values of a workload's secrets, as its next start needs them.
+    ///
+    /// # Errors
+    /// `NotFound` for the workload and for missing secrets; `SecretsUnavailable`.
+    pub async fn secrets(&self, name: &str) -> Result<SecretValues> {
+        secrets::read(&self.spec(name)?.secret_names(), &self.environment).await
+    }
+
     /// Returns the file that a workload's supervisor writes its log to.
     ///
     /// # Errors
@@ -157,6 +166,7 @@ impl Workloads {
                 runtime.remove(&container.id).await?;
             }
         }
+        delivery::forget_files(&name, &self.environment);
         self.store.remove(&name)
     }
 

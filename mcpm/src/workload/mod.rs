@@ -14,10 +14,12 @@ use crate::{
         EngineName, Runtime,
         discover::{discover, reach},
     },
+    secrets::{self, SecretValues},
     state::Store,
 };
 
 mod container;
+mod delivery;
 mod env_file;
 mod events;
 mod export;
@@ -173,6 +175,17 @@ impl Workload {
         resolve::resolve(&self.asked, name, around)
     }
 
+    /// Reads the values of the secrets that were asked for, once the options are known to be right. Without
+    /// secrets, nothing is opened.
+    ///
+    /// # Errors
+    /// `NotFound` names every secret that is missing; `SecretsUnavailable`; `InvalidOption`.
+    pub async fn secrets(&self) -> Result<SecretValues> {
+        resolve::check(&self.asked, &self.environment)?;
+        let names: Vec<String> = self.asked.options.secret.iter().map(|secret| secret.name.clone()).collect();
+        secrets::read(&names, &self.environment).await
+    }
+
     /// Tells whether the name was worked out, was taken by somebody else since, and another one is free: then
     /// [`resolve`](Self::resolve) gives that.
     ///
@@ -188,11 +201,12 @@ impl Workload {
     /// [detached](RunningWorkload::detach).
     ///
     /// # Errors
-    /// Those of [`resolve`](Self::resolve), and `PortTaken`, `StartFailed`. Nothing is left behind then.
+    /// Those of [`secrets`](Self::secrets) and [`resolve`](Self::resolve), and `PortTaken`, `StartFailed`. Nothing is left behind then.
     pub async fn start(self) -> Result<RunningWorkload> {
+        let secrets = self.secrets().await?;
         loop {
             let spec = self.resolve().await?;
-            let mut launch = Launch::new(spec.clone(), self.environment.clone());
+            let mut launch = Launch::new(spec.clone(), self.environment.clone()).secrets(secrets.clone());
             launch.events = self.events.clone();
             match launch.start().await {
                 Err(error) if error.kind() == ErrorKind::NameTaken && self.would_rename(&spec)? => {}

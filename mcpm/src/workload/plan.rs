@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer, ser::Error as _};
 
-use super::{Place, WorkloadSpec, spec::Via};
+use super::{Place, WorkloadSpec, delivery, spec::Via};
 use crate::runtime::{ContainerSpec, EngineInfo, ImageInfo, Network};
 
 /// What `mcpm run` would do. Nothing was touched to find out.
@@ -91,6 +91,9 @@ fn confinement(spec: &WorkloadSpec, container: &ContainerSpec) -> Vec<(String, S
     for name in container.env.keys() {
         // Values may be secrets; their names say enough.
         rows.push(row("environment", name.clone(), &format!("env.{name}")));
+    }
+    for secret in &spec.secrets {
+        rows.push(row("secret", delivery::shown(secret), "secret"));
     }
     for (key, value) in &container.labels {
         rows.push(row("label", format!("{key}={value}"), ""));

@@ -157,6 +157,7 @@ pub(super) fn resolve(
         proxy,
         target: None,
         place: Place::Remote(RemoteSpec { url: url.to_string() }),
+        secrets: Vec::new(),
         origins,
     })
 }

@@ -10,14 +10,14 @@ use std::{
 };
 
 use super::{
-    Origin, Place, ProxySpec, TargetSpec, Via, WorkloadName, WorkloadSpec, env_file, export, file_error_kind,
-    remote,
+    Origin, Place, ProxySpec, TargetSpec, Via, WorkloadName, WorkloadSpec, delivery, env_file, export,
+    file_error_kind, remote,
     source::{self, Source},
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
     image::ImageReference,
-    options::{OptionSet as _, ProxyMode, Transport, VolumeSpec, WorkloadOptions},
+    options::{OptionSet as _, ProxyMode, SecretTarget, Transport, VolumeSpec, WorkloadOptions},
     runtime::{ContainerSpec, EngineInfo, ImageInfo, Mount, Network, PublishedPort, labels},
     state::SPEC_VERSION,
 };
@@ -106,6 +106,7 @@ pub(super) fn check(asked: &Asked, environment: &Environment) -> Result<()> {
     let options = asked.options.clone().or(WorkloadOptions::defaults());
     check_proxy(&options)?;
     check_labels(&options)?;
+    delivery::check(&options)?;
     mounts(&options.volume, &environment.working_dir)?;
     asked_variables(asked, environment)?;
     let network = network(options.network.as_deref().unwrap_or("bridge"));
@@ -157,7 +158,17 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
         }
         Some(TargetSpec { port, via })
     };
-    let env = variables(asked, around.environment, transport, target.as_ref(), &mut origins)?;
+    let mut env = variables(asked, around.environment, transport, target.as_ref(), &mut origins)?;
+    for secret in &options.secret {
+        // A secret goes before what a file says, and before what the server is told.
+        if let SecretTarget::Variable(name) = secret.destination() {
+            env.remove(name);
+            origins.remove(&format!("env.{name}"));
+        }
+    }
+    if !options.secret.is_empty() {
+        origins.insert("secret".to_owned(), asked.origin("secret"));
+    }
     let group = options.group.clone().unwrap_or_default();
     let proxy = proxy(asked, &options, &mut origins)?;
     let container = ContainerSpec {
@@ -183,6 +194,7 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
         proxy,
         target,
         place: Place::Container(Box::new(container)),
+        secrets: options.secret.clone(),
         origins,
     })
 }

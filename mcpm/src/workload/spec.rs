@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{WorkloadName, remote::RemoteUrl};
 use crate::{
-    options::{ProxyMode, Transport, WorkloadOptions},
+    options::{ProxyMode, SecretRef, Transport, WorkloadOptions},
     runtime::ContainerSpec,
 };
 
@@ -33,6 +33,9 @@ pub struct WorkloadSpec {
     /// The address of the engine that has the container, so that whoever looks for it later asks no other one.
     /// `None` for a remote server, and in records that were written before this was known.
     pub engine: Option<String>,
+    /// Secrets that the server gets: their names, and where it finds them. Their values are read at each start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<SecretRef>,
     /// Where the values came from, by name.
     pub origins: BTreeMap<String, Origin>,
 }
@@ -44,6 +47,11 @@ impl WorkloadSpec {
             Place::Container(container) => Some(container),
             Place::Remote(_) => None,
         }
+    }
+
+    /// Returns the names of the secrets that the server gets.
+    pub fn secret_names(&self) -> Vec<String> {
+        self.secrets.iter().map(|secret| secret.name.clone()).collect()
     }
 }
 

@@ -2272,7 +2272,7 @@ public func FfiConverterTypePublishSpec_lower(_ value: PublishSpec) -> RustBuffe
 
 
 /**
- * A secret of the secrets manager that the server gets as an environment variable.
+ * A secret of the secrets manager that the server gets as an environment variable or as a file.
  */
 public struct SecretRef: Equatable, Hashable {
     /**
@@ -2280,7 +2280,7 @@ public struct SecretRef: Equatable, Hashable {
      */
     public var name: String
     /**
-     * Name of the environment variable.
+     * Name of the environment variable, or `file:` and an absolute path in the container.
      */
     public var target: String
 
@@ -2291,7 +2291,7 @@ public struct SecretRef: Equatable, Hashable {
          * Name of the secret.
          */name: String, 
         /**
-         * Name of the environment variable.
+         * Name of the environment variable, or `file:` and an absolute path in the container.
          */target: String) {
         self.name = name
         self.target = target

@@ -2112,7 +2112,7 @@ class _UniffiFfiConverterTypePublishSpec(_UniffiConverterRustBuffer):
 @dataclass
 class SecretRef:
     """
-    A secret of the secrets manager that the server gets as an environment variable.
+    A secret of the secrets manager that the server gets as an environment variable or as a file.
 """
     def __init__(self, *, name:str, target:str):
         self.name = name

@@ -1,0 +1,199 @@
+//! How the values of secrets reach a server's container.
+//!
+//! A spec has references alone. Just before the engine makes a container, the values are put into the request and
+//! nowhere else: variables through the engine's environment, files by mounting them from a folder that is in
+//! memory and private to the user. So far the engine keeps the variables and shows them to whoever may ask it.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use super::{WorkloadName, container::fnv1a};
+use crate::{
+    Environment, Error, ErrorKind, Result,
+    options::{Secret, SecretRef, SecretTarget, WorkloadOptions},
+    runtime::{ContainerSpec, Mount},
+    secrets::SecretValues,
+    state::file::{cannot, create_folders},
+};
+
+/// What a plan says of a variable.
+pub(super) const BY_ENGINE: &str =
+    "delivered through the engine's environment (visible to whoever may inspect the container)";
+/// What a plan says of a file.
+pub(super) const BY_FILE: &str = "delivered as a file that is in memory while the workload runs";
+
+/// Refuses references that contradict each other or other options.
+pub(super) fn check(options: &WorkloadOptions) -> Result<()> {
+    let refused = |message: String| Err(Error::new(ErrorKind::InvalidOption, message));
+    for (index, reference) in options.secret.iter().enumerate() {
+        let target = &reference.target;
+        if options.secret.iter().take(index).any(|other| other.target == *target) {
+            return refused(format!("two secrets have the target `{target}`"));
+        }
+        match reference.destination() {
+            SecretTarget::Variable(name) if options.env.iter().any(|variable| variable.name == name) => {
+                return refused(format!("`{name}` is given by `--env` and by `--secret`"));
+            }
+            SecretTarget::File(path) if options.volume.iter().any(|volume| volume.container_path == path) => {
+                return refused(format!("a volume and a secret are both mounted at `{path}`"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The values of one launch, on their way into its containers.
+#[derive(Debug, Default)]
+pub(super) struct Delivery {
+    variables: BTreeMap<String, Secret>,
+    mounts: Vec<Mount>,
+    /// Tells the containers of one launch from those of the next, which may have other values; empty without
+    /// secrets. A hash of the values would help whoever guesses them.
+    mark: String,
+    _files: Option<SecretFiles>,
+}
+
+impl Delivery {
+    /// Takes the values that the workload `name` refers to, and writes those that are delivered as files.
+    ///
+    /// # Errors
+    /// `NotFound` when a value is missing; `Io` when there is no place for files.
+    pub(super) fn new(
+        name: &WorkloadName,
+        references: &[SecretRef],
+        values: &SecretValues,
+        environment: &Environment,
+    ) -> Result<Self> {
+        if references.is_empty() {
+            return Ok(Self::default());
+        }
+        let mut delivery = Self { mark: mark()?, ..Self::default() };
+        let mut files = Vec::new();
+        for reference in references {
+            let value = values.get(&reference.name).ok_or_else(|| {
+                Error::new(
+                    ErrorKind::NotFound,
+                    format!("the value of secret `{}` is missing", reference.name),
+                )
+            })?;
+            match reference.destination() {
+                SecretTarget::Variable(name) => {
+                    delivery.variables.insert(name.to_owned(), value.clone());
+                }
+                SecretTarget::File(path) => files.push((path, value)),
+            }
+        }
+        if !files.is_empty() {
+            let folder = SecretFiles::make(name, environment)?;
+            for (number, (target, value)) in files.into_iter().enumerate() {
+                let source = folder.write(number, value)?;
+                delivery.mounts.push(Mount {
+                    source,
+                    target: target.to_owned(),
+                    read_only: true,
+                    relabel: None,
+                });
+            }
+            delivery._files = Some(folder);
+        }
+        Ok(delivery)
+    }
+
+    /// What tells the containers of this launch from those of another; nothing without secrets.
+    pub(super) fn mark(&self) -> &str {
+        &self.mark
+    }
+
+    /// Puts the values into what the engine is asked to make. The result is never stored or shown.
+    pub(super) fn through_engine(&self, mut spec: ContainerSpec) -> ContainerSpec {
+        let exposed = |(name, value): (&String, &Secret)| (name.clone(), value.expose().to_owned());
+        spec.env.extend(self.variables.iter().map(exposed));
+        spec.mounts.extend(self.mounts.iter().cloned());
+        spec
+    }
+}
+
+/// What a plan says of a reference.
+pub(super) fn shown(reference: &SecretRef) -> String {
+    match reference.destination() {
+        SecretTarget::Variable(name) => format!("{name} from `{}`, {BY_ENGINE}", reference.name),
+        SecretTarget::File(path) => format!("{path} from `{}`, {BY_FILE}", reference.name),
+    }
+}
+
+/// Removes the files that a launch of the workload left, if it could not do so itself.
+pub(super) fn forget_files(name: &WorkloadName, environment: &Environment) {
+    if let Some(folder) = folder(name, environment) {
+        remove(&folder);
+    }
+}
+
+/// The files of one launch, removed with it.
+#[derive(Debug)]
+struct SecretFiles(PathBuf);
+
+impl SecretFiles {
+    fn make(name: &WorkloadName, environment: &Environment) -> Result<Self> {
+        let Some(folder) = folder(name, environment) else {
+            let message = "secrets cannot be delivered as files: `XDG_RUNTIME_DIR` is not set";
+            return Err(Error::new(ErrorKind::Io, message)
+                .hint("set it to a private folder in memory, or deliver them as variables"));
+        };
+        // What a launch that was killed left there.
+        remove(&folder);
+        create_folders(&folder).map_err(|error| cannot("make", &folder, error))?;
+        Ok(Self(folder))
+    }
+
+    /// Writes one file. Whoever is in the container may read it, as whom the server runs there is not known; on
+    /// this machine, the folder keeps others out.
+    fn write(&self, number: usize, value: &Secret) -> Result<PathBuf> {
+        let path = self.0.join(number.to_string());
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o444)
+            .open(&path)
+            .and_then(|mut file| file.write_all(value.expose().as_bytes()))
+            .map_err(|error| cannot("write", &path, error))?;
+        Ok(path)
+    }
+}
+
+impl Drop for SecretFiles {
+    fn drop(&mut self) {
+        remove(&self.0);
+    }
+}
+
+/// Where the files of a workload are; two state folders may have workloads of the same name.
+fn folder(name: &WorkloadName, environment: &Environment) -> Option<PathBuf> {
+    let runtime_dir = environment.engine.runtime_dir.as_ref()?;
+    let state = fnv1a(environment.state_dir.as_os_str().as_encoded_bytes());
+    Some(runtime_dir.join("mcpm/secrets").join(format!("{state:016x}-{name}")))
+}
+
+fn remove(folder: &Path) {
+    if let Err(error) = fs::remove_dir_all(folder)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(folder = %folder.display(), %error, "secrets were left behind");
+    }
+}
+
+fn mark() -> Result<String> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes)
+        .map_err(|_| Error::new(ErrorKind::Internal, "this machine gives no random numbers"))?;
+    Ok(format!("{:016x}", u64::from_ne_bytes(bytes)))
+}
+
+#[cfg(test)]
+#[path = "delivery_tests.rs"]
+mod tests;

@@ -1,0 +1,181 @@
+//! `mcpm run --secret`: the server gets the value, and nobody else does.
+
+use std::{fs, path::Path};
+
+use super::support::{Home, Outcome, docker, inspect, until};
+
+const IMAGE: &str = "mcpm-test/everything:1";
+
+/// Every file below a folder that holds a text.
+fn files_with(text: &str, folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(files_with(text, &path));
+        } else if String::from_utf8_lossy(&fs::read(&path).unwrap_or_default()).contains(text) {
+            found.push(path.display().to_string());
+        }
+    }
+    found
+}
+
+/// Files of processes on this machine that hold a text.
+fn processes_with(text: &str, file: &str) -> Vec<u32> {
+    let pids = fs::read_dir("/proc").unwrap().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| {
+        let content = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        String::from_utf8_lossy(&content).contains(text)
+    })
+    .collect()
+}
+
+/// The processes in a container.
+fn inside(container: &str) -> Vec<u32> {
+    let listed = docker(&["top", container, "-eo", "pid"]);
+    listed.lines().skip(1).map(|pid| pid.trim().parse().unwrap()).collect()
+}
+
+fn says(outcome: &Outcome, text: &str) -> bool {
+    outcome.stdout.contains(text) || outcome.stderr.contains(text)
+}
+
+/// What the engine keeps is left out here: it shows the variable to whoever may inspect the container, until the
+/// value is delivered otherwise. `mcpm run --plan` says so.
+#[test]
+fn a_canary_is_found_in_the_server_alone() {
+    let home = Home::with_password();
+    let name = home.name("canary");
+    let canary = format!("canary-{}", home.name("value"));
+    home.keep("token", &canary);
+    let secrets = ["--secret", "token,target=TOKEN", "--secret", "token,target=file:/run/secrets/token"];
+    let options = [&[IMAGE, "--name", &name][..], &secrets].concat();
+    for form in ["text", "json"] {
+        let plan = home.run(&[&["run", "--plan", "-o", form][..], &options].concat()).succeeded();
+        assert!(!says(&plan, &canary) && plan.stdout.contains("TOKEN"), "{plan:?}");
+    }
+    let run = home.run(&[&["run", "--debug"][..], &options].concat()).succeeded();
+    assert!(!says(&run, &canary), "{run:?}");
+
+    let server = inside(&name);
+    let holders = processes_with(&canary, "environ");
+    assert!(!holders.is_empty() && holders.iter().all(|pid| server.contains(pid)), "{holders:?} {server:?}");
+    let delivered = format!("/proc/{}/root/run/secrets/token", server[0]);
+    assert_eq!(fs::read_to_string(&delivered).unwrap(), canary);
+    fs::write(&delivered, "changed").unwrap_err();
+
+    assert_eq!(processes_with(&canary, "cmdline"), [0; 0]);
+    assert_eq!(processes_with("correct horse", "cmdline"), [0; 0]);
+    let supervisor = fs::read_to_string(format!("/proc/{}/environ", home.supervisor(&name))).unwrap();
+    assert!(!supervisor.contains("correct horse"));
+    assert_eq!(files_with(&canary, &home.path("state")), [""; 0]);
+    assert_eq!(files_with(&canary, &home.path("home")), [""; 0]);
+    let container = inspect(&name);
+    for part in ["Args", "Mounts", "HostConfig", "Path"] {
+        assert!(!container[part].to_string().contains(&canary), "{part}");
+    }
+    assert!(!container["Config"]["Labels"].to_string().contains(&canary));
+    let config = home.text("exported.json");
+    for command in [
+        &["list", "-o", "json"][..],
+        &["status", &name, "-o", "json"],
+        &["logs", &name],
+        &["logs", &name, "--proxy"],
+        &["export", &name],
+        &["export", &name, &config],
+        &["secret", "list"],
+    ] {
+        let outcome = home.run(command).succeeded();
+        assert!(!says(&outcome, &canary), "{outcome:?}");
+    }
+    let exported = fs::read_to_string(&config).unwrap();
+    assert!(!exported.contains(&canary) && exported.contains("token,target=TOKEN"), "{exported}");
+
+    home.run(&["stop", &name]).succeeded();
+    assert_eq!(files_with(&canary, &home.path("")), [""; 0], "a file outlived the workload");
+}
+
+/// The value of a variable in a container's first process.
+fn variable(container: &str, name: &str) -> Option<String> {
+    let environ = fs::read(format!("/proc/{}/environ", inside(container)[0])).unwrap();
+    let environ = String::from_utf8(environ).unwrap();
+    let value = environ.split('\0').find_map(|pair| pair.strip_prefix(&format!("{name}=")))?;
+    Some(value.to_owned())
+}
+
+#[test]
+fn values_are_read_again_at_each_start_and_kept_through_a_crash() {
+    let home = Home::with_password();
+    let name = home.name("again");
+    home.keep("token", "first");
+    home.run(&["run", IMAGE, "--name", &name, "--secret", "token,target=TOKEN"]).succeeded();
+    assert_eq!(variable(&name, "TOKEN").unwrap(), "first");
+    home.keep("token", "second");
+    // The supervisor starts the server again without asking anybody.
+    let restarts = || home.info(&name)["restarts"].as_u64().unwrap();
+    docker(&["kill", &name]);
+    until("the server is up again", || restarts() > 0 && home.info(&name)["status"] == "running");
+    assert_eq!(variable(&name, "TOKEN").unwrap(), "first");
+    home.run(&["restart", &name]).succeeded();
+    assert_eq!(variable(&name, "TOKEN").unwrap(), "second");
+    home.run(&["stop", &name]).succeeded();
+    home.keep("token", "third");
+    home.run(&["start", &name]).succeeded();
+    assert_eq!(variable(&name, "TOKEN").unwrap(), "third");
+    // A restart that cannot have its secrets leaves alone what runs.
+    home.run(&["secret", "rm", "token"]).succeeded();
+    let refused = home.run(&["restart", &name]);
+    assert_eq!(refused.code, Some(4), "{refused:?}");
+    assert_eq!(home.info(&name)["status"], "running");
+    // A new workload from the exported file refers to the same secret.
+    let config = home.text("exported.json");
+    home.run(&["export", &name, &config]).succeeded();
+    home.run(&["rm", &name]).succeeded();
+    assert_eq!(home.run(&["run", "--from-config", &config]).code, Some(4));
+    home.keep("token", "fourth");
+    home.run(&["run", "--from-config", &config]).succeeded();
+    assert_eq!(variable(&name, "TOKEN").unwrap(), "fourth");
+}
+
+#[test]
+fn a_missing_secret_is_one_error_before_anything_starts() {
+    let home = Home::with_password();
+    let name = home.name("missing");
+    home.keep("there", "value");
+    let run = |more: &[&str]| {
+        let options = ["run", "mcpm-test/no-such-image:1", "--name", &name];
+        assert_ne!(home.says(&[&options[..], more].concat()).code, Some(0));
+    };
+    run(&["--secret", "there,target=A", "--secret", "gone,target=B", "--secret", "lost,target=C"]);
+    run(&["--secret", "there,target=A", "--secret", "there,target=A"]);
+    run(&["--secret", "there,target=A", "--env", "A=1"]);
+    run(&["--secret", "there,target=file:etc/passwd"]);
+    run(&["--secret", "there,target=file:/a/../b"]);
+    run(&["--secret", "there"]);
+    home.set("MCPM_SECRETS_PASSWORD", "wrong");
+    run(&["--secret", "there,target=A"]);
+    home.matches("secret_delivery/missing");
+    assert!(!home.record(&name).exists());
+    assert_eq!(docker(&["ps", "--all", "--quiet", "--filter", &format!("name={name}")]), "");
+}
+
+#[test]
+fn a_secret_goes_before_a_file_and_a_run_in_the_foreground_gets_it_too() {
+    let home = Home::with_password();
+    let name = home.name("front");
+    home.keep("token", "kept");
+    home.write("file.env", "TOKEN=from-file\n");
+    let options = ["--name", &name, "--secret", "token,target=TOKEN", "--env-file", "file.env"];
+    let plan = home.run(&[&["run", IMAGE, "--plan"][..], &options].concat()).succeeded();
+    let shown = "TOKEN from `token`, delivered through the engine's environment \
+                 (visible to whoever may inspect the container)  (given)";
+    assert!(plan.stdout.contains(shown) && !plan.stdout.contains("environment file"), "{}", plan.stdout);
+    let mut running = super::support::Program::start(
+        &mut home.mcpm(&[&["run", IMAGE, "--foreground"][..], &options].concat()),
+    );
+    running.line();
+    assert_eq!(variable(&name, "TOKEN").unwrap(), "kept");
+    running.signal("TERM");
+    assert_eq!(running.end().code, Some(0));
+}
