@@ -73,9 +73,9 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l permission-profile -d 
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s f -l foreground -d 'Run in the foreground until the container exits [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l from-config -d 'Load the configuration from an exported file' -r -F
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l ignore-globally -d 'Load global ignore patterns from `~/.config/mcpm/mcpmignore` [default: true] [not supported yet]' -r -f -a "true\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l ignore-globally -d 'Load global ignore patterns from `~/.config/mcpm/mcpmignore` [default: true]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l print-resolved-overlays -d 'Print the container paths that tmpfs overlays resolve to [default: false] [not supported yet]' -r -f -a "true\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l print-resolved-overlays -d 'Print the container paths that overlays of ignored files and folders resolve to [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l image-verification -d 'Image verification mode [default: warn] [not supported yet]' -r -f -a "warn\t'Starts it after a warning'
 enabled\t'Refuses it'

@@ -4,6 +4,7 @@
 mod container;
 mod engine;
 mod failures;
+mod ignore;
 mod life;
 mod manage;
 mod names;

@@ -86,6 +86,7 @@ pub(crate) fn shell(name: &str, script: &str) -> ContainerSpec {
         env: BTreeMap::new(),
         labels: BTreeMap::from([(labels::MANAGED.to_owned(), "true".to_owned())]),
         mounts: Vec::new(),
+        overlays: Vec::new(),
         network: Network::None,
         ports: Vec::new(),
         stdin: true,

@@ -404,18 +404,17 @@ void mcpm_workload_builder_from_config(mcpm_workload_builder *builder, const cha
 /**
  * Load global ignore patterns from `~/.config/mcpm/mcpmignore`.
  *
- * Default: `true`.
+ * What they match in mounted folders, and what the patterns of a `.mcpmignore` in a mounted folder
+ * match, is covered in the container by empty files and folders. Patterns are written as for Git.
  *
- * Not supported yet.
+ * Default: `true`.
  */
 void mcpm_workload_builder_ignore_globally(mcpm_workload_builder *builder, bool value);
 
 /**
- * Print the container paths that tmpfs overlays resolve to.
+ * Print the container paths that overlays of ignored files and folders resolve to.
  *
  * Default: `false`.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_print_resolved_overlays(mcpm_workload_builder *builder, bool value);
 

@@ -1,6 +1,9 @@
 //! `mcpm run`: starts an MCP server as a managed workload.
 
-use std::process::ExitCode;
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use mcpm::{
@@ -66,6 +69,11 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         let progress = Progress::default();
         loop {
             let spec = progress.during(workload.events(), workload.resolve()).await?;
+            if workload.options().print_resolved_overlays.unwrap_or(false) {
+                for overlay in spec.container().into_iter().flat_map(|container| &container.overlays) {
+                    let _ = writeln!(io::stderr(), "overlay: {}", overlay.target);
+                }
+            }
             let started = if foreground {
                 let launch = Launch::new(spec.clone(), environment.clone()).secrets(secrets.clone());
                 Box::pin(in_foreground(launch.restarts(RestartPolicy::NEVER).ephemeral(), form)).await

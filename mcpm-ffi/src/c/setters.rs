@@ -222,20 +222,19 @@ pub unsafe extern "C" fn mcpm_workload_builder_from_config(builder: *mut Workloa
 
 /// Load global ignore patterns from `~/.config/mcpm/mcpmignore`.
 ///
-/// Default: `true`.
+/// What they match in mounted folders, and what the patterns of a `.mcpmignore` in a mounted folder
+/// match, is covered in the container by empty files and folders. Patterns are written as for Git.
 ///
-/// Not supported yet.
+/// Default: `true`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_ignore_globally(builder: *mut WorkloadBuilder, value: bool) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set(builder, |options| { options.ignore_globally = Some(value); Ok(()) }) }
 }
 
-/// Print the container paths that tmpfs overlays resolve to.
+/// Print the container paths that overlays of ignored files and folders resolve to.
 ///
 /// Default: `false`.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_print_resolved_overlays(builder: *mut WorkloadBuilder, value: bool) {
     // SAFETY: the conventions in the header.

@@ -128,16 +128,15 @@ pub struct WorkloadOptions {
     pub from_config: Option<PathBuf>,
     /// Load global ignore patterns from `~/.config/mcpm/mcpmignore`.
     ///
-    /// Default: `true`.
+    /// What they match in mounted folders, and what the patterns of a `.mcpmignore` in a mounted folder
+    /// match, is covered in the container by empty files and folders. Patterns are written as for Git.
     ///
-    /// Not supported yet.
+    /// Default: `true`.
     #[uniffi(default)]
     pub ignore_globally: Option<bool>,
-    /// Print the container paths that tmpfs overlays resolve to.
+    /// Print the container paths that overlays of ignored files and folders resolve to.
     ///
     /// Default: `false`.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub print_resolved_overlays: Option<bool>,
     /// Image verification mode.

@@ -86,9 +86,12 @@ options! {
         /// It stands for all other options, which cannot be given beside it.
         from_config: Option<PathBuf> [replaces_others: true];
         /// Load global ignore patterns from `~/.config/mcpm/mcpmignore`
-        ignore_globally: Option<bool> = "true" [unsupported: Some("ignore patterns")];
-        /// Print the container paths that tmpfs overlays resolve to
-        print_resolved_overlays: Option<bool> = "false" [unsupported: Some("ignore patterns")];
+        ///
+        /// What they match in mounted folders, and what the patterns of a `.mcpmignore` in a mounted folder match, is
+        /// covered in the container by empty files and folders. Patterns are written as for Git.
+        ignore_globally: Option<bool> = "true";
+        /// Print the container paths that overlays of ignored files and folders resolve to
+        print_resolved_overlays: Option<bool> = "false";
         /// Image verification mode
         image_verification: Option<ImageVerification> = "warn" [unsupported: Some("image verification")];
         /// Custom CA certificate file used for container builds

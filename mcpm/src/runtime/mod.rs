@@ -193,6 +193,9 @@ pub struct ContainerSpec {
     pub labels: BTreeMap<String, String>,
     /// Mounted folders and files.
     pub mounts: Vec<Mount>,
+    /// Empty files and folders that cover parts of what is mounted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overlays: Vec<Mount>,
     /// How the container is joined to the network.
     pub network: Network,
     /// Ports published on this machine.

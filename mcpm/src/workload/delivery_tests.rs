@@ -37,6 +37,7 @@ fn container() -> ContainerSpec {
         env: BTreeMap::new(),
         labels: BTreeMap::new(),
         mounts: Vec::new(),
+        overlays: Vec::new(),
         network: crate::runtime::Network::Bridge,
         ports: Vec::new(),
         stdin: true,

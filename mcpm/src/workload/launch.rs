@@ -8,7 +8,7 @@ use super::{
     delivery::Delivery,
     events::Events,
     http_server::{Care, HttpServer, START_LIMIT},
-    mismatch,
+    ignore, mismatch,
     record::Record,
     remote::RemoteUrl,
     remote_server::{self, Remote},
@@ -101,6 +101,16 @@ impl Launch {
             Some(values) => values,
             None => secrets::read(&self.spec.secret_names(), &self.environment).await?,
         };
+        if let Place::Container(container) = &mut self.spec.place {
+            if self.recorded {
+                // Files come and go; what covers them is worked out for each start.
+                let globally = self.spec.asked.ignore_globally.unwrap_or(true);
+                container.overlays = ignore::overlays(&container.mounts, globally, &self.environment)?;
+            }
+            if !container.overlays.is_empty() {
+                ignore::prepare(&self.environment)?;
+            }
+        }
         let store = Store::new(&self.environment.state_dir);
         let claim = if self.recorded { None } else { Some(store.create(&self.spec.name)?) };
         let lock = Lock::acquire(&store.lock_path(&self.spec.name))?;

@@ -24,6 +24,7 @@ mod env_file;
 mod events;
 mod export;
 mod http_server;
+mod ignore;
 mod launch;
 mod listening;
 mod manage;
@@ -208,7 +209,7 @@ impl Workload {
             let spec = self.resolve().await?;
             let mut launch = Launch::new(spec.clone(), self.environment.clone()).secrets(secrets.clone());
             launch.events = self.events.clone();
-            match launch.start().await {
+            match Box::pin(launch.start()).await {
                 Err(error) if error.kind() == ErrorKind::NameTaken && self.would_rename(&spec)? => {}
                 outcome => return outcome,
             }

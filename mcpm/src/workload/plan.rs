@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer, ser::Error as _};
 
-use super::{Place, WorkloadSpec, delivery, spec::Via};
+use super::{Place, WorkloadSpec, delivery, ignore, spec::Via};
 use crate::runtime::{ContainerSpec, EngineInfo, ImageInfo, Network};
 
 /// What `mcpm run` would do. Nothing was touched to find out.
@@ -87,6 +87,10 @@ fn confinement(spec: &WorkloadSpec, container: &ContainerSpec) -> Vec<(String, S
     for mount in &container.mounts {
         let mode = if mount.read_only { "ro" } else { "rw" };
         rows.push(row("mount", format!("{} -> {} ({mode})", mount.source.display(), mount.target), ""));
+    }
+    for overlay in &container.overlays {
+        let kind = if ignore::covers_folder(overlay) { "folder" } else { "file" };
+        rows.push(row("overlay", format!("{} (an empty {kind})", overlay.target), ""));
     }
     for name in container.env.keys() {
         // Values may be secrets; their names say enough.

@@ -11,7 +11,7 @@ use std::{
 
 use super::{
     Origin, Place, ProxySpec, TargetSpec, Via, WorkloadName, WorkloadSpec, delivery, env_file, export,
-    file_error_kind, remote,
+    file_error_kind, ignore, remote,
     source::{self, Source},
 };
 use crate::{
@@ -171,13 +171,16 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
     }
     let group = options.group.clone().unwrap_or_default();
     let proxy = proxy(asked, &options, &mut origins)?;
+    let mounts = mounts(&options.volume, &around.environment.working_dir)?;
+    let globally = options.ignore_globally.unwrap_or(true);
     let container = ContainerSpec {
         name: name.to_string(),
         image: around.reference.to_string(),
         args: options.args.clone(),
         env,
         labels: container_labels(&options, around.environment, &name, &group, transport),
-        mounts: mounts(&options.volume, &around.environment.working_dir)?,
+        overlays: ignore::overlays(&mounts, globally, around.environment)?,
+        mounts,
         network,
         ports,
         stdin: transport == Transport::Stdio,

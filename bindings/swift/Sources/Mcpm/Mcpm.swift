@@ -2582,17 +2582,16 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Load global ignore patterns from `~/.config/mcpm/mcpmignore`.
      *
-     * Default: `true`.
+     * What they match in mounted folders, and what the patterns of a `.mcpmignore` in a mounted folder
+     * match, is covered in the container by empty files and folders. Patterns are written as for Git.
      *
-     * Not supported yet.
+     * Default: `true`.
      */
     public var ignoreGlobally: Bool?
     /**
-     * Print the container paths that tmpfs overlays resolve to.
+     * Print the container paths that overlays of ignored files and folders resolve to.
      *
      * Default: `false`.
-     *
-     * Not supported yet.
      */
     public var printResolvedOverlays: Bool?
     /**
@@ -3134,16 +3133,15 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Load global ignore patterns from `~/.config/mcpm/mcpmignore`.
          *
-         * Default: `true`.
+         * What they match in mounted folders, and what the patterns of a `.mcpmignore` in a mounted folder
+         * match, is covered in the container by empty files and folders. Patterns are written as for Git.
          *
-         * Not supported yet.
+         * Default: `true`.
          */ignoreGlobally: Bool? = nil, 
         /**
-         * Print the container paths that tmpfs overlays resolve to.
+         * Print the container paths that overlays of ignored files and folders resolve to.
          *
          * Default: `false`.
-         *
-         * Not supported yet.
          */printResolvedOverlays: Bool? = nil, 
         /**
          * Image verification mode.

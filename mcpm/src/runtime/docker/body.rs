@@ -53,7 +53,7 @@ pub(super) fn create_body(spec: &ContainerSpec, traits: &Traits) -> Result<Conta
             log_config: traits.bounded_log_driver.as_deref().map(log_config),
             network_mode: Some(spec.network.to_string()),
             port_bindings: Some(ports),
-            mounts: Some(plain_mounts(&spec.mounts)?),
+            mounts: Some(plain_mounts(spec.mounts.iter().chain(&spec.overlays))?),
             binds: Some(relabelled_mounts(&spec.mounts)?),
             ..HostConfig::default()
         }),
@@ -81,8 +81,8 @@ fn port_bindings(spec: &ContainerSpec) -> PortMap {
 }
 
 /// Mounts in the form that makes no source that is missing.
-fn plain_mounts(mounts: &[Mount]) -> Result<Vec<ApiMount>> {
-    let plain = mounts.iter().filter(|mount| mount.relabel.is_none());
+fn plain_mounts<'a>(mounts: impl Iterator<Item = &'a Mount>) -> Result<Vec<ApiMount>> {
+    let plain = mounts.filter(|mount| mount.relabel.is_none());
     plain
         .map(|mount| {
             Ok(ApiMount {

@@ -17,6 +17,7 @@ fn spec() -> ContainerSpec {
         env: BTreeMap::from([("KEY".to_owned(), "a=b".to_owned())]),
         labels: BTreeMap::new(),
         mounts: Vec::new(),
+        overlays: Vec::new(),
         network: Network::Custom("net".to_owned()),
         ports: Vec::new(),
         stdin: true,

@@ -26,6 +26,7 @@ fn refusals_to_create_are_told_apart() {
         env: std::collections::BTreeMap::new(),
         labels: std::collections::BTreeMap::new(),
         mounts: Vec::new(),
+        overlays: Vec::new(),
         network: Network::None,
         ports: Vec::new(),
         stdin: true,

@@ -1,0 +1,221 @@
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+use super::*;
+
+/// A folder to be mounted, and the user's settings.
+struct Home {
+    root: tempfile::TempDir,
+    environment: Environment,
+}
+
+impl Home {
+    /// Makes files, with what is in them; a path that ends with `/` is a folder.
+    fn new(files: &[(&str, &str)]) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let mut environment = Environment::from_lookup(|_| None);
+        environment.state_dir = root.path().join("state");
+        environment.config_dir = root.path().join("config");
+        let home = Self { root, environment };
+        fs::create_dir_all(home.path("data")).unwrap();
+        files.iter().for_each(|(path, text)| home.write(path, text));
+        home
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.root.path().join(below)
+    }
+
+    fn write(&self, below: &str, text: &str) {
+        let path = self.path(below);
+        if below.ends_with('/') {
+            return fs::create_dir_all(path).unwrap();
+        }
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn mount(&self, source: &str, target: &str) -> Mount {
+        Mount { source: self.path(source), target: target.to_owned(), read_only: false, relabel: None }
+    }
+
+    /// What is covered when `data` is mounted at `/d`; folders with a slash at the end.
+    fn covered(&self) -> Result<Vec<String>> {
+        self.covered_in(&[self.mount("data", "/d")])
+    }
+
+    fn covered_in(&self, mounts: &[Mount]) -> Result<Vec<String>> {
+        let overlays = overlays(mounts, true, &self.environment)?;
+        assert!(overlays.iter().all(|overlay| overlay.read_only));
+        let shown = |overlay: Mount| overlay.target.clone() + if covers_folder(&overlay) { "/" } else { "" };
+        Ok(overlays.into_iter().map(shown).collect())
+    }
+}
+
+#[test]
+fn patterns_mean_what_they_mean_to_git() {
+    let home = Home::new(&[
+        ("data/.mcpmignore", "# keys\n*.key\n!public.key\n/top\nbuild/\ndeep/**/x\n\\#hash\n\n"),
+        ("data/a.key", ""),
+        ("data/public.key", ""),
+        ("data/sub/b.key", ""),
+        ("data/top", ""),
+        ("data/sub/top", ""),
+        ("data/build/out/c.key", ""),
+        ("data/sub/build", "a file"),
+        ("data/deep/1/2/x", ""),
+        ("data/#hash", ""),
+        ("data/.key/inside", ""),
+        ("data/plain", ""),
+    ]);
+    let expected =
+        ["/d/#hash", "/d/.key/", "/d/a.key", "/d/build/", "/d/deep/1/2/x", "/d/sub/b.key", "/d/top"];
+    assert_eq!(home.covered().unwrap(), expected);
+}
+
+#[test]
+fn inner_files_go_before_outer_ones_and_those_before_the_global_one() {
+    let home = Home::new(&[
+        ("config/mcpmignore", "*.env\n*.log\n"),
+        ("data/.mcpmignore", "!a.env\n/sub/secret\n"),
+        ("data/a.env", ""),
+        ("data/b.env", ""),
+        ("data/sub/.mcpmignore", "a.env\n!c.env\n!secret\n/only-here\n"),
+        ("data/sub/a.env", ""),
+        ("data/sub/c.env", ""),
+        ("data/sub/secret", ""),
+        ("data/sub/only-here", ""),
+        ("data/sub/sub/only-here", ""),
+        ("data/x.log", ""),
+        // Below an ignored folder, nothing can be let in again.
+        ("data/y.log/.mcpmignore", "!inside\n"),
+        ("data/y.log/inside", ""),
+    ]);
+    let expected = ["/d/b.env", "/d/sub/a.env", "/d/sub/only-here", "/d/x.log", "/d/y.log/"];
+    assert_eq!(home.covered().unwrap(), expected);
+    let mounts = [home.mount("data", "/d")];
+    let local = overlays(&mounts, false, &home.environment).unwrap();
+    assert_eq!(local.len(), 2, "{local:?}");
+}
+
+#[test]
+fn what_an_ignored_link_leads_to_is_covered() {
+    let home = Home::new(&[
+        ("data/.mcpmignore", "current\nkeys/\nnowhere\nloop\nself\noutside\n"),
+        ("data/releases/5/file", ""),
+        ("data/real/key", ""),
+        ("data/plain", ""),
+        ("elsewhere/file", ""),
+    ]);
+    symlink("releases/5", home.path("data/current")).unwrap();
+    symlink("real", home.path("data/keys")).unwrap();
+    symlink("no/such", home.path("data/nowhere")).unwrap();
+    symlink("loop", home.path("data/loop")).unwrap();
+    symlink(".", home.path("data/self")).unwrap();
+    symlink("../elsewhere", home.path("data/outside")).unwrap();
+    symlink("plain", home.path("data/other")).unwrap();
+    assert_eq!(home.covered().unwrap(), ["/d/real/", "/d/releases/5/"]);
+    let both = [home.mount("data", "/d"), home.mount("elsewhere", "/e"), home.mount(".", "/all")];
+    let covered = home.covered_in(&both).unwrap();
+    assert_eq!(
+        covered,
+        ["/all/data/real/", "/all/data/releases/5/", "/all/elsewhere/", "/d/real/", "/d/releases/5/"]
+    );
+}
+
+#[test]
+fn a_folder_that_is_mounted_twice_is_covered_twice() {
+    let home = Home::new(&[
+        ("data/.mcpmignore", "secret\nhidden/\n"),
+        ("data/sub/secret", ""),
+        ("data/hidden/x", ""),
+    ]);
+    symlink("data", home.path("link")).unwrap();
+    let mounts = [home.mount("data", "/d"), home.mount("data/sub", "/s/"), home.mount("link", "/l")];
+    assert_eq!(
+        home.covered_in(&mounts).unwrap(),
+        ["/d/hidden/", "/d/sub/secret", "/l/hidden/", "/l/sub/secret", "/s/secret"]
+    );
+    // What is mounted by name is wanted, at that name.
+    let mounts =
+        [home.mount("data", "/d"), home.mount("data/hidden", "/h"), home.mount("data/sub/secret", "/f")];
+    assert_eq!(home.covered_in(&mounts).unwrap(), ["/d/hidden/", "/d/sub/secret"]);
+}
+
+#[test]
+fn volumes_in_volumes_are_told_apart() {
+    let home = Home::new(&[
+        ("data/.mcpmignore", "secret\nhidden/\n"),
+        ("data/sub/secret", ""),
+        ("data/hidden/x", ""),
+        ("other/secret", ""),
+    ]);
+    let mounts = [home.mount("data", "/d"), home.mount("other", "/d/sub")];
+    assert_eq!(home.covered_in(&mounts).unwrap(), ["/d/hidden/"]);
+    let mounts = [home.mount("data", "/d"), home.mount("other", "/d/hidden")];
+    assert_eq!(home.covered_in(&mounts).unwrap(), ["/d/sub/secret"]);
+    let mounts = [home.mount("data", "/d"), home.mount("other", "/d/hidden/x")];
+    let error = home.covered_in(&mounts).unwrap_err();
+    assert_eq!(error.message(), "`/d/hidden/x` is mounted below `/d/hidden`, which is ignored");
+}
+
+#[test]
+fn what_cannot_be_understood_stops_the_start() {
+    for (file, text) in [
+        ("data/.mcpmignore", "ok\nbroken[\n"),
+        ("data/sub/.mcpmignore", "a{b\n"),
+        ("config/mcpmignore", "[z-a]\n"),
+    ] {
+        let home = Home::new(&[(file, text)]);
+        let error = home.covered().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidOption, "{file}: {error}");
+        assert!(error.message().contains(file) && error.message().starts_with("line "), "{error}");
+    }
+    for make in [
+        |path: &Path| fs::create_dir(path),
+        |path: &Path| fs::write(path, b"\xff\xfe"),
+        |path: &Path| symlink("no-such", path),
+        |path: &Path| fs::write(path, "a\n".repeat(1 << 20)),
+    ] {
+        for file in ["data/.mcpmignore", "config/mcpmignore"] {
+            let home = Home::new(&[("config/", "")]);
+            make(&home.path(file)).unwrap();
+            assert_eq!(home.covered().unwrap_err().kind(), ErrorKind::Io, "{file}");
+        }
+    }
+}
+
+#[test]
+fn too_many_and_unwritable_names_are_refused() {
+    let home = Home::new(&[("data/.mcpmignore", "*.tmp\n")]);
+    for number in 0..=MOST {
+        home.write(&format!("data/{number}.tmp"), "");
+    }
+    let error = home.covered().unwrap_err();
+    assert!(error.message().contains("match 501 files"), "{error}");
+    let home = Home::new(&[("data/.mcpmignore", "*.tmp\n")]);
+    let name = std::os::unix::ffi::OsStrExt::as_bytes(home.path("data/").as_os_str()).to_vec();
+    let name = [&name[..], b"\xff.tmp"].concat();
+    fs::write(Path::new(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(&name)), "").unwrap();
+    assert!(home.covered().unwrap_err().message().ends_with("its name is not UTF-8"));
+}
+
+#[test]
+fn nothing_is_covered_without_patterns_or_folders() {
+    let home = Home::new(&[("data/a", ""), ("one.env", ""), ("config/mcpmignore", "")]);
+    assert_eq!(home.covered().unwrap(), [""; 0]);
+    home.write("config/mcpmignore", "*.env\n");
+    assert_eq!(home.covered_in(&[home.mount("one.env", "/one.env")]).unwrap(), [""; 0]);
+}
+
+#[test]
+fn what_covers_is_empty_and_stays_so() {
+    let home = Home::new(&[]);
+    prepare(&home.environment).unwrap();
+    prepare(&home.environment).unwrap();
+    let Sources { folder, file } = Sources::of(&home.environment);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&folder), mode(&file)), (0o555, 0o444));
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    fs::write(&file, "x").unwrap();
+    assert_eq!(prepare(&home.environment).unwrap_err().kind(), ErrorKind::CorruptState);
+}

@@ -1,0 +1,159 @@
+//! Which files and folders of mounted folders a server is not to see, and what covers them.
+//!
+//! What the patterns match is covered in the container by an empty file or an empty folder, read-only. Folders are
+//! covered by a mounted folder and not by a tmpfs: one engine fills a tmpfs with what is below it. Whatever cannot
+//! be read or understood stops the start.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, DirBuilder, OpenOptions},
+    io,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    Environment, Error, ErrorKind, Result,
+    runtime::Mount,
+    state::file::{cannot, create_folders},
+};
+
+mod rules;
+mod walk;
+
+/// Engines become slow with many mounts.
+const MOST: usize = 500;
+
+/// What a covered place is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    File,
+    Folder,
+}
+
+/// Works out what covers the ignored parts of `mounts`. Reads folders and ignore files; makes nothing.
+///
+/// # Errors
+/// `Io` for what cannot be read, `InvalidOption` for patterns that cannot be understood or followed.
+pub(super) fn overlays(mounts: &[Mount], globally: bool, environment: &Environment) -> Result<Vec<Mount>> {
+    let global = if globally { rules::read(&environment.config_dir.join("mcpmignore"))? } else { None };
+    let mut folders = Vec::new();
+    let mut covered = BTreeMap::new();
+    for mount in mounts {
+        let unreadable = |error| cannot("read", &mount.source, error);
+        if fs::metadata(&mount.source).map_err(unreadable)?.is_dir() {
+            let root = mount.source.canonicalize().map_err(unreadable)?;
+            walk::walk(&root, global.as_ref(), &mut covered)?;
+            folders.push((root, mount));
+        }
+    }
+    let sources = Sources::of(environment);
+    let mut found: BTreeMap<String, Mount> = BTreeMap::new();
+    // A folder may be mounted in two places, and a link of one may lead into another.
+    for (root, mount) in &folders {
+        for (path, kind) in &covered {
+            let Ok(below) = path.strip_prefix(root) else { continue };
+            let outer = path.ancestors().skip(1).take_while(|outer| *outer != root);
+            // What is mounted by name is wanted, and what is in a covered folder is covered with it.
+            if below.as_os_str().is_empty() || outer.clone().any(|outer| covered.contains_key(outer)) {
+                continue;
+            }
+            let target = target(mount, below, path)?;
+            if owner(mounts, &target).is_some_and(|owner| owner.target == mount.target) {
+                let source = sources.of_kind(*kind);
+                found.insert(target.clone(), Mount { source, target, read_only: true, relabel: None });
+            }
+        }
+    }
+    for overlay in found.values() {
+        if let Some(mount) = mounts.iter().find(|mount| is_below(&mount.target, &overlay.target)) {
+            let message =
+                format!("`{}` is mounted below `{}`, which is ignored", mount.target, overlay.target);
+            return Err(Error::new(ErrorKind::InvalidOption, message)
+                .hint("mount it elsewhere, or change the patterns"));
+        }
+    }
+    if found.len() > MOST {
+        let message =
+            format!("the ignore patterns match {} files and folders, more than {MOST}", found.len());
+        return Err(Error::new(ErrorKind::InvalidOption, message).hint("ignore whole folders"));
+    }
+    Ok(found.into_values().collect())
+}
+
+/// Makes what the overlays are mounted from, once for all workloads.
+///
+/// # Errors
+/// `Io` when it cannot be made; `CorruptState` when it is not empty.
+pub(super) fn prepare(environment: &Environment) -> Result<()> {
+    let Sources { folder, file } = Sources::of(environment);
+    let parent = environment.state_dir.join("overlays");
+    create_folders(&parent).map_err(|error| cannot("make", &parent, error))?;
+    let there = |made: io::Result<()>| match made {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    };
+    there(DirBuilder::new().mode(0o555).create(&folder)).map_err(|error| cannot("make", &folder, error))?;
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o444).open(&file).map(drop);
+    there(made).map_err(|error| cannot("make", &file, error))?;
+    let size = fs::metadata(&file).map_err(|error| cannot("read", &file, error))?.len();
+    let entries = fs::read_dir(&folder).map_err(|error| cannot("read", &folder, error))?.count();
+    if size != 0 || entries != 0 {
+        let message = format!("what is in `{}` is not empty, so it covers nothing", parent.display());
+        return Err(Error::new(ErrorKind::CorruptState, message).hint("remove it"));
+    }
+    Ok(())
+}
+
+/// Tells whether an overlay covers a folder.
+pub(super) fn covers_folder(overlay: &Mount) -> bool {
+    overlay.source.file_name().is_some_and(|name| name == FOLDER)
+}
+
+const FOLDER: &str = "folder";
+const FILE: &str = "file";
+
+/// The empty things that cover others.
+struct Sources {
+    folder: PathBuf,
+    file: PathBuf,
+}
+
+impl Sources {
+    fn of(environment: &Environment) -> Self {
+        let parent = environment.state_dir.join("overlays");
+        Self { folder: parent.join(FOLDER), file: parent.join(FILE) }
+    }
+
+    fn of_kind(&self, kind: Kind) -> PathBuf {
+        match kind {
+            Kind::File => self.file.clone(),
+            Kind::Folder => self.folder.clone(),
+        }
+    }
+}
+
+/// Where a path of a mounted folder is in the container.
+fn target(mount: &Mount, below: &Path, path: &Path) -> Result<String> {
+    let below = below.to_str().ok_or_else(|| {
+        let message = format!("`{}` is ignored and cannot be covered: its name is not UTF-8", path.display());
+        Error::new(ErrorKind::InvalidOption, message)
+    })?;
+    Ok(format!("{}/{below}", mount.target.trim_end_matches('/')))
+}
+
+/// The volume that a path in the container belongs to: the innermost.
+fn owner<'a>(mounts: &'a [Mount], target: &str) -> Option<&'a Mount> {
+    let holders = mounts.iter().filter(|mount| mount.target == target || is_below(target, &mount.target));
+    holders.max_by_key(|mount| Path::new(&mount.target).components().count())
+}
+
+/// Tells whether a path in the container is inside another.
+fn is_below(path: &str, folder: &str) -> bool {
+    let (path, folder) = (Path::new(path), Path::new(folder));
+    path != folder && path.starts_with(folder)
+}
+
+#[cfg(test)]
+#[path = "ignore_tests.rs"]
+mod tests;

@@ -1,0 +1,134 @@
+//! Ignore files: a server does not see what they name.
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    process::Command,
+};
+
+use super::support::Home;
+
+/// An image with a shell.
+const IMAGE: &str = "mcpm-test/python:1";
+
+/// What a script says in a container, errors included.
+fn says(container: &str, script: &str) -> String {
+    let script = format!("({script}) 2>&1");
+    let output = Command::new("docker").args(["exec", container, "sh", "-c", &script]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A folder to be mounted at `/d`, with ignored things in it.
+fn project(home: &Home) {
+    for (path, text) in [
+        ("home/.config/mcpm/mcpmignore", "*.pem\n"),
+        ("project/.mcpmignore", ".env*\n!.env.example\nprivate/\ncurrent\n"),
+        ("project/.env", "hush"),
+        ("project/.env.example", "example"),
+        ("project/plain", "plain"),
+        ("project/private/deep/file", "hush"),
+        ("project/sub/.mcpmignore", "notes\n!.env\n"),
+        ("project/sub/.env", "let in again"),
+        ("project/sub/notes", "hush"),
+        ("project/sub/key.pem", "hush"),
+        ("project/releases/5/file", "hush"),
+    ] {
+        home.write(path, text);
+    }
+    // As whom the server runs does not matter.
+    for path in ["project", "project/.env", "project/private"] {
+        fs::set_permissions(home.path(path), fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    symlink("releases/5", home.path("project/current")).unwrap();
+    symlink(".env", home.path("project/link-to-env")).unwrap();
+    symlink("private/deep/file", home.path("project/link-to-private")).unwrap();
+}
+
+#[test]
+fn a_server_reads_and_changes_nothing_that_is_ignored() {
+    let home = Home::new();
+    project(&home);
+    let name = home.name("ignore");
+    let run = ["run", IMAGE, "--name", &name, "-v", "project:/d", "--transport", "stdio"];
+    let run = [&run[..], &["--print-resolved-overlays", "--", "mcp-server-time"]].concat();
+    let outcome = home.run(&run);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let overlays: Vec<&str> =
+        outcome.stderr.lines().filter_map(|line| line.strip_prefix("overlay: ")).collect();
+    assert_eq!(
+        overlays,
+        ["/d/.env", "/d/private", "/d/releases/5", "/d/sub/key.pem", "/d/sub/notes"],
+        "{outcome:?}"
+    );
+    assert!(!says(&name, "grep -r hush /d; cat /d/link* /d/current/file").contains("hush"));
+    assert_eq!(
+        says(&name, "cat /d/.env /d/sub/notes /d/link-to-env; ls -A /d/private /d/current/"),
+        "/d/current/:\n\n/d/private:\n"
+    );
+    assert_eq!(says(&name, "cat /d/.env.example /d/plain /d/sub/.env"), "exampleplainlet in again");
+    // It may change what is mounted, but not what covers.
+    assert_eq!(says(&name, "echo x > /d/new && cat /d/new"), "x\n");
+    for change in [
+        "echo x > /d/.env",
+        "touch /d/private/new",
+        "rm /d/.env",
+        "mv /d/private /d/public",
+        "umount /d/.env",
+    ] {
+        assert!(
+            says(&name, &format!("{change} && echo done")).lines().all(|line| line != "done"),
+            "{change}"
+        );
+    }
+    assert_eq!(fs::read_to_string(home.path("project/.env")).unwrap(), "hush");
+    assert_eq!(fs::metadata(home.path("state/mcpm/overlays/file")).unwrap().len(), 0);
+
+    // What came since is covered at the next start, and what is let in again is there.
+    home.write("project/.env.local", "hush");
+    home.write("project/.mcpmignore", ".env*\n!.env.example\n");
+    home.run(&["restart", &name]).succeeded();
+    assert_eq!(says(&name, "cat /d/.env.local /d/private/deep/file"), "hush");
+    home.run(&["stop", &name]).succeeded();
+    home.write("project/.mcpmignore", "broken[\n");
+    let refused = home.run(&["start", &name]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+}
+
+#[test]
+fn a_plan_shows_what_is_covered_and_why_not() {
+    let home = Home::new();
+    project(&home);
+    let shown = |more: &[&str]| {
+        let plan =
+            ["run", IMAGE, "--plan", "--name", "ignored", "-v", "project:/d:ro", "--transport", "stdio"];
+        let plan = home.run(&[&plan[..], more].concat()).succeeded().stdout;
+        plan.lines().filter(|line| line.starts_with("overlay")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let all = shown(&[]);
+    assert_eq!(all.len(), 5, "{all:?}");
+    assert!(all[0].ends_with("/d/.env (an empty file)") && all[1].ends_with("/d/private (an empty folder)"));
+    let local = shown(&["--ignore-globally=false"]);
+    assert_eq!(local.len(), 4, "{local:?}");
+}
+
+#[test]
+fn an_ignore_file_that_cannot_be_used_stops_the_start() {
+    let home = Home::new();
+    let name = home.name("bad");
+    let run = |home: &Home| {
+        let run = ["run", IMAGE, "--name", &name, "-v", "project:/d", "--transport", "stdio"];
+        assert_ne!(home.says(&[&run[..], &["--", "mcp-server-time"]].concat()).code, Some(0));
+        assert!(!home.record(&name).exists());
+    };
+    home.write("project/.mcpmignore", "fine\nbroken[\n");
+    run(&home);
+    home.write("project/.mcpmignore", "dir/\n");
+    home.write("project/dir/file", "");
+    fs::create_dir_all(home.path("home/.config/mcpm/mcpmignore")).unwrap();
+    run(&home);
+    fs::remove_dir(home.path("home/.config/mcpm/mcpmignore")).unwrap();
+    home.write("project/.mcpmignore", "*.tmp\n");
+    (0..501).for_each(|number| drop(home.write(&format!("project/{number}.tmp"), "")));
+    run(&home);
+    home.matches("ignore/bad");
+}
