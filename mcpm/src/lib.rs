@@ -19,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+mod alarm;
 mod docker_config;
 pub mod environment;
 pub mod error;

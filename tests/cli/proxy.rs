@@ -1,10 +1,13 @@
 //! `mcpm proxy`.
 
-use std::net::TcpListener;
+use std::{
+    io::{Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+};
 
 use serde_json::{Value, json};
 
-use super::support::{Home, Program, Session};
+use super::support::{Home, Program, Session, until};
 
 #[test]
 fn a_proxy_prints_its_url_forwards_and_ends_with_a_signal() {
@@ -70,4 +73,29 @@ fn a_target_that_is_not_there_is_answered_for() {
     assert!(answer["error"]["message"].is_string(), "{answer}");
     proxy.signal("TERM");
     assert_eq!(proxy.end().code, Some(0));
+}
+
+#[test]
+fn a_proxy_without_file_descriptors_waits_for_some_and_says_so_once() {
+    const MOST: usize = 24;
+    let home = Home::without_engine();
+    let mcpm = home.mcpm(&["proxy", "front", "--target-uri", "http://127.0.0.1:1/mcp"]);
+    let mut limited = home.command("sh");
+    limited.args(["-c", &format!("ulimit -n {MOST}; exec \"$0\" \"$@\"")]).arg(mcpm.get_program());
+    let mut proxy = Program::start(limited.args(mcpm.get_args()));
+    let url = proxy.line();
+    let address = url.rsplit("http://").next().unwrap().trim_end_matches("/mcp").to_owned();
+    let mut clients: Vec<_> = (0..2 * MOST).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    let is_open = |fd: usize| std::fs::symlink_metadata(format!("/proc/{}/fd/{fd}", proxy.pid())).is_ok();
+    until("it has no descriptor left", || (0..MOST).all(is_open));
+    let mut last = clients.pop().unwrap();
+    write!(last, "GET /health HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    drop(clients);
+    let mut answer = String::new();
+    last.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    proxy.signal("TERM");
+    let outcome = proxy.end();
+    assert_eq!((outcome.code, outcome.stderr.lines().count()), (Some(0), 1), "{outcome:?}");
+    assert!(outcome.stderr.contains("connections cannot be accepted"), "{outcome:?}");
 }

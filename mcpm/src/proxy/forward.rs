@@ -12,7 +12,6 @@ use http_body::Body as _;
 use memchr::memmem::Finder;
 
 use super::{
-    alarm::Alarms,
     endpoint_event::EndpointEvent,
     layer::{Answer, Endpoint},
     layers::body_limit::{PastLimit, too_large},
@@ -22,7 +21,7 @@ use super::{
     sessions::{Opening, SESSION, Sessions},
     target::{Reached, Target},
 };
-use crate::{Error, mcp::error_code, mcp::message::Message, transport::body::Body};
+use crate::{Error, alarm::Alarms, mcp::error_code, mcp::message::Message, transport::body::Body};
 
 /// How long the server may take for the head of an answer to a POST.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);

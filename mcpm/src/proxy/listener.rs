@@ -16,14 +16,16 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{alarm::Alarms, port_holder, stack::Stack};
-use crate::{Error, ErrorKind, Result, transport::body::Body};
+use super::{admission::Admission, port_holder, stack::Stack};
+use crate::{Error, ErrorKind, Result, alarm::Alarms, transport::body::Body};
 
 /// How long a client may take for the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long answers under way may take to finish when the proxy stops.
 const DRAIN: Duration = Duration::from_secs(2);
 const BACKLOG: u32 = 1024;
+/// Most connections at a time.
+const CONNECTIONS: usize = 4096;
 
 /// Binds an address or name and a port; port 0 takes a free one.
 ///
@@ -76,30 +78,27 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Serves clients until `stop`, then lets answers under way finish for a short time.
 pub(crate) async fn serve(listener: TcpListener, stack: Arc<Stack>, stop: CancellationToken) {
+    let mut admission = Admission::new(listener, CONNECTIONS);
     let mut clients = JoinSet::new();
     let mut http = http1::Builder::new();
     http.timer(Alarms::default()).header_read_timeout(HEAD_TIMEOUT);
     loop {
         tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    if let Err(error) = stream.set_nodelay(true) {
-                        tracing::debug!(%error, "cannot turn off delays on a connection");
-                    }
-                    let client = client(&http, stream, Arc::clone(&stack), stop.clone());
-                    clients.spawn(client);
+            (stream, place) = admission.next() => {
+                if let Err(error) = stream.set_nodelay(true) {
+                    tracing::debug!(%error, "cannot turn off delays on a connection");
                 }
-                Err(error) => {
-                    // Too many open files, or a client that left already: others may be served yet.
-                    tracing::warn!(%error, "a connection was not accepted");
-                    tokio::task::yield_now().await;
-                }
-            },
+                let client = client(&http, stream, Arc::clone(&stack), stop.clone());
+                clients.spawn(async move {
+                    client.await;
+                    drop(place);
+                });
+            }
             Some(_) = clients.join_next(), if !clients.is_empty() => {}
             () = stop.cancelled() => break,
         }
     }
-    drop(listener);
+    drop(admission);
     let drained = tokio::time::timeout(DRAIN, async { while clients.join_next().await.is_some() {} }).await;
     if drained.is_err() {
         clients.shutdown().await;

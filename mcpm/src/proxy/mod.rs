@@ -17,7 +17,7 @@ use crate::{
     options::{OptionSet as _, ProxyOptions},
 };
 
-mod alarm;
+mod admission;
 pub(crate) mod bridge;
 mod endpoint_event;
 pub(crate) mod forward;

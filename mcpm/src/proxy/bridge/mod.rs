@@ -15,13 +15,13 @@ use bytes::Bytes;
 use http::StatusCode;
 
 use super::{
-    alarm::Alarms,
     layer::{Answer, Endpoint},
     layers::body_limit::{PastLimit, too_large},
     public::Publicity,
     respond::{self, Request, Response},
 };
 use crate::{
+    alarm::Alarms,
     mcp::{error_code, router::Router},
     options::ProxyMode,
 };
