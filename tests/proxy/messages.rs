@@ -4,7 +4,7 @@ use mcpm_tests::harness::{
     http::Http,
     mcp::{Modern, Session, request, tool},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::legacy;
 
@@ -18,27 +18,27 @@ async fn what_is_no_message_is_refused_and_never_reaches_the_server() {
     session.call(0, "echo", json!({})).await;
     bridge.life.so_far().await;
     let unknown_field = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\",\"x\":\"\xff\"}".to_vec();
-    for (body, code) in [
-        (Vec::new(), -32700),
-        (b"{".to_vec(), -32700),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"} x".to_vec(), -32700),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}{}".to_vec(), -32700),
-        (b"\xff\xfe".to_vec(), -32700),
-        (unknown_field, -32700),
-        (b"7".to_vec(), -32600),
-        (b"null".to_vec(), -32600),
-        (b"{}".to_vec(), -32600),
-        (b"{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"tools/list\"}".to_vec(), -32600),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"tools/list\"}".to_vec(), -32600),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":[1],\"method\":\"tools/list\"}".to_vec(), -32600),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":7}".to_vec(), -32600),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"id\":2,\"method\":\"tools/list\"}".to_vec(), -32600),
+    for (body, code, id) in [
+        (Vec::new(), -32700, None),
+        (b"{".to_vec(), -32700, None),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"} x".to_vec(), -32700, Some(1)),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}{}".to_vec(), -32700, Some(1)),
+        (b"\xff\xfe".to_vec(), -32700, None),
+        (unknown_field, -32700, Some(1)),
+        (b"7".to_vec(), -32600, None),
+        (b"null".to_vec(), -32600, None),
+        (b"{}".to_vec(), -32600, None),
+        (b"{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"tools/list\"}".to_vec(), -32600, Some(1)),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"tools/list\"}".to_vec(), -32600, None),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":[1],\"method\":\"tools/list\"}".to_vec(), -32600, None),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":7}".to_vec(), -32600, Some(1)),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"id\":2,\"method\":\"tools/list\"}".to_vec(), -32600, None),
     ] {
         let text = String::from_utf8_lossy(&body).into_owned();
         let response = session.post(body).await;
         assert_eq!(response.status, 400, "{text}");
         let answer = response.json().await;
-        assert_eq!((&answer["id"], &answer["error"]["code"]), (&Value::Null, &json!(code)), "{text}");
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(id), &json!(code)), "{text}");
     }
     session.call(1, "echo", json!({})).await;
     assert_eq!(bridge.life.so_far().await.len(), 1);
@@ -72,7 +72,8 @@ async fn a_body_beyond_the_limit_is_413_however_it_says_its_size() {
     assert_eq!(post(body(spaces)).chunked().send().await.status, 404);
     for response in [post(body(spaces + 1)).send().await, post(body(spaces + 1)).chunked().send().await] {
         assert_eq!(response.status, 413);
-        assert_eq!(response.json().await["error"]["code"], -32600);
+        let answer = response.json().await;
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(1), &json!(-32600)));
     }
     assert_eq!(bridge.http.get("/health").send().await.status, 200);
 }
@@ -178,4 +179,25 @@ async fn a_call_that_waits_costs_no_other_its_answer() {
     assert_eq!(session.call(2, "echo", json!({})).await["id"], 2);
     let refused = Modern(bridge.http).request(3, "tools/list", json!({})).await;
     assert_eq!(refused.status, 404);
+}
+
+/// Time is not waited for here: the runtime's clock jumps, since nothing else is to happen.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_stops_in_the_middle_of_a_request_is_cut_off() {
+    let proxy = mcpm::proxy::Proxy::builder("up", "http://127.0.0.1:1/mcp").build().unwrap();
+    let running = proxy.start().await.unwrap();
+    let body = r#"{"jsonrpc":"2.0","id":"slow","method":"tools/call","params":{"#;
+    for length in [100, 70 << 10] {
+        let head = format!("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{body}");
+        let response = Http(running.address()).raw(head.as_bytes()).await;
+        assert_eq!(response.status, 408);
+        let answer = response.json().await;
+        assert_eq!(answer["error"]["code"], -32600);
+        assert_eq!(answer["id"], "slow");
+    }
+    let mut stream = tokio::net::TcpStream::connect(running.address()).await.unwrap();
+    tokio::io::AsyncWriteExt::write_all(&mut stream, b"POST /mcp HTTP/1.1\r\nHo").await.unwrap();
+    let mut rest = Vec::new();
+    tokio::io::AsyncReadExt::read_to_end(&mut stream, &mut rest).await.unwrap();
+    running.stop().await;
 }

@@ -14,19 +14,22 @@ use memchr::memmem::Finder;
 use super::{
     endpoint_event::EndpointEvent,
     layer::{Answer, Endpoint},
-    layers::body_limit::{PastLimit, too_large},
     public::{Public, Publicity},
     reopen::{self, InSession, Outcome},
     respond::{self, Request, Response},
     sessions::{Opening, SESSION, Sessions},
     target::{Reached, Target},
+    untaken,
 };
-use crate::{Error, alarm::Alarms, mcp::error_code, mcp::message::Message, transport::body::Body};
+use crate::{
+    Error, alarm::Alarms, mcp::error_code, mcp::message::Message, mcp::peek::id_in, transport::body::Body,
+};
 
 /// How long the server may take for the head of an answer to a POST.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
-/// A body up to this size is read before it is sent on, which is one write and lets an error name its request.
-const SMALL: u64 = 64 << 10;
+/// A body up to this size is read before it is sent on, which is one write and lets an error name its request; of a
+/// larger one, this much is read for the id.
+const SMALL: usize = 64 << 10;
 
 /// The endpoint in front of an HTTP server.
 #[derive(Debug)]
@@ -46,7 +49,7 @@ impl Forward {
         let reached = self.target.reached();
         let is_get = request.method() == Method::GET;
         let public = is_get.then(|| self.publicity.of(request.headers()));
-        let Prepared { mut request, small, whole } = match self.prepare(request).await {
+        let (mut request, asked) = match self.prepare(request).await {
             Ok(prepared) => prepared,
             Err(response) => return response,
         };
@@ -54,14 +57,14 @@ impl Forward {
             Ok(reached) => reached,
             Err(reason) => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
-                return respond::error(status, error_code::INTERNAL_ERROR, &reason, &id_of(&small));
+                return respond::error(status, error_code::INTERNAL_ERROR, &reason, &asked.id());
             }
         };
         request.headers_mut().insert(header::HOST, reached.host.clone());
         let place = self.sessions.find(request.headers());
-        let in_session = place.map(|place| InSession::take(&mut request, place, whole));
-        let opening = opening(&request, &small);
-        let mut response = match self.exchange(&reached, request, &small).await {
+        let in_session = place.map(|place| InSession::take(&mut request, place, asked.whole));
+        let opening = opening(&request, &asked.body);
+        let mut response = match self.exchange(&reached, request, &asked).await {
             Ok(response) => response,
             Err(response) => return response,
         };
@@ -69,11 +72,11 @@ impl Forward {
             && in_session.concerns(&response, reached.life)
         {
             // Boxed, since it is rare and large.
-            let answered = reopen::answered(&self.sessions, &reached, in_session, &small, response);
+            let answered = reopen::answered(&self.sessions, &reached, in_session, &asked.body, response);
             response = match Box::pin(answered).await {
                 Outcome::Answer(response) => response,
                 Outcome::Again(request) => {
-                    let again = Box::pin(self.exchange(&reached, request, &small)).await;
+                    let again = Box::pin(self.exchange(&reached, request, &asked)).await;
                     in_session.named(again.unwrap_or_else(|response| response))
                 }
             };
@@ -95,7 +98,7 @@ impl Forward {
         &self,
         reached: &Reached,
         request: Request,
-        body: &Bytes,
+        asked: &Asked,
     ) -> Result<Response, Response> {
         let is_post = request.method() == Method::POST;
         let mut sending = pin!(reached.client.send(request));
@@ -111,38 +114,42 @@ impl Forward {
                 strip(response.headers_mut(), |_| false);
                 Ok(response)
             }
-            Some(Err(error)) => Err(failed(&error, body)),
+            Some(Err(error)) => Err(failed(&error, &asked.id())),
             None => {
                 let status = StatusCode::GATEWAY_TIMEOUT;
                 let message = "the server did not answer in time";
-                Err(respond::error(status, error_code::INTERNAL_ERROR, message, &id_of(body)))
+                Err(respond::error(status, error_code::INTERNAL_ERROR, message, &asked.id()))
             }
         }
     }
 
     /// Makes the server's form of a request, and keeps the body if it is small.
-    async fn prepare(&self, request: Request) -> Result<Prepared, Response> {
+    async fn prepare(&self, request: Request) -> Result<(Request, Asked), Response> {
         let (mut parts, body) = request.into_parts();
         parts.uri = self.target.map(&parts.uri);
         strip(&mut parts.headers, |name| !self.publicity.trusted && is_of_proxy(name));
         parts.version = http::Version::HTTP_11;
         let size = body.size_hint().exact();
-        if size.is_none_or(|size| size == 0 || size > SMALL) {
-            let request = Request::from_parts(parts, body);
-            return Ok(Prepared { request, small: Bytes::new(), whole: size == Some(0) });
+        if size.is_some_and(|size| (1..=SMALL as u64).contains(&size)) {
+            let body = body.whole().await.map_err(|broken| untaken::broken(&broken))?;
+            // A copy, since the bytes would keep the whole buffer of their connection until the answer.
+            let asked = Asked { body: Bytes::copy_from_slice(&body), whole: true, ..Asked::default() };
+            return Ok((Request::from_parts(parts, Body::from(body)), asked));
         }
-        match body.whole().await {
-            Ok(body) => {
-                // A copy, since the bytes would keep the whole buffer of their connection until the answer.
-                let small = Bytes::copy_from_slice(&body);
-                let request = Request::from_parts(parts, Body::from(body));
-                Ok(Prepared { request, small, whole: true })
-            }
-            Err(_) => {
-                let message = "the body broke off";
-                Err(respond::error(StatusCode::BAD_REQUEST, error_code::PARSE_ERROR, message, b""))
-            }
+        if size == Some(0) || parts.method != Method::POST {
+            let asked = Asked { whole: size == Some(0), ..Asked::default() };
+            return Ok((Request::from_parts(parts, body), asked));
         }
+        // Boxed, since it is rare and large.
+        let peeked = Box::pin(body.peek(SMALL)).await;
+        let (begun, body) = peeked.map_err(|broken| untaken::broken(&broken))?;
+        let asked = match body.size_hint().exact() {
+            Some(size) if size == begun.len() as u64 && begun.len() <= SMALL => {
+                Asked { body: begun, whole: true, ..Asked::default() }
+            }
+            _ => Asked { id: id_in(&begun), ..Asked::default() },
+        };
+        Ok((Request::from_parts(parts, body), asked))
     }
 }
 
@@ -155,13 +162,22 @@ fn opening(request: &Request, body: &Bytes) -> Option<Opening> {
     is_initialize.then(|| Opening { uri: request.uri().clone(), body: body.clone() })
 }
 
-/// A request on its way.
-struct Prepared {
-    request: Request,
+/// What is kept of a request while it is under way.
+#[derive(Debug, Default)]
+struct Asked {
     /// A copy of its body, if it is small.
-    small: Bytes,
-    /// Whether that is all of the body.
+    body: Bytes,
+    /// Whether that is all of it.
     whole: bool,
+    /// Its id, if the body is not kept.
+    id: Bytes,
+}
+
+impl Asked {
+    /// The id of the request, as far as it is known. It is only read when it is wanted, which is rare.
+    fn id(&self) -> Bytes {
+        if self.body.is_empty() { self.id.clone() } else { id_in(&self.body) }
+    }
 }
 
 /// Whether a body can be an `initialize`. Finding out is much cheaper than parsing it.
@@ -251,24 +267,16 @@ fn is_event_stream(value: &HeaderValue) -> bool {
 }
 
 /// The answer when the server cannot be reached (503, try again) or broke off (502).
-fn failed(error: &Error, body: &Bytes) -> Response {
-    let mut cause = std::error::Error::source(error);
-    // Only connecting fails with an error of the system itself. Once connected, the request may have been taken.
-    let connected = !cause.is_some_and(|cause| cause.is::<std::io::Error>());
-    while let Some(error) = cause {
-        if error.is::<PastLimit>() {
-            return too_large();
-        }
-        cause = error.source();
+fn failed(error: &Error, id: &[u8]) -> Response {
+    if let Some(response) = untaken::because_of(error, id) {
+        return response;
     }
+    // Only connecting fails with an error of the system itself. Once connected, the request may have been taken.
+    let cause = std::error::Error::source(error);
+    let connected = !cause.is_some_and(|cause| cause.is::<std::io::Error>());
     let status = if connected { StatusCode::BAD_GATEWAY } else { StatusCode::SERVICE_UNAVAILABLE };
     tracing::warn!(%error, "a request was not forwarded");
-    respond::error(status, error_code::INTERNAL_ERROR, error.message(), &id_of(body))
-}
-
-/// The id of a request, or nothing.
-pub(super) fn id_of(body: &Bytes) -> Bytes {
-    Message::parse(body.clone()).map(|message| message.id()).unwrap_or_default()
+    respond::error(status, error_code::INTERNAL_ERROR, error.message(), id)
 }
 
 #[cfg(test)]

@@ -17,7 +17,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{admission::Admission, port_holder, stack::Stack};
-use crate::{Error, ErrorKind, Result, alarm::Alarms, transport::body::Body};
+use crate::{
+    Error, ErrorKind, Result,
+    alarm::Alarms,
+    transport::{body::Body, client_body::ClientBody},
+};
 
 /// How long a client may take for the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -81,14 +85,15 @@ pub(crate) async fn serve(listener: TcpListener, stack: Arc<Stack>, stop: Cancel
     let mut admission = Admission::new(listener, CONNECTIONS);
     let mut clients = JoinSet::new();
     let mut http = http1::Builder::new();
-    http.timer(Alarms::default()).header_read_timeout(HEAD_TIMEOUT);
+    let alarms = Alarms::default();
+    http.timer(alarms.clone()).header_read_timeout(HEAD_TIMEOUT);
     loop {
         tokio::select! {
             (stream, place) = admission.next() => {
                 if let Err(error) = stream.set_nodelay(true) {
                     tracing::debug!(%error, "cannot turn off delays on a connection");
                 }
-                let client = client(&http, stream, Arc::clone(&stack), stop.clone());
+                let client = client(&http, alarms.clone(), stream, Arc::clone(&stack), stop.clone());
                 clients.spawn(async move {
                     client.await;
                     drop(place);
@@ -108,13 +113,15 @@ pub(crate) async fn serve(listener: TcpListener, stack: Arc<Stack>, stop: Cancel
 /// Serves one client.
 fn client(
     http: &http1::Builder,
+    alarms: Alarms,
     stream: TcpStream,
     stack: Arc<Stack>,
     stop: CancellationToken,
 ) -> impl Future<Output = ()> + use<> {
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let stack = Arc::clone(&stack);
-        async move { Ok::<_, Infallible>(stack.handle(request.map(Body::Incoming)).await) }
+        let request = request.map(|body| Body::Client(ClientBody::new(body, alarms.clone())));
+        async move { Ok::<_, Infallible>(stack.handle(request).await) }
     });
     let connection = http.serve_connection(TokioIo::new(stream), service);
     async move {

@@ -32,6 +32,7 @@ mod sessions;
 pub(crate) mod stack;
 pub(crate) mod stdio;
 pub(crate) mod target;
+mod untaken;
 
 use forward::Forward;
 pub(crate) use layer::{Answer, Endpoint};

@@ -19,6 +19,7 @@ use crate::{
         error_code,
         handshake::chosen_version,
         message::{Kind, Message},
+        peek::id_in,
     },
     transport::body::Body,
 };
@@ -176,7 +177,7 @@ pub(super) async fn answered(
         Ok(Err(failure)) => failure,
         Err(_) => Failure::Refused("the server did not answer `initialize` in time".to_owned()),
     };
-    let id = super::forward::id_of(body);
+    let id = id_in(body);
     Outcome::Answer(match failure {
         Failure::Unreachable(reason) => {
             respond::error(StatusCode::SERVICE_UNAVAILABLE, error_code::INTERNAL_ERROR, &reason, &id)
@@ -193,7 +194,10 @@ pub(super) async fn answered(
 /// Reads the beginning of an answer, which stays whole.
 async fn look(response: Response) -> (Response, Bytes) {
     let (parts, body) = response.into_parts();
-    let (begun, body) = body.peek(LOOKED_AT).await;
+    let (begun, body) = match body.peek(LOOKED_AT).await {
+        Ok(peeked) => peeked,
+        Err(broken) => (broken.begun.clone(), Body::from(broken)),
+    };
     (Response::from_parts(parts, body), begun)
 }
 

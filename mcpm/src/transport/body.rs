@@ -6,21 +6,39 @@ use std::{
     task::{Context, Poll},
 };
 
+use super::{client_body::ClientBody, http::Received};
 use bytes::{Bytes, BytesMut};
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use hyper::body::Incoming;
-
-use super::http::Received;
 
 /// Why a body broke off.
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A body that was to be read whole and broke off.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    /// What had come until then.
+    pub(crate) begun: Bytes,
+    pub(crate) cause: BodyError,
+}
+
+/// A body passed the limit.
+#[derive(Debug)]
+pub(crate) struct PastLimit(pub(crate) u64);
+
+impl std::fmt::Display for PastLimit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the body is larger than {} bytes", self.0)
+    }
+}
+
+impl std::error::Error for PastLimit {}
 
 /// A body of one of the kinds that occur, so that the common ones cost no allocation.
 pub(crate) enum Body {
     /// All of it, or nothing any more.
     Full(Option<Bytes>),
     /// From a client.
-    Incoming(Incoming),
+    Client(ClientBody),
     /// From a server behind.
     Received(Received),
     /// Made here.
@@ -33,37 +51,47 @@ impl Body {
     }
 
     /// Reads all of it; whoever calls this has bounded it.
-    pub(crate) async fn whole(mut self) -> Result<Bytes, BodyError> {
+    pub(crate) async fn whole(mut self) -> Result<Bytes, Broken> {
         // Nearly always it comes in one piece, which needs no copy.
-        let Some(whole) = self.piece().await? else { return Ok(Bytes::new()) };
-        let Some(second) = self.piece().await? else { return Ok(whole) };
-        let mut joined = BytesMut::with_capacity(whole.len() + second.len());
-        joined.extend_from_slice(&whole);
-        joined.extend_from_slice(&second);
-        while let Some(piece) = self.piece().await? {
-            joined.extend_from_slice(&piece);
+        let whole = match self.piece().await {
+            Ok(Some(first)) => first,
+            Ok(None) => return Ok(Bytes::new()),
+            Err(cause) => return Err(Broken { begun: Bytes::new(), cause }),
+        };
+        let mut joined = match self.piece().await {
+            Ok(None) => return Ok(whole),
+            Ok(Some(second)) => {
+                let mut joined = BytesMut::with_capacity(whole.len() + second.len());
+                joined.extend_from_slice(&whole);
+                joined.extend_from_slice(&second);
+                joined
+            }
+            Err(cause) => return Err(Broken { begun: whole, cause }),
+        };
+        loop {
+            match self.piece().await {
+                Ok(Some(piece)) => joined.extend_from_slice(&piece),
+                Ok(None) => return Ok(joined.freeze()),
+                Err(cause) => return Err(Broken { begun: joined.freeze(), cause }),
+            }
         }
-        Ok(joined.freeze())
     }
 
     /// Reads at least `most` bytes, unless it ends before, and returns them with the body as it was.
-    pub(crate) async fn peek(mut self, most: usize) -> (Bytes, Self) {
+    pub(crate) async fn peek(mut self, most: usize) -> Result<(Bytes, Self), Broken> {
         let mut begun = BytesMut::new();
-        let failed = loop {
+        while begun.len() < most {
             match self.piece().await {
                 Ok(Some(piece)) => begun.extend_from_slice(&piece),
                 Ok(None) => {
                     let begun = begun.freeze();
-                    return (begun.clone(), Self::from(begun));
+                    return Ok((begun.clone(), Self::from(begun)));
                 }
-                Err(error) => break Some(error),
+                Err(cause) => return Err(Broken { begun: begun.freeze(), cause }),
             }
-            if begun.len() >= most {
-                break None;
-            }
-        };
+        }
         let begun = begun.freeze();
-        (begun.clone(), Self::stream(Begun { begun: Some(begun), failed, rest: self }))
+        Ok((begun.clone(), Self::stream(Begun { begun: Some(begun), failed: None, rest: self })))
     }
 
     /// The next piece, trailers left out.
@@ -125,6 +153,12 @@ impl std::fmt::Debug for Body {
     }
 }
 
+impl From<Broken> for Body {
+    fn from(Broken { begun, cause }: Broken) -> Self {
+        Self::stream(Begun { begun: Some(begun), failed: Some(cause), rest: Self::empty() })
+    }
+}
+
 impl From<Bytes> for Body {
     fn from(bytes: Bytes) -> Self {
         Self::Full((!bytes.is_empty()).then_some(bytes))
@@ -141,7 +175,7 @@ impl HttpBody for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match self.get_mut() {
             Self::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Self::Incoming(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
+            Self::Client(body) => Pin::new(body).poll_frame(cx),
             Self::Received(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
             Self::Stream(body) => body.as_mut().poll_frame(cx),
         }
@@ -150,7 +184,7 @@ impl HttpBody for Body {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Full(bytes) => bytes.is_none(),
-            Self::Incoming(body) => body.is_end_stream(),
+            Self::Client(body) => body.is_end_stream(),
             Self::Received(body) => body.is_end_stream(),
             Self::Stream(body) => body.is_end_stream(),
         }
@@ -159,7 +193,7 @@ impl HttpBody for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Self::Incoming(body) => body.size_hint(),
+            Self::Client(body) => body.size_hint(),
             Self::Received(body) => body.size_hint(),
             Self::Stream(body) => body.size_hint(),
         }

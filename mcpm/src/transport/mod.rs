@@ -17,6 +17,7 @@ pub use local::LocalProcess;
 use crate::{Result, runtime::Exit};
 
 pub(crate) mod body;
+pub(crate) mod client_body;
 pub(crate) mod http;
 pub(crate) mod keeper;
 #[cfg(test)]

@@ -36,6 +36,11 @@ async fn a_server_that_is_not_there_is_503_with_the_id_of_the_request() {
     for id in [json!(1), json!("1")] {
         error(http.post("/mcp", body(id.clone())).send().await, 503, id).await;
     }
+    // Of a large body the id is read as far as it comes early.
+    let large = |first: &str| format!(r#"{{{first}"params":"{}"}}"#, "x".repeat(1 << 20));
+    error(http.post("/mcp", large(r#""id":"early","#)).send().await, 503, json!("early")).await;
+    error(http.post("/mcp", large(r#""id":7,"#)).chunked().send().await, 503, json!(7)).await;
+    error(http.post("/mcp", large("")).send().await, 503, Value::Null).await;
     error(http.get("/mcp").send().await, 503, Value::Null).await;
     let health = http.get("/health").send().await;
     assert_eq!(health.status, 503);

@@ -199,13 +199,16 @@ async fn a_connection_is_used_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn bodies_beyond_the_limit_are_413() {
     let front = Front::of("/").await;
-    let body = "x".repeat((16 << 20) + 1);
+    let body = format!(r#"{{"id":1,"x":"{}"}}"#, "x".repeat(16 << 20));
     let response = front.http.post("/mcp", body.clone()).send().await;
     assert_eq!(response.status, 413);
+    assert_eq!(response.json().await["id"], 1);
     assert!(front.upstream.waiting().await.is_none());
     // Of a body that does not say its size, the server sees a part and never the end.
     let response = tokio::spawn(front.http.post("/mcp", body).chunked().send());
     let mut connection = front.upstream.accept().await;
     connection.closed().await;
-    assert_eq!(response.await.unwrap().status, 413);
+    let response = response.await.unwrap();
+    assert_eq!(response.status, 413);
+    assert_eq!(response.json().await["id"], 1);
 }

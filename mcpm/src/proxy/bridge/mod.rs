@@ -16,9 +16,9 @@ use http::StatusCode;
 
 use super::{
     layer::{Answer, Endpoint},
-    layers::body_limit::{PastLimit, too_large},
     public::Publicity,
     respond::{self, Request, Response},
+    untaken,
 };
 use crate::{
     alarm::Alarms,
@@ -67,10 +67,6 @@ async fn read(request: Request) -> Result<(http::request::Parts, Bytes), Respons
     let (parts, body) = request.into_parts();
     match body.whole().await {
         Ok(body) => Ok((parts, body)),
-        Err(error) if error.is::<PastLimit>() => Err(too_large()),
-        Err(_) => {
-            let message = "the body broke off";
-            Err(respond::error(StatusCode::BAD_REQUEST, error_code::PARSE_ERROR, message, b""))
-        }
+        Err(broken) => Err(untaken::broken(&broken)),
     }
 }

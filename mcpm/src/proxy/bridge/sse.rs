@@ -13,6 +13,7 @@ use crate::{
         error_code,
         lane::Refusal,
         message::{Kind, Message},
+        peek::id_in,
         router::Router,
         session::SessionId,
         sse,
@@ -59,9 +60,9 @@ pub(super) async fn post(router: &Arc<Router>, request: Request) -> Response {
         Ok((_, body)) => body,
         Err(response) => return response,
     };
-    let message = match Message::parse(body) {
+    let message = match Message::parse(body.clone()) {
         Ok(message) => message,
-        Err(bad) => return respond::error(StatusCode::BAD_REQUEST, bad.code, &bad.reason, b""),
+        Err(bad) => return respond::error(StatusCode::BAD_REQUEST, bad.code, &bad.reason, &id_in(&body)),
     };
     let id = message.id();
     match deliver(router, session, message).await {

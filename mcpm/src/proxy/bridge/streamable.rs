@@ -21,6 +21,7 @@ use crate::{
         lane::{Exchange, Lane, Refusal},
         message::{Kind, Message},
         outlet::Item,
+        peek::id_in,
         router::Router,
         session::SessionId,
         sse,
@@ -116,7 +117,10 @@ async fn post(bridge: &Bridge, request: Request) -> Response {
         Err(malformed) => {
             return match Box::pin(batch(router, &parts.headers, &body)).await {
                 Some(response) => response,
-                None => respond::error(StatusCode::BAD_REQUEST, malformed.code, &malformed.reason, b""),
+                None => {
+                    let id = id_in(&body);
+                    respond::error(StatusCode::BAD_REQUEST, malformed.code, &malformed.reason, &id)
+                }
             };
         }
     };

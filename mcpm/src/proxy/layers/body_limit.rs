@@ -1,7 +1,7 @@
 //! Bounds the size of request bodies.
 //!
 //! A body that says its size is refused before it is read; one that does not is cut off when it passes the
-//! limit, and whoever reads it answers with [`too_large`].
+//! limit, and whoever reads it answers with [`untaken`].
 
 use std::{
     pin::Pin,
@@ -9,20 +9,23 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::header;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::{
-    mcp::error_code,
+    mcp::peek::id_in,
     proxy::{
         layer::{Answer, Layer, Next},
-        respond::{self, Request, Response},
+        respond::Request,
+        untaken,
     },
-    transport::body::{Body, BodyError},
+    transport::body::{Body, BodyError, PastLimit},
 };
 
 /// Largest body in bytes.
 const LIMIT: u64 = 16 << 20;
+/// How much of one that is refused is read for the id of its request.
+const LOOKED_AT: usize = 64 << 10;
 
 /// The layer.
 #[derive(Debug)]
@@ -36,41 +39,35 @@ impl Default for BodyLimit {
     }
 }
 
-/// The answer to a body beyond the limit.
-pub(crate) fn too_large() -> Response {
-    let message = format!("the body is larger than {LIMIT} bytes");
-    respond::error(StatusCode::PAYLOAD_TOO_LARGE, error_code::INVALID_REQUEST, &message, b"")
-}
-
 impl Layer for BodyLimit {
     fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> Answer<'a> {
         let size = request.body().size_hint();
         if size.lower() > self.limit {
-            return Box::pin(std::future::ready(too_large()));
+            let past = PastLimit(self.limit);
+            return Box::pin(async move {
+                // A client that asks before it sends the body has said nothing of it yet.
+                let asks = request.headers().contains_key(header::EXPECT);
+                let begun = match request.into_body() {
+                    body if !asks => {
+                        body.peek(LOOKED_AT).await.map_or_else(|broken| broken.begun, |(begun, _)| begun)
+                    }
+                    _ => Bytes::new(),
+                };
+                untaken::too_large(&past, &id_in(&begun))
+            });
         }
         if size.exact().is_some() {
             return next.handle(request);
         }
-        let left = self.limit;
-        next.handle(request.map(|body| Body::stream(Limited { body, left })))
+        let limit = self.limit;
+        next.handle(request.map(|body| Body::stream(Limited { body, left: limit, limit })))
     }
 }
-
-/// The body passed the limit.
-#[derive(Debug)]
-pub(crate) struct PastLimit;
-
-impl std::fmt::Display for PastLimit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the body is too large")
-    }
-}
-
-impl std::error::Error for PastLimit {}
 
 struct Limited {
     body: Body,
     left: u64,
+    limit: u64,
 }
 
 impl HttpBody for Limited {
@@ -86,7 +83,7 @@ impl HttpBody for Limited {
             let size = frame.data_ref().map_or(0, |data| data.len() as u64);
             match self.left.checked_sub(size) {
                 Some(left) => self.left = left,
-                None => return Poll::Ready(Some(Err(Box::new(PastLimit)))),
+                None => return Poll::Ready(Some(Err(Box::new(PastLimit(self.limit))))),
             }
         }
         polled

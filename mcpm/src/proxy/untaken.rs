@@ -1,0 +1,43 @@
+//! Answers to requests whose bodies are not taken: too large, too slow, broken off.
+
+use std::error::Error;
+
+use http::StatusCode;
+
+use super::respond::{self, Response};
+use crate::{
+    mcp::{error_code, peek::id_in},
+    transport::{
+        body::{Broken, PastLimit},
+        client_body::TooSlow,
+    },
+};
+
+/// Answers a request whose body could not be read, under its id if that came.
+pub(super) fn broken(broken: &Broken) -> Response {
+    because_of(broken.cause.as_ref(), &id_in(&broken.begun)).unwrap_or_else(|| {
+        let message = "the body broke off";
+        respond::error(StatusCode::BAD_REQUEST, error_code::PARSE_ERROR, message, &id_in(&broken.begun))
+    })
+}
+
+/// Answers a request that failed for its own body, if `error` says so.
+pub(super) fn because_of(error: &(dyn Error + 'static), id: &[u8]) -> Option<Response> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(past) = error.downcast_ref::<PastLimit>() {
+            return Some(too_large(past, id));
+        }
+        if let Some(slow) = error.downcast_ref::<TooSlow>() {
+            let (status, code) = (StatusCode::REQUEST_TIMEOUT, error_code::INVALID_REQUEST);
+            return Some(respond::error(status, code, &slow.to_string(), id));
+        }
+        cause = error.source();
+    }
+    None
+}
+
+/// Answers a request whose body is beyond the limit.
+pub(super) fn too_large(past: &PastLimit, id: &[u8]) -> Response {
+    respond::error(StatusCode::PAYLOAD_TOO_LARGE, error_code::INVALID_REQUEST, &past.to_string(), id)
+}
