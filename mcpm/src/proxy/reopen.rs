@@ -29,6 +29,17 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Most bytes that are read of an answer to see what it says.
 const LOOKED_AT: usize = 64 << 10;
 const VERSION: &str = "mcp-protocol-version";
+/// What a request says of itself, and not of its client. A compressed answer could not be read here.
+const OF_REQUEST: [&str; 8] = [
+    "accept-encoding",
+    "content-encoding",
+    "content-length",
+    "expect",
+    "last-event-id",
+    "mcp-method",
+    "mcp-name",
+    VERSION,
+];
 
 /// A request of a session that is remembered, as its client sent it.
 #[derive(Debug)]
@@ -101,8 +112,7 @@ impl InSession {
         *request.uri_mut() = uri.clone();
         let headers = request.headers_mut();
         *headers = self.headers.clone();
-        for name in ["last-event-id", VERSION, "mcp-method", "mcp-name", "content-length", "content-encoding"]
-        {
+        for name in OF_REQUEST {
             headers.remove(name);
         }
         headers.remove(SESSION);
