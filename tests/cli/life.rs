@@ -187,7 +187,9 @@ fn a_foreground_run_blocks_and_passes_the_exit_code_on() {
         .output()
         .unwrap();
     let outcome = running.end();
-    assert_eq!(outcome.code, Some(3), "{outcome:?}");
+    // The same number as for an option that is not built yet, so it is said whose it is.
+    let said = (outcome.code, outcome.stderr.lines().last());
+    assert_eq!(said, (Some(3), Some("the server ended with exit code 3")), "{outcome:?}");
     home.has_nothing_left();
     home.matches("life/foreground");
 }
@@ -199,7 +201,9 @@ fn a_killed_server_ends_a_foreground_run() {
     let mut running = Program::start(&mut home.mcpm(&["run", STDIO, "--foreground", "--name", &name]));
     running.line();
     docker(&["kill", &name]);
-    assert_eq!(running.end().code, Some(137));
+    let outcome = running.end();
+    let said = (outcome.code, outcome.stderr.as_str());
+    assert_eq!(said, (Some(137), "the server ended with exit code 137\n"), "{outcome:?}");
     home.has_nothing_left();
 }
 

@@ -122,6 +122,13 @@ pub(crate) async fn in_foreground(launch: Launch, form: &str) -> Result<ExitCode
         }
     };
     running.stop(STOP_GRACE).await?;
+    // The numbers of servers and of mcpm itself overlap, so a line says whose this one is.
+    let how = match ended {
+        Some(exit) => format!("ended with exit code {}", exit.code),
+        None => "ended, with an exit code that is not known".to_owned(),
+    };
+    // Nobody may be there to read it.
+    let _ = writeln!(io::stderr(), "the server {how}");
     Ok(exit::of_server(ended))
 }
 
