@@ -106,6 +106,12 @@ impl Connection {
         within("a request at the upstream", self.read_request()).await.unwrap()
     }
 
+    /// Waits for the head of the next request, and leaves what follows unread.
+    pub async fn head(&mut self) {
+        let head = read_head(&mut self.stream, &mut self.buffer);
+        within("the head of a request at the upstream", head).await.unwrap();
+    }
+
     async fn read_request(&mut self) -> Option<Received> {
         let (line, headers) = read_head(&mut self.stream, &mut self.buffer).await?;
         let chunked = headers.get("transfer-encoding").is_some();

@@ -125,6 +125,8 @@ async fn a_server_that_answers_before_it_has_read_the_request_is_believed() {
     let large = front.http.post("/mcp", "x".repeat(4 << 20));
     let response = tokio::spawn(large.send());
     let mut connection = front.upstream.accept().await;
+    // Before that, it would be an answer to nothing.
+    connection.head().await;
     connection.answer("401 Unauthorized", "Connection: close\r\n", "no").await;
     assert_eq!(response.await.unwrap().status, 401);
 }
