@@ -60,16 +60,17 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l target-host -d 'Host t
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l target-port -d 'Port the container exposes, for the transports `sse` and `streamable-http` [default: the port the image exposes]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s p -l publish -d 'Publish a container port on this machine' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l network -d 'Network mode of the container: `host`, `bridge`, or a network by name [default: bridge]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l isolate-network -d 'Isolate the container network from the host [default: false] [not supported yet]' -r -f -a "true\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l isolate-network -d 'Isolate the container network from the host [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l allow-runtime-gateway -d 'Let an isolated container connect to the container runtime\'s gateway addresses [default: false] [not supported yet]' -r -f -a "true\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l allow-runtime-gateway -d 'Let an isolated container connect to the container runtime\'s gateway addresses [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s e -l env -d 'Environment variable for the server' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l env-file -d 'Load environment variables from a file' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l env-file-dir -d 'Load environment variables from all files in a folder' -r -f -a "(__fish_complete_directories)"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l secret -d 'Secret fetched from the secrets manager and set as an environment variable' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s v -l volume -d 'Mount a file or folder of this machine into the container' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l permission-profile -d 'Permissions of the container [default: that of the registry entry, else `network`] [not supported yet, except network]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l permission-profile -d 'Permissions of the container [default: that of the registry entry, else `network`]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l learn -d 'Write a permission profile of what the server connects to, and nothing more, to a file' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s f -l foreground -d 'Run in the foreground until the container exits [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l from-config -d 'Load the configuration from an exported file' -r -F

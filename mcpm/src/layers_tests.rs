@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// What each module may use of the others. Errors, options and the environment are everybody's.
-const ALLOWED: [(&str, &[&str]); 9] = [
+const ALLOWED: [(&str, &[&str]); 11] = [
     ("name", &[]),
     ("mcp", &[]),
     ("image", &["docker_config", "runtime"]),
@@ -12,7 +12,12 @@ const ALLOWED: [(&str, &[&str]); 9] = [
     ("state", &["name"]),
     ("secrets", &["interaction", "state"]),
     ("proxy", &["mcp", "transport"]),
-    ("workload", &["image", "name", "proxy", "runtime", "secrets", "state", "transport"]),
+    ("permission", &[]),
+    ("isolation", &["permission", "state", "transport"]),
+    (
+        "workload",
+        &["image", "isolation", "name", "permission", "proxy", "runtime", "secrets", "state", "transport"],
+    ),
 ];
 /// Inside `mcp/`: each may use those before it.
 const MCP: [&str; 9] = ["message", "outlet", "peek", "sse", "era", "handshake", "session", "lane", "router"];

@@ -19,12 +19,16 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+extern crate alloc;
+
 mod alarm;
 mod docker_config;
 pub mod environment;
 pub mod error;
 pub mod image;
 pub mod interaction;
+pub mod isolation;
 #[cfg(test)]
 mod layers_tests;
 mod mcp;

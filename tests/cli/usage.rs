@@ -55,9 +55,7 @@ fn a_missing_or_superfluous_argument_is_refused() {
 fn an_option_that_is_not_built_yet_is_refused() {
     let home = Home::without_engine();
     let lines = [
-        "run image --isolate-network",
         "run image --oidc-issuer https://issuer",
-        "run image --permission-profile none",
         "run image --tools a,b",
         "run uvx://package",
         "run npx://package",

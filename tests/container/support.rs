@@ -16,7 +16,7 @@ use futures_util::StreamExt;
 use mcpm::{
     image::credentials::CredentialStore,
     runtime::{
-        Attachment, ContainerId, ContainerSpec, LogChunk, LogStream, Network, Runtime,
+        Attachment, Confinement, ContainerId, ContainerSpec, LogChunk, LogStream, Network, Runtime,
         docker::{Docker, Endpoint},
         labels,
     },
@@ -91,6 +91,8 @@ pub(crate) fn shell(name: &str, script: &str) -> ContainerSpec {
         ports: Vec::new(),
         stdin: true,
         pids_limit: 256,
+        confinement: Confinement::default(),
+        entry: None,
     }
 }
 

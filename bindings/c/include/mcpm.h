@@ -330,8 +330,6 @@ void mcpm_workload_builder_network(mcpm_workload_builder *builder, const char *v
  * Isolate the container network from the host.
  *
  * Default: `false`.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_isolate_network(mcpm_workload_builder *builder, bool value);
 
@@ -342,8 +340,6 @@ void mcpm_workload_builder_isolate_network(mcpm_workload_builder *builder, bool 
  * `172.17.0.1`. They are blocked otherwise, even when the permission profile has `insecure_allow_all`.
  *
  * Default: `false`.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_allow_runtime_gateway(mcpm_workload_builder *builder, bool value);
 
@@ -382,10 +378,15 @@ void mcpm_workload_builder_volume(mcpm_workload_builder *builder, const char *va
  * Permissions of the container.
  *
  * Default: that of the registry entry, else `network`.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_permission_profile(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Write a permission profile of what the server connects to, and nothing more, to a file.
+ *
+ * The server runs isolated and may connect to everything public meanwhile.
+ */
+void mcpm_workload_builder_learn(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Run in the foreground until the container exits.

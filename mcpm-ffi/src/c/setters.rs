@@ -128,8 +128,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_network(builder: *mut WorkloadBui
 /// Isolate the container network from the host.
 ///
 /// Default: `false`.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_isolate_network(builder: *mut WorkloadBuilder, value: bool) {
     // SAFETY: the conventions in the header.
@@ -142,8 +140,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_isolate_network(builder: *mut Wor
 /// `172.17.0.1`. They are blocked otherwise, even when the permission profile has `insecure_allow_all`.
 ///
 /// Default: `false`.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_allow_runtime_gateway(builder: *mut WorkloadBuilder, value: bool) {
     // SAFETY: the conventions in the header.
@@ -194,12 +190,19 @@ pub unsafe extern "C" fn mcpm_workload_builder_volume(builder: *mut WorkloadBuil
 /// Permissions of the container.
 ///
 /// Default: that of the registry entry, else `network`.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_permission_profile(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "permission_profile", value) }
+}
+
+/// Write a permission profile of what the server connects to, and nothing more, to a file.
+///
+/// The server runs isolated and may connect to everything public meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_learn(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "learn", value) }
 }
 
 /// Run in the foreground until the container exits.

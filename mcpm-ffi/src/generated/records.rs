@@ -74,8 +74,6 @@ pub struct WorkloadOptions {
     /// Isolate the container network from the host.
     ///
     /// Default: `false`.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub isolate_network: Option<bool>,
     /// Let an isolated container connect to the container runtime's gateway addresses.
@@ -84,8 +82,6 @@ pub struct WorkloadOptions {
     /// `172.17.0.1`. They are blocked otherwise, even when the permission profile has `insecure_allow_all`.
     ///
     /// Default: `false`.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub allow_runtime_gateway: Option<bool>,
     /// Environment variable for the server.
@@ -112,10 +108,13 @@ pub struct WorkloadOptions {
     /// Permissions of the container.
     ///
     /// Default: that of the registry entry, else `network`.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub permission_profile: Option<PermissionProfile>,
+    /// Write a permission profile of what the server connects to, and nothing more, to a file.
+    ///
+    /// The server runs isolated and may connect to everything public meanwhile.
+    #[uniffi(default)]
+    pub learn: Option<PathBuf>,
     /// Run in the foreground until the container exits.
     ///
     /// Default: `false`.

@@ -53,6 +53,10 @@ impl Runtime for Images {
         unreachable!()
     }
 
+    async fn gateways(&self) -> Result<Vec<std::net::IpAddr>> {
+        unreachable!()
+    }
+
     async fn network_exists(&self, _: &str) -> Result<bool> {
         unreachable!()
     }

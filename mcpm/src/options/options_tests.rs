@@ -217,17 +217,9 @@ fn an_option_that_waits_for_its_feature_is_refused_unless_it_changes_nothing() {
         result("oidc-issuer", "https://i"),
         Err((ErrorKind::Unsupported, "`--oidc-issuer` is not supported yet".into()))
     );
-    assert_eq!(
-        result("permission-profile", "none"),
-        Err((
-            ErrorKind::Unsupported,
-            "`--permission-profile` is not supported yet; values that work: network".into()
-        ))
-    );
     assert!(result("remote-auth-bearer-token", "t").is_err());
     assert!(result("oidc-scopes", "openid,email").is_err());
     for (name, text) in [
-        ("permission-profile", "network"),
         ("image-verification", "warn"),
         ("oidc-scopes", "openid"),
         ("remote-auth-timeout", "30000ms"),

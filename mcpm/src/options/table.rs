@@ -52,12 +52,12 @@ options! {
         /// Network mode of the container: `host`, `bridge`, or a network by name
         network: Option<String> = "bridge" [placeholder: Some("NETWORK")];
         /// Isolate the container network from the host
-        isolate_network: Option<bool> = "false" [unsupported: Some("network isolation")];
+        isolate_network: Option<bool> = "false";
         /// Let an isolated container connect to the container runtime's gateway addresses
         ///
         /// Applies only with `--isolate-network`. The addresses are two host-gateway hostnames and `172.17.0.1`. They
         /// are blocked otherwise, even when the permission profile has `insecure_allow_all`.
-        allow_runtime_gateway: Option<bool> = "false" [unsupported: Some("network isolation")];
+        allow_runtime_gateway: Option<bool> = "false";
         /// Environment variable for the server
         env: Vec<EnvVar> [short: Some('e')];
         /// Load environment variables from a file
@@ -77,7 +77,13 @@ options! {
         /// Permissions of the container
         permission_profile: Option<PermissionProfile> [
             computed: Some("that of the registry entry, else `network`"),
-            unsupported: Some("permission profiles"), supported_values: &["network"],
+        ];
+        /// Write a permission profile of what the server connects to, and nothing more, to a file
+        ///
+        /// The server runs isolated and may connect to everything public meanwhile.
+        learn: Option<PathBuf> [
+            addition: true, placeholder: Some("PROFILE.json"),
+            conflicts_with: &["permission_profile", "network"],
         ];
         /// Run in the foreground until the container exits
         foreground: Option<bool> = "false" [short: Some('f'), allowed_with_from_config: true];

@@ -124,6 +124,7 @@ impl Proxy {
             path,
             transport: "http",
             allowed_origins: self.options.allowed_origins.to_vec(),
+            allowed_hosts: Vec::new(),
             endpoint: Box::new(Forward::new(target, Publicity::default())),
         };
         RunningProxy::serve(self.name.clone(), listener, served)
@@ -138,6 +139,8 @@ pub(crate) struct Served<'a> {
     pub(crate) path: &'a str,
     pub(crate) transport: &'static str,
     pub(crate) allowed_origins: Vec<String>,
+    /// Names that clients may call it by; empty leaves that to the address.
+    pub(crate) allowed_hosts: Vec<String>,
     pub(crate) endpoint: Box<dyn Endpoint>,
 }
 
@@ -159,7 +162,8 @@ impl RunningProxy {
         if !address.ip().is_loopback() {
             tracing::warn!(%address, "the proxy listens beyond this machine and asks nobody who they are");
         }
-        let origin = Origin::new(served.host, address.ip().is_loopback(), served.allowed_origins);
+        let origin = Origin::new(served.host, address.ip().is_loopback(), served.allowed_origins)
+            .only_hosts(served.allowed_hosts);
         let settings = stack::Settings { origin, transport: served.transport };
         let stack = Arc::new(Stack::new(settings, served.endpoint));
         let stop = CancellationToken::new();

@@ -150,6 +150,7 @@ impl StdioProxy {
             path: path_of(self.mode),
             transport: "stdio",
             allowed_origins: Vec::new(),
+            allowed_hosts: Vec::new(),
             endpoint: Box::new(server.bridge(self.mode, Publicity::default())),
         };
         Ok(RunningStdioProxy { proxy: RunningProxy::serve(self.name, listener, served)?, server })

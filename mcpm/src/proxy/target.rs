@@ -13,7 +13,7 @@ use url::Url;
 
 use crate::{
     Error, ErrorKind, Result,
-    transport::http::{Address, Client},
+    transport::http::{Address, Client, Dial},
 };
 
 /// The path clients use for the server, whatever the server's own is.
@@ -91,6 +91,16 @@ impl Target {
         let host = address.to_string();
         let life = self.moves.fetch_add(1, Ordering::Relaxed) + 1;
         let reached = Reached::new(address, host, life)?;
+        *self.client.write().unwrap_or_else(PoisonError::into_inner) = Ok(Arc::new(reached));
+        Ok(())
+    }
+
+    /// Says that the server is connected to in another way than by its address.
+    pub(crate) fn reach_through(&self, dial: Arc<dyn Dial>, address: Address) -> Result<()> {
+        let host = address.to_string();
+        let life = self.moves.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut reached = Reached::new(address.clone(), host, life)?;
+        reached.client = Client::through(dial, address);
         *self.client.write().unwrap_or_else(PoisonError::into_inner) = Ok(Arc::new(reached));
         Ok(())
     }

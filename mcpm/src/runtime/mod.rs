@@ -4,7 +4,13 @@
 //! says what to start in a [`ContainerSpec`], the transport module speaks over the [`Attachment`]. A runtime
 //! touches only containers that carry [`labels::MANAGED`], whatever their name.
 
-use std::{collections::BTreeMap, fmt, net::IpAddr, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    net::{IpAddr, Ipv4Addr},
+    path::PathBuf,
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -54,6 +60,9 @@ pub trait Runtime: Send + Sync + fmt::Debug {
 
     /// Tells whether a network of that name exists.
     async fn network_exists(&self, name: &str) -> Result<bool>;
+
+    /// Returns the addresses by which containers reach the engine's machine.
+    async fn gateways(&self) -> Result<Vec<IpAddr>>;
 
     /// Creates a container and returns its id. Nothing of it is left behind on failure.
     ///
@@ -148,6 +157,9 @@ pub struct EngineInfo {
     /// Whether containers' own addresses can be reached from this process: an engine on this Linux machine,
     /// not rootless and not in a virtual machine.
     pub reaches_container_addresses: bool,
+    /// Whether a socket that is mounted into a container can be connected to there: an engine on this machine's
+    /// kernel, and this process on Linux.
+    pub shares_sockets: bool,
 }
 
 /// What is known of an image that is here.
@@ -204,6 +216,48 @@ pub struct ContainerSpec {
     pub stdin: bool,
     /// Most processes and threads at once.
     pub pids_limit: i64,
+    /// What else it is confined by.
+    #[serde(default, skip_serializing_if = "Confinement::is_default")]
+    pub confinement: Confinement,
+    /// A program that runs in place of the image's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<Entry>,
+}
+
+/// Bounds of a container beyond those that each has.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Confinement {
+    /// Most bytes of memory, swap included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
+    /// Most processor time, in billionths of a processor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nano_cpus: Option<u64>,
+    /// Whether the image's own files cannot be changed.
+    pub read_only_root: bool,
+    /// Folders in memory: absolute paths in the container, and the most bytes in each.
+    pub tmpfs: BTreeMap<String, u64>,
+    /// Whether there are no fences at all.
+    pub privileged: bool,
+}
+
+impl Confinement {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A program that is a container's first process and starts the image's own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// The program, by its path in the container, and its arguments.
+    pub command: Vec<String>,
+    /// Names that are known in the container without being looked up.
+    pub hosts: BTreeMap<String, Ipv4Addr>,
+    /// Where all other names are looked up, on the container's port 53 which any user may listen on.
+    pub name_server: Ipv4Addr,
 }
 
 /// One bind mount.

@@ -23,6 +23,8 @@ mod status;
 mod store;
 mod truth;
 
+pub(crate) use file::replace as replace_file;
+
 pub use document::{Document, FORMAT_VERSION, SPEC_VERSION};
 pub use groups::{DEFAULT_GROUP, Groups};
 pub use lock::{Holder, Lock};

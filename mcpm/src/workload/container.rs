@@ -11,6 +11,7 @@ use futures_util::StreamExt as _;
 use super::{WorkloadSpec, delivery::Delivery, runtime_of};
 use crate::{
     Environment, ErrorKind, Result,
+    isolation::Isolation,
     options::Protocol,
     proxy::listener,
     runtime::{
@@ -31,6 +32,8 @@ pub(super) struct Containers {
     pub(super) spec: ContainerSpec,
     /// What new containers get beside what the spec says.
     delivery: Arc<Delivery>,
+    /// What holds isolated containers, while this process runs them.
+    pub(super) isolation: Option<Arc<Isolation>>,
 }
 
 impl Containers {
@@ -39,7 +42,7 @@ impl Containers {
     pub(super) async fn of(spec: &WorkloadSpec, environment: &Environment) -> Result<Option<Self>> {
         let Some(container) = spec.container() else { return Ok(None) };
         let runtime = runtime_of(environment, spec).await?;
-        Ok(Some(Self { runtime, spec: container.clone(), delivery: Arc::default() }))
+        Ok(Some(Self { runtime, spec: container.clone(), delivery: Arc::default(), isolation: None }))
     }
 
     /// Gives secrets to new containers.
@@ -51,6 +54,9 @@ impl Containers {
     /// The container of a slot, ended: the one that is there if it was made from the same spec, else a new one.
     pub(super) async fn prepare(&self, slot: usize) -> Result<ContainerId> {
         let spec = self.spec_of(slot);
+        if let Some(isolation) = &self.isolation {
+            isolation.arm(slot, &self.delivery.with_variables(&self.spec.env))?;
+        }
         let found = self.runtime.inspect(&spec.name).await?;
         // One of another workload is left alone, and the engine says that the name is taken.
         if let Some(found) = found.filter(|found| self.owns(found)) {
@@ -142,6 +148,11 @@ impl Containers {
             spec.name = format!("{}.P{slot}", spec.name);
             // One port of the machine cannot be published twice.
             spec.ports.clear();
+        }
+        if let Some(entry) = &mut spec.entry {
+            entry.command.push(slot.to_string());
+            // The server gets them from the shim, so that the engine never sees them.
+            spec.env.clear();
         }
         let text = serde_json::to_string(&spec).unwrap_or_default() + self.delivery.mark();
         spec.labels.insert(labels::SPEC.to_owned(), format!("{:016x}", fnv1a(text.as_bytes())));

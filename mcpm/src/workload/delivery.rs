@@ -2,7 +2,8 @@
 //!
 //! A spec has references alone. Just before the engine makes a container, the values are put into the request and
 //! nowhere else: variables through the engine's environment, files by mounting them from a folder that is in
-//! memory and private to the user. So far the engine keeps the variables and shows them to whoever may ask it.
+//! memory and private to the user. The engine keeps the variables and shows them to whoever may ask it, except for
+//! those of isolated servers, which the shim hands over.
 
 use std::{
     collections::BTreeMap,
@@ -24,6 +25,8 @@ use crate::{
 /// What a plan says of a variable.
 pub(super) const BY_ENGINE: &str =
     "delivered through the engine's environment (visible to whoever may inspect the container)";
+/// What a plan says of a variable of an isolated server.
+pub(super) const BY_SHIM: &str = "handed to the server by the shim (not visible in the engine)";
 /// What a plan says of a file.
 pub(super) const BY_FILE: &str = "delivered as a file that is in memory while the workload runs";
 
@@ -110,18 +113,27 @@ impl Delivery {
         &self.mark
     }
 
+    /// Adds the values to what a server is told by the shim. The result is never stored or shown.
+    pub(super) fn with_variables(&self, env: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let exposed = |(name, value): (&String, &Secret)| (name.clone(), value.expose().to_owned());
+        env.clone().into_iter().chain(self.variables.iter().map(exposed)).collect()
+    }
+
     /// Puts the values into what the engine is asked to make. The result is never stored or shown.
     pub(super) fn through_engine(&self, mut spec: ContainerSpec) -> ContainerSpec {
-        let exposed = |(name, value): (&String, &Secret)| (name.clone(), value.expose().to_owned());
-        spec.env.extend(self.variables.iter().map(exposed));
+        // The shim tells its server itself, so that the engine never sees them.
+        if spec.entry.is_none() {
+            spec.env = self.with_variables(&spec.env);
+        }
         spec.mounts.extend(self.mounts.iter().cloned());
         spec
     }
 }
 
 /// What a plan says of a reference.
-pub(super) fn shown(reference: &SecretRef) -> String {
+pub(super) fn shown(reference: &SecretRef, isolated: bool) -> String {
     match reference.destination() {
+        SecretTarget::Variable(name) if isolated => format!("{name} from `{}`, {BY_SHIM}", reference.name),
         SecretTarget::Variable(name) => format!("{name} from `{}`, {BY_ENGINE}", reference.name),
         SecretTarget::File(path) => format!("{path} from `{}`, {BY_FILE}", reference.name),
     }

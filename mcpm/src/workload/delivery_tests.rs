@@ -42,6 +42,8 @@ fn container() -> ContainerSpec {
         ports: Vec::new(),
         stdin: true,
         pids_limit: 1,
+        confinement: crate::runtime::Confinement::default(),
+        entry: None,
     }
 }
 

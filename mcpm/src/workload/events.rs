@@ -47,6 +47,19 @@ pub enum WorkloadEvent {
     },
     /// The server answers again.
     Recovered {},
+    /// A connection of an isolated server was refused.
+    ConnectionRefused {
+        /// The host as the server named it.
+        host: String,
+        /// The port; `None` for a name that was looked up.
+        port: Option<u16>,
+        /// The address that was the reason.
+        address: Option<String>,
+        /// The rule.
+        rule: String,
+        /// The smallest change that would allow it.
+        fix: String,
+    },
     /// The workload is down for good.
     Ended {
         /// Why.

@@ -1,7 +1,7 @@
 //! A server that speaks HTTP in a container: started, waited for, kept alive, followed when it moves.
 
 use std::{
-    net::IpAddr,
+    net::{IpAddr, Ipv4Addr},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -17,7 +17,10 @@ use crate::{
     proxy::target::Target,
     runtime::{ContainerId, ContainerInfo, ContainerState, Network},
     transport::{
-        Ended, RestartPolicy, ServerEvent, body::Body, http::Address, http::Client, keeper::OnEvent,
+        Ended, RestartPolicy, ServerEvent,
+        body::Body,
+        http::{Address, Client, Dial},
+        keeper::OnEvent,
     },
 };
 
@@ -90,7 +93,10 @@ impl Care {
         let ready = async {
             let address = self.address(id).await?;
             self.until_ready(id, &address).await?;
-            self.target.move_to(address)
+            match self.dial() {
+                Some(dial) => self.target.reach_through(dial, address),
+                None => self.target.move_to(address),
+            }
         };
         tokio::select! {
             outcome = ready => outcome,
@@ -112,6 +118,9 @@ impl Care {
         if let Via::Host(host) = &self.spec.via {
             return Ok(at(host.trim_matches(['[', ']']).to_owned(), port));
         }
+        if self.spec.via == Via::Inbound {
+            return Ok(at(Ipv4Addr::LOCALHOST.to_string(), port));
+        }
         let Some(info) = self.containers.runtime.inspect(&id.0).await?.filter(is_running) else {
             // It has ended, and whoever waits for that says how.
             return std::future::pending().await;
@@ -132,6 +141,12 @@ impl Care {
         }
     }
 
+    /// The way into an isolated container.
+    fn dial(&self) -> Option<Arc<dyn Dial>> {
+        let isolation = self.containers.isolation.as_ref().filter(|_| self.spec.via == Via::Inbound)?;
+        Some(Arc::new(isolation.inbound()))
+    }
+
     fn address_in_network(&self, info: &ContainerInfo) -> Option<IpAddr> {
         let wanted = match &self.containers.spec.network {
             Network::Custom(name) => info.addresses.get(name),
@@ -143,7 +158,10 @@ impl Care {
 
     /// Asks until anything answers in HTTP. No session is opened for it.
     async fn until_ready(&self, id: &ContainerId, address: &Address) -> Result<()> {
-        let client = Client::new(address.clone());
+        let client = match self.dial() {
+            Some(dial) => Client::through(dial, address.clone()),
+            None => Client::new(address.clone()),
+        };
         let since = Instant::now();
         let (mut pause, mut looked) = (FIRST_PAUSE, false);
         loop {
@@ -189,12 +207,13 @@ impl Care {
         if matches!(self.spec.via, Via::Host(_)) {
             return Ok(());
         }
-        let found = listening::of(self.containers.runtime.as_ref(), id).await;
+        let found = listening::of(&self.containers, id).await;
         let port = self.spec.port;
+        let inside = self.spec.via == Via::Inbound;
         let failed =
             |message: String, hint: String| Err(Error::new(ErrorKind::StartFailed, message).hint(hint));
         match found.iter().find(|listening| listening.port == port) {
-            Some(here) if here.loopback_only => failed(
+            Some(here) if here.loopback_only && !inside => failed(
                 format!("the server listens on port {port} of its container's loopback address only"),
                 "have it listen on 0.0.0.0 (`MCP_HOST` tells it so, if it reads that)".to_owned(),
             ),

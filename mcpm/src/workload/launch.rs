@@ -8,13 +8,16 @@ use super::{
     delivery::Delivery,
     events::Events,
     http_server::{Care, HttpServer, START_LIMIT},
-    ignore, mismatch,
+    ignore, mismatch, reach,
     record::Record,
+    refusals::Refusals,
     remote::RemoteUrl,
     remote_server::{self, Remote},
+    resolve::isolation_folder,
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
+    isolation::{Decision, Isolation, Learner},
     options::{ProxyMode, Transport},
     proxy::{
         Endpoint, RunningProxy, Served,
@@ -132,7 +135,7 @@ impl Launch {
         store.save(&self.spec.name, Document::Spec, &self.spec)?;
         let record = Arc::new(Record::begin(store.clone(), self.spec.name.clone(), self.events.clone())?);
         record.events.tell(WorkloadEvent::Starting { name: self.spec.name.to_string() });
-        if let Some(message) = exposure(address.ip()) {
+        for message in exposure(address.ip()).into_iter().chain(self.spec.warnings.clone()) {
             record.events.tell(WorkloadEvent::Warning { message });
         }
         let started = self.start_server(&record, &values).await;
@@ -148,6 +151,7 @@ impl Launch {
             path: &path(&self.spec)?,
             transport: self.spec.transport.as_str(),
             allowed_origins: self.spec.proxy.allowed_origins.clone(),
+            allowed_hosts: self.spec.proxy.allowed_hosts.clone(),
             endpoint,
         };
         let proxy = RunningProxy::serve(self.spec.name.to_string(), listener, served)?;
@@ -193,11 +197,12 @@ impl Launch {
                 return Ok((None, Server::Remote, endpoint));
             }
         };
-        let Some(containers) = containers else {
+        let Some(mut containers) = containers else {
             return Err(Error::new(ErrorKind::Internal, "the workload has no container"));
         };
         let delivery = Delivery::new(&self.spec.name, &self.spec.secrets, values, &self.environment)?;
-        let containers = containers.with_secrets(delivery);
+        containers = containers.with_secrets(delivery);
+        containers.isolation = self.isolate(&containers, record).await?;
         let mut tidy = TidyOnDrop { launch: self, armed: true };
         let heard = Arc::clone(record);
         let on_event: OnEvent = Arc::new(move |event| heard.on_event(event));
@@ -234,6 +239,22 @@ impl Launch {
                 Err(error)
             }
         }
+    }
+
+    /// Makes ready what isolated containers are held by.
+    async fn isolate(&self, containers: &Containers, record: &Arc<Record>) -> Result<Option<Arc<Isolation>>> {
+        let Some(spec) = &self.spec.isolation else { return Ok(None) };
+        let gateways = containers.runtime.gateways().await?;
+        let mounts = reach::as_rules(&containers.spec.mounts);
+        let learner = spec.learn.as_ref().map(|path| Learner::begin(path, mounts)).transpose()?;
+        let refusals = Refusals::new(record.events.clone());
+        let tell = Arc::new(move |decision: Decision| {
+            learner.iter().for_each(|learner| learner.hear(&decision));
+            refusals.hear(&decision);
+        });
+        let folder = isolation_folder(&Store::new(&self.environment.state_dir), &self.spec.name);
+        let port = self.spec.target.as_ref().map(|target| target.port);
+        Isolation::start(&folder, spec, port, gateways, tell).map(|isolation| Some(Arc::new(isolation)))
     }
 
     /// Asks the remote server whether it is there. One that is on record may be away for now.

@@ -6,7 +6,8 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-use crate::runtime::{ContainerId, Runtime};
+use super::container::Containers;
+use crate::runtime::ContainerId;
 
 /// State of a listening socket in `/proc/PID/net/tcp`.
 const LISTENING: &str = "0A";
@@ -18,9 +19,10 @@ pub(super) struct Listening {
     pub(super) loopback_only: bool,
 }
 
-/// The ports a container listens on, ascending; none when it shares the machine's network, where others listen too.
-pub(super) async fn of(runtime: &dyn Runtime, id: &ContainerId) -> Vec<Listening> {
-    let Ok(Some(info)) = runtime.inspect(&id.0).await else { return Vec::new() };
+/// The ports a container's server listens on, ascending; none when it shares the machine's network, where others
+/// listen too.
+pub(super) async fn of(containers: &Containers, id: &ContainerId) -> Vec<Listening> {
+    let Ok(Some(info)) = containers.runtime.inspect(&id.0).await else { return Vec::new() };
     let Some(pid) = info.pid else { return Vec::new() };
     let network = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).ok();
     if network(&pid.to_string()) == network("self") {
@@ -31,6 +33,9 @@ pub(super) async fn of(runtime: &dyn Runtime, id: &ContainerId) -> Vec<Listening
         .filter_map(|table| fs::read_to_string(format!("/proc/{pid}/net/{table}")).ok())
         .flat_map(|table| table.lines().filter_map(row).collect::<Vec<_>>())
         .collect();
+    if let Some(isolation) = &containers.isolation {
+        found.retain(|listening| !isolation.listens_on(listening.port));
+    }
     found.sort_unstable();
     found.dedup();
     found

@@ -17,7 +17,7 @@ pub(super) async fn of_stdio(containers: &Containers) -> Error {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         let Ok(Some(info)) = containers.first().await else { continue };
-        if let Some(found) = listening::of(containers.runtime.as_ref(), &info.id).await.first() {
+        if let Some(found) = listening::of(containers, &info.id).await.first() {
             let message = format!("the server says nothing over stdio and listens on port {}", found.port);
             return Error::new(ErrorKind::StartFailed, message).hint(format!(
                 "use `--transport streamable-http --target-port {}`, or `--transport sse`",

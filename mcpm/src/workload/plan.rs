@@ -5,7 +5,10 @@ use std::fmt;
 use serde::{Serialize, Serializer, ser::Error as _};
 
 use super::{Place, WorkloadSpec, delivery, ignore, spec::Via};
-use crate::runtime::{ContainerSpec, EngineInfo, ImageInfo, Network};
+use crate::{
+    permission::Bytes,
+    runtime::{ContainerSpec, EngineInfo, ImageInfo, Network},
+};
 
 /// What `mcpm run` would do. Nothing was touched to find out.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -39,9 +42,9 @@ impl Plan {
         }
         match (&self.image, container) {
             (_, None) => {}
-            (Some(image), Some(container)) => {
+            (Some(image), Some(_)) => {
                 rows.push(row("image id", image.id.clone(), ""));
-                let arguments = if container.args.is_empty() { &image.command } else { &container.args };
+                let arguments = if spec.asked.args.is_empty() { &image.command } else { &spec.asked.args };
                 let command: Vec<_> =
                     image.entrypoint.iter().chain(arguments).map(|arg| format!("{arg:?}")).collect();
                 rows.push(row("command", command.join(" "), "args"));
@@ -57,6 +60,7 @@ impl Plan {
         if let Some(target) = &spec.target {
             let via = match &target.via {
                 Via::ContainerAddress => "on the container's address".to_owned(),
+                Via::Inbound => "over the isolated container's own socket".to_owned(),
                 Via::PublishedPort => "published on this machine".to_owned(),
                 Via::Host(host) => format!("on `{host}`"),
             };
@@ -79,6 +83,7 @@ fn confinement(spec: &WorkloadSpec, container: &ContainerSpec) -> Vec<(String, S
     let row = |name: &str, value: String, field: &str| (name.to_owned(), value, origin(field));
     let mut rows = Vec::new();
     rows.push(row("network", container.network.to_string(), "network"));
+    rows.push(row("outbound", outbound(spec, container), "permission_profile"));
     for port in &container.ports {
         let place =
             format!("{}:{} -> {}/{}", port.host_ip, port.host_port, port.container_port, port.protocol);
@@ -97,17 +102,58 @@ fn confinement(spec: &WorkloadSpec, container: &ContainerSpec) -> Vec<(String, S
         rows.push(row("environment", name.clone(), &format!("env.{name}")));
     }
     for secret in &spec.secrets {
-        rows.push(row("secret", delivery::shown(secret), "secret"));
+        rows.push(row("secret", delivery::shown(secret, container.entry.is_some()), "secret"));
     }
     for (key, value) in &container.labels {
         rows.push(row("label", format!("{key}={value}"), ""));
     }
-    let confinement = match container.network {
-        Network::Host => "no capabilities, no new privileges, the machine's own network",
-        _ => "no capabilities, no new privileges",
-    };
-    rows.push(row("confinement", format!("{confinement}, {} processes", container.pids_limit), ""));
+    rows.push(row("confinement", fences(container), ""));
+    for (target, size) in &container.confinement.tmpfs {
+        let size = Bytes(*size);
+        rows.push(row("in memory", format!("{target}, at most {size}"), "permission_profile"));
+    }
+    rows.extend(spec.warnings.iter().map(|warning| row("warning", warning.clone(), "")));
     rows
+}
+
+/// What the server may connect to, as far as anything holds it.
+fn outbound(spec: &WorkloadSpec, container: &ContainerSpec) -> String {
+    let Some(isolation) = &spec.isolation else {
+        let nothing = container.network == Network::None;
+        return if nothing { "nothing" } else { "everything: not isolated" }.to_owned();
+    };
+    let outbound = &isolation.outbound;
+    let gateway = if isolation.runtime_gateway { ", and the runtime gateway" } else { "" };
+    let hosts: Vec<String> = outbound.allow_host.iter().map(|rule| format!("`{rule}`")).collect();
+    let ports: Vec<String> = outbound.allow_port.iter().map(ToString::to_string).collect();
+    let what = if outbound.insecure_allow_all {
+        "everything public".to_owned()
+    } else if outbound.is_nothing() {
+        "nothing".to_owned()
+    } else {
+        let hosts = if hosts.is_empty() { "any public host".to_owned() } else { hosts.join(", ") };
+        if ports.is_empty() { hosts } else { format!("{hosts}, on port {}", ports.join(", ")) }
+    };
+    format!("{what}{gateway}")
+}
+
+/// What keeps it from the rest of the machine.
+fn fences(container: &ContainerSpec) -> String {
+    let bounds = &container.confinement;
+    let mut parts = vec![
+        if bounds.privileged { "none: privileged" } else { "no capabilities, no new privileges" }.to_owned(),
+    ];
+    if container.network == Network::Host {
+        parts.push("the machine's own network".to_owned());
+    }
+    parts.push(format!("{} processes", container.pids_limit));
+    parts.extend(bounds.memory.map(|bytes| format!("{} of memory", Bytes(bytes))));
+    #[expect(clippy::cast_precision_loss, reason = "it is shown to three places")]
+    parts.extend(bounds.nano_cpus.map(|nano| format!("{:.3} processors", nano as f64 / 1e9)));
+    if bounds.read_only_root {
+        parts.push("read-only root".to_owned());
+    }
+    parts.join(", ")
 }
 
 /// Writes a spec with the names of variables alone, and a URL without its query: they may hold secrets.

@@ -26,6 +26,7 @@ const FOR_CONTAINERS: &[&str] = &[
     "target_port",
     "publish",
     "network",
+    "learn",
     "isolate_network",
     "allow_runtime_gateway",
     "env",
@@ -158,6 +159,8 @@ pub(super) fn resolve(
         target: None,
         place: Place::Remote(RemoteSpec { url: url.to_string() }),
         secrets: Vec::new(),
+        isolation: None,
+        warnings: Vec::new(),
         origins,
     })
 }

@@ -11,19 +11,22 @@ use std::{
 
 use super::{
     Origin, Place, ProxySpec, TargetSpec, Via, WorkloadName, WorkloadSpec, delivery, env_file, export,
-    file_error_kind, ignore, remote,
+    file_error_kind, ignore,
+    reach::Reach,
+    remote,
     source::{self, Source},
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
     image::ImageReference,
-    options::{OptionSet as _, ProxyMode, SecretTarget, Transport, VolumeSpec, WorkloadOptions},
+    isolation::{Layout, MOUNT_POINT},
+    options::{
+        OptionSet as _, PermissionProfile, ProxyMode, SecretTarget, Transport, VolumeSpec, WorkloadOptions,
+    },
     runtime::{ContainerSpec, EngineInfo, ImageInfo, Mount, Network, PublishedPort, labels},
-    state::SPEC_VERSION,
+    state::{SPEC_VERSION, Store},
 };
 
-/// Most processes and threads of a server.
-const PIDS_LIMIT: i64 = 1024;
 /// Port of an HTTP server whose image exposes none; the server is told.
 const DEFAULT_TARGET_PORT: u16 = 8080;
 
@@ -107,13 +110,13 @@ pub(super) fn check(asked: &Asked, environment: &Environment) -> Result<()> {
     check_proxy(&options)?;
     check_labels(&options)?;
     delivery::check(&options)?;
-    mounts(&options.volume, &environment.working_dir)?;
+    let reach = Reach::of(asked, &environment.working_dir)?;
+    reach.mounts(&options.volume, &environment.working_dir)?;
     asked_variables(asked, environment)?;
-    let network = network(options.network.as_deref().unwrap_or("bridge"));
     match options.transport {
         Some(Transport::Stdio) => refuse_for_stdio(asked),
-        Some(_) if network == Network::Host => Ok(()),
-        Some(_) => refuse_unreachable(&network).and_then(|()| target_address(&asked.options).map(drop)),
+        Some(_) if reach.outbound.is_some() || reach.network == Network::Host => Ok(()),
+        Some(_) => refuse_unreachable(&reach.network).and_then(|()| target_address(&asked.options).map(drop)),
         None => Ok(()),
     }
 }
@@ -124,8 +127,7 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
     let mut origins = BTreeMap::new();
     origins.insert("name".to_owned(), asked.name_origin());
     origins.insert("image".to_owned(), asked.origin("server"));
-    for field in ["group", "proxy_mode", "host", "network", "endpoint_prefix", "trust_proxy_headers", "args"]
-    {
+    for field in ["group", "proxy_mode", "host", "endpoint_prefix", "trust_proxy_headers", "args"] {
         origins.insert(field.to_owned(), asked.origin(field));
     }
     let exposed = around.image.map_or(&[][..], |image| &image.exposed_ports);
@@ -139,7 +141,9 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
             if exposed.is_empty() { Transport::Stdio } else { Transport::StreamableHttp }
         }
     };
-    let network = network(options.network.as_deref().unwrap_or("bridge"));
+    let working_dir = &around.environment.working_dir;
+    let reach = Reach::of(asked, working_dir)?;
+    reach.tell_origins(&mut origins);
     let mut ports = published(&options);
     let target = if transport == Transport::Stdio {
         refuse_for_stdio(asked)?;
@@ -147,7 +151,10 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
     } else {
         let (port, origin) = target_port(asked, exposed)?;
         origins.insert("target_port".to_owned(), origin);
-        let via = via(asked, &network, around.engine)?;
+        let via = match reach.outbound {
+            Some(_) => Via::Inbound,
+            None => via(asked, &reach.network, around.engine)?,
+        };
         if via == Via::PublishedPort {
             ports.push(PublishedPort {
                 host_ip: target_address(&options)?,
@@ -169,22 +176,43 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
     if !options.secret.is_empty() {
         origins.insert("secret".to_owned(), asked.origin("secret"));
     }
-    let group = options.group.clone().unwrap_or_default();
-    let proxy = proxy(asked, &options, &mut origins)?;
-    let mounts = mounts(&options.volume, &around.environment.working_dir)?;
+    let mut mounts = reach.mounts(&options.volume, working_dir)?;
     let globally = options.ignore_globally.unwrap_or(true);
+    let overlays = ignore::overlays(&mounts, globally, around.environment)?;
+    let target_port = target.as_ref().map(|target| target.port);
+    let command = command(&options.args, around.image)?;
+    let (isolation, entry) = reach.isolate(asked, around.engine, target_port, command, working_dir)?.unzip();
+    if let Some(isolation) = &isolation {
+        // A proxy of the user's is out of reach in there.
+        for (variable, value) in Layout::of(&isolation.outbound, target_port).variables() {
+            env.insert(variable.to_owned(), value);
+            origins.insert(format!("env.{variable}"), Origin::Derived);
+        }
+        mounts.push(Mount {
+            source: isolation_folder(&Store::new(&around.environment.state_dir), &name),
+            target: MOUNT_POINT.to_owned(),
+            read_only: true,
+            relabel: None,
+        });
+    }
+    let group = options.group.clone().unwrap_or_default();
+    let mut proxy = proxy(asked, &options, &mut origins)?;
+    proxy.allowed_hosts.clone_from(&reach.profile.inbound);
     let container = ContainerSpec {
         name: name.to_string(),
         image: around.reference.to_string(),
-        args: options.args.clone(),
+        // The shim is told what to run.
+        args: if entry.is_some() { Vec::new() } else { options.args.clone() },
         env,
         labels: container_labels(&options, around.environment, &name, &group, transport),
-        overlays: ignore::overlays(&mounts, globally, around.environment)?,
+        overlays,
         mounts,
-        network,
+        network: reach.network.clone(),
         ports,
         stdin: transport == Transport::Stdio,
-        pids_limit: PIDS_LIMIT,
+        pids_limit: reach.pids_limit(),
+        confinement: reach.confinement(),
+        entry,
     };
     let exported = exported(&asked.options, &around.environment.working_dir);
     Ok(WorkloadSpec {
@@ -198,6 +226,8 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
         target,
         place: Place::Container(Box::new(container)),
         secrets: options.secret.clone(),
+        isolation,
+        warnings: reach.warnings,
         origins,
     })
 }
@@ -215,6 +245,7 @@ pub(super) fn proxy(
         endpoint_prefix: prefix(options)?,
         trust_proxy_headers: options.trust_proxy_headers.unwrap_or(false),
         allowed_origins: options.allowed_origins.clone(),
+        allowed_hosts: Vec::new(),
     };
     let port_origin = if proxy.port == 0 { Origin::Derived } else { asked.origin("proxy_port") };
     origins.insert("proxy_port".to_owned(), port_origin);
@@ -227,6 +258,18 @@ pub(super) fn check_proxy(options: &WorkloadOptions) -> Result<()> {
     prefix(options).map(drop)
 }
 
+/// What runs in the container: the image's entry point, and what was asked for or else the image's own arguments.
+fn command(args: &[String], image: Option<&ImageInfo>) -> Result<Vec<String>> {
+    let Some(image) = image else { return Ok(Vec::new()) };
+    let args = if args.is_empty() { &image.command } else { args };
+    let command: Vec<String> = image.entrypoint.iter().chain(args).cloned().collect();
+    if command.is_empty() {
+        return Err(Error::new(ErrorKind::InvalidOption, "the image does not say what to run")
+            .hint("give a command after `--`"));
+    }
+    Ok(command)
+}
+
 /// What an exported file says: no more of a file it came from, and the same in every folder.
 pub(super) fn exported(options: &WorkloadOptions, working_dir: &Path) -> WorkloadOptions {
     let absolute = |path: &PathBuf| working_dir.join(path);
@@ -237,18 +280,14 @@ pub(super) fn exported(options: &WorkloadOptions, working_dir: &Path) -> Workloa
         foreground: None,
         debug: None,
         env_file: options.env_file.as_ref().map(absolute),
+        learn: options.learn.as_ref().map(absolute),
+        permission_profile: match &options.permission_profile {
+            Some(PermissionProfile::File(path)) => Some(PermissionProfile::File(absolute(path))),
+            named => named.clone(),
+        },
         env_file_dir: options.env_file_dir.as_ref().map(absolute),
         volume: options.volume.iter().map(volume).collect(),
         ..options.clone()
-    }
-}
-
-fn network(mode: &str) -> Network {
-    match mode {
-        "" | "bridge" | "default" => Network::Bridge,
-        "host" => Network::Host,
-        "none" => Network::None,
-        name => Network::Custom(name.to_owned()),
     }
 }
 
@@ -327,6 +366,11 @@ fn target_address(options: &WorkloadOptions) -> Result<IpAddr> {
     }
 }
 
+/// Where the shim and its socket are.
+pub(super) fn isolation_folder(store: &Store, name: &WorkloadName) -> PathBuf {
+    store.folder(name).join("link")
+}
+
 fn published(options: &WorkloadOptions) -> Vec<PublishedPort> {
     let one = |publish: &crate::options::PublishSpec| PublishedPort {
         host_ip: publish.host_ip.unwrap_or(Ipv4Addr::LOCALHOST.into()),
@@ -387,6 +431,7 @@ fn variables(
         // A server on the container's loopback could not be reached; on the machine's own it should stay there.
         let host = match &target.via {
             Via::Host(host) => host.clone(),
+            Via::Inbound => Ipv4Addr::LOCALHOST.to_string(),
             Via::ContainerAddress | Via::PublishedPort => Ipv4Addr::UNSPECIFIED.to_string(),
         };
         tell("MCP_HOST", host);
@@ -424,7 +469,7 @@ fn container_labels(
     all
 }
 
-fn mounts(volumes: &[VolumeSpec], working_dir: &Path) -> Result<Vec<Mount>> {
+pub(super) fn mounts(volumes: &[VolumeSpec], working_dir: &Path) -> Result<Vec<Mount>> {
     let mut all: Vec<Mount> = Vec::new();
     for volume in volumes {
         let source = working_dir.join(&volume.host_path);

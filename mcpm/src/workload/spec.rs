@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{WorkloadName, remote::RemoteUrl};
 use crate::{
+    isolation::IsolationSpec,
     options::{ProxyMode, SecretRef, Transport, WorkloadOptions},
     runtime::ContainerSpec,
 };
@@ -36,6 +37,12 @@ pub struct WorkloadSpec {
     /// Secrets that the server gets: their names, and where it finds them. Their values are read at each start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<SecretRef>,
+    /// What the container may reach and how it is held to that; `None` when nothing holds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<IsolationSpec>,
+    /// What the user is told at each start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Where the values came from, by name.
     pub origins: BTreeMap<String, Origin>,
 }
@@ -96,6 +103,9 @@ pub struct ProxySpec {
     pub trust_proxy_headers: bool,
     /// Origins of browser pages that may call it.
     pub allowed_origins: Vec<String>,
+    /// Names that clients may call it by; empty leaves that to the address it listens on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed_hosts: Vec<String>,
 }
 
 /// Where an HTTP server is reached.
@@ -116,6 +126,8 @@ pub enum Via {
     ContainerAddress,
     /// A port of this machine that the engine chose.
     PublishedPort,
+    /// A connection that the isolated container offers.
+    Inbound,
     /// The container shares the machine's network: this host and the server's own port.
     Host(String),
 }
@@ -130,6 +142,8 @@ pub enum Origin {
     EnvFile,
     /// An exported configuration.
     ExportedFile,
+    /// A permission profile.
+    Profile,
     /// The image says so.
     Image,
     /// Worked out from other values.
@@ -144,6 +158,7 @@ impl fmt::Display for Origin {
             Self::Given => "given",
             Self::EnvFile => "environment file",
             Self::ExportedFile => "exported file",
+            Self::Profile => "permission profile",
             Self::Image => "image",
             Self::Derived => "derived",
             Self::Default => "default",

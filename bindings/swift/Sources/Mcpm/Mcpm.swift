@@ -2518,8 +2518,6 @@ public struct WorkloadOptions: Equatable, Hashable {
      * Isolate the container network from the host.
      *
      * Default: `false`.
-     *
-     * Not supported yet.
      */
     public var isolateNetwork: Bool?
     /**
@@ -2529,8 +2527,6 @@ public struct WorkloadOptions: Equatable, Hashable {
      * `172.17.0.1`. They are blocked otherwise, even when the permission profile has `insecure_allow_all`.
      *
      * Default: `false`.
-     *
-     * Not supported yet.
      */
     public var allowRuntimeGateway: Bool?
     /**
@@ -2563,10 +2559,14 @@ public struct WorkloadOptions: Equatable, Hashable {
      * Permissions of the container.
      *
      * Default: that of the registry entry, else `network`.
-     *
-     * Not supported yet.
      */
     public var permissionProfile: PermissionProfile?
+    /**
+     * Write a permission profile of what the server connects to, and nothing more, to a file.
+     *
+     * The server runs isolated and may connect to everything public meanwhile.
+     */
+    public var learn: PathBuf?
     /**
      * Run in the foreground until the container exits.
      *
@@ -3079,8 +3079,6 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Isolate the container network from the host.
          *
          * Default: `false`.
-         *
-         * Not supported yet.
          */isolateNetwork: Bool? = nil, 
         /**
          * Let an isolated container connect to the container runtime's gateway addresses.
@@ -3089,8 +3087,6 @@ public struct WorkloadOptions: Equatable, Hashable {
          * `172.17.0.1`. They are blocked otherwise, even when the permission profile has `insecure_allow_all`.
          *
          * Default: `false`.
-         *
-         * Not supported yet.
          */allowRuntimeGateway: Bool? = nil, 
         /**
          * Environment variable for the server.
@@ -3117,9 +3113,12 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Permissions of the container.
          *
          * Default: that of the registry entry, else `network`.
-         *
-         * Not supported yet.
          */permissionProfile: PermissionProfile? = nil, 
+        /**
+         * Write a permission profile of what the server connects to, and nothing more, to a file.
+         *
+         * The server runs isolated and may connect to everything public meanwhile.
+         */learn: PathBuf? = nil, 
         /**
          * Run in the foreground until the container exits.
          *
@@ -3512,6 +3511,7 @@ public struct WorkloadOptions: Equatable, Hashable {
         self.secret = secret
         self.volume = volume
         self.permissionProfile = permissionProfile
+        self.learn = learn
         self.foreground = foreground
         self.fromConfig = fromConfig
         self.ignoreGlobally = ignoreGlobally
@@ -3616,6 +3616,7 @@ public struct FfiConverterTypeWorkloadOptions: FfiConverterRustBuffer {
                 secret: FfiConverterSequenceTypeSecretRef.read(from: &buf), 
                 volume: FfiConverterSequenceTypeVolumeSpec.read(from: &buf), 
                 permissionProfile: FfiConverterOptionTypePermissionProfile.read(from: &buf), 
+                learn: FfiConverterOptionTypePathBuf.read(from: &buf), 
                 foreground: FfiConverterOptionBool.read(from: &buf), 
                 fromConfig: FfiConverterOptionTypePathBuf.read(from: &buf), 
                 ignoreGlobally: FfiConverterOptionBool.read(from: &buf), 
@@ -3706,6 +3707,7 @@ public struct FfiConverterTypeWorkloadOptions: FfiConverterRustBuffer {
         FfiConverterSequenceTypeSecretRef.write(value.secret, into: &buf)
         FfiConverterSequenceTypeVolumeSpec.write(value.volume, into: &buf)
         FfiConverterOptionTypePermissionProfile.write(value.permissionProfile, into: &buf)
+        FfiConverterOptionTypePathBuf.write(value.learn, into: &buf)
         FfiConverterOptionBool.write(value.foreground, into: &buf)
         FfiConverterOptionTypePathBuf.write(value.fromConfig, into: &buf)
         FfiConverterOptionBool.write(value.ignoreGlobally, into: &buf)
@@ -5034,6 +5036,26 @@ public enum WorkloadEvent: Equatable, Hashable {
      */
     case recovered
     /**
+     * A connection of an isolated server was refused.
+     */
+    case connectionRefused(
+        /**
+         * The host as the server named it.
+         */host: String, 
+        /**
+         * The port; `None` for a name that was looked up.
+         */port: UInt16?, 
+        /**
+         * The address that was the reason.
+         */address: String?, 
+        /**
+         * The rule.
+         */rule: String, 
+        /**
+         * The smallest change that would allow it.
+         */fix: String
+    )
+    /**
      * The workload is down for good.
      */
     case ended(
@@ -5082,7 +5104,10 @@ public struct FfiConverterTypeWorkloadEvent: FfiConverterRustBuffer {
         
         case 6: return .recovered
         
-        case 7: return .ended(reason: try FfiConverterString.read(from: &buf), exitCode: try FfiConverterOptionInt64.read(from: &buf)
+        case 7: return .connectionRefused(host: try FfiConverterString.read(from: &buf), port: try FfiConverterOptionUInt16.read(from: &buf), address: try FfiConverterOptionString.read(from: &buf), rule: try FfiConverterString.read(from: &buf), fix: try FfiConverterString.read(from: &buf)
+        )
+        
+        case 8: return .ended(reason: try FfiConverterString.read(from: &buf), exitCode: try FfiConverterOptionInt64.read(from: &buf)
         )
         
         default: throw UniffiInternalError.unexpectedEnumCase
@@ -5127,8 +5152,17 @@ public struct FfiConverterTypeWorkloadEvent: FfiConverterRustBuffer {
             writeInt(&buf, Int32(6))
         
         
-        case let .ended(reason,exitCode):
+        case let .connectionRefused(host,port,address,rule,fix):
             writeInt(&buf, Int32(7))
+            FfiConverterString.write(host, into: &buf)
+            FfiConverterOptionUInt16.write(port, into: &buf)
+            FfiConverterOptionString.write(address, into: &buf)
+            FfiConverterString.write(rule, into: &buf)
+            FfiConverterString.write(fix, into: &buf)
+            
+        
+        case let .ended(reason,exitCode):
+            writeInt(&buf, Int32(8))
             FfiConverterString.write(reason, into: &buf)
             FfiConverterOptionInt64.write(exitCode, into: &buf)
             

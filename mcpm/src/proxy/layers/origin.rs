@@ -23,13 +23,20 @@ pub(crate) struct Origin {
     loopback: bool,
     /// Allowed beside loopback ones: `scheme://host[:port]`, lower case.
     allowed: Vec<String>,
+    /// When it has names, these and no others.
+    only_hosts: Vec<String>,
 }
 
 impl Origin {
     pub(crate) fn new(host: &str, loopback: bool, allowed: impl IntoIterator<Item = String>) -> Self {
         let allowed =
             allowed.into_iter().map(|origin| origin.trim_end_matches('/').to_ascii_lowercase()).collect();
-        Self { host: host.to_ascii_lowercase(), loopback, allowed }
+        Self { host: host.to_ascii_lowercase(), loopback, allowed, only_hosts: Vec::new() }
+    }
+
+    /// Lets only these names pass in `Host`, if there are any, wherever the listener is.
+    pub(crate) fn only_hosts(self, only_hosts: Vec<String>) -> Self {
+        Self { only_hosts, ..self }
     }
 
     /// Says why a request is refused, if it is.
@@ -41,7 +48,7 @@ impl Origin {
                 return Some("Origin not allowed");
             }
         }
-        if self.loopback {
+        if self.loopback || !self.only_hosts.is_empty() {
             let mut hosts = headers.get_all(header::HOST).iter();
             let host = hosts.next().and_then(|host| host.to_str().ok());
             if hosts.next().is_some() || !host.is_some_and(|host| self.allows_host(host)) {
@@ -62,6 +69,11 @@ impl Origin {
 
     fn allows_host(&self, host: &str) -> bool {
         let Some(name) = name_of(host) else { return false };
+        if !self.only_hosts.is_empty() {
+            // They are written as hosts are, an IPv6 address in brackets.
+            let is_it = |allowed: &String| allowed.trim_matches(['[', ']']).eq_ignore_ascii_case(name);
+            return self.only_hosts.iter().any(is_it);
+        }
         let of_allowed = |origin: &String| {
             let uri = origin.parse::<Uri>();
             uri.is_ok_and(|uri| uri.host().is_some_and(|host| host.eq_ignore_ascii_case(name)))
@@ -149,6 +161,17 @@ mod tests {
         }
         assert!(verdict(&layer, "localhost", &["http://localhost", "http://localhost"]).is_some());
         assert_eq!(verdict(&layer, "app.example", &[]), None);
+    }
+
+    #[test]
+    fn names_of_a_profile_are_the_only_ones() {
+        for loopback in [true, false] {
+            let only = vec!["box.lan".to_owned(), "[::1]".to_owned()];
+            let layer = Origin::new("127.0.0.1", loopback, []).only_hosts(only);
+            assert_eq!(verdict(&layer, "BOX.lan:8080", &[]), None);
+            assert_eq!(verdict(&layer, "[::1]:8080", &[]), None);
+            assert_eq!(verdict(&layer, "localhost", &[]), Some("Host not allowed"));
+        }
     }
 
     #[test]

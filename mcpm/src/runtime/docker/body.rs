@@ -13,11 +13,16 @@ use bollard::models::{
 use super::connect::Traits;
 use crate::{
     Error, ErrorKind, Result,
-    runtime::{ContainerSpec, Mount, Relabel, labels},
+    runtime::{Confinement, ContainerSpec, Mount, Relabel, labels},
 };
 
 /// Size and number of the files that keep a container's output.
 const LOG_BOUNDS: [(&str, &str); 2] = [("max-size", "10m"), ("max-file", "3")];
+
+/// When memory runs out, servers go before the programs of the machine.
+const OOM_SCORE: i64 = 500;
+/// Lets any user of the container listen on any port in it.
+const LOW_PORTS: [&str; 2] = ["net.ipv4.ip_unprivileged_port_start", "0"];
 
 /// Makes the request that creates a container.
 ///
@@ -28,8 +33,13 @@ pub(super) fn create_body(spec: &ContainerSpec, traits: &Traits) -> Result<Conta
     // Without it, nobody could remove the container again.
     labels.insert(labels::MANAGED.to_owned(), "true".to_owned());
     let ports = port_bindings(spec);
+    let confinement = &spec.confinement;
+    let privileged = confinement.privileged;
+    let bytes = |number: Option<u64>| number.map(|number| i64::try_from(number).unwrap_or(i64::MAX));
     Ok(ContainerCreateBody {
         image: Some(spec.image.clone()),
+        // An entry point takes the image's arguments away, too.
+        entrypoint: spec.entry.as_ref().map(|entry| entry.command.clone()),
         cmd: (!spec.args.is_empty()).then(|| spec.args.clone()),
         env: Some(spec.env.iter().map(|(name, value)| format!("{name}={value}")).collect()),
         labels: Some(labels),
@@ -42,10 +52,25 @@ pub(super) fn create_body(spec: &ContainerSpec, traits: &Traits) -> Result<Conta
         stdin_once: Some(false),
         exposed_ports: Some(ports.keys().cloned().collect()),
         host_config: Some(HostConfig {
-            cap_drop: Some(vec!["ALL".to_owned()]),
-            security_opt: Some(vec!["no-new-privileges".to_owned()]),
-            init: Some(traits.init),
+            privileged: privileged.then_some(true),
+            cap_drop: (!privileged).then(|| vec!["ALL".to_owned()]),
+            security_opt: (!privileged).then(|| security(spec, traits)),
+            init: Some(traits.init && spec.entry.is_none()),
             pids_limit: Some(spec.pids_limit),
+            oom_score_adj: Some(OOM_SCORE),
+            memory: bytes(confinement.memory),
+            // The same number leaves no swap beyond it.
+            memory_swap: bytes(confinement.memory),
+            nano_cpus: bytes(confinement.nano_cpus),
+            readonly_rootfs: confinement.read_only_root.then_some(true),
+            tmpfs: (!confinement.tmpfs.is_empty()).then(|| tmpfs(confinement)),
+            extra_hosts: spec
+                .entry
+                .as_ref()
+                .map(|entry| entry.hosts.iter().map(|(name, address)| format!("{name}:{address}")).collect()),
+            dns: spec.entry.as_ref().map(|entry| vec![entry.name_server.to_string()]),
+            // Podman, unlike Docker, keeps low ports for root otherwise.
+            sysctls: spec.entry.as_ref().map(|_| HashMap::from([LOW_PORTS.map(str::to_owned).into()])),
             restart_policy: Some(RestartPolicy {
                 name: Some(RestartPolicyNameEnum::NO),
                 maximum_retry_count: None,
@@ -59,6 +84,20 @@ pub(super) fn create_body(spec: &ContainerSpec, traits: &Traits) -> Result<Conta
         }),
         ..ContainerCreateBody::default()
     })
+}
+
+fn security(spec: &ContainerSpec, traits: &Traits) -> Vec<String> {
+    let mut options = vec!["no-new-privileges".to_owned()];
+    if spec.entry.is_some() && traits.selinux {
+        // Else the container may not connect to the socket that is mounted for it.
+        options.push("label=disable".to_owned());
+    }
+    options
+}
+
+fn tmpfs(confinement: &Confinement) -> HashMap<String, String> {
+    let options = |size: &u64| format!("rw,noexec,nosuid,nodev,mode=1777,size={size}");
+    confinement.tmpfs.iter().map(|(target, size)| (target.clone(), options(size))).collect()
 }
 
 fn log_config(driver: &str) -> HostConfigLogConfig {

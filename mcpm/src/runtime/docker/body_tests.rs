@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, net::Ipv4Addr};
 
 use super::*;
-use crate::runtime::{Network, Protocol, PublishedPort};
+use crate::runtime::{Confinement, Network, Protocol, PublishedPort};
 
 fn traits() -> Traits {
-    Traits { init: true, bounded_log_driver: Some("json-file".to_owned()), same_kernel: true }
+    Traits { init: true, bounded_log_driver: Some("json-file".to_owned()), selinux: false, same_kernel: true }
 }
 
 fn spec() -> ContainerSpec {
@@ -22,6 +22,8 @@ fn spec() -> ContainerSpec {
         ports: Vec::new(),
         stdin: true,
         pids_limit: 64,
+        confinement: Confinement::default(),
+        entry: None,
     }
 }
 

@@ -128,6 +128,7 @@ impl Docker {
             api_version: spoken,
             endpoint: endpoint.to_string(),
             reaches_container_addresses: traits.same_kernel && !info.is_rootless(),
+            shares_sockets: traits.same_kernel,
         };
         Ok(Self { api, endpoint: endpoint.clone(), engine, traits, credentials })
     }
@@ -154,7 +155,11 @@ struct Commit {
 
 impl SystemInfo {
     fn is_rootless(&self) -> bool {
-        self.rootless || self.security_options.iter().flatten().any(|option| option.contains("rootless"))
+        self.rootless || self.has("rootless")
+    }
+
+    fn has(&self, security: &str) -> bool {
+        self.security_options.iter().flatten().any(|option| option.contains(security))
     }
 }
 
@@ -165,6 +170,8 @@ pub(super) struct Traits {
     pub(super) init: bool,
     /// The log driver, when it is one whose size can be bounded.
     pub(super) bounded_log_driver: Option<String>,
+    /// Whether the engine labels containers and files for SELinux.
+    pub(super) selinux: bool,
     /// Whether containers run on the kernel that this process runs on.
     pub(super) same_kernel: bool,
 }
@@ -181,6 +188,7 @@ impl Traits {
             // Docker writes this when it cannot run the program.
             init: info.init_commit.id != "N/A",
             bounded_log_driver: is_bounded.then(|| log_driver.to_owned()),
+            selinux: info.has("selinux"),
             same_kernel: matches!(endpoint, Endpoint::Unix(_)) && runs_on_this_kernel(info),
         }
     }

@@ -3,7 +3,7 @@
 //! Whatever acts on a container looks at its labels first and then uses the full id it saw, so that neither a
 //! name nor the start of an id ever leads to a container of somebody else.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use bollard::{
     errors::Error as ApiError,
@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, Result,
-    runtime::{ContainerId, ContainerInfo, ContainerSpec, Exit},
+    runtime::{ContainerId, ContainerInfo, ContainerSpec, EngineName, Exit},
 };
 
 /// The filter `{"label":["mcpm=true"]}`, encoded for a request.
@@ -140,6 +140,30 @@ impl Docker {
         match tokio::time::timeout(REMOVAL, answers.next()).await {
             Ok(_) => Ok(()),
             Err(_) => Err(Failure::TimedOut.into_error(format!("cannot remove container `{id}`"))),
+        }
+    }
+
+    /// The gateway of the network that containers are in unless told otherwise.
+    pub(super) async fn find_gateways(&self) -> Result<Vec<IpAddr>> {
+        let name = match self.engine.name {
+            EngineName::Docker => "bridge",
+            EngineName::Podman => "podman",
+        };
+        match self.api.inspect_network(name, None).await {
+            Ok(network) => {
+                let configs = network.ipam.and_then(|ipam| ipam.config).into_iter().flatten();
+                let gateways = configs.filter_map(|config| {
+                    // Docker leaves out the first address of the network, which it takes unless told otherwise.
+                    let first = || config.subnet?.parse::<ipnet::IpNet>().ok()?.hosts().next();
+                    config.gateway.and_then(|gateway| gateway.parse().ok()).or_else(first)
+                });
+                Ok(gateways.collect())
+            }
+            Err(error) => match Failure::of(&error) {
+                // An engine can do without it.
+                Failure::Refused(404, _) => Ok(Vec::new()),
+                failure => Err(failure.into_error(format!("cannot look at network `{name}`"))),
+            },
         }
     }
 

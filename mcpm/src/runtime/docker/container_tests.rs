@@ -31,6 +31,8 @@ fn refusals_to_create_are_told_apart() {
         ports: Vec::new(),
         stdin: true,
         pids_limit: 1,
+        confinement: crate::runtime::Confinement::default(),
+        entry: None,
     };
     let cases = [
         (

@@ -4,7 +4,7 @@
 //! `container` how it lives, `streams` how it is read and written, `image` how images are found and pulled, `build` how they are built,
 //! `get` and `inspect` what the engine's answers mean and `errors` what its refusals mean.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
@@ -83,6 +83,10 @@ impl Runtime for Docker {
 
     async fn network_exists(&self, name: &str) -> Result<bool> {
         self.find_network(name).await
+    }
+
+    async fn gateways(&self) -> Result<Vec<IpAddr>> {
+        self.find_gateways().await
     }
 
     async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId> {

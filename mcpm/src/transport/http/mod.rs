@@ -15,8 +15,9 @@ use std::{
     time::Duration,
 };
 
+use async_trait::async_trait;
 use http::{Request, Response};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
 pub(crate) use received::Received;
@@ -42,9 +43,18 @@ pub(crate) struct Address {
     pub(crate) tls: bool,
 }
 
+/// Connects to a server that has no address on the network.
+#[async_trait]
+pub(crate) trait Dial: Send + Sync + std::fmt::Debug {
+    /// Opens one connection.
+    async fn dial(&self) -> std::io::Result<UnixStream>;
+}
+
 /// Sends requests to one server.
 pub(crate) struct Client {
     address: Address,
+    /// How it is connected to, unless by its address.
+    dial: Option<Arc<dyn Dial>>,
     pool: Arc<Pool>,
     tls: OnceLock<TlsConnector>,
 }
@@ -57,7 +67,12 @@ impl std::fmt::Debug for Client {
 
 impl Client {
     pub(crate) fn new(address: Address) -> Self {
-        Self { address, pool: Arc::default(), tls: OnceLock::new() }
+        Self { address, dial: None, pool: Arc::default(), tls: OnceLock::new() }
+    }
+
+    /// A client of a server that is connected to in another way than by its address, which is for messages.
+    pub(crate) fn through(dial: Arc<dyn Dial>, address: Address) -> Self {
+        Self { dial: Some(dial), ..Self::new(address) }
     }
 
     /// Sends a request whose target is in origin form and returns the head of the answer.
@@ -85,10 +100,17 @@ impl Client {
 
     /// Tells whether the server takes connections.
     pub(crate) async fn reach(&self) -> Result<()> {
-        self.dial().await.map(drop)
+        match &self.dial {
+            Some(dial) => dial.dial().await.map(drop).map_err(|error| self.unreachable(error)),
+            None => self.dial().await.map(drop),
+        }
     }
 
     async fn connect(&self) -> Result<Box<Link>> {
+        if let Some(dial) = &self.dial {
+            let stream = dial.dial().await.map_err(|error| self.unreachable(error))?;
+            return Link::new(Stream::Unix(stream)).await.map_err(|error| self.broken(error));
+        }
         let stream = self.dial().await?;
         let stream = if self.address.tls {
             let tls = match self.tls.get() {

@@ -2935,7 +2935,7 @@ class WorkloadOptions:
     """
     What is asked of a workload; what is left out is not given.
 """
-    def __init__(self, *, server:typing.Optional[str] = None, args:typing.List[str] = _DEFAULT, name:typing.Optional[str] = None, group:typing.Optional[str] = None, label:typing.List[KeyValue] = _DEFAULT, transport:typing.Optional[Transport] = None, proxy_mode:typing.Optional[ProxyMode] = None, host:typing.Optional[str] = None, proxy_port:typing.Optional[int] = None, target_host:typing.Optional[str] = None, target_port:typing.Optional[int] = None, publish:typing.List[PublishSpec] = _DEFAULT, network:typing.Optional[str] = None, isolate_network:typing.Optional[bool] = None, allow_runtime_gateway:typing.Optional[bool] = None, env:typing.List[EnvVar] = _DEFAULT, env_file:typing.Optional[PathBuf] = None, env_file_dir:typing.Optional[PathBuf] = None, secret:typing.List[SecretRef] = _DEFAULT, volume:typing.List[VolumeSpec] = _DEFAULT, permission_profile:typing.Optional[PermissionProfile] = None, foreground:typing.Optional[bool] = None, from_config:typing.Optional[PathBuf] = None, ignore_globally:typing.Optional[bool] = None, print_resolved_overlays:typing.Optional[bool] = None, image_verification:typing.Optional[ImageVerification] = None, ca_cert:typing.Optional[PathBuf] = None, mcpm_ca_bundle:typing.Optional[PathBuf] = None, runtime_image:typing.Optional[str] = None, runtime_add_package:typing.List[str] = _DEFAULT, endpoint_prefix:typing.Optional[str] = None, trust_proxy_headers:typing.Optional[bool] = None, tools:typing.List[str] = _DEFAULT, tools_override:typing.Optional[PathBuf] = None, authz_config:typing.Optional[PathBuf] = None, audit_config:typing.Optional[PathBuf] = None, enable_audit:typing.Optional[bool] = None, debug:typing.Optional[bool] = None, runtime:typing.Optional[RuntimeChoice] = None, allowed_origins:typing.List[str] = _DEFAULT, oidc_issuer:typing.Optional[str] = None, oidc_audience:typing.Optional[str] = None, oidc_client_id:typing.Optional[str] = None, oidc_client_secret:typing.Optional[Secret] = None, oidc_introspection_url:typing.Optional[str] = None, oidc_jwks_url:typing.Optional[str] = None, oidc_scopes:typing.List[str] = _DEFAULT, oidc_insecure_allow_http:typing.Optional[bool] = None, jwks_allow_private_ip:typing.Optional[bool] = None, jwks_auth_token_file:typing.Optional[PathBuf] = None, remote_auth:typing.Optional[bool] = None, remote_auth_issuer:typing.Optional[str] = None, remote_auth_authorize_url:typing.Optional[str] = None, remote_auth_token_url:typing.Optional[str] = None, remote_auth_client_id:typing.Optional[str] = None, remote_auth_client_secret:typing.Optional[Secret] = None, remote_auth_client_secret_file:typing.Optional[PathBuf] = None, remote_auth_bearer_token:typing.Optional[Secret] = None, remote_auth_bearer_token_file:typing.Optional[PathBuf] = None, remote_auth_scopes:typing.List[str] = _DEFAULT, remote_auth_resource:typing.Optional[str] = None, resource_url:typing.Optional[str] = None, remote_auth_callback_port:typing.Optional[int] = None, remote_auth_skip_browser:typing.Optional[bool] = None, remote_auth_timeout:typing.Optional[Duration] = None, remote_forward_headers:typing.List[Header] = _DEFAULT, remote_forward_headers_secret:typing.List[HeaderSecret] = _DEFAULT, token_exchange_url:typing.Optional[str] = None, token_exchange_audience:typing.Optional[str] = None, token_exchange_client_id:typing.Optional[str] = None, token_exchange_client_secret:typing.Optional[Secret] = None, token_exchange_client_secret_file:typing.Optional[PathBuf] = None, token_exchange_scopes:typing.List[str] = _DEFAULT, token_exchange_subject_token_type:typing.Optional[SubjectTokenType] = None, token_exchange_header_name:typing.Optional[str] = None, otel_endpoint:typing.Optional[str] = None, otel_insecure:typing.Optional[bool] = None, otel_headers:typing.List[Header] = _DEFAULT, otel_service_name:typing.Optional[str] = None, otel_custom_attributes:typing.Optional[Attributes] = None, otel_env_vars:typing.List[str] = _DEFAULT, otel_tracing_enabled:typing.Optional[bool] = None, otel_metrics_enabled:typing.Optional[bool] = None, otel_sampling_rate:typing.Optional[float] = None, otel_enable_prometheus_metrics_path:typing.Optional[bool] = None, otel_use_legacy_attributes:typing.Optional[bool] = None):
+    def __init__(self, *, server:typing.Optional[str] = None, args:typing.List[str] = _DEFAULT, name:typing.Optional[str] = None, group:typing.Optional[str] = None, label:typing.List[KeyValue] = _DEFAULT, transport:typing.Optional[Transport] = None, proxy_mode:typing.Optional[ProxyMode] = None, host:typing.Optional[str] = None, proxy_port:typing.Optional[int] = None, target_host:typing.Optional[str] = None, target_port:typing.Optional[int] = None, publish:typing.List[PublishSpec] = _DEFAULT, network:typing.Optional[str] = None, isolate_network:typing.Optional[bool] = None, allow_runtime_gateway:typing.Optional[bool] = None, env:typing.List[EnvVar] = _DEFAULT, env_file:typing.Optional[PathBuf] = None, env_file_dir:typing.Optional[PathBuf] = None, secret:typing.List[SecretRef] = _DEFAULT, volume:typing.List[VolumeSpec] = _DEFAULT, permission_profile:typing.Optional[PermissionProfile] = None, learn:typing.Optional[PathBuf] = None, foreground:typing.Optional[bool] = None, from_config:typing.Optional[PathBuf] = None, ignore_globally:typing.Optional[bool] = None, print_resolved_overlays:typing.Optional[bool] = None, image_verification:typing.Optional[ImageVerification] = None, ca_cert:typing.Optional[PathBuf] = None, mcpm_ca_bundle:typing.Optional[PathBuf] = None, runtime_image:typing.Optional[str] = None, runtime_add_package:typing.List[str] = _DEFAULT, endpoint_prefix:typing.Optional[str] = None, trust_proxy_headers:typing.Optional[bool] = None, tools:typing.List[str] = _DEFAULT, tools_override:typing.Optional[PathBuf] = None, authz_config:typing.Optional[PathBuf] = None, audit_config:typing.Optional[PathBuf] = None, enable_audit:typing.Optional[bool] = None, debug:typing.Optional[bool] = None, runtime:typing.Optional[RuntimeChoice] = None, allowed_origins:typing.List[str] = _DEFAULT, oidc_issuer:typing.Optional[str] = None, oidc_audience:typing.Optional[str] = None, oidc_client_id:typing.Optional[str] = None, oidc_client_secret:typing.Optional[Secret] = None, oidc_introspection_url:typing.Optional[str] = None, oidc_jwks_url:typing.Optional[str] = None, oidc_scopes:typing.List[str] = _DEFAULT, oidc_insecure_allow_http:typing.Optional[bool] = None, jwks_allow_private_ip:typing.Optional[bool] = None, jwks_auth_token_file:typing.Optional[PathBuf] = None, remote_auth:typing.Optional[bool] = None, remote_auth_issuer:typing.Optional[str] = None, remote_auth_authorize_url:typing.Optional[str] = None, remote_auth_token_url:typing.Optional[str] = None, remote_auth_client_id:typing.Optional[str] = None, remote_auth_client_secret:typing.Optional[Secret] = None, remote_auth_client_secret_file:typing.Optional[PathBuf] = None, remote_auth_bearer_token:typing.Optional[Secret] = None, remote_auth_bearer_token_file:typing.Optional[PathBuf] = None, remote_auth_scopes:typing.List[str] = _DEFAULT, remote_auth_resource:typing.Optional[str] = None, resource_url:typing.Optional[str] = None, remote_auth_callback_port:typing.Optional[int] = None, remote_auth_skip_browser:typing.Optional[bool] = None, remote_auth_timeout:typing.Optional[Duration] = None, remote_forward_headers:typing.List[Header] = _DEFAULT, remote_forward_headers_secret:typing.List[HeaderSecret] = _DEFAULT, token_exchange_url:typing.Optional[str] = None, token_exchange_audience:typing.Optional[str] = None, token_exchange_client_id:typing.Optional[str] = None, token_exchange_client_secret:typing.Optional[Secret] = None, token_exchange_client_secret_file:typing.Optional[PathBuf] = None, token_exchange_scopes:typing.List[str] = _DEFAULT, token_exchange_subject_token_type:typing.Optional[SubjectTokenType] = None, token_exchange_header_name:typing.Optional[str] = None, otel_endpoint:typing.Optional[str] = None, otel_insecure:typing.Optional[bool] = None, otel_headers:typing.List[Header] = _DEFAULT, otel_service_name:typing.Optional[str] = None, otel_custom_attributes:typing.Optional[Attributes] = None, otel_env_vars:typing.List[str] = _DEFAULT, otel_tracing_enabled:typing.Optional[bool] = None, otel_metrics_enabled:typing.Optional[bool] = None, otel_sampling_rate:typing.Optional[float] = None, otel_enable_prometheus_metrics_path:typing.Optional[bool] = None, otel_use_legacy_attributes:typing.Optional[bool] = None):
         self.server = server
         if args is _DEFAULT:
             self.args = []
@@ -2975,6 +2975,7 @@ class WorkloadOptions:
         else:
             self.volume = volume
         self.permission_profile = permission_profile
+        self.learn = learn
         self.foreground = foreground
         self.from_config = from_config
         self.ignore_globally = ignore_globally
@@ -3075,7 +3076,7 @@ class WorkloadOptions:
 
     
     def __str__(self):
-        return "WorkloadOptions(server={}, args={}, name={}, group={}, label={}, transport={}, proxy_mode={}, host={}, proxy_port={}, target_host={}, target_port={}, publish={}, network={}, isolate_network={}, allow_runtime_gateway={}, env={}, env_file={}, env_file_dir={}, secret={}, volume={}, permission_profile={}, foreground={}, from_config={}, ignore_globally={}, print_resolved_overlays={}, image_verification={}, ca_cert={}, mcpm_ca_bundle={}, runtime_image={}, runtime_add_package={}, endpoint_prefix={}, trust_proxy_headers={}, tools={}, tools_override={}, authz_config={}, audit_config={}, enable_audit={}, debug={}, runtime={}, allowed_origins={}, oidc_issuer={}, oidc_audience={}, oidc_client_id={}, oidc_client_secret={}, oidc_introspection_url={}, oidc_jwks_url={}, oidc_scopes={}, oidc_insecure_allow_http={}, jwks_allow_private_ip={}, jwks_auth_token_file={}, remote_auth={}, remote_auth_issuer={}, remote_auth_authorize_url={}, remote_auth_token_url={}, remote_auth_client_id={}, remote_auth_client_secret={}, remote_auth_client_secret_file={}, remote_auth_bearer_token={}, remote_auth_bearer_token_file={}, remote_auth_scopes={}, remote_auth_resource={}, resource_url={}, remote_auth_callback_port={}, remote_auth_skip_browser={}, remote_auth_timeout={}, remote_forward_headers={}, remote_forward_headers_secret={}, token_exchange_url={}, token_exchange_audience={}, token_exchange_client_id={}, token_exchange_client_secret={}, token_exchange_client_secret_file={}, token_exchange_scopes={}, token_exchange_subject_token_type={}, token_exchange_header_name={}, otel_endpoint={}, otel_insecure={}, otel_headers={}, otel_service_name={}, otel_custom_attributes={}, otel_env_vars={}, otel_tracing_enabled={}, otel_metrics_enabled={}, otel_sampling_rate={}, otel_enable_prometheus_metrics_path={}, otel_use_legacy_attributes={})".format(self.server, self.args, self.name, self.group, self.label, self.transport, self.proxy_mode, self.host, self.proxy_port, self.target_host, self.target_port, self.publish, self.network, self.isolate_network, self.allow_runtime_gateway, self.env, self.env_file, self.env_file_dir, self.secret, self.volume, self.permission_profile, self.foreground, self.from_config, self.ignore_globally, self.print_resolved_overlays, self.image_verification, self.ca_cert, self.mcpm_ca_bundle, self.runtime_image, self.runtime_add_package, self.endpoint_prefix, self.trust_proxy_headers, self.tools, self.tools_override, self.authz_config, self.audit_config, self.enable_audit, self.debug, self.runtime, self.allowed_origins, self.oidc_issuer, self.oidc_audience, self.oidc_client_id, self.oidc_client_secret, self.oidc_introspection_url, self.oidc_jwks_url, self.oidc_scopes, self.oidc_insecure_allow_http, self.jwks_allow_private_ip, self.jwks_auth_token_file, self.remote_auth, self.remote_auth_issuer, self.remote_auth_authorize_url, self.remote_auth_token_url, self.remote_auth_client_id, self.remote_auth_client_secret, self.remote_auth_client_secret_file, self.remote_auth_bearer_token, self.remote_auth_bearer_token_file, self.remote_auth_scopes, self.remote_auth_resource, self.resource_url, self.remote_auth_callback_port, self.remote_auth_skip_browser, self.remote_auth_timeout, self.remote_forward_headers, self.remote_forward_headers_secret, self.token_exchange_url, self.token_exchange_audience, self.token_exchange_client_id, self.token_exchange_client_secret, self.token_exchange_client_secret_file, self.token_exchange_scopes, self.token_exchange_subject_token_type, self.token_exchange_header_name, self.otel_endpoint, self.otel_insecure, self.otel_headers, self.otel_service_name, self.otel_custom_attributes, self.otel_env_vars, self.otel_tracing_enabled, self.otel_metrics_enabled, self.otel_sampling_rate, self.otel_enable_prometheus_metrics_path, self.otel_use_legacy_attributes)
+        return "WorkloadOptions(server={}, args={}, name={}, group={}, label={}, transport={}, proxy_mode={}, host={}, proxy_port={}, target_host={}, target_port={}, publish={}, network={}, isolate_network={}, allow_runtime_gateway={}, env={}, env_file={}, env_file_dir={}, secret={}, volume={}, permission_profile={}, learn={}, foreground={}, from_config={}, ignore_globally={}, print_resolved_overlays={}, image_verification={}, ca_cert={}, mcpm_ca_bundle={}, runtime_image={}, runtime_add_package={}, endpoint_prefix={}, trust_proxy_headers={}, tools={}, tools_override={}, authz_config={}, audit_config={}, enable_audit={}, debug={}, runtime={}, allowed_origins={}, oidc_issuer={}, oidc_audience={}, oidc_client_id={}, oidc_client_secret={}, oidc_introspection_url={}, oidc_jwks_url={}, oidc_scopes={}, oidc_insecure_allow_http={}, jwks_allow_private_ip={}, jwks_auth_token_file={}, remote_auth={}, remote_auth_issuer={}, remote_auth_authorize_url={}, remote_auth_token_url={}, remote_auth_client_id={}, remote_auth_client_secret={}, remote_auth_client_secret_file={}, remote_auth_bearer_token={}, remote_auth_bearer_token_file={}, remote_auth_scopes={}, remote_auth_resource={}, resource_url={}, remote_auth_callback_port={}, remote_auth_skip_browser={}, remote_auth_timeout={}, remote_forward_headers={}, remote_forward_headers_secret={}, token_exchange_url={}, token_exchange_audience={}, token_exchange_client_id={}, token_exchange_client_secret={}, token_exchange_client_secret_file={}, token_exchange_scopes={}, token_exchange_subject_token_type={}, token_exchange_header_name={}, otel_endpoint={}, otel_insecure={}, otel_headers={}, otel_service_name={}, otel_custom_attributes={}, otel_env_vars={}, otel_tracing_enabled={}, otel_metrics_enabled={}, otel_sampling_rate={}, otel_enable_prometheus_metrics_path={}, otel_use_legacy_attributes={})".format(self.server, self.args, self.name, self.group, self.label, self.transport, self.proxy_mode, self.host, self.proxy_port, self.target_host, self.target_port, self.publish, self.network, self.isolate_network, self.allow_runtime_gateway, self.env, self.env_file, self.env_file_dir, self.secret, self.volume, self.permission_profile, self.learn, self.foreground, self.from_config, self.ignore_globally, self.print_resolved_overlays, self.image_verification, self.ca_cert, self.mcpm_ca_bundle, self.runtime_image, self.runtime_add_package, self.endpoint_prefix, self.trust_proxy_headers, self.tools, self.tools_override, self.authz_config, self.audit_config, self.enable_audit, self.debug, self.runtime, self.allowed_origins, self.oidc_issuer, self.oidc_audience, self.oidc_client_id, self.oidc_client_secret, self.oidc_introspection_url, self.oidc_jwks_url, self.oidc_scopes, self.oidc_insecure_allow_http, self.jwks_allow_private_ip, self.jwks_auth_token_file, self.remote_auth, self.remote_auth_issuer, self.remote_auth_authorize_url, self.remote_auth_token_url, self.remote_auth_client_id, self.remote_auth_client_secret, self.remote_auth_client_secret_file, self.remote_auth_bearer_token, self.remote_auth_bearer_token_file, self.remote_auth_scopes, self.remote_auth_resource, self.resource_url, self.remote_auth_callback_port, self.remote_auth_skip_browser, self.remote_auth_timeout, self.remote_forward_headers, self.remote_forward_headers_secret, self.token_exchange_url, self.token_exchange_audience, self.token_exchange_client_id, self.token_exchange_client_secret, self.token_exchange_client_secret_file, self.token_exchange_scopes, self.token_exchange_subject_token_type, self.token_exchange_header_name, self.otel_endpoint, self.otel_insecure, self.otel_headers, self.otel_service_name, self.otel_custom_attributes, self.otel_env_vars, self.otel_tracing_enabled, self.otel_metrics_enabled, self.otel_sampling_rate, self.otel_enable_prometheus_metrics_path, self.otel_use_legacy_attributes)
     def __eq__(self, other):
         if self.server != other.server:
             return False
@@ -3118,6 +3119,8 @@ class WorkloadOptions:
         if self.volume != other.volume:
             return False
         if self.permission_profile != other.permission_profile:
+            return False
+        if self.learn != other.learn:
             return False
         if self.foreground != other.foreground:
             return False
@@ -3276,6 +3279,7 @@ class _UniffiFfiConverterTypeWorkloadOptions(_UniffiConverterRustBuffer):
             secret=_UniffiFfiConverterSequenceTypeSecretRef.read(buf),
             volume=_UniffiFfiConverterSequenceTypeVolumeSpec.read(buf),
             permission_profile=_UniffiFfiConverterOptionalTypePermissionProfile.read(buf),
+            learn=_UniffiFfiConverterOptionalTypePathBuf.read(buf),
             foreground=_UniffiFfiConverterOptionalBoolean.read(buf),
             from_config=_UniffiFfiConverterOptionalTypePathBuf.read(buf),
             ignore_globally=_UniffiFfiConverterOptionalBoolean.read(buf),
@@ -3366,6 +3370,7 @@ class _UniffiFfiConverterTypeWorkloadOptions(_UniffiConverterRustBuffer):
         _UniffiFfiConverterSequenceTypeSecretRef.check_lower(value.secret)
         _UniffiFfiConverterSequenceTypeVolumeSpec.check_lower(value.volume)
         _UniffiFfiConverterOptionalTypePermissionProfile.check_lower(value.permission_profile)
+        _UniffiFfiConverterOptionalTypePathBuf.check_lower(value.learn)
         _UniffiFfiConverterOptionalBoolean.check_lower(value.foreground)
         _UniffiFfiConverterOptionalTypePathBuf.check_lower(value.from_config)
         _UniffiFfiConverterOptionalBoolean.check_lower(value.ignore_globally)
@@ -3455,6 +3460,7 @@ class _UniffiFfiConverterTypeWorkloadOptions(_UniffiConverterRustBuffer):
         _UniffiFfiConverterSequenceTypeSecretRef.write(value.secret, buf)
         _UniffiFfiConverterSequenceTypeVolumeSpec.write(value.volume, buf)
         _UniffiFfiConverterOptionalTypePermissionProfile.write(value.permission_profile, buf)
+        _UniffiFfiConverterOptionalTypePathBuf.write(value.learn, buf)
         _UniffiFfiConverterOptionalBoolean.write(value.foreground, buf)
         _UniffiFfiConverterOptionalTypePathBuf.write(value.from_config, buf)
         _UniffiFfiConverterOptionalBoolean.write(value.ignore_globally, buf)
@@ -4578,6 +4584,68 @@ class WorkloadEvent:
             return True
 
     @dataclass
+    class CONNECTION_REFUSED:
+        """
+        A connection of an isolated server was refused.
+"""
+        
+        def __init__(self, host:str, port:typing.Optional[int], address:typing.Optional[str], rule:str, fix:str):
+            self.host = host
+            
+            """
+        The host as the server named it.
+"""
+        
+            self.port = port
+            
+            """
+        The port; `None` for a name that was looked up.
+"""
+        
+            self.address = address
+            
+            """
+        The address that was the reason.
+"""
+        
+            self.rule = rule
+            
+            """
+        The rule.
+"""
+        
+            self.fix = fix
+            
+            """
+        The smallest change that would allow it.
+"""
+        
+            pass
+
+    
+            
+            
+    
+        def __str__(self):
+            return "WorkloadEvent.CONNECTION_REFUSED(host={}, port={}, address={}, rule={}, fix={})".format(self.host, self.port, self.address, self.rule, self.fix)
+        def __eq__(self, other):
+            if not isinstance(other, WorkloadEvent):
+                return NotImplemented
+            if not other.is_CONNECTION_REFUSED():
+                return False
+            if self.host != other.host:
+                return False
+            if self.port != other.port:
+                return False
+            if self.address != other.address:
+                return False
+            if self.rule != other.rule:
+                return False
+            if self.fix != other.fix:
+                return False
+            return True
+
+    @dataclass
     class ENDED:
         """
         The workload is down for good.
@@ -4643,6 +4711,10 @@ class WorkloadEvent:
         return isinstance(self, WorkloadEvent.RECOVERED)
     def is_recovered(self) -> bool:
         return isinstance(self, WorkloadEvent.RECOVERED)
+    def is_CONNECTION_REFUSED(self) -> bool:
+        return isinstance(self, WorkloadEvent.CONNECTION_REFUSED)
+    def is_connection_refused(self) -> bool:
+        return isinstance(self, WorkloadEvent.CONNECTION_REFUSED)
     def is_ENDED(self) -> bool:
         return isinstance(self, WorkloadEvent.ENDED)
     def is_ended(self) -> bool:
@@ -4658,6 +4730,7 @@ WorkloadEvent.STARTING = type("WorkloadEvent.STARTING", (WorkloadEvent.STARTING,
 WorkloadEvent.READY = type("WorkloadEvent.READY", (WorkloadEvent.READY, WorkloadEvent,), {})  # type: ignore
 WorkloadEvent.RESTARTING = type("WorkloadEvent.RESTARTING", (WorkloadEvent.RESTARTING, WorkloadEvent,), {})  # type: ignore
 WorkloadEvent.RECOVERED = type("WorkloadEvent.RECOVERED", (WorkloadEvent.RECOVERED, WorkloadEvent,), {})  # type: ignore
+WorkloadEvent.CONNECTION_REFUSED = type("WorkloadEvent.CONNECTION_REFUSED", (WorkloadEvent.CONNECTION_REFUSED, WorkloadEvent,), {})  # type: ignore
 WorkloadEvent.ENDED = type("WorkloadEvent.ENDED", (WorkloadEvent.ENDED, WorkloadEvent,), {})  # type: ignore
 
 
@@ -4696,6 +4769,14 @@ class _UniffiFfiConverterTypeWorkloadEvent(_UniffiConverterRustBuffer):
             return WorkloadEvent.RECOVERED(
             )
         if variant == 7:
+            return WorkloadEvent.CONNECTION_REFUSED(
+                _UniffiFfiConverterString.read(buf),
+                _UniffiFfiConverterOptionalUInt16.read(buf),
+                _UniffiFfiConverterOptionalString.read(buf),
+                _UniffiFfiConverterString.read(buf),
+                _UniffiFfiConverterString.read(buf),
+            )
+        if variant == 8:
             return WorkloadEvent.ENDED(
                 _UniffiFfiConverterString.read(buf),
                 _UniffiFfiConverterOptionalInt64.read(buf),
@@ -4725,6 +4806,13 @@ class _UniffiFfiConverterTypeWorkloadEvent(_UniffiConverterRustBuffer):
             _UniffiFfiConverterUInt64.check_lower(value.delay_ms)
             return
         if value.is_RECOVERED():
+            return
+        if value.is_CONNECTION_REFUSED():
+            _UniffiFfiConverterString.check_lower(value.host)
+            _UniffiFfiConverterOptionalUInt16.check_lower(value.port)
+            _UniffiFfiConverterOptionalString.check_lower(value.address)
+            _UniffiFfiConverterString.check_lower(value.rule)
+            _UniffiFfiConverterString.check_lower(value.fix)
             return
         if value.is_ENDED():
             _UniffiFfiConverterString.check_lower(value.reason)
@@ -4756,8 +4844,15 @@ class _UniffiFfiConverterTypeWorkloadEvent(_UniffiConverterRustBuffer):
             _UniffiFfiConverterUInt64.write(value.delay_ms, buf)
         if value.is_RECOVERED():
             buf.write_i32(6)
-        if value.is_ENDED():
+        if value.is_CONNECTION_REFUSED():
             buf.write_i32(7)
+            _UniffiFfiConverterString.write(value.host, buf)
+            _UniffiFfiConverterOptionalUInt16.write(value.port, buf)
+            _UniffiFfiConverterOptionalString.write(value.address, buf)
+            _UniffiFfiConverterString.write(value.rule, buf)
+            _UniffiFfiConverterString.write(value.fix, buf)
+        if value.is_ENDED():
+            buf.write_i32(8)
             _UniffiFfiConverterString.write(value.reason, buf)
             _UniffiFfiConverterOptionalInt64.write(value.exit_code, buf)
 

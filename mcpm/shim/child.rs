@@ -1,0 +1,79 @@
+//! The server's program: found and started.
+
+use alloc::vec::Vec;
+
+use crate::sys::{self, Errno, Fd, complain};
+
+/// Where programs are looked for when nothing says so.
+const DEFAULT_PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+const NOT_FOUND: i32 = 127;
+const NOT_RUNNABLE: i32 = 126;
+
+/// Variables: those that were given here, over those that the engine gave.
+pub(crate) fn environment<'a>(engine: &'a [&'a [u8]], given: &'a [Vec<u8>]) -> Vec<&'a [u8]> {
+    let name = |variable: &'a [u8]| variable.split(|byte| *byte == b'=').next().unwrap_or_default();
+    let replaced = |variable: &&&'a [u8]| !given.iter().any(|given| name(given) == name(variable));
+    engine.iter().filter(replaced).copied().chain(given.iter().map(Vec::as_slice)).collect()
+}
+
+/// Starts the program; `prepare` is done in its process before it runs.
+pub(crate) fn start(
+    args: &[Vec<u8>],
+    env: &[&[u8]],
+    prepare: impl FnOnce(),
+) -> sys::Result<i32> {
+    sys::fork(|| {
+        prepare();
+        run(args, env)
+    })
+}
+
+/// Runs the program in place of this process; returns the exit code for one that cannot be.
+fn run(args: &[Vec<u8>], env: &[&[u8]]) -> i32 {
+    let Some(program) = args.first() else { return NOT_FOUND };
+    let mut failure = Errno::NOT_FOUND;
+    if program.contains(&b'/') {
+        failure = sys::execute(program, args, env);
+    } else {
+        let path = env.iter().find_map(|variable| variable.strip_prefix(b"PATH="));
+        let path = path.and_then(|path| path.strip_suffix(&[0])).unwrap_or(DEFAULT_PATH);
+        for folder in path.split(|byte| *byte == b':') {
+            let folder = if folder.is_empty() { b"." } else { folder };
+            let place = [folder, b"/", program].concat();
+            match sys::execute(&place, args, env) {
+                Errno::NOT_FOUND | Errno::NOT_A_FOLDER => {}
+                // Another one further on may be allowed.
+                Errno::ACCESS => failure = Errno::ACCESS,
+                other => {
+                    failure = other;
+                    break;
+                }
+            }
+        }
+    }
+    let shown = program.strip_suffix(&[0]).unwrap_or(program);
+    let (reason, code): (&[u8], i32) = match failure {
+        Errno::NOT_FOUND | Errno::NOT_A_FOLDER => (b"not found", NOT_FOUND),
+        Errno::ACCESS => (b"permission denied", NOT_RUNNABLE),
+        _ => (b"not a program of this machine", NOT_RUNNABLE),
+    };
+    complain(&[b"cannot run `", shown, b"`: ", reason]);
+    code
+}
+
+/// Passes signals on and takes ended processes; the exit code once the child has ended.
+pub(crate) fn take_signals(signals: &Fd, child: i32) -> Option<i32> {
+    while let Ok(signal) = sys::take_signal(signals) {
+        if signal != sys::SIGCHLD {
+            sys::signal(child, signal);
+        }
+    }
+    // One signal may stand for many ends, and orphans end here too.
+    let mut ended = None;
+    while let Some((process, code)) = sys::reap() {
+        if process == child {
+            ended = Some(code);
+        }
+    }
+    ended
+}

@@ -1,0 +1,66 @@
+//! What mcpm tells the shim at its start: records of a letter, a length in four bytes, and that many bytes.
+//!
+//! mcpm writes it in `isolation/config.rs`, and a test there reads it with this file.
+
+use alloc::vec::Vec;
+
+/// What the shim does.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Config {
+    /// The server's program and arguments, each with a zero byte at the end.
+    pub(crate) args: Vec<Vec<u8>>,
+    /// Variables beside those that the engine gave, `NAME=VALUE` with a zero byte at the end.
+    pub(crate) env: Vec<Vec<u8>>,
+    /// Names with an address from the start, in the order of their addresses.
+    pub(crate) names: Vec<Vec<u8>>,
+    /// Names whose sub-domains get an address when they are asked for.
+    pub(crate) below: Vec<Vec<u8>>,
+    /// Whether every name does.
+    pub(crate) any_name: bool,
+    /// Ports that are listened on for connections to names.
+    pub(crate) ports: Vec<u16>,
+    /// Port of the HTTP proxy.
+    pub(crate) proxy_port: u16,
+    /// Port that the server listens on.
+    pub(crate) inbound_port: Option<u16>,
+    /// Whether attempts to go around are told to mcpm.
+    pub(crate) watch: bool,
+}
+
+impl Config {
+    /// Reads a whole configuration; `None` when it is cut short or not understood.
+    pub(crate) fn parse(mut bytes: &[u8]) -> Option<Self> {
+        let mut config = Self::default();
+        loop {
+            let (head, rest) = bytes.split_first_chunk::<5>()?;
+            let [letter, length @ ..] = *head;
+            let (value, rest) = rest.split_at_checked(usize::try_from(u32::from_le_bytes(length)).ok()?)?;
+            bytes = rest;
+            let port = || Some(u16::from_le_bytes(value.try_into().ok()?));
+            match letter {
+                b'a' => config.args.push(text(value)?),
+                b'e' => config.env.push(text(value).filter(|text| text.contains(&b'='))?),
+                b'n' => config.names.push(value.to_vec()),
+                b'b' => config.below.push(value.to_vec()),
+                b'*' => config.any_name = true,
+                b'p' => config.ports.push(port()?),
+                b'h' => config.proxy_port = port()?,
+                b'i' => config.inbound_port = Some(port()?),
+                b'w' => config.watch = true,
+                b'.' => return (bytes.is_empty() && !config.args.is_empty()).then_some(config),
+                _ => return None,
+            }
+        }
+    }
+}
+
+/// A text with a zero byte at its end and nowhere else.
+fn text(value: &[u8]) -> Option<Vec<u8>> {
+    if value.contains(&0) {
+        return None;
+    }
+    let mut text = Vec::with_capacity(value.len() + 1);
+    text.extend_from_slice(value);
+    text.push(0);
+    Some(text)
+}

@@ -1,0 +1,77 @@
+//! The first process of an isolated container: it joins the container's loopback to mcpm's socket, and starts the
+//! server.
+//!
+//! The container has no network. mcpm's socket is mounted at `/.mcpm/link.sock`; each connection to it begins with
+//! a line that says what it is: `start SLOT` (answered with the configuration), `proxy` (an HTTP proxy follows),
+//! `open PORT NAME` (a stream to that host follows), `inbound` (waits until mcpm wants to reach the server) or
+//! `refused ...` (something that was not even tried). What is allowed, mcpm alone decides: whatever runs in the
+//! container can talk to the socket itself.
+//!
+//! It has one thread, needs no C library and no other file, and copies nothing of the server's standard streams,
+//! which the server inherits.
+
+#![no_std]
+#![no_main]
+#![no_builtins]
+
+extern crate alloc;
+
+mod child;
+mod config;
+mod dns;
+mod memory;
+mod names;
+mod relay;
+mod server;
+mod sys;
+
+use alloc::vec::Vec;
+use core::panic::PanicInfo;
+
+use config::Config;
+use sys::complain;
+
+const SOCKET: &[u8] = b"/.mcpm/link.sock";
+/// The exit code when the server was not even started, as container engines have it.
+const FAILED: i32 = 125;
+
+/// Where the program begins, with the kernel's view of its stack: count, arguments, null, variables, null.
+extern "C" fn entry(stack: *const usize) -> ! {
+    let (args, env) = sys::texts(stack);
+    match begin(args.get(1).copied().unwrap_or(b"0\0"), &env) {
+        Ok(code) => sys::exit(code),
+        Err(reason) => {
+            complain(&[reason]);
+            sys::exit(FAILED)
+        }
+    }
+}
+
+fn begin(slot: &[u8], env: &[&[u8]]) -> Result<i32, &'static [u8]> {
+    let slot = slot.strip_suffix(&[0]).unwrap_or(slot);
+    let config = fetch(slot).ok_or(b"mcpm does not answer: start this workload with `mcpm start`" as &[u8])?;
+    let config = Config::parse(&config).ok_or(b"mcpm's configuration is of another version" as &[u8])?;
+    server::run(config, env)
+}
+
+/// Asks mcpm what to do.
+fn fetch(slot: &[u8]) -> Option<Vec<u8>> {
+    let link = sys::connect_unix(SOCKET, true).ok()?;
+    sys::send(&link, &[b"start ", slot, b"\n"].concat()).ok()?;
+    let mut config = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        match sys::read(&link, &mut buffer) {
+            Ok(0) => return Some(config).filter(|config| !config.is_empty()),
+            Ok(count) => config.extend_from_slice(&buffer[..count]),
+            Err(sys::Errno::INTERRUPTED) => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+#[panic_handler]
+fn panicked(_: &PanicInfo<'_>) -> ! {
+    complain(&[b"a defect in the shim"]);
+    sys::exit(FAILED)
+}

@@ -1,0 +1,128 @@
+//! Two joined connections: bytes go both ways until both sides have said that no more come.
+
+use alloc::vec::Vec;
+
+use crate::sys::{self, Epoll, Errno, Fd};
+
+/// Most bytes that wait in one direction.
+const BUFFER: usize = 16 * 1024;
+/// Turns of one pair before others have theirs.
+const TURNS: usize = 8;
+
+/// One direction.
+#[derive(Default)]
+struct Flow {
+    waiting: Vec<u8>,
+    sent: usize,
+    /// Whether no more comes in.
+    ended: bool,
+    /// Whether the other side was told so.
+    told: bool,
+}
+
+/// Whether a pair goes on.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Open,
+    Over,
+}
+
+/// Two joined connections.
+pub(crate) struct Pair {
+    sides: [Fd; 2],
+    flows: [Flow; 2],
+    /// Whether the second is not connected yet; the first is told of it.
+    connecting: bool,
+}
+
+impl Pair {
+    /// Joins two connections; `first_words` go to the second before anything else.
+    pub(crate) fn new(from: Fd, to: Fd, first_words: Vec<u8>) -> Self {
+        let out = Flow { waiting: first_words, ..Flow::default() };
+        Self { sides: [from, to], flows: [out, Flow::default()], connecting: false }
+    }
+
+    /// Joins a connection to one that has only begun: the first side gets `+` once it has come about, `-` if not.
+    pub(crate) fn connecting(from: Fd, to: Fd) -> Self {
+        Self { connecting: true, ..Self::new(from, to, Vec::new()) }
+    }
+
+    /// Has the pair told of, once.
+    pub(crate) fn watch(&self, epoll: &Epoll, token: u64) -> sys::Result<()> {
+        self.sides.iter().try_for_each(|side| epoll.watch_changes(side, token))
+    }
+
+    /// Moves what can be moved.
+    pub(crate) fn pump(&mut self, epoll: &Epoll, token: u64) -> State {
+        if self.connecting {
+            match sys::connected(&self.sides[1]) {
+                Ok(()) => {
+                    self.connecting = false;
+                    self.flows[1].waiting.push(b'+');
+                }
+                Err(Errno::AGAIN) => return State::Open,
+                Err(_) => {
+                    let _ = sys::send(&self.sides[0], b"-");
+                    return State::Over;
+                }
+            }
+        }
+        let [from, to] = &self.sides;
+        let [out, back] = &mut self.flows;
+        for _ in 0..TURNS {
+            match (out.step(from, to), back.step(to, from)) {
+                (Ok(a), Ok(b)) if a || b => {}
+                (Ok(_), Ok(_)) => {
+                    return if out.told && back.told { State::Over } else { State::Open };
+                }
+                _ => return State::Over,
+            }
+        }
+        match self.sides.iter().try_for_each(|side| epoll.tell_again(side, token)) {
+            Ok(()) => State::Open,
+            Err(_) => State::Over,
+        }
+    }
+}
+
+impl Flow {
+    /// Reads once and writes once, as far as both can be done; tells whether anything was.
+    fn step(&mut self, from: &Fd, to: &Fd) -> sys::Result<bool> {
+        let mut moved = false;
+        if self.waiting.is_empty() && !self.ended {
+            self.waiting.resize(BUFFER, 0);
+            match sys::read(from, &mut self.waiting) {
+                Ok(count) => {
+                    self.waiting.truncate(count);
+                    self.ended = count == 0;
+                    moved = true;
+                }
+                Err(Errno::AGAIN) => self.waiting.clear(),
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some(rest) = self.waiting.get(self.sent..).filter(|rest| !rest.is_empty()) {
+            match sys::send(to, rest) {
+                Ok(count) => {
+                    self.sent += count;
+                    moved = true;
+                }
+                Err(Errno::AGAIN) => {}
+                Err(error) => return Err(error),
+            }
+            if self.sent == self.waiting.len() {
+                self.sent = 0;
+                self.waiting.clear();
+            }
+        }
+        if self.ended && self.waiting.is_empty() && !self.told {
+            sys::finish(to);
+            self.told = true;
+        }
+        if self.waiting.is_empty() {
+            // An idle connection keeps no memory.
+            self.waiting = Vec::new();
+        }
+        Ok(moved)
+    }
+}

@@ -1,0 +1,167 @@
+//! What the shim asks of the kernel, as safe functions. All unsafe code is here, in the parts of this module and
+//! in `memory`.
+
+#[cfg(target_arch = "aarch64")]
+#[path = "aarch64.rs"]
+mod arch;
+#[cfg(target_arch = "x86_64")]
+#[path = "x86_64.rs"]
+mod arch;
+mod process;
+mod socket;
+mod watch;
+
+pub(crate) use process::*;
+pub(crate) use socket::*;
+pub(crate) use watch::*;
+
+use arch::{number, syscall};
+
+/// Why the kernel refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Errno(pub(crate) i32);
+
+impl Errno {
+    pub(crate) const NOT_FOUND: Self = Self(2);
+    pub(crate) const INTERRUPTED: Self = Self(4);
+    pub(crate) const AGAIN: Self = Self(11);
+    pub(crate) const ACCESS: Self = Self(13);
+    pub(crate) const NOT_A_FOLDER: Self = Self(20);
+    pub(crate) const IN_PROGRESS: Self = Self(115);
+}
+
+pub(crate) type Result<T> = core::result::Result<T, Errno>;
+
+/// An open file, closed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Fd(pub(crate) i32);
+
+impl Drop for Fd {
+    fn drop(&mut self) {
+        // SAFETY: the number was open and is used no more.
+        unsafe { syscall(number::CLOSE, [self.arg(), 0, 0, 0, 0, 0]) };
+    }
+}
+
+impl Fd {
+    fn arg(&self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Calls the kernel.
+///
+/// # Safety
+/// As for [`syscall`].
+unsafe fn call(number: usize, args: [usize; 6]) -> Result<usize> {
+    // SAFETY: the caller answers for the arguments.
+    let result = unsafe { syscall(number, args) };
+    // The kernel returns an error as a small negative number.
+    if (-4095..0).contains(&result) { Err(Errno(-result as i32)) } else { Ok(result as usize) }
+}
+
+fn opened(fd: usize) -> Fd {
+    Fd(fd as i32)
+}
+
+/// Reads from any file.
+pub(crate) fn read(fd: &Fd, buffer: &mut [u8]) -> Result<usize> {
+    // SAFETY: the kernel writes at most that many bytes there.
+    unsafe { call(number::READ, [fd.arg(), buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0]) }
+}
+
+/// Writes to standard error; nobody is left to be told of a failure.
+pub(crate) fn complain(parts: &[&[u8]]) {
+    for part in [b"mcpm: " as &[u8]].iter().chain(parts).chain(&[b"\n" as &[u8]]) {
+        // SAFETY: the kernel reads that many bytes there.
+        unsafe { syscall(number::WRITE, [2, part.as_ptr() as usize, part.len(), 0, 0, 0]) };
+    }
+}
+
+/// Takes zeroed memory from the kernel; null when there is none.
+pub(crate) fn map_memory(size: usize) -> *mut u8 {
+    const READ_WRITE: usize = 3;
+    const PRIVATE_ANONYMOUS: usize = 0x22;
+    // SAFETY: no memory in use is named.
+    let mapped = unsafe { call(number::MMAP, [0, size, READ_WRITE, PRIVATE_ANONYMOUS, usize::MAX, 0]) };
+    mapped.map_or(core::ptr::null_mut(), |address| address as *mut u8)
+}
+
+/// Ends the process.
+pub(crate) fn exit(code: i32) -> ! {
+    loop {
+        // SAFETY: it names no memory, and does not return.
+        unsafe { syscall(number::EXIT_GROUP, [code as usize, 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// Events of an [`Epoll`].
+pub(crate) const READABLE: u32 = 0x1;
+pub(crate) const WRITABLE: u32 = 0x4;
+const EDGE: u32 = 1 << 31;
+const PEER_CLOSED: u32 = 0x2000;
+
+/// One event. On x86-64 the kernel packs it.
+#[cfg_attr(target_arch = "x86_64", repr(C, packed))]
+#[cfg_attr(not(target_arch = "x86_64"), repr(C))]
+#[derive(Clone, Copy)]
+pub(crate) struct Event {
+    events: u32,
+    token: u64,
+}
+
+impl Event {
+    pub(crate) const NONE: Self = Self { events: 0, token: 0 };
+
+    pub(crate) fn token(self) -> u64 {
+        self.token
+    }
+}
+
+/// Waits for many files at once.
+pub(crate) struct Epoll(Fd);
+
+impl Epoll {
+    pub(crate) fn new() -> Result<Self> {
+        const CLOEXEC: usize = 0x8_0000;
+        // SAFETY: it names no memory.
+        unsafe { call(number::EPOLL_CREATE1, [CLOEXEC, 0, 0, 0, 0, 0]) }.map(opened).map(Self)
+    }
+
+    /// Tells of a file for as long as it can be read.
+    pub(crate) fn watch(&self, fd: &Fd, token: u64) -> Result<()> {
+        self.control(1, fd, READABLE, token)
+    }
+
+    /// Tells whenever something changes on a connection.
+    pub(crate) fn watch_changes(&self, fd: &Fd, token: u64) -> Result<()> {
+        self.control(1, fd, READABLE | WRITABLE | PEER_CLOSED | EDGE, token)
+    }
+
+    /// Tells again of what was told already, if it is so still.
+    pub(crate) fn tell_again(&self, fd: &Fd, token: u64) -> Result<()> {
+        self.control(3, fd, READABLE | WRITABLE | PEER_CLOSED | EDGE, token)
+    }
+
+    /// Tells of a file no more.
+    pub(crate) fn forget(&self, fd: &Fd) {
+        let _ = self.control(2, fd, 0, 0);
+    }
+
+    fn control(&self, operation: usize, fd: &Fd, events: u32, token: u64) -> Result<()> {
+        let event = Event { events, token };
+        // SAFETY: the kernel reads one event there.
+        unsafe {
+            call(number::EPOLL_CTL, [self.0.arg(), operation, fd.arg(), &raw const event as usize, 0, 0])
+        }
+        .map(drop)
+    }
+
+    /// Waits for events and returns how many there are.
+    pub(crate) fn wait(&self, events: &mut [Event]) -> Result<usize> {
+        // SAFETY: the kernel writes at most that many events there.
+        unsafe {
+            call(number::EPOLL_PWAIT, [self.0.arg(), events.as_mut_ptr() as usize, events.len(), usize::MAX, 0, 0])
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The child, and signals.
+
+use alloc::vec::Vec;
+
+use super::{Errno, Fd, Result, call, exit, number, opened};
+
+pub(crate) const SIGCHLD: u32 = 17;
+/// Signals that are taken as data: hangup, interrupt, quit, user 1 and 2, terminate, child, window.
+const TAKEN: u64 = bit(1) | bit(2) | bit(3) | bit(10) | bit(12) | bit(15) | bit(SIGCHLD) | bit(28);
+const MASK_SIZE: usize = size_of::<u64>();
+
+const fn bit(signal: u32) -> u64 {
+    1 << (signal - 1)
+}
+
+/// Has signals arrive as data.
+pub(crate) fn signals() -> Result<Fd> {
+    const CLOEXEC_NONBLOCK: usize = 0x8_0800;
+    block(TAKEN)?;
+    let mask = TAKEN;
+    // SAFETY: the kernel reads a mask of that size there.
+    unsafe {
+        call(number::SIGNALFD4, [usize::MAX, &raw const mask as usize, MASK_SIZE, CLOEXEC_NONBLOCK, 0, 0])
+    }
+    .map(opened)
+}
+
+/// Holds back these signals and no others.
+fn block(mask: u64) -> Result<()> {
+    const SET: usize = 2;
+    // SAFETY: the kernel reads a mask of that size there.
+    unsafe { call(number::RT_SIGPROCMASK, [SET, &raw const mask as usize, 0, MASK_SIZE, 0, 0]) }.map(drop)
+}
+
+/// Takes a signal that arrived.
+pub(crate) fn take_signal(fd: &Fd) -> Result<u32> {
+    // The size of what the kernel says of a signal, whose number comes first.
+    let mut info = [0_u8; 128];
+    super::read(fd, &mut info)?;
+    Ok(u32::from_ne_bytes([info[0], info[1], info[2], info[3]]))
+}
+
+/// Sends a signal; a process that is gone needs none.
+pub(crate) fn signal(process: i32, signal: u32) {
+    // SAFETY: it names no memory.
+    let _ = unsafe { call(number::KILL, [process as usize, signal as usize, 0, 0, 0, 0]) };
+}
+
+/// Takes an ended process and its exit code, 128 + n after signal n.
+pub(crate) fn reap() -> Option<(i32, i32)> {
+    const NO_WAIT: usize = 1;
+    let mut status = 0_i32;
+    // SAFETY: the kernel writes four bytes there.
+    let process = unsafe { call(number::WAIT4, [usize::MAX, &raw mut status as usize, NO_WAIT, 0, 0, 0]) };
+    let process = process.ok().filter(|process| *process != 0)?;
+    let signal = status & 0x7f;
+    Some((process as i32, if signal == 0 { status >> 8 & 0xff } else { 128 + signal }))
+}
+
+/// Starts a process that does `work`, which ends with its exit code. It shares neither memory nor files.
+pub(crate) fn fork(work: impl FnOnce() -> i32) -> Result<i32> {
+    // SAFETY: without a stack of its own, and without sharing memory, the child goes on with a copy of everything.
+    match unsafe { call(number::CLONE, [SIGCHLD as usize, 0, 0, 0, 0, 0]) }? {
+        0 => exit(work()),
+        process => Ok(process as i32),
+    }
+}
+
+/// Runs a program in place of this one, with all signals let through. Texts end with a zero byte.
+pub(crate) fn execute(program: &[u8], args: &[Vec<u8>], env: &[&[u8]]) -> Errno {
+    let args = pointers(args.iter().map(Vec::as_slice));
+    let env = pointers(env.iter().copied());
+    if let Err(error) = block(0) {
+        return error;
+    }
+    // SAFETY: all texts end with a zero byte and the lists with a null pointer; `pointers` sees to both, and the
+    // caller to the program's name.
+    let outcome = unsafe {
+        call(
+            number::EXECVE,
+            [program.as_ptr() as usize, args.as_ptr() as usize, env.as_ptr() as usize, 0, 0, 0],
+        )
+    };
+    outcome.err().unwrap_or(Errno(0))
+}
+
+/// Pointers to texts that end with a zero byte; others are left out.
+fn pointers<'a>(texts: impl Iterator<Item = &'a [u8]>) -> Vec<*const u8> {
+    let ended = texts.filter(|text| text.last() == Some(&0));
+    ended.map(<[u8]>::as_ptr).chain([core::ptr::null()]).collect()
+}
+
+/// Closes a file of the process's own, such as standard input.
+pub(crate) fn close_standard(number: i32) {
+    drop(Fd(number));
+}
+
+/// The program's arguments and variables, each with its zero byte.
+pub(crate) fn texts(stack: *const usize) -> (Vec<&'static [u8]>, Vec<&'static [u8]>) {
+    let list = |at: usize| {
+        let mut texts = Vec::new();
+        // SAFETY: the kernel ends both lists with a null pointer, and `entry` hands over the kernel's stack.
+        let pointers = (at..).map(|at| unsafe { stack.add(at).read() } as *const core::ffi::c_char);
+        for pointer in pointers.take_while(|pointer| !pointer.is_null()) {
+            // SAFETY: each text ends with a zero byte and stays for as long as the process.
+            texts.push(unsafe { core::ffi::CStr::from_ptr(pointer) }.to_bytes_with_nul());
+        }
+        texts
+    };
+    let args = list(1);
+    let env = list(args.len() + 2);
+    (args, env)
+}

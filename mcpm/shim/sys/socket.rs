@@ -1,0 +1,204 @@
+//! Sockets: of this container's loopback, and to mcpm.
+
+use super::{Errno, Fd, Result, call, number, opened};
+
+const UNIX: usize = 1;
+const IPV4: usize = 2;
+const STREAM: usize = 1;
+const DATAGRAM: usize = 2;
+const CLOEXEC: usize = 0x8_0000;
+const NONBLOCK: usize = 0x800;
+const NO_SIGNAL: usize = 0x4000;
+const SOL_SOCKET: usize = 1;
+const REUSE_ADDRESS: usize = 2;
+const ERROR: usize = 4;
+const SOL_TCP: usize = 6;
+const NO_DELAY: usize = 1;
+const BACKLOG: usize = 128;
+
+/// An IPv4 address and a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) address: [u8; 4],
+    pub(crate) port: u16,
+}
+
+/// The kernel's form of a place.
+#[repr(C)]
+struct InetAddress {
+    family: u16,
+    port: [u8; 2],
+    address: [u8; 4],
+    zero: [u8; 8],
+}
+
+impl InetAddress {
+    const SIZE: usize = size_of::<Self>();
+    const NONE: Self = Self { family: 0, port: [0; 2], address: [0; 4], zero: [0; 8] };
+
+    fn of(place: Place) -> Self {
+        Self { family: IPV4 as u16, port: place.port.to_be_bytes(), address: place.address, zero: [0; 8] }
+    }
+
+    fn place(&self) -> Place {
+        Place { address: self.address, port: u16::from_be_bytes(self.port) }
+    }
+}
+
+#[repr(C)]
+struct UnixAddress {
+    family: u16,
+    path: [u8; 108],
+}
+
+fn socket(family: usize, kind: usize) -> Result<Fd> {
+    // SAFETY: it names no memory.
+    unsafe { call(number::SOCKET, [family, kind | CLOEXEC, 0, 0, 0, 0]) }.map(opened)
+}
+
+fn set(fd: &Fd, level: usize, option: usize) -> Result<()> {
+    let on: i32 = 1;
+    // SAFETY: the kernel reads four bytes there.
+    unsafe { call(number::SETSOCKOPT, [fd.arg(), level, option, &raw const on as usize, 4, 0]) }.map(drop)
+}
+
+fn bound(kind: usize, place: Place) -> Result<Fd> {
+    let fd = socket(IPV4, kind | NONBLOCK)?;
+    set(&fd, SOL_SOCKET, REUSE_ADDRESS)?;
+    let address = InetAddress::of(place);
+    // SAFETY: the kernel reads an address of that size there.
+    unsafe { call(number::BIND, [fd.arg(), &raw const address as usize, InetAddress::SIZE, 0, 0, 0]) }?;
+    Ok(fd)
+}
+
+/// Listens for connections.
+pub(crate) fn listen(place: Place) -> Result<Fd> {
+    let fd = bound(STREAM, place)?;
+    // SAFETY: it names no memory.
+    unsafe { call(number::LISTEN, [fd.arg(), BACKLOG, 0, 0, 0, 0]) }?;
+    Ok(fd)
+}
+
+/// Takes datagrams.
+pub(crate) fn datagrams(place: Place) -> Result<Fd> {
+    bound(DATAGRAM, place)
+}
+
+/// Takes a connection, and tells where it was made to.
+pub(crate) fn accept(listener: &Fd) -> Result<(Fd, Place)> {
+    // SAFETY: no address is asked for.
+    let fd = unsafe { call(number::ACCEPT4, [listener.arg(), 0, 0, CLOEXEC | NONBLOCK, 0, 0]) }.map(opened)?;
+    // Without it bytes are only late.
+    let _ = set(&fd, SOL_TCP, NO_DELAY);
+    let mut address = InetAddress::NONE;
+    let mut size = InetAddress::SIZE as u32;
+    // SAFETY: the kernel writes at most `size` bytes of an address, and its size.
+    unsafe {
+        call(number::GETSOCKNAME, [fd.arg(), &raw mut address as usize, &raw mut size as usize, 0, 0, 0])
+    }?;
+    Ok((fd, address.place()))
+}
+
+/// Begins a connection in this container; whether it comes about shows when it can be written to.
+pub(crate) fn connect(place: Place) -> Result<Fd> {
+    let fd = socket(IPV4, STREAM | NONBLOCK)?;
+    let _ = set(&fd, SOL_TCP, NO_DELAY);
+    let address = InetAddress::of(place);
+    // SAFETY: the kernel reads an address of that size there.
+    match unsafe { call(number::CONNECT, [fd.arg(), &raw const address as usize, InetAddress::SIZE, 0, 0, 0]) } {
+        Ok(_) | Err(Errno::IN_PROGRESS) => Ok(fd),
+        Err(error) => Err(error),
+    }
+}
+
+/// Tells whether a connection that was begun has come about; `Err(AGAIN)` while nobody knows.
+pub(crate) fn connected(fd: &Fd) -> Result<()> {
+    let (mut error, mut size) = (0_i32, 4_u32);
+    // SAFETY: the kernel writes at most four bytes, and their count.
+    unsafe {
+        call(
+            number::GETSOCKOPT,
+            [fd.arg(), SOL_SOCKET, ERROR, &raw mut error as usize, &raw mut size as usize, 0],
+        )
+    }?;
+    if error != 0 {
+        return Err(Errno(error));
+    }
+    let mut address = InetAddress::NONE;
+    let mut size = InetAddress::SIZE as u32;
+    const NOT_CONNECTED: Errno = Errno(107);
+    // SAFETY: the kernel writes at most `size` bytes of an address, and its size.
+    match unsafe {
+        call(number::GETPEERNAME, [fd.arg(), &raw mut address as usize, &raw mut size as usize, 0, 0, 0])
+    } {
+        Ok(_) => Ok(()),
+        Err(NOT_CONNECTED) => Err(Errno::AGAIN),
+        Err(error) => Err(error),
+    }
+}
+
+/// Connects to a socket in the file system; `blocking` is how it is used from then on.
+pub(crate) fn connect_unix(path: &[u8], blocking: bool) -> Result<Fd> {
+    let fd = socket(UNIX, if blocking { STREAM } else { STREAM | NONBLOCK })?;
+    let mut address = UnixAddress { family: UNIX as u16, path: [0; 108] };
+    let Some(room) = address.path[..107].get_mut(..path.len()) else { return Err(Errno::NOT_FOUND) };
+    room.copy_from_slice(path);
+    // SAFETY: the kernel reads an address of that size there.
+    unsafe {
+        call(number::CONNECT, [fd.arg(), &raw const address as usize, size_of::<UnixAddress>(), 0, 0, 0])
+    }?;
+    Ok(fd)
+}
+
+/// Sends bytes; the end of a connection is an error and no signal.
+pub(crate) fn send(fd: &Fd, bytes: &[u8]) -> Result<usize> {
+    // SAFETY: the kernel reads that many bytes there.
+    unsafe { call(number::SENDTO, [fd.arg(), bytes.as_ptr() as usize, bytes.len(), NO_SIGNAL, 0, 0]) }
+}
+
+/// Takes one datagram and who sent it.
+pub(crate) fn receive_from(fd: &Fd, buffer: &mut [u8]) -> Result<(usize, Place)> {
+    let mut address = InetAddress::NONE;
+    let mut size = InetAddress::SIZE as u32;
+    // SAFETY: the kernel writes at most that many bytes, an address of at most `size` bytes, and its size.
+    let count = unsafe {
+        call(
+            number::RECVFROM,
+            [
+                fd.arg(),
+                buffer.as_mut_ptr() as usize,
+                buffer.len(),
+                0,
+                &raw mut address as usize,
+                &raw mut size as usize,
+            ],
+        )
+    }?;
+    Ok((count, address.place()))
+}
+
+/// Sends one datagram.
+pub(crate) fn send_to(fd: &Fd, bytes: &[u8], place: Place) -> Result<()> {
+    let address = InetAddress::of(place);
+    // SAFETY: the kernel reads that many bytes, and an address of that size.
+    unsafe {
+        call(
+            number::SENDTO,
+            [
+                fd.arg(),
+                bytes.as_ptr() as usize,
+                bytes.len(),
+                NO_SIGNAL,
+                &raw const address as usize,
+                InetAddress::SIZE,
+            ],
+        )
+    }
+    .map(drop)
+}
+
+/// Says that nothing more is sent.
+pub(crate) fn finish(fd: &Fd) {
+    // SAFETY: it names no memory. A connection that is gone needs no end.
+    let _ = unsafe { call(number::SHUTDOWN, [fd.arg(), 1, 0, 0, 0, 0]) };
+}

@@ -1,0 +1,297 @@
+//! Tells of connections that a program tries to open past the shim.
+//!
+//! They fail whatever is done here, since the container has no network; but a failure that nobody is told of is
+//! hard to explain. A filter on the server's system calls has the kernel ask before each `connect`, and before
+//! each `sendto` with an address. The answer is always to go on.
+
+use alloc::vec::Vec;
+
+use super::{
+    Fd, Result,
+    arch::AUDIT_ARCH,
+    call,
+    number::{CONNECT, IOCTL, OPENAT, PRCTL, PREAD64, RECVMSG, SECCOMP, SENDMSG, SENDTO, SOCKETPAIR},
+    opened,
+};
+
+/// One instruction of a filter.
+#[repr(C)]
+struct Instruction {
+    code: u16,
+    if_true: u8,
+    if_false: u8,
+    value: u32,
+}
+
+const LOAD: u16 = 0x20;
+const JUMP_IF_EQUAL: u16 = 0x15;
+const RETURN: u16 = 0x06;
+const ALLOW: u32 = 0x7fff_0000;
+const ASK: u32 = 0x7fc0_0000;
+/// Places in what a filter sees: the call's number, the processor, the fifth argument in two halves.
+const NUMBER: u32 = 0;
+const ARCH: u32 = 4;
+const FIFTH: [u32; 2] = [48, 52];
+
+const fn load(from: u32) -> Instruction {
+    Instruction { code: LOAD, if_true: 0, if_false: 0, value: from }
+}
+
+const fn skip_if_equal(value: u32, if_true: u8, if_false: u8) -> Instruction {
+    Instruction { code: JUMP_IF_EQUAL, if_true, if_false, value }
+}
+
+const fn end(value: u32) -> Instruction {
+    Instruction { code: RETURN, if_true: 0, if_false: 0, value }
+}
+
+static FILTER: [Instruction; 11] = [
+    load(ARCH),
+    // Programs of another processor's kind count their calls otherwise, and are not watched.
+    skip_if_equal(AUDIT_ARCH, 0, 7),
+    load(NUMBER),
+    skip_if_equal(CONNECT as u32, 6, 0),
+    skip_if_equal(SENDTO as u32, 0, 4),
+    load(FIFTH[0]),
+    skip_if_equal(0, 0, 3),
+    load(FIFTH[1]),
+    skip_if_equal(0, 0, 1),
+    end(ALLOW),
+    end(ASK),
+];
+
+#[repr(C)]
+struct Program {
+    length: u16,
+    filter: *const Instruction,
+}
+
+/// Two joined sockets, over which the server's process hands over the file that the kernel asks on.
+pub(crate) struct Watcher {
+    ours: Fd,
+    childs: Fd,
+}
+
+#[repr(C)]
+struct Piece {
+    start: usize,
+    length: usize,
+}
+
+#[repr(C)]
+struct Message {
+    name: usize,
+    name_length: u32,
+    pieces: *const Piece,
+    piece_count: usize,
+    control: *mut Control,
+    control_length: usize,
+    flags: i32,
+}
+
+/// A message's open file.
+#[repr(C)]
+struct Control {
+    length: usize,
+    level: i32,
+    kind: i32,
+    file: i32,
+}
+
+impl Control {
+    const LENGTH: usize = 20;
+
+    fn of(file: i32) -> Self {
+        const SOCKET: i32 = 1;
+        const FILES: i32 = 1;
+        Self { length: Self::LENGTH, level: SOCKET, kind: FILES, file }
+    }
+}
+
+fn with_message<T>(byte: &mut u8, control: &mut Control, use_it: impl FnOnce(usize) -> T) -> T {
+    let piece = Piece { start: &raw mut *byte as usize, length: 1 };
+    let message = Message {
+        name: 0,
+        name_length: 0,
+        pieces: &raw const piece,
+        piece_count: 1,
+        control: &raw mut *control,
+        control_length: size_of::<Control>(),
+        flags: 0,
+    };
+    use_it(&raw const message as usize)
+}
+
+impl Watcher {
+    /// Makes ready, before the server's process is made.
+    pub(crate) fn prepare() -> Option<Self> {
+        const UNIX: usize = 1;
+        const STREAM_CLOEXEC: usize = 1 | 0x8_0000;
+        let mut ends = [0_i32; 2];
+        // SAFETY: the kernel writes two numbers there.
+        unsafe { call(SOCKETPAIR, [UNIX, STREAM_CLOEXEC, 0, ends.as_mut_ptr() as usize, 0, 0]) }.ok()?;
+        Some(Self { ours: Fd(ends[0]), childs: Fd(ends[1]) })
+    }
+
+    /// Puts the filter on the process, which is the server's, and hands over the file.
+    pub(crate) fn install(&self) {
+        const NO_NEW_PRIVILEGES: usize = 38;
+        const SET_FILTER: usize = 1;
+        const NEW_LISTENER: usize = 8;
+        let program = Program { length: FILTER.len() as u16, filter: FILTER.as_ptr() };
+        // SAFETY: it names no memory. Where it fails the filter does, too.
+        let _ = unsafe { call(PRCTL, [NO_NEW_PRIVILEGES, 1, 0, 0, 0, 0]) };
+        // SAFETY: the kernel reads that many instructions there.
+        let made = unsafe { call(SECCOMP, [SET_FILTER, NEW_LISTENER, &raw const program as usize, 0, 0, 0]) };
+        let Ok(file) = made else { return };
+        let (mut byte, mut control) = (0, Control::of(file as i32));
+        with_message(&mut byte, &mut control, |message| {
+            // SAFETY: the kernel reads a message, a byte and an open file there, which all live on.
+            let _ = unsafe { call(SENDMSG, [self.childs.arg(), message, 0, 0, 0, 0]) };
+        });
+    }
+
+    /// Takes the file over; `None` where there is no such filter, or the process is gone.
+    pub(crate) fn installed(self) -> Option<Notices> {
+        const CLOEXEC: usize = 0x4000_0000;
+        let Self { ours, childs } = self;
+        // Else the end would never come.
+        drop(childs);
+        let (mut byte, mut control) = (0, Control::of(-1));
+        with_message(&mut byte, &mut control, |message| {
+            // SAFETY: the kernel writes a byte and an open file there.
+            unsafe { call(RECVMSG, [ours.arg(), message, CLOEXEC, 0, 0, 0]) }.ok()
+        })
+        .filter(|count| *count == 1 && control.file >= 0)?;
+        Some(Notices(Fd(control.file)))
+    }
+}
+
+/// Where the kernel asks.
+pub(crate) struct Notices(Fd);
+
+/// What the kernel asks.
+#[repr(C)]
+#[derive(Default)]
+struct Notice {
+    id: u64,
+    process: u32,
+    flags: u32,
+    number: i32,
+    arch: u32,
+    instruction: u64,
+    args: [u64; 6],
+}
+
+#[repr(C)]
+struct Answer {
+    id: u64,
+    value: i64,
+    error: i32,
+    flags: u32,
+}
+
+impl Notices {
+    pub(crate) fn fd(&self) -> &Fd {
+        &self.0
+    }
+
+    /// Takes one question and answers it; what was tried, if it leads out of the container.
+    pub(crate) fn take(&self) -> Option<Vec<u8>> {
+        const RECEIVE: usize = 0xc050_2100;
+        const SEND: usize = 0xc018_2101;
+        const GO_ON: u32 = 1;
+        let mut notice = Notice::default();
+        // SAFETY: the kernel writes a question of that size there.
+        unsafe { call(IOCTL, [self.0.arg(), RECEIVE, &raw mut notice as usize, 0, 0, 0]) }.ok()?;
+        let attempt = attempt(&notice);
+        let answer = Answer { id: notice.id, value: 0, error: 0, flags: GO_ON };
+        // SAFETY: the kernel reads an answer of that size there. A process that is gone needs none.
+        let _ = unsafe { call(IOCTL, [self.0.arg(), SEND, &raw const answer as usize, 0, 0, 0]) };
+        attempt
+    }
+}
+
+/// What a call would do, as far as its address can be read.
+fn attempt(notice: &Notice) -> Option<Vec<u8>> {
+    let connects = notice.number == CONNECT as i32;
+    let (verb, at, length): (&[u8], _, _) = if connects {
+        (b"connect ", notice.args[1], notice.args[2])
+    } else {
+        (b"send ", notice.args[4], notice.args[5])
+    };
+    let mut address = [0_u8; 28];
+    let wanted = usize::try_from(length).ok()?.min(address.len());
+    let count = read_memory(notice.process, at as usize, address.get_mut(..wanted)?).ok()?;
+    let place = shown(address.get(..count)?)?;
+    Some([verb, &place].concat())
+}
+
+/// Copies another process's memory. It is read as a file: engines forbid the system call that is made for it.
+fn read_memory(process: u32, from: usize, to: &mut [u8]) -> Result<usize> {
+    const HERE: usize = -100_isize as usize;
+    const CLOEXEC: usize = 0x8_0000;
+    let mut path = b"/proc/".to_vec();
+    decimal(&mut path, process);
+    path.extend_from_slice(b"/mem\0");
+    // SAFETY: the kernel reads a path that ends with a zero byte.
+    let memory = unsafe { call(OPENAT, [HERE, path.as_ptr() as usize, CLOEXEC, 0, 0, 0]) }.map(opened)?;
+    // SAFETY: the kernel writes at most that many bytes there; what it reads is another process's.
+    unsafe { call(PREAD64, [memory.arg(), to.as_mut_ptr() as usize, to.len(), from, 0, 0]) }
+}
+
+fn decimal(text: &mut Vec<u8>, number: u32) {
+    if number >= 10 {
+        decimal(text, number / 10);
+    }
+    text.push(b'0' + (number % 10) as u8);
+}
+
+/// `ADDRESS PORT` of a socket address that leads out of the container.
+fn shown(address: &[u8]) -> Option<Vec<u8>> {
+    const IPV4: u16 = 2;
+    const IPV6: u16 = 10;
+    let (family, rest) = address.split_first_chunk::<2>()?;
+    let (port, rest) = rest.split_first_chunk::<2>()?;
+    let mut text = Vec::new();
+    match u16::from_ne_bytes(*family) {
+        IPV4 => {
+            let bytes: &[u8; 4] = rest.first_chunk()?;
+            // Of the machine's own network there is loopback.
+            if bytes[0] == 127 || bytes == &[0; 4] {
+                return None;
+            }
+            for (at, byte) in bytes.iter().enumerate() {
+                if at > 0 {
+                    text.push(b'.');
+                }
+                number(&mut text, u16::from(*byte), 10);
+            }
+        }
+        IPV6 => {
+            let bytes: &[u8; 16] = rest.get(4..)?.first_chunk()?;
+            let last = u128::from_be_bytes(*bytes);
+            // The same, written as IPv4 or as IPv6.
+            if last <= 1 || last >> 24 == 0xffff_7f || last == 0xffff_0000_0000 {
+                return None;
+            }
+            for (at, group) in bytes.chunks_exact(2).enumerate() {
+                if at > 0 {
+                    text.push(b':');
+                }
+                number(&mut text, u16::from_be_bytes([group[0], group[1]]), 16);
+            }
+        }
+        _ => return None,
+    }
+    text.push(b' ');
+    number(&mut text, u16::from_be_bytes(*port), 10);
+    Some(text)
+}
+
+fn number(text: &mut Vec<u8>, number_: u16, base: u16) {
+    if number_ >= base {
+        number(text, number_ / base, base);
+    }
+    text.extend(b"0123456789abcdef".get(usize::from(number_ % base)));
+}

@@ -1,0 +1,76 @@
+//! System calls of x86-64.
+
+use core::arch::{asm, global_asm};
+
+// The kernel leaves the count of arguments on the stack and expects nothing of its alignment.
+global_asm!(
+    ".globl _start",
+    "_start:",
+    "xor ebp, ebp",
+    "mov rdi, rsp",
+    "and rsp, -16",
+    "call {entry}",
+    "ud2",
+    entry = sym crate::entry,
+);
+
+pub(super) mod number {
+    pub(crate) const READ: usize = 0;
+    pub(crate) const WRITE: usize = 1;
+    pub(crate) const CLOSE: usize = 3;
+    pub(crate) const MMAP: usize = 9;
+    pub(crate) const RT_SIGPROCMASK: usize = 14;
+    pub(crate) const IOCTL: usize = 16;
+    pub(crate) const SOCKET: usize = 41;
+    pub(crate) const CONNECT: usize = 42;
+    pub(crate) const SENDTO: usize = 44;
+    pub(crate) const RECVFROM: usize = 45;
+    pub(crate) const SOCKETPAIR: usize = 53;
+    pub(crate) const GETPEERNAME: usize = 52;
+    pub(crate) const SENDMSG: usize = 46;
+    pub(crate) const RECVMSG: usize = 47;
+    pub(crate) const SHUTDOWN: usize = 48;
+    pub(crate) const BIND: usize = 49;
+    pub(crate) const LISTEN: usize = 50;
+    pub(crate) const GETSOCKNAME: usize = 51;
+    pub(crate) const SETSOCKOPT: usize = 54;
+    pub(crate) const GETSOCKOPT: usize = 55;
+    pub(crate) const CLONE: usize = 56;
+    pub(crate) const EXECVE: usize = 59;
+    pub(crate) const WAIT4: usize = 61;
+    pub(crate) const KILL: usize = 62;
+    pub(crate) const PRCTL: usize = 157;
+    pub(crate) const EXIT_GROUP: usize = 231;
+    pub(crate) const EPOLL_CTL: usize = 233;
+    pub(crate) const EPOLL_PWAIT: usize = 281;
+    pub(crate) const ACCEPT4: usize = 288;
+    pub(crate) const SIGNALFD4: usize = 289;
+    pub(crate) const EPOLL_CREATE1: usize = 291;
+    pub(crate) const OPENAT: usize = 257;
+    pub(crate) const PREAD64: usize = 17;
+    pub(crate) const SECCOMP: usize = 317;
+}
+
+/// What the kernel calls this processor in a filter of system calls.
+pub(super) const AUDIT_ARCH: u32 = 0xc000_003e;
+
+/// Makes a system call.
+///
+/// # Safety
+/// The arguments must be what that call expects; memory it is pointed to must be valid for it.
+pub(super) unsafe fn syscall(number: usize, args: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: the instruction changes these registers and the memory that the arguments name, which the caller
+    // answers for.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") args[0], in("rsi") args[1], in("rdx") args[2],
+            in("r10") args[3], in("r8") args[4], in("r9") args[5],
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}

@@ -1,0 +1,141 @@
+//! What kinds of addresses there are. A name that is allowed vouches for public ones only.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    sync::LazyLock,
+};
+
+use ipnet::IpNet;
+
+use super::Rule;
+
+/// Networks that are not public, narrow ones first.
+const SPECIAL: [(&str, Rule); 34] = [
+    // Machines in clouds read credentials there.
+    ("169.254.169.254/32", Rule::MetadataAddress),
+    ("169.254.170.2/32", Rule::MetadataAddress),
+    ("169.254.170.23/32", Rule::MetadataAddress),
+    ("100.100.100.200/32", Rule::MetadataAddress),
+    ("168.63.129.16/32", Rule::MetadataAddress),
+    ("192.0.0.192/32", Rule::MetadataAddress),
+    ("fd00:ec2::254/128", Rule::MetadataAddress),
+    ("fd00:ec2::23/128", Rule::MetadataAddress),
+    ("fd20:ce::254/128", Rule::MetadataAddress),
+    ("127.0.0.0/8", Rule::LoopbackAddress),
+    ("::1/128", Rule::LoopbackAddress),
+    // Connecting to no address connects to this machine.
+    ("0.0.0.0/8", Rule::LoopbackAddress),
+    ("::/128", Rule::LoopbackAddress),
+    ("169.254.0.0/16", Rule::LinkLocalAddress),
+    ("fe80::/10", Rule::LinkLocalAddress),
+    ("10.0.0.0/8", Rule::PrivateAddress),
+    ("172.16.0.0/12", Rule::PrivateAddress),
+    ("192.168.0.0/16", Rule::PrivateAddress),
+    ("100.64.0.0/10", Rule::PrivateAddress),
+    ("198.18.0.0/15", Rule::PrivateAddress),
+    ("fc00::/7", Rule::PrivateAddress),
+    ("fec0::/10", Rule::PrivateAddress),
+    ("64:ff9b:1::/48", Rule::PrivateAddress),
+    ("192.0.0.0/24", Rule::ReservedAddress),
+    ("224.0.0.0/4", Rule::ReservedAddress),
+    ("240.0.0.0/4", Rule::ReservedAddress),
+    ("192.88.99.0/24", Rule::ReservedAddress),
+    ("::/96", Rule::ReservedAddress),
+    ("100::/64", Rule::ReservedAddress),
+    ("2001::/32", Rule::ReservedAddress),
+    ("2001:20::/28", Rule::ReservedAddress),
+    ("ff00::/8", Rule::ReservedAddress),
+    ("5f00::/16", Rule::ReservedAddress),
+    ("3fff::/20", Rule::ReservedAddress),
+];
+
+static NETWORKS: LazyLock<Vec<(IpNet, Rule)>> = LazyLock::new(|| {
+    let parsed = SPECIAL.iter().filter_map(|(text, rule)| Some((text.parse().ok()?, *rule)));
+    parsed.collect()
+});
+
+/// The network that is not public and has an address, and why it is not.
+pub(super) fn special(address: IpAddr) -> Option<(IpNet, Rule)> {
+    let within = |address: IpAddr| NETWORKS.iter().find(|(network, _)| network.contains(&address)).copied();
+    let address = address.to_canonical();
+    within(address).or_else(|| match address {
+        // Where a gateway translates, what counts is the address within.
+        IpAddr::V6(address) => embedded(address)
+            .and_then(|inner| within(inner.into()))
+            .map(|(_, rule)| (IpNet::from(IpAddr::V6(address)), rule)),
+        IpAddr::V4(_) => None,
+    })
+}
+
+/// The IPv4 address in one of NAT64 or 6to4.
+fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let at = |start: usize| {
+        let bytes: [u8; 4] = address.octets().get(start..start + 4)?.try_into().ok()?;
+        Some(Ipv4Addr::from(bytes))
+    };
+    match address.segments() {
+        [0x64, 0xff9b, 0, 0, 0, 0, ..] => at(12),
+        [0x2002, ..] => at(2),
+        _ => None,
+    }
+}
+
+/// Tells whether an address is one of this machine's. Nothing is sent.
+pub(super) fn is_own(address: IpAddr) -> bool {
+    let any: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    // The kernel says which address it would come from: to reach itself, from the very same.
+    let from = UdpSocket::bind((any, 0)).and_then(|socket| {
+        socket.connect(SocketAddr::new(address, 9))?;
+        socket.local_addr()
+    });
+    from.is_ok_and(|from| from.ip() == address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_network_is_written_right() {
+        assert_eq!(NETWORKS.len(), SPECIAL.len());
+        assert!(NETWORKS.iter().all(|(network, _)| *network == network.trunc()));
+    }
+
+    #[test]
+    fn what_is_not_public_is_known() {
+        for (address, rule) in [
+            ("169.254.169.254", Some(Rule::MetadataAddress)),
+            ("::ffff:169.254.169.254", Some(Rule::MetadataAddress)),
+            ("64:ff9b::a9fe:a9fe", Some(Rule::MetadataAddress)),
+            ("2002:a9fe:a9fe::1", Some(Rule::MetadataAddress)),
+            ("169.254.1.1", Some(Rule::LinkLocalAddress)),
+            ("fe80::1", Some(Rule::LinkLocalAddress)),
+            ("127.9.9.9", Some(Rule::LoopbackAddress)),
+            ("0.0.0.0", Some(Rule::LoopbackAddress)),
+            ("::", Some(Rule::LoopbackAddress)),
+            ("::1", Some(Rule::LoopbackAddress)),
+            ("::127.0.0.1", Some(Rule::ReservedAddress)),
+            ("10.0.0.1", Some(Rule::PrivateAddress)),
+            ("172.31.255.255", Some(Rule::PrivateAddress)),
+            ("172.32.0.1", None),
+            ("100.64.0.1", Some(Rule::PrivateAddress)),
+            ("fd12::1", Some(Rule::PrivateAddress)),
+            ("255.255.255.255", Some(Rule::ReservedAddress)),
+            ("224.0.0.1", Some(Rule::ReservedAddress)),
+            ("1.1.1.1", None),
+            ("2606:4700::1111", None),
+            ("64:ff9b::101:101", None),
+        ] {
+            assert_eq!(special(address.parse().unwrap()).map(|(_, rule)| rule), rule, "{address}");
+        }
+    }
+
+    #[test]
+    fn this_machine_knows_itself() {
+        assert!(is_own(Ipv4Addr::LOCALHOST.into()));
+        assert!(!is_own(Ipv4Addr::new(192, 0, 2, 77).into()));
+    }
+}

@@ -1,0 +1,154 @@
+//! Decisions about connections, in data and in words.
+
+use std::{fmt, net::IpAddr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::permission::Host;
+
+/// What was decided about a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// It was opened.
+    Allowed {
+        /// The host as it was named.
+        host: Host,
+        /// The port.
+        port: u16,
+        /// The address that was connected to.
+        address: IpAddr,
+    },
+    /// It was refused.
+    Denied(Denial),
+}
+
+/// Why a connection is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rule {
+    /// The profile allows no connection.
+    NoNetwork,
+    /// The profile does not name the host.
+    HostNotAllowed,
+    /// The profile names the host, but not with that port.
+    PortNotAllowed,
+    /// It leads to the machine by the engine's gateway.
+    RuntimeGateway,
+    /// Machines in clouds read credentials there.
+    MetadataAddress,
+    /// The address is the machine's loopback.
+    LoopbackAddress,
+    /// The address is one of this machine.
+    OwnAddress,
+    /// The address is of the machine's own link.
+    LinkLocalAddress,
+    /// The address is of a private network.
+    PrivateAddress,
+    /// Nobody is to be reached by such an address.
+    ReservedAddress,
+    /// The name in the TLS handshake is not that of the connection.
+    ServerNameMismatch,
+    /// It went neither to the proxy nor to an allowed name, so nothing could carry it.
+    DirectConnection,
+    /// Too many connections are open.
+    TooManyConnections,
+}
+
+impl Rule {
+    /// Returns its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoNetwork => "no-network",
+            Self::HostNotAllowed => "host-not-allowed",
+            Self::PortNotAllowed => "port-not-allowed",
+            Self::RuntimeGateway => "runtime-gateway",
+            Self::MetadataAddress => "metadata-address",
+            Self::LoopbackAddress => "loopback-address",
+            Self::OwnAddress => "own-address",
+            Self::LinkLocalAddress => "link-local-address",
+            Self::PrivateAddress => "private-address",
+            Self::ReservedAddress => "reserved-address",
+            Self::ServerNameMismatch => "server-name-mismatch",
+            Self::DirectConnection => "direct-connection",
+            Self::TooManyConnections => "too-many-connections",
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A refused connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denial {
+    /// The host as it was named.
+    pub host: Host,
+    /// The port; `None` for a name that was looked up.
+    pub port: Option<u16>,
+    /// The address that was the reason.
+    pub address: Option<IpAddr>,
+    /// The rule.
+    pub rule: Rule,
+    /// The smallest change that would allow it.
+    pub fix: String,
+}
+
+impl Denial {
+    pub(super) fn new(host: &Host, port: Option<u16>, rule: Rule) -> Self {
+        let mut denial = Self { host: host.clone(), port, address: None, rule, fix: String::new() };
+        denial.fix = denial.smallest_change();
+        denial
+    }
+
+    pub(super) fn of_address(host: &Host, port: u16, address: IpAddr, rule: Rule) -> Self {
+        let mut denial = Self::new(host, Some(port), rule);
+        denial.address = Some(address);
+        denial.fix = denial.smallest_change();
+        denial
+    }
+
+    fn smallest_change(&self) -> String {
+        let place = match self.port {
+            Some(port) => format!("{}:{port}", self.host),
+            None => self.host.to_string(),
+        };
+        let add =
+            |entry: &str| format!("add `{entry}` to `network.outbound.allow_host` of the permission profile");
+        match self.rule {
+            Rule::NoNetwork | Rule::HostNotAllowed | Rule::PortNotAllowed => add(&place),
+            Rule::RuntimeGateway => "add `--allow-runtime-gateway`".to_owned(),
+            Rule::MetadataAddress
+            | Rule::LoopbackAddress
+            | Rule::OwnAddress
+            | Rule::LinkLocalAddress
+            | Rule::PrivateAddress
+            | Rule::ReservedAddress => match (self.address, self.port) {
+                (Some(address), Some(port)) => add(&format!("{}:{port}", Host::Address(address))),
+                _ => add(&place),
+            },
+            Rule::ServerNameMismatch => "connect to the name that the handshake asks for".to_owned(),
+            Rule::DirectConnection => {
+                "connect by name, or over the HTTP proxy that the environment names".to_owned()
+            }
+            Rule::TooManyConnections => "close connections before opening more".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.port {
+            Some(port) => {
+                write!(f, "a connection to `{}:{port}` was refused by the rule `{}`", self.host, self.rule)?
+            }
+            None => write!(f, "a look-up of `{}` was refused by the rule `{}`", self.host, self.rule)?,
+        }
+        if let Some(address) = self.address.filter(|address| self.host != Host::Address(*address)) {
+            write!(f, " (it is {address})")?;
+        }
+        write!(f, "; to allow it, {}", self.fix)
+    }
+}

@@ -1,0 +1,95 @@
+//! What a container is told of the hosts it may reach: names with an address of its loopback, and ports.
+
+use std::{collections::BTreeMap, net::Ipv4Addr};
+
+use crate::permission::Outbound;
+
+/// Port of the HTTP proxy, unless the server itself listens there.
+const PROXY_PORT: u16 = 3128;
+/// Ports of names whose rules name none.
+const USUAL_PORTS: [u16; 2] = [80, 443];
+/// Most ports that are listened on for connections to names.
+const PORT_LIMIT: usize = 128;
+/// Most names with an address from the start.
+const NAME_LIMIT: usize = 1024;
+
+/// What the shim listens on, and for whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// Names with an address from the start, in the order of their addresses.
+    pub(crate) names: Vec<String>,
+    /// Names whose sub-domains get one when they are looked up.
+    pub(crate) below: Vec<String>,
+    /// Whether every name does.
+    pub(crate) any_name: bool,
+    pub(crate) ports: Vec<u16>,
+    pub(crate) proxy_port: u16,
+    /// Port that the server listens on.
+    pub(crate) target_port: Option<u16>,
+}
+
+impl Layout {
+    pub(crate) fn of(outbound: &Outbound, target_port: Option<u16>) -> Self {
+        let rules = || outbound.allow_host.iter();
+        let listed: Vec<_> =
+            outbound.allow_port.iter().chain(rules().flat_map(|rule| rule.ports())).copied().collect();
+        // A rule without ports means all of them; those below are what programs use without a word.
+        let usual = USUAL_PORTS.into_iter().filter(|port| {
+            listed.is_empty() || listed.iter().any(|ports| ports.contains(*port)) || any_port(outbound)
+        });
+        let mut ports: Vec<u16> = if outbound.is_nothing() { Vec::new() } else { usual.collect() };
+        for port in listed.iter().flat_map(|ports| ports.ports()).take(PORT_LIMIT) {
+            if !ports.contains(&port) && ports.len() < PORT_LIMIT {
+                ports.push(port);
+            }
+        }
+        let proxy_port = if target_port == Some(PROXY_PORT) { PROXY_PORT + 1 } else { PROXY_PORT };
+        // The server's own port is the server's, and so are those of the shim's other ends.
+        ports.retain(|port| Some(*port) != target_port && *port != proxy_port);
+        let mut names = Vec::new();
+        for name in rules().filter_map(|rule| rule.name()) {
+            if names.len() < NAME_LIMIT && !names.iter().any(|known| known == name) {
+                names.push(name.to_owned());
+            }
+        }
+        let any_name =
+            outbound.insecure_allow_all || outbound.allow_host.is_empty() && !outbound.allow_port.is_empty();
+        let below = rules().filter_map(|rule| rule.below()).map(str::to_owned).collect();
+        Self { names, below, any_name, ports, proxy_port, target_port }
+    }
+
+    /// The addresses of the names, as the shim counts them.
+    pub(crate) fn hosts(&self) -> BTreeMap<String, Ipv4Addr> {
+        let numbered = self.names.iter().zip(1_u16..);
+        let address = |number: u16| {
+            let [high, low] = number.to_be_bytes();
+            Ipv4Addr::new(127, 77, high, low)
+        };
+        numbered.map(|(name, number)| (name.clone(), address(number))).collect()
+    }
+
+    /// The variables that name the proxy.
+    pub(crate) fn variables(&self) -> [(&'static str, String); 8] {
+        let proxy = format!("http://127.0.0.1:{}", self.proxy_port);
+        let around = "localhost,127.0.0.1,::1";
+        [
+            ("HTTP_PROXY", proxy.clone()),
+            ("HTTPS_PROXY", proxy.clone()),
+            ("ALL_PROXY", proxy.clone()),
+            ("http_proxy", proxy.clone()),
+            ("https_proxy", proxy.clone()),
+            ("all_proxy", proxy),
+            ("NO_PROXY", around.to_owned()),
+            ("no_proxy", around.to_owned()),
+        ]
+    }
+
+    pub(crate) fn listens_on(&self, port: u16) -> bool {
+        port == self.proxy_port || self.ports.contains(&port)
+    }
+}
+
+/// Tells whether some host may be reached on every port.
+fn any_port(outbound: &Outbound) -> bool {
+    outbound.allow_port.is_empty() && outbound.allow_host.iter().any(|rule| rule.ports().is_empty())
+}

@@ -1,0 +1,131 @@
+//! Takes the connections of containers and reads what each is for.
+
+use std::{io, sync::Arc, time::Duration};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::UnixListener,
+    sync::Semaphore,
+};
+
+use super::{Denial, Gate, Link, Rule, hello, policy::No, proxy, tunnel};
+use crate::permission::Host;
+
+/// Most connections to hosts at once.
+const CONNECTIONS: usize = 256;
+/// Most connections of any kind at once; more wait.
+const LINKS: usize = 512;
+/// Longest line that says what a connection is for.
+const LINE: usize = 512;
+/// How long that line may take.
+const FIRST_LINE: Duration = Duration::from_secs(10);
+/// Pause after a connection could not be taken, for lack of files say.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Takes connections until it is dropped.
+pub(super) async fn serve(listener: UnixListener, gate: Arc<Gate>) {
+    let links = Arc::new(Semaphore::new(LINKS));
+    let connections = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok(permit) = Arc::clone(&links).acquire_owned().await else { return };
+        let link = match listener.accept().await {
+            Ok((link, _)) => link,
+            Err(error) => {
+                tracing::warn!(%error, "a connection of a container could not be taken");
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+        };
+        let (gate, connections) = (Arc::clone(&gate), Arc::clone(&connections));
+        let stop = gate.stop.clone();
+        let tasks = gate.tasks.clone();
+        tasks.spawn(stop.run_until_cancelled_owned(async move {
+            if let Err(error) = take(link, gate, connections).await {
+                tracing::debug!(%error, "a connection of a container broke off");
+            }
+            drop(permit);
+        }));
+    }
+}
+
+async fn take(mut link: Link, gate: Arc<Gate>, connections: Arc<Semaphore>) -> io::Result<()> {
+    let late = |_| io::Error::from(io::ErrorKind::TimedOut);
+    let line = tokio::time::timeout(FIRST_LINE, read_line(&mut link)).await.map_err(late)??;
+    let mut words = line.split(' ');
+    let permit = || Arc::clone(&connections).try_acquire_owned();
+    match (words.next().unwrap_or_default(), words.next(), words.next()) {
+        ("start", Some(slot), None) => {
+            let config = slot.parse().ok().and_then(|slot| gate.take_config(slot));
+            link.write_all(&config.unwrap_or_default()).await?;
+            link.shutdown().await
+        }
+        ("proxy", None, None) => match permit() {
+            Ok(_permit) => proxy::serve(link, gate).await,
+            // Closing says enough to a client of a proxy.
+            Err(_) => Ok(()),
+        },
+        ("open", Some(port), Some(name)) => {
+            let (Ok(port), Ok(host)) = (port.parse(), name.parse::<Host>()) else { return Ok(()) };
+            let Ok(_permit) = permit() else {
+                gate.tell_denied(&Denial::new(&host, Some(port), Rule::TooManyConnections));
+                return Ok(());
+            };
+            open(link, &gate, &host, port).await
+        }
+        // Those that are too many find no room, and are closed.
+        ("inbound", None, None) => {
+            let _ = gate.inbound.try_send(link);
+            Ok(())
+        }
+        ("refused", Some("dns"), Some(name)) => {
+            if let Ok(host) = name.parse::<Host>() {
+                gate.policy
+                    .refusal_of_attempt(&host, None)
+                    .iter()
+                    .for_each(|denial| gate.tell_denied(denial));
+            }
+            Ok(())
+        }
+        ("refused", Some("connect" | "send"), Some(address)) => {
+            let port = words.next().and_then(|port| port.parse::<u16>().ok());
+            if let (Ok(address), Some(port)) = (address.parse::<std::net::IpAddr>(), port) {
+                let host = Host::Address(address.to_canonical());
+                let refusal = gate.policy.refusal_of_attempt(&host, Some(port));
+                let direct = || Denial::new(&host, Some(port), Rule::DirectConnection);
+                gate.tell_denied(&refusal.unwrap_or_else(direct));
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Reads a line, and not a byte more.
+async fn read_line(link: &mut Link) -> io::Result<String> {
+    let mut line = Vec::new();
+    loop {
+        match link.read_u8().await? {
+            b'\n' => break,
+            _ if line.len() >= LINE => return Err(io::ErrorKind::InvalidData.into()),
+            byte => line.push(byte),
+        }
+    }
+    String::from_utf8(line).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// A client that ignores proxies and took an address of the shim's for that of a host.
+async fn open(mut link: Link, gate: &Gate, host: &Host, port: u16) -> io::Result<()> {
+    match tunnel::dial(gate, host, port).await {
+        Ok(server) => tunnel::join(gate, host, port, link, server).await,
+        Err(no) => {
+            // It speaks to a host for all it knows, so it is told in that host's language where that is known.
+            let answer = match (no, port) {
+                (No::Denied(denial), 80) => proxy::refusal_text(&denial).into_bytes(),
+                (No::Denied(_), 443) => hello::ACCESS_DENIED.to_vec(),
+                (No::Denied(_) | No::Failed(_), _) => Vec::new(),
+            };
+            link.write_all(&answer).await?;
+            link.shutdown().await
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Holds an isolated container: what it may reach, and how it is reached.
+//!
+//! The container has no network. Its first process is the shim (`mcpm/shim/`), which joins the container's
+//! loopback to a socket of this process; whatever comes over that socket is untrusted. [`link`] takes the
+//! connections and reads what each is for, [`proxy`] speaks HTTP with clients that use a proxy, [`policy`] decides
+//! about hosts, ports and addresses, [`tunnel`] moves bytes, and [`inbound`] reaches a server that speaks HTTP.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::IpAddr,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use serde::{Deserialize, Serialize};
+use tokio::net::UnixStream;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{Error, ErrorKind, Result, permission::Outbound};
+
+mod address;
+mod config;
+mod denial;
+mod folder;
+mod hello;
+mod inbound;
+mod layout;
+mod learn;
+mod link;
+mod policy;
+mod proxy;
+#[cfg(test)]
+mod shim_tests;
+mod tunnel;
+
+pub use denial::{Decision, Denial, Rule};
+pub(crate) use folder::MOUNT_POINT;
+pub(crate) use inbound::Inbound;
+pub(crate) use layout::Layout;
+pub(crate) use learn::Learner;
+
+use policy::Policy;
+
+/// What an isolated container may reach.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IsolationSpec {
+    /// The server's own program and arguments.
+    pub command: Vec<String>,
+    /// Connections that it may open.
+    pub outbound: Outbound,
+    /// Whether it may reach the engine's machine by the engine's gateway.
+    pub runtime_gateway: bool,
+    /// Where a profile of what it reached is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learn: Option<std::path::PathBuf>,
+}
+
+/// Hears of every decision.
+pub(crate) type Tell = Arc<dyn Fn(Decision) + Send + Sync>;
+
+/// Holds the containers of one workload while it lives. Dropping it ends every connection of theirs.
+pub(crate) struct Isolation {
+    layout: Layout,
+    command: Vec<String>,
+    gate: Arc<Gate>,
+    inbound: Inbound,
+    stop: CancellationToken,
+}
+
+impl std::fmt::Debug for Isolation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Isolation(..)")
+    }
+}
+
+/// What every connection is held against.
+pub(crate) struct Gate {
+    policy: Policy,
+    tell: Tell,
+    /// Configurations of containers that are about to start, by slot. Each is given out once.
+    armed: Mutex<HashMap<usize, Vec<u8>>>,
+    inbound: inbound::Offers,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl Isolation {
+    /// Puts the shim and the socket into `folder` and answers whoever connects.
+    pub(crate) fn start(
+        folder: &Path,
+        spec: &IsolationSpec,
+        target_port: Option<u16>,
+        gateways: Vec<IpAddr>,
+        tell: Tell,
+    ) -> Result<Self> {
+        let listener = folder::prepare(folder)?;
+        let stop = CancellationToken::new();
+        let (inbound, offers) = Inbound::new();
+        let gate = Arc::new(Gate {
+            policy: Policy::new(spec.outbound.clone(), spec.runtime_gateway, gateways),
+            tell,
+            armed: Mutex::default(),
+            inbound: offers,
+            tasks: TaskTracker::new(),
+            stop: stop.clone(),
+        });
+        gate.tasks.spawn(stop.clone().run_until_cancelled_owned(link::serve(listener, Arc::clone(&gate))));
+        let layout = Layout::of(&spec.outbound, target_port);
+        Ok(Self { layout, command: spec.command.clone(), gate, inbound, stop })
+    }
+
+    /// Has the next start of a container answered: its server gets these variables, which the engine never sees.
+    pub(crate) fn arm(&self, slot: usize, env: &BTreeMap<String, String>) -> Result<()> {
+        let config = config::encode(&self.layout, &self.command, env)?;
+        // No code panics while it holds the lock.
+        self.gate.armed.lock().unwrap_or_else(PoisonError::into_inner).insert(slot, config);
+        Ok(())
+    }
+
+    /// Returns the way to a server that speaks HTTP.
+    pub(crate) fn inbound(&self) -> Inbound {
+        self.inbound.clone()
+    }
+
+    /// Tells whether the shim itself listens on a port of the container.
+    pub(crate) fn listens_on(&self, port: u16) -> bool {
+        self.layout.listens_on(port)
+    }
+}
+
+impl Drop for Isolation {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl Gate {
+    fn tell_denied(&self, denial: &Denial) {
+        (self.tell)(Decision::Denied(denial.clone()));
+    }
+
+    /// Gives a configuration out, once.
+    fn take_config(&self, slot: usize) -> Option<Vec<u8>> {
+        self.armed.lock().unwrap_or_else(PoisonError::into_inner).remove(&slot)
+    }
+}
+
+/// A stream from the shim.
+type Link = UnixStream;
+
+/// Makes the error for a build, or a machine, that cannot isolate.
+pub(crate) fn unsupported(why: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("this workload cannot be isolated: {why}")).hint(
+        "use an engine that runs on this Linux machine itself, or leave out `--isolate-network` and limits of the permission profile",
+    )
+}

@@ -1,0 +1,172 @@
+//! Decides about a connection: by host and port, then by every address that the name has. Only addresses that
+//! were looked at are connected to.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    time::Duration,
+};
+
+use super::{Denial, Rule, address};
+use crate::permission::{Host, HostRule, Outbound, Refusal};
+
+/// How long looking up a name may take.
+const LOOKUP: Duration = Duration::from_secs(10);
+/// Names that engines give the machine they run on.
+const GATEWAY_NAMES: [&str; 3] =
+    ["host.docker.internal", "gateway.docker.internal", "host.containers.internal"];
+/// The gateway of Docker's first network, unless it was configured otherwise.
+const USUAL_GATEWAY: IpAddr = IpAddr::V4(Ipv4Addr::new(172, 17, 0, 1));
+
+/// What connections are held against.
+#[derive(Debug)]
+pub(super) struct Policy {
+    outbound: Outbound,
+    runtime_gateway: bool,
+    gateways: Vec<IpAddr>,
+}
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub(super) enum No {
+    /// It is not allowed.
+    Denied(Box<Denial>),
+    /// It is, but nobody is reached.
+    Failed(String),
+}
+
+impl From<Denial> for No {
+    fn from(denial: Denial) -> Self {
+        Self::Denied(Box::new(denial))
+    }
+}
+
+impl Policy {
+    pub(super) fn new(outbound: Outbound, runtime_gateway: bool, mut gateways: Vec<IpAddr>) -> Self {
+        if !gateways.contains(&USUAL_GATEWAY) {
+            gateways.push(USUAL_GATEWAY);
+        }
+        Self { outbound, runtime_gateway, gateways }
+    }
+
+    /// The addresses that may be connected to, one at least.
+    pub(super) async fn addresses(&self, host: &Host, port: u16) -> Result<Vec<SocketAddr>, No> {
+        if self.is_gateway(host) {
+            return self.gateway(host, port).map_err(No::from);
+        }
+        self.decide(host, port)?;
+        let found: Vec<IpAddr> = match host {
+            Host::Address(address) => vec![*address],
+            Host::Name(name) => {
+                let failed = |why: &str| No::Failed(format!("`{name}` cannot be looked up: {why}"));
+                let found =
+                    tokio::time::timeout(LOOKUP, tokio::net::lookup_host((name.as_str(), port))).await;
+                let found = found.map_err(|_| failed("no answer in time"))?;
+                found
+                    .map_err(|error| failed(&error.to_string()))?
+                    .map(|found| found.ip().to_canonical())
+                    .collect()
+            }
+        };
+        let mut allowed = Vec::new();
+        let mut refused = None;
+        for address in found {
+            match self.check_address(host, port, address) {
+                Ok(()) if !allowed.contains(&SocketAddr::new(address, port)) => {
+                    allowed.push(SocketAddr::new(address, port));
+                }
+                Ok(()) => {}
+                Err(denial) => drop(refused.get_or_insert(denial)),
+            }
+        }
+        match refused {
+            Some(denial) if allowed.is_empty() => Err(denial.into()),
+            None if allowed.is_empty() => Err(No::Failed(format!("`{host}` has no address"))),
+            _ => Ok(allowed),
+        }
+    }
+
+    /// Says why something that was tried without the proxy would not have come about with it, if so.
+    pub(super) fn refusal_of_attempt(&self, host: &Host, port: Option<u16>) -> Option<Denial> {
+        if self.is_gateway(host) {
+            return (!self.runtime_gateway).then(|| Denial::new(host, port, Rule::RuntimeGateway));
+        }
+        match (host, port) {
+            (Host::Address(address), Some(port)) => {
+                self.decide(host, port).and_then(|()| self.check_address(host, port, *address)).err()
+            }
+            (_, Some(port)) => self.decide(host, port).err(),
+            (Host::Name(name), None) if self.outbound.allows_name(name) => None,
+            (_, None) => {
+                let rule = if self.outbound.is_nothing() { Rule::NoNetwork } else { Rule::HostNotAllowed };
+                Some(Denial::new(host, None, rule))
+            }
+        }
+    }
+
+    fn decide(&self, host: &Host, port: u16) -> Result<(), Denial> {
+        self.outbound.decide(host, port).map_err(|refusal| {
+            let rule = match refusal {
+                Refusal::Nothing => Rule::NoNetwork,
+                Refusal::Host => Rule::HostNotAllowed,
+                Refusal::Port => Rule::PortNotAllowed,
+            };
+            Denial::new(host, Some(port), rule)
+        })
+    }
+
+    fn is_gateway(&self, host: &Host) -> bool {
+        match host {
+            Host::Name(name) => GATEWAY_NAMES.contains(&name.as_str()),
+            Host::Address(address) => self.gateways.contains(address),
+        }
+    }
+
+    /// The gateway is allowed by its own flag alone: other rules speak of the network, and this is the machine.
+    fn gateway(&self, host: &Host, port: u16) -> Result<Vec<SocketAddr>, Denial> {
+        if !self.runtime_gateway {
+            return Err(Denial::new(host, Some(port), Rule::RuntimeGateway));
+        }
+        let place = |address: &IpAddr| SocketAddr::new(*address, port);
+        Ok(match host {
+            Host::Address(address) => vec![place(address)],
+            Host::Name(_) => self.gateways.iter().map(place).collect(),
+        })
+    }
+
+    fn check_address(&self, host: &Host, port: u16, address: IpAddr) -> Result<(), Denial> {
+        let denied = |rule| Err(Denial::of_address(host, port, address, rule));
+        if self.gateways.contains(&address) {
+            // A name that leads there is no way around the flag.
+            return if self.runtime_gateway { Ok(()) } else { denied(Rule::RuntimeGateway) };
+        }
+        if let Some((network, rule)) = address::special(address) {
+            // A rule for a wider network does not mean this one.
+            let vouches = |found: &HostRule| {
+                found
+                    .network()
+                    .is_some_and(|of_rule| of_rule.contains(&address) && network.contains(&of_rule))
+            };
+            if !self.rules(port).any(vouches) {
+                return denied(rule);
+            }
+        }
+        let is_exact = |found: &HostRule| found.network() == Some(address.into());
+        let is_loopback = address.is_loopback();
+        if !is_loopback && address::is_own(address) && !self.rules(port).any(is_exact) {
+            return denied(Rule::OwnAddress);
+        }
+        Ok(())
+    }
+
+    /// The rules that do not leave a port out.
+    fn rules(&self, port: u16) -> impl Iterator<Item = &HostRule> {
+        let fits = move |rule: &&HostRule| {
+            rule.ports().is_empty() || rule.ports().iter().any(|ports| ports.contains(port))
+        };
+        self.outbound.allow_host.iter().filter(fits)
+    }
+}
+
+#[cfg(test)]
+#[path = "policy_tests.rs"]
+mod tests;

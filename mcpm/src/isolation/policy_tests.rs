@@ -1,0 +1,87 @@
+//! Tests of what is decided about hosts and addresses.
+
+use super::*;
+
+fn policy(outbound: &str, runtime_gateway: bool) -> Policy {
+    let gateway = "172.30.0.1".parse().unwrap();
+    Policy::new(serde_json::from_str(outbound).unwrap(), runtime_gateway, vec![gateway])
+}
+
+async fn verdict(policy: &Policy, host: &str, port: u16) -> Result<Vec<SocketAddr>, Rule> {
+    policy.addresses(&host.parse().unwrap(), port).await.map_err(|no| match no {
+        No::Denied(denial) => denial.rule,
+        No::Failed(why) => panic!("{host}: {why}"),
+    })
+}
+
+const ALL: &str = r#"{"insecure_allow_all": true}"#;
+
+#[tokio::test]
+async fn everything_is_everything_public() {
+    let policy = policy(ALL, false);
+    assert_eq!(verdict(&policy, "1.1.1.1", 443).await, Ok(vec!["1.1.1.1:443".parse().unwrap()]));
+    for (host, rule) in [
+        ("127.0.0.1", Rule::LoopbackAddress),
+        ("localhost", Rule::LoopbackAddress),
+        ("2130706433", Rule::LoopbackAddress),
+        ("[::1]", Rule::LoopbackAddress),
+        ("[::ffff:127.0.0.1]", Rule::LoopbackAddress),
+        ("169.254.169.254", Rule::MetadataAddress),
+        ("[fe80::1]", Rule::LinkLocalAddress),
+        ("10.0.0.1", Rule::PrivateAddress),
+        ("172.17.0.2", Rule::PrivateAddress),
+        ("172.17.0.1", Rule::RuntimeGateway),
+        ("172.30.0.1", Rule::RuntimeGateway),
+        ("host.docker.internal", Rule::RuntimeGateway),
+        ("Gateway.Docker.Internal.", Rule::RuntimeGateway),
+    ] {
+        assert_eq!(verdict(&policy, host, 80).await, Err(rule), "{host}");
+    }
+}
+
+#[tokio::test]
+async fn the_gateway_is_allowed_by_its_flag_alone() {
+    let named = r#"{"allow_host": ["172.17.0.1", "host.docker.internal"]}"#;
+    assert_eq!(verdict(&policy(named, false), "172.17.0.1", 80).await, Err(Rule::RuntimeGateway));
+    let flagged = policy("{}", true);
+    assert_eq!(verdict(&flagged, "172.17.0.1", 80).await, Ok(vec!["172.17.0.1:80".parse().unwrap()]));
+    let found = verdict(&flagged, "host.docker.internal", 80).await.unwrap();
+    assert_eq!(found[0], "172.30.0.1:80".parse().unwrap());
+    assert_eq!(verdict(&flagged, "1.1.1.1", 80).await, Err(Rule::NoNetwork));
+}
+
+#[tokio::test]
+async fn a_name_does_not_vouch_for_an_address_that_is_not_public() {
+    let by_name = policy(r#"{"allow_host": ["localhost"]}"#, false);
+    assert_eq!(verdict(&by_name, "localhost", 443).await, Err(Rule::LoopbackAddress));
+    let by_both = policy(r#"{"allow_host": ["localhost", "127.0.0.0/8"]}"#, false);
+    assert!(verdict(&by_both, "localhost", 443).await.unwrap().contains(&"127.0.0.1:443".parse().unwrap()));
+    let by_port = policy(r#"{"allow_host": ["localhost", "127.0.0.1:443"]}"#, false);
+    assert!(verdict(&by_port, "localhost", 443).await.is_ok());
+    assert_eq!(verdict(&by_port, "localhost", 80).await, Err(Rule::LoopbackAddress));
+}
+
+#[tokio::test]
+async fn a_wide_network_does_not_mean_the_private_ones_in_it() {
+    let wide = policy(r#"{"allow_host": ["0.0.0.0/0", "169.254.0.0/16"]}"#, false);
+    assert!(verdict(&wide, "1.1.1.1", 1).await.is_ok());
+    assert_eq!(verdict(&wide, "10.0.0.1", 1).await, Err(Rule::PrivateAddress));
+    assert!(verdict(&wide, "169.254.1.1", 1).await.is_ok());
+    assert_eq!(verdict(&wide, "169.254.169.254", 1).await, Err(Rule::MetadataAddress));
+    let narrow = policy(r#"{"allow_host": ["10.1.0.0/16", "169.254.169.254"]}"#, false);
+    assert!(verdict(&narrow, "10.1.2.3", 1).await.is_ok());
+    assert_eq!(verdict(&narrow, "10.2.2.3", 1).await, Err(Rule::HostNotAllowed));
+    assert!(verdict(&narrow, "169.254.169.254", 80).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_denial_says_what_would_allow_it() {
+    let policy = policy(r#"{"allow_host": ["a.example"], "allow_port": [443]}"#, false);
+    let denial = |host: &str, port| policy.refusal_of_attempt(&host.parse().unwrap(), port).unwrap();
+    let text = denial("b.example", Some(443)).to_string();
+    assert!(text.contains("`host-not-allowed`") && text.contains("add `b.example:443`"), "{text}");
+    assert!(denial("a.example", Some(22)).to_string().contains("add `a.example:22`"));
+    assert_eq!(denial("c.example", None).rule, Rule::HostNotAllowed);
+    assert!(policy.refusal_of_attempt(&"a.example".parse().unwrap(), None).is_none());
+    assert!(denial("172.17.0.1", Some(1)).to_string().contains("--allow-runtime-gateway"));
+}

@@ -1,0 +1,152 @@
+//! The HTTP proxy that an isolated container's environment names: tunnels with CONNECT, and plain requests.
+
+use std::{
+    convert::Infallible,
+    io,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{
+    HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri,
+    header::{self, HeaderName},
+};
+use http_body_util::{Either, Full};
+use hyper::{
+    body::Incoming,
+    service::service_fn,
+    upgrade::{self, OnUpgrade},
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+
+use super::{Denial, Gate, Link, policy::No, tunnel};
+use crate::permission::Host;
+
+/// How long the head of a request may take.
+const HEAD: Duration = Duration::from_secs(30);
+/// Headers that concern one connection alone (RFC 9110, section 7.6.1).
+const OF_CONNECTION: [&str; 8] = [
+    "connection",
+    "proxy-connection",
+    "proxy-authorization",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+type Body = Either<Full<Bytes>, Incoming>;
+
+/// A tunnel that was agreed on, to be joined when the client has the answer.
+type Agreed = Arc<Mutex<Option<(OnUpgrade, Host, u16, TcpStream)>>>;
+
+/// Serves one connection to its end.
+pub(super) async fn serve(link: Link, gate: Arc<Gate>) -> io::Result<()> {
+    let agreed = Agreed::default();
+    let service = {
+        let (gate, agreed) = (Arc::clone(&gate), Arc::clone(&agreed));
+        service_fn(move |request| answer(request, Arc::clone(&gate), Arc::clone(&agreed)))
+    };
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD);
+    http.serve_connection(TokioIo::new(link), service).with_upgrades().await.map_err(io::Error::other)?;
+    let agreed = agreed.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some((upgrade, host, port, server)) = agreed {
+        let client = TokioIo::new(upgrade.await.map_err(io::Error::other)?);
+        tunnel::join(&gate, &host, port, client, server).await?;
+    }
+    Ok(())
+}
+
+async fn answer(
+    mut request: Request<Incoming>,
+    gate: Arc<Gate>,
+    agreed: Agreed,
+) -> Result<Response<Body>, Infallible> {
+    let is_tunnel = request.method() == Method::CONNECT;
+    let Some((host, port)) = place(request.uri(), is_tunnel) else {
+        return Ok(said(
+            StatusCode::BAD_REQUEST,
+            "this is a proxy: expected CONNECT, or a whole http:// URL\n",
+        ));
+    };
+    let server = match tunnel::dial(&gate, &host, port).await {
+        Ok(server) => server,
+        Err(No::Denied(denial)) => return Ok(said(StatusCode::FORBIDDEN, &refusal(&denial))),
+        Err(No::Failed(why)) => return Ok(said(StatusCode::BAD_GATEWAY, &format!("mcpm: {why}\n"))),
+    };
+    if is_tunnel {
+        let upgrade = upgrade::on(&mut request);
+        *agreed.lock().unwrap_or_else(PoisonError::into_inner) = Some((upgrade, host, port, server));
+        return Ok(Response::new(Either::Left(Full::default())));
+    }
+    Ok(forward(request, &gate, server).await.unwrap_or_else(|error| {
+        said(StatusCode::BAD_GATEWAY, &format!("mcpm: `{host}:{port}` broke off: {error}\n"))
+    }))
+}
+
+/// Where a request goes.
+fn place(uri: &Uri, is_tunnel: bool) -> Option<(Host, u16)> {
+    let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'))?;
+    let scheme_fits = if is_tunnel { uri.scheme().is_none() } else { uri.scheme_str() == Some("http") };
+    let port = authority.port_u16().or_else(|| (!is_tunnel && authority.port().is_none()).then_some(80));
+    let host = authority.host().parse().ok()?;
+    port.filter(|_| scheme_fits).map(|port| (host, port))
+}
+
+/// Sends a plain request on, over a connection of its own.
+async fn forward(
+    request: Request<Incoming>,
+    gate: &Gate,
+    server: TcpStream,
+) -> Result<Response<Body>, hyper::Error> {
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(server)).await?;
+    gate.tasks.spawn(gate.stop.clone().run_until_cancelled_owned(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a host broke off");
+        }
+    }));
+    let (mut head, body) = request.into_parts();
+    // The host that was decided about is the one that is asked for.
+    if let Some(host) = head.uri.authority().and_then(|host| HeaderValue::from_str(host.as_str()).ok()) {
+        head.headers.insert(header::HOST, host);
+    }
+    head.uri =
+        head.uri.path_and_query().map_or_else(|| Uri::from_static("/"), |path| Uri::from(path.clone()));
+    strip(&mut head.headers);
+    let mut response = sender.send_request(Request::from_parts(head, body)).await?;
+    strip(response.headers_mut());
+    Ok(response.map(Either::Right))
+}
+
+fn strip(headers: &mut HeaderMap) {
+    let listed = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    let named: Vec<HeaderName> =
+        listed.flat_map(|list| list.split(',')).filter_map(|name| name.trim().parse().ok()).collect();
+    named.iter().for_each(|name| drop(headers.remove(name)));
+    OF_CONNECTION.iter().for_each(|name| drop(headers.remove(*name)));
+}
+
+fn said(status: StatusCode, text: &str) -> Response<Body> {
+    let mut response = Response::new(Either::Left(Full::from(text.to_owned())));
+    *response.status_mut() = status;
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, plain);
+    response
+}
+
+fn refusal(denial: &Denial) -> String {
+    format!("mcpm: {denial}\n")
+}
+
+/// The whole answer to a client that does not know of a proxy.
+pub(super) fn refusal_text(denial: &Denial) -> String {
+    let body = refusal(denial);
+    let length = body.len();
+    format!(
+        "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    )
+}

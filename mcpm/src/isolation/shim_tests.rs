@@ -1,0 +1,162 @@
+//! Tests of the shim's own code, as far as it asks nothing of the kernel, together with what mcpm tells it.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::{Layout, config::encode};
+
+#[path = "../../shim/config.rs"]
+mod config;
+#[path = "../../shim/dns.rs"]
+mod dns;
+#[path = "../../shim/names.rs"]
+mod names;
+
+use config::Config;
+use names::Names;
+
+fn layout(outbound: &str, target_port: Option<u16>) -> Layout {
+    Layout::of(&serde_json::from_str(outbound).unwrap(), target_port)
+}
+
+fn configured(layout: &Layout, command: &[&str], env: &[(&str, &str)]) -> Vec<u8> {
+    let command: Vec<String> = command.iter().map(ToString::to_string).collect();
+    let env = env.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    encode(layout, &command, &env).unwrap()
+}
+
+#[test]
+fn what_mcpm_writes_the_shim_reads() {
+    let layout = layout(
+        r#"{"allow_host": ["a.example", ".b.example:22", "*.c.example", "10.0.0.0/8"], "allow_port": [443, "8000-8001"]}"#,
+        Some(8000),
+    );
+    let bytes = configured(&layout, &["server", "-v", ""], &[("A", "1"), ("B", "x=y\n")]);
+    let config = Config::parse(&bytes).unwrap();
+    let expected = Config {
+        args: vec![b"server\0".to_vec(), b"-v\0".to_vec(), b"\0".to_vec()],
+        env: vec![b"A=1\0".to_vec(), b"B=x=y\n\0".to_vec()],
+        names: vec![b"a.example".to_vec(), b"b.example".to_vec()],
+        below: vec![b"b.example".to_vec(), b"c.example".to_vec()],
+        any_name: false,
+        ports: vec![443, 8001, 22],
+        proxy_port: 3128,
+        inbound_port: Some(8000),
+        watch: true,
+    };
+    assert_eq!(config, expected);
+    for cut in 0..bytes.len() {
+        assert_eq!(Config::parse(&bytes[..cut]), None, "cut at {cut}");
+    }
+}
+
+#[test]
+fn the_shim_and_mcpm_count_addresses_alike() {
+    let names: Vec<String> = (0..600).map(|number| format!("n{number}.example")).collect();
+    let outbound = serde_json::json!({ "allow_host": names }).to_string();
+    let layout = layout(&outbound, None);
+    let mut shims =
+        Names::new(layout.names.iter().map(|name| name.clone().into_bytes()).collect(), Vec::new(), false);
+    for (name, address) in layout.hosts() {
+        assert_eq!(shims.address(name.as_bytes()), Some(address.octets()), "{name}");
+        assert_eq!(shims.name(address.octets()), Some(name.as_bytes()));
+    }
+    assert_eq!(layout.hosts().len(), 600);
+}
+
+#[test]
+fn usual_ports_are_listened_on_unless_the_rules_or_the_server_say_otherwise() {
+    for (outbound, target, ports) in [
+        ("{}", None, &[][..]),
+        (r#"{"insecure_allow_all": true}"#, None, &[80, 443]),
+        (r#"{"insecure_allow_all": true}"#, Some(80), &[443]),
+        (r#"{"allow_host": ["a.example"]}"#, None, &[80, 443]),
+        (r#"{"allow_host": ["a.example"], "allow_port": [443]}"#, None, &[443]),
+        (r#"{"allow_host": ["a.example:5432"]}"#, None, &[5432]),
+        (r#"{"allow_host": ["a.example:5432", "b.example"]}"#, None, &[80, 443, 5432]),
+    ] {
+        assert_eq!(layout(outbound, target).ports, ports, "{outbound} {target:?}");
+    }
+    assert_eq!(layout("{}", Some(3128)).proxy_port, 3129);
+}
+
+#[test]
+fn names_that_came_up_later_give_way_and_the_others_stay() {
+    let mut names = Names::new(vec![b"a.example".to_vec()], vec![b"b.example".to_vec()], false);
+    assert_eq!(names.address(b"c.example"), None);
+    assert_eq!(names.address(b"b.example"), None);
+    assert_eq!(names.address(b"x.b.example"), Some([127, 77, 0, 2]));
+    for number in 0..40_000 {
+        let name = format!("{number}.b.example").into_bytes();
+        let address = names.address(&name).unwrap();
+        assert_eq!(names.name(address), Some(&*name));
+    }
+    assert_eq!(names.address(b"a.example"), Some([127, 77, 0, 1]));
+    assert_eq!(names.name([127, 78, 0, 1]), None);
+    assert_eq!(names.name([127, 77, 0, 0]), None);
+}
+
+/// A question for a name.
+fn question(name: &str, kind: u8) -> Vec<u8> {
+    let mut packet = vec![7, 9, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    for label in name.split('.') {
+        packet.push(u8::try_from(label.len()).unwrap());
+        packet.extend_from_slice(label.as_bytes());
+    }
+    packet.extend_from_slice(&[0, 0, kind, 0, 1]);
+    packet
+}
+
+#[test]
+fn names_are_answered_or_told_of() {
+    let known = |name: &[u8]| (name == b"a.example").then_some([127, 77, 0, 1]);
+    let a = dns::answer(&question("A.Example", 1), known).unwrap();
+    assert_eq!(a.refused, None);
+    assert_eq!(a.bytes[..12], [7, 9, 0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
+    assert_eq!(a.bytes[a.bytes.len() - 6..], [0, 4, 127, 77, 0, 1]);
+    let v6 = dns::answer(&question("a.example", 28), known).unwrap();
+    assert_eq!((v6.bytes[3] & 15, v6.bytes[7], v6.refused), (0, 0, None));
+    let other = dns::answer(&question("evil.example", 1), known).unwrap();
+    assert_eq!((other.bytes[3] & 15, other.bytes[7]), (3, 0));
+    assert_eq!(other.refused.as_deref(), Some(&b"evil.example"[..]));
+    let strange = dns::answer(&question("a b", 1), known).unwrap();
+    assert_eq!((strange.bytes[3] & 15, strange.refused), (1, None));
+    assert_eq!(dns::answer(&a.bytes, known), None, "an answer is not answered");
+}
+
+proptest! {
+    #[test]
+    fn any_packet_is_answered_or_dropped(packet in prop::collection::vec(any::<u8>(), 0..600)) {
+        if let Some(reply) = dns::answer(&packet, |_| Some([127, 77, 0, 1])) {
+            prop_assert!(reply.bytes.len() <= packet.len() + 16);
+            prop_assert_eq!(&reply.bytes[..2], &packet[..2]);
+        }
+    }
+
+    #[test]
+    fn any_configuration_is_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = Config::parse(&bytes);
+    }
+
+    #[test]
+    fn any_server_is_written_as_it_is(
+        command in prop::collection::vec("[^\0]{0,20}", 1..4),
+        env in prop::collection::btree_map("[A-Z]{1,5}", "[^\0]{0,20}", 0..4),
+    ) {
+        let config = Config::parse(&encode(&layout("{}", None), &command, &env).unwrap()).unwrap();
+        let with_zero = |text: &str| [text.as_bytes(), b"\0"].concat();
+        let args: Vec<_> = command.iter().map(|text| with_zero(text)).collect();
+        let variables: Vec<_> = env.iter().map(|(name, value)| with_zero(&format!("{name}={value}"))).collect();
+        prop_assert_eq!((config.args, config.env), (args, variables));
+    }
+}
+
+#[test]
+fn a_zero_byte_is_refused() {
+    let refused = |command: &str, value: &str| {
+        let env = BTreeMap::from([("A".to_owned(), value.to_owned())]);
+        encode(&layout("{}", None), &[command.to_owned()], &env).is_err()
+    };
+    assert!(refused("a\0b", "") && refused("a", "\0") && !refused("a", ""));
+}

@@ -1,0 +1,222 @@
+//! What a workload may touch: the permission profile and the options beside it, weighed against each other.
+//!
+//! A profile without a connection to allow leaves no network, whether isolation was asked for or not. One with
+//! limits is held to them when isolation was asked for, and also when the profile was named by the user, who is
+//! told to the contrary otherwise.
+
+use std::{collections::BTreeMap, path::Path};
+
+use super::{Origin, resolve::Asked};
+use crate::{
+    Error, ErrorKind, Result,
+    isolation::{self, IsolationSpec, Layout, MOUNT_POINT},
+    options::{PermissionProfile, VolumeSpec},
+    permission::{DEFAULT_PIDS, MountRule, Outbound, Profile},
+    runtime::{Confinement, EngineInfo, Entry, Mount, Network},
+};
+
+/// What was decided before anything is known of the engine and the image.
+#[derive(Debug, Clone)]
+pub(super) struct Reach {
+    pub(super) profile: Profile,
+    pub(super) network: Network,
+    pub(super) network_origin: Origin,
+    pub(super) profile_origin: Origin,
+    /// What an isolated container may connect to; `None` when nothing holds it.
+    pub(super) outbound: Option<Outbound>,
+    pub(super) isolation_origin: Origin,
+    pub(super) warnings: Vec<String>,
+}
+
+impl Reach {
+    /// Reads the profile and weighs it against the options.
+    pub(super) fn of(asked: &Asked, working_dir: &Path) -> Result<Self> {
+        let options = &asked.options;
+        let (profile, profile_origin) = match &options.permission_profile {
+            Some(named) => (Profile::load(named, working_dir)?, asked.origin("permission_profile")),
+            None => (Profile::network(), Origin::Default),
+        };
+        let from_file = matches!(options.permission_profile, Some(PermissionProfile::File(_)));
+        let (mode, network_origin) = match (&options.network, &profile.network_mode) {
+            (Some(mode), _) => (mode.as_str(), asked.origin("network")),
+            (None, Some(mode)) => (mode.as_str(), Origin::Profile),
+            (None, None) => ("bridge", Origin::Default),
+        };
+        let mut network = network(mode);
+        let outbound = match network {
+            Network::None => Outbound::default(),
+            _ => profile.outbound.clone(),
+        };
+        let can_be_held = matches!(network, Network::Bridge | Network::None);
+        let refused = |message: String| Err(Error::new(ErrorKind::InvalidOption, message));
+        let wanted = options.learn.is_some().then_some(true).or(options.isolate_network);
+        if wanted == Some(true) && !can_be_held {
+            return refused(format!("a container in the network `{mode}` cannot be isolated"))
+                .map_err(|error| error.hint("leave out `--network`, or `--isolate-network`"));
+        }
+        if outbound.is_nothing() && !can_be_held {
+            return refused(format!(
+                "the network `{mode}` contradicts a permission profile without connections"
+            ))
+            .map_err(|error| error.hint("leave out `--network`, or allow connections in the profile"));
+        }
+        if profile.privileged && (wanted == Some(true) || outbound.is_nothing() || outbound.is_limited()) {
+            return refused("a privileged container can be held to no limits of its network".to_owned())
+                .map_err(|error| error.hint("leave out `privileged`, or set `insecure_allow_all`"));
+        }
+        let limited = outbound.is_limited();
+        // A named file is meant as it is written; what was written elsewhere is not, unless it is asked for.
+        let implied = limited && from_file && can_be_held && wanted.is_none();
+        let held = wanted == Some(true) || implied || outbound.is_nothing();
+        let mut warnings = Vec::new();
+        if limited && !held {
+            warnings.push(
+                "the permission profile limits connections, and nothing holds the server to it without `--isolate-network`"
+                    .to_owned(),
+            );
+        }
+        if profile.privileged {
+            warnings.push("the permission profile has `privileged`: nothing confines the server".to_owned());
+        }
+        if options.allow_runtime_gateway == Some(true) && !held {
+            return refused("`--allow-runtime-gateway` is for isolated containers".to_owned())
+                .map_err(|error| error.hint("add `--isolate-network`"));
+        }
+        if held {
+            network = Network::None;
+            if !options.publish.is_empty() {
+                return refused("an isolated container publishes no ports".to_owned())
+                    .map_err(|error| error.hint("leave out `--publish`"));
+            }
+            if options.target_host.is_some() {
+                return refused("an isolated container is reached at no `--target-host`".to_owned());
+            }
+        }
+        let isolation_origin = match options.isolate_network {
+            Some(true) => asked.origin("isolate_network"),
+            _ => Origin::Derived,
+        };
+        Ok(Self {
+            profile,
+            network,
+            network_origin,
+            profile_origin,
+            outbound: held.then_some(outbound),
+            isolation_origin,
+            warnings,
+        })
+    }
+
+    /// How the container is held to it: what runs in front of the server, and what is recorded. `None` when the
+    /// engine's own lack of a network is all that is to be had, and enough.
+    pub(super) fn isolate(
+        &self,
+        asked: &Asked,
+        engine: &EngineInfo,
+        target_port: Option<u16>,
+        command: Vec<String>,
+        working_dir: &Path,
+    ) -> Result<Option<(IsolationSpec, Entry)>> {
+        let Some(outbound) = &self.outbound else { return Ok(None) };
+        if !engine.shares_sockets {
+            // Nothing is to be joined to a stdio server without connections, but nobody hears of its attempts.
+            if outbound.is_nothing() && target_port.is_none() && asked.options.isolate_network != Some(true) {
+                return Ok(None);
+            }
+            return Err(isolation::unsupported("its engine runs on another machine, or in a virtual one"));
+        }
+        let learn = asked.options.learn.as_ref().map(|path| working_dir.join(path));
+        let layout = Layout::of(outbound, target_port);
+        let entry = Entry {
+            command: vec![format!("{MOUNT_POINT}/shim")],
+            hosts: layout.hosts(),
+            name_server: std::net::Ipv4Addr::LOCALHOST,
+        };
+        let spec = IsolationSpec {
+            command,
+            outbound: outbound.clone(),
+            runtime_gateway: asked.options.allow_runtime_gateway.unwrap_or(false),
+            learn,
+        };
+        Ok(Some((spec, entry)))
+    }
+
+    /// The bounds that the profile sets.
+    pub(super) fn confinement(&self) -> Confinement {
+        let Profile { resources, tmpfs, read_only_root, privileged, .. } = &self.profile;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a profile has at most 1024 processors, and at least 0.01"
+        )]
+        let nano_cpus = resources.cpus.map(|cpus| (cpus * 1e9).round() as u64);
+        Confinement {
+            memory: resources.memory.map(|bytes| bytes.0),
+            nano_cpus,
+            read_only_root: *read_only_root,
+            tmpfs: tmpfs.iter().map(|tmpfs| (tmpfs.target.clone(), tmpfs.size.0)).collect(),
+            privileged: *privileged,
+        }
+    }
+
+    pub(super) fn pids_limit(&self) -> i64 {
+        i64::from(self.profile.resources.pids.unwrap_or(DEFAULT_PIDS))
+    }
+
+    /// What is mounted: the volumes that were given, and the profile's where no volume is in the way.
+    pub(super) fn mounts(&self, volumes: &[VolumeSpec], working_dir: &Path) -> Result<Vec<Mount>> {
+        let mut all = super::resolve::mounts(volumes, working_dir)?;
+        let given = all.len();
+        for rule in &self.profile.mounts {
+            let (source, target) = rule.places(working_dir);
+            if all[..given].iter().any(|mount| mount.target == target) {
+                continue;
+            }
+            std::fs::metadata(&source).map_err(|error| {
+                let message =
+                    format!("cannot mount `{}`, which the permission profile names", source.display());
+                Error::new(super::file_error_kind(&error), message).source(error)
+            })?;
+            match all[given..].iter_mut().find(|mount| mount.target == target) {
+                Some(same) if same.source == source => same.read_only &= rule.read_only,
+                Some(_) => {
+                    let message = format!("the permission profile mounts two things at `{target}`");
+                    return Err(Error::new(ErrorKind::InvalidOption, message));
+                }
+                None => all.push(Mount { source, target, read_only: rule.read_only, relabel: None }),
+            }
+        }
+        if let Some(hidden) = all.iter().find(|mount| mount.target.starts_with(MOUNT_POINT)) {
+            let message = format!("`{}` is mcpm's own place in a container", hidden.target);
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
+        Ok(all)
+    }
+
+    /// Says where the values came from.
+    pub(super) fn tell_origins(&self, origins: &mut BTreeMap<String, Origin>) {
+        origins.insert("permission_profile".to_owned(), self.profile_origin);
+        let network = if self.outbound.is_some() { self.isolation_origin } else { self.network_origin };
+        origins.insert("network".to_owned(), network);
+    }
+}
+
+/// What the mounts of a learnt profile are: those that the workload has.
+pub(super) fn as_rules(mounts: &[Mount]) -> Vec<MountRule> {
+    let ours = |mount: &&Mount| mount.target != MOUNT_POINT;
+    let rule = |mount: &Mount| MountRule {
+        source: mount.source.clone(),
+        target: Some(mount.target.clone()),
+        read_only: mount.read_only,
+    };
+    mounts.iter().filter(ours).map(rule).collect()
+}
+
+pub(super) fn network(mode: &str) -> Network {
+    match mode {
+        "" | "bridge" | "default" => Network::Bridge,
+        "host" => Network::Host,
+        "none" => Network::None,
+        name => Network::Custom(name.to_owned()),
+    }
+}
