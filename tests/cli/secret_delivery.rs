@@ -179,3 +179,42 @@ fn a_secret_goes_before_a_file_and_a_run_in_the_foreground_gets_it_too() {
     running.signal("TERM");
     assert_eq!(running.end().code, Some(0));
 }
+
+#[test]
+fn no_file_outlives_a_failed_start_or_a_killed_supervisor() {
+    let home = Home::with_password();
+    let canary = format!("canary-{}", home.name("file"));
+    home.keep("token", &canary);
+    let secret = ["--secret", "token,target=file:/run/secrets/token"];
+    let failed = home.name("failed");
+    let run = home.run(&[&["run", "mcpm-test/quick-exit:1", "--name", &failed][..], &secret].concat());
+    assert_eq!(run.code, Some(8), "{run:?}");
+    until("its supervisor is gone", || home.processes().is_empty());
+    assert_eq!(files_with(&canary, &home.path("")), [""; 0]);
+
+    let name = home.name("killed");
+    home.run(&[&["run", IMAGE, "--name", &name][..], &secret].concat()).succeeded();
+    let kept = files_with(&canary, &home.path(""));
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    assert!(kept[0].starts_with(&home.text("runtime/mcpm/secrets")), "{kept:?}");
+    super::support::kill("KILL", home.supervisor(&name));
+    until("its supervisor is gone", || home.info(&name)["status"] == "orphaned");
+    // A new start takes its place, and a removal leaves nothing.
+    home.run(&["restart", &name]).succeeded();
+    assert_eq!(files_with(&canary, &home.path("")), kept);
+    super::support::kill("KILL", home.supervisor(&name));
+    until("its supervisor is gone", || home.info(&name)["status"] == "orphaned");
+    home.run(&["rm", &name]).succeeded();
+    assert_eq!(files_with(&canary, &home.path("")), [""; 0]);
+}
+
+#[test]
+fn without_a_runtime_folder_files_are_refused_and_nothing_is_left() {
+    let home = Home::with_password();
+    home.keep("token", "value");
+    home.set("XDG_RUNTIME_DIR", "");
+    let name = home.name("homeless");
+    home.says(&["run", IMAGE, "--name", &name, "--secret", "token,target=file:/run/token"]);
+    home.matches("secret_delivery/homeless");
+    assert!(!home.record(&name).exists());
+}
