@@ -132,3 +132,53 @@ fn an_ignore_file_that_cannot_be_used_stops_the_start() {
     run(&home);
     home.matches("ignore/bad");
 }
+
+/// Runs git in a folder.
+fn git(home: &Home, folder: &str, args: &[&str], input: &str) -> String {
+    let mut command = home.command("git");
+    command.args(args).current_dir(home.path(folder));
+    home.told(input, &mut command).stdout
+}
+
+#[test]
+fn git_agrees_about_what_is_ignored() {
+    let home = Home::new();
+    let names = ["a", "b.txt", "B.TXT", "c d", "#e", "!f", "g[1]", "h\\i", ".j", "k.tar.gz", "éa", "l "];
+    let folders = ["", "x/", "x/y/", "x/y/z/", "x.d/", "w/x/", "w/a/", "build/", "x/build/b/"];
+    for (folder, name) in folders.iter().flat_map(|folder| names.map(|name| (folder, name))) {
+        home.write(&format!("project/{folder}{name}"), "");
+    }
+    let patterns = [
+        (
+            "",
+            "b.txt\n!x/y/b.txt\n/a\nx/**/c d\n\\#e\n\\!f\ng\\[1\\]\n*.gz\n!/k.tar.gz\nw/*\n!w/x\n**/y/z/.j\nl \n\n",
+        ),
+        ("x/", "*.txt\n!B.TXT\nbuild/\n/y/a\n#e\n"),
+        ("x/y/", "/z/*\n!/z/a\n\u{e9}?\n\\l\\ \n"),
+        ("x.d/", "**\n!*/\n!k*\n"),
+        ("build/", "[a-c]*\n![!a]\n*\\i\n"),
+    ];
+    for (folder, text) in patterns {
+        home.write(&format!("project/{folder}.mcpmignore"), text);
+        home.write(&format!("project/{folder}.gitignore"), text);
+    }
+    git(&home, "project", &["init", "--quiet"], "");
+    let mut paths: Vec<String> =
+        folders.iter().flat_map(|folder| names.map(|name| format!("{folder}{name}"))).collect();
+    paths.sort();
+    let asked = paths.iter().map(|path| format!("{path}\0")).collect::<String>();
+    let said = git(&home, "project", &["check-ignore", "--no-index", "--stdin", "-z"], &asked);
+    let mut ignored: Vec<&str> = said.split_terminator('\0').collect();
+    ignored.sort_unstable();
+    assert!(ignored.len() > 20 && ignored.len() < paths.len() - 20, "{ignored:?}");
+    let plan = ["run", IMAGE, "--plan", "-o", "json", "-v", "project:/d", "--transport", "stdio"];
+    let plan = home.run(&plan).succeeded().json();
+    let overlays = plan["spec"]["place"]["container"]["overlays"].as_array().unwrap();
+    let overlays: Vec<&str> = overlays.iter().map(|overlay| overlay["target"].as_str().unwrap()).collect();
+    let is_covered = |path: &&String| {
+        let target = format!("/d/{path}");
+        overlays.iter().any(|overlay| target == *overlay || target.starts_with(&format!("{overlay}/")))
+    };
+    let covered: Vec<&String> = paths.iter().filter(is_covered).collect();
+    assert_eq!(covered, ignored);
+}
