@@ -21,7 +21,7 @@ use crate::{
 /// The largest file that is read.
 const LARGEST: u64 = 32 << 20;
 /// How long another process may take for its change.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Secrets in one file under a password.
