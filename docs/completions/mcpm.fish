@@ -81,10 +81,10 @@ false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l image-verification -d 'Image verification mode [default: warn] [not supported yet]' -r -f -a "warn\t'Starts it after a warning'
 enabled\t'Refuses it'
 disabled\t'Does not look'"
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l ca-cert -d 'Custom CA certificate file used for container builds [not supported yet]' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l ca-cert -d 'Custom CA certificate file used for container builds' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l mcpm-ca-bundle -d 'CA certificate bundle for mcpm\'s own HTTP requests (JWKS, OIDC discovery, etc.) [not supported yet]' -r -F
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l runtime-image -d 'Base image for protocol schemes [not supported yet]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l runtime-add-package -d 'Extra package to install in the builder and runtime stages [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l runtime-image -d 'Base image for protocol schemes' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l runtime-add-package -d 'Extra package to install in the builder and runtime stages' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l endpoint-prefix -d 'Path prefix prepended to SSE endpoint URLs' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l trust-proxy-headers -d 'Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies [default: false]' -r -f -a "true\t''
 false\t''"
@@ -97,6 +97,11 @@ false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l runtime -d 'Container engine to run on [default: auto]' -r -f -a "auto\t'The first engine that answers'
 docker\t'Docker'
 podman\t'Podman'"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l package-command -d 'Command of the package that is the server, when the package has several' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l rebuild -d 'Build the package\'s image again, with the newest version that its name stands for [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l offline -d 'Fetch nothing: the image must be on this machine [default: false]' -r -f -a "true\t''
+false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l allowed-origins -d 'Origins of browser pages that may call the proxy, beside its own' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-issuer -d 'OIDC issuer URL [not supported yet]' -r -f
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-audience -d 'Expected audience of the token [not supported yet]' -r

@@ -12,7 +12,8 @@ use mcpm::workload::{EventStream, WorkloadEvent};
 /// Shows events on standard error.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    bar: OnceLock<ProgressBar>,
+    pull: OnceLock<ProgressBar>,
+    build: OnceLock<ProgressBar>,
 }
 
 impl Progress {
@@ -20,15 +21,25 @@ impl Progress {
     pub(crate) fn show(&self, event: &WorkloadEvent) {
         match event {
             WorkloadEvent::Pulling { image, current, total } if io::stderr().is_terminal() => {
-                let bar = self.bar.get_or_init(|| {
-                    let style = ProgressStyle::with_template("pulling {msg} {bar:30} {bytes}/{total_bytes}");
-                    let bar = ProgressBar::new(*total);
-                    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-                    bar.set_message(image.clone());
-                    bar
-                });
+                let bar = self.pull.get_or_init(|| bar("pulling {msg} {bar:30} {bytes}/{total_bytes}"));
+                bar.set_message(image.clone());
                 bar.set_length(*total);
                 bar.set_position(*current);
+            }
+            WorkloadEvent::Building { package, step, steps, instruction } if io::stderr().is_terminal() => {
+                if let Some(pull) = self.pull.get() {
+                    pull.finish_and_clear();
+                }
+                let bar = self.build.get_or_init(|| bar("building {prefix} {bar:12} {pos}/{len} {wide_msg}"));
+                bar.set_prefix(package.clone());
+                bar.set_length(u64::from(*steps));
+                bar.set_position(u64::from(*step));
+                bar.set_message(instruction.clone());
+            }
+            WorkloadEvent::BuildOutput { line } => {
+                if let Some(build) = self.build.get() {
+                    build.set_message(line.clone());
+                }
             }
             WorkloadEvent::Warning { message } => {
                 let _ = writeln!(io::stderr(), "warning: {message}");
@@ -51,9 +62,15 @@ impl Progress {
         while let Some(Some(event)) = events.next().now_or_never() {
             self.show(&event);
         }
-        if let Some(bar) = self.bar.get() {
+        for bar in [&self.pull, &self.build].into_iter().filter_map(OnceLock::get) {
             bar.finish_and_clear();
         }
         outcome
     }
+}
+
+fn bar(template: &str) -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar
 }

@@ -82,6 +82,22 @@ pub enum WorkloadEvent {
         /// Bytes of the layers known so far.
         total: u64,
     },
+    /// A step of the build of a package's image begins.
+    Building {
+        /// The package.
+        package: String,
+        /// Which step it is, from 1 on.
+        step: u32,
+        /// How many there are.
+        steps: u32,
+        /// What the step does, as an instruction of a Dockerfile.
+        instruction: String,
+    },
+    /// A build wrote a line.
+    BuildOutput {
+        /// The line.
+        line: String,
+    },
     /// Something the user should know that stops nothing.
     Warning {
         /// A sentence.

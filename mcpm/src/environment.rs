@@ -8,6 +8,7 @@ use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, sync::Arc};
 use crate::{
     interaction::Interaction,
     options::Secret,
+    package::BuildSettings,
     runtime::Runtime,
     secrets::{GIVEN_PREFIX, SecretSettings},
 };
@@ -23,6 +24,10 @@ pub struct Environment {
     pub working_dir: PathBuf,
     /// How a container engine is found when none is given.
     pub engine: EngineSettings,
+    /// Proxies, and mirrors of package indexes, for builds of packages.
+    pub build: BuildSettings,
+    /// A file with the certificates that this machine trusts, where it is not in its usual place.
+    pub certificates: Option<PathBuf>,
     /// The runtime to use instead of looking for an engine.
     pub runtime: Option<Arc<dyn Runtime>>,
     /// Where secrets are kept.
@@ -52,7 +57,8 @@ pub struct EngineSettings {
 
 impl Environment {
     /// Reads the current folder and the variables of this process: `XDG_*`, `HOME`, `DOCKER_*`,
-    /// `CONTAINER_HOST`, `DBUS_SESSION_BUS_ADDRESS` and `MCPM_*`.
+    /// `CONTAINER_HOST`, `DBUS_SESSION_BUS_ADDRESS`, `SSL_CERT_FILE`, `MCPM_*` and those of
+    /// [`BuildSettings`].
     pub fn from_process() -> Self {
         let working_dir = std::env::current_dir().unwrap_or_default();
         let mut environment = Self::from_lookup(|name| std::env::var_os(name));
@@ -85,6 +91,8 @@ impl Environment {
                 runtime_dir: xdg("XDG_RUNTIME_DIR"),
                 home,
             },
+            build: BuildSettings::from_lookup(text),
+            certificates: path("SSL_CERT_FILE"),
             runtime: None,
             secrets: SecretSettings {
                 store: None,

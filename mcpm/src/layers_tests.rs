@@ -3,11 +3,12 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// What each module may use of the others. Errors, options and the environment are everybody's.
-const ALLOWED: [(&str, &[&str]); 11] = [
+const ALLOWED: [(&str, &[&str]); 12] = [
     ("name", &[]),
     ("mcp", &[]),
     ("image", &["docker_config", "runtime"]),
     ("runtime", &["docker_config", "image"]),
+    ("package", &["image", "runtime"]),
     ("transport", &["mcp", "runtime"]),
     ("state", &["name"]),
     ("secrets", &["interaction", "state"]),
@@ -16,7 +17,18 @@ const ALLOWED: [(&str, &[&str]); 11] = [
     ("isolation", &["permission", "state", "transport"]),
     (
         "workload",
-        &["image", "isolation", "name", "permission", "proxy", "runtime", "secrets", "state", "transport"],
+        &[
+            "image",
+            "isolation",
+            "name",
+            "package",
+            "permission",
+            "proxy",
+            "runtime",
+            "secrets",
+            "state",
+            "transport",
+        ],
     ),
 ];
 /// Inside `mcp/`: each may use those before it.

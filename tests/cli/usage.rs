@@ -57,9 +57,6 @@ fn an_option_that_is_not_built_yet_is_refused() {
     let lines = [
         "run image --oidc-issuer https://issuer",
         "run image --tools a,b",
-        "run uvx://package",
-        "run npx://package",
-        "run go://package",
         "proxy name --target-uri http://127.0.0.1:1 --remote-auth",
     ];
     all_end_with(&home, 3, &lines);

@@ -33,7 +33,7 @@ async fn a_build_tells_its_steps_and_gives_an_image_with_labels() {
     let request = BuildRequest {
         tag: Some(tag.clone()),
         args: BTreeMap::from([("WORD".to_owned(), unique("by an argument"))]),
-        labels: BTreeMap::from([("mcpm-test-build".to_owned(), "a $b \"c\"".to_owned())]),
+        labels: BTreeMap::from([("mcpm-package-test".to_owned(), "a $b \"c\"".to_owned())]),
         ..request(dockerfile)
     };
     let word = request.args["WORD"].clone();
@@ -42,7 +42,7 @@ async fn a_build_tells_its_steps_and_gives_an_image_with_labels() {
     let image = engine.image(&ImageReference::parse(&tag).unwrap()).await.unwrap().unwrap();
     docker(&["rmi", &tag]);
     assert!(image.id.trim_start_matches("sha256:").starts_with(id.trim_start_matches("sha256:")), "{id}");
-    assert_eq!(image.labels["mcpm-test-build"], "a $b \"c\"");
+    assert_eq!(image.labels["mcpm-package-test"], "a $b \"c\"");
     let told = told.into_inner().unwrap();
     let steps = told.iter().filter_map(|progress| match progress {
         BuildProgress::Step { number, instruction, .. } => Some((*number, instruction.split(' ').next()?)),

@@ -433,7 +433,8 @@ void mcpm_workload_builder_image_verification(mcpm_workload_builder *builder, co
 /**
  * Custom CA certificate file used for container builds.
  *
- * Not supported yet.
+ * The certificates in it are trusted while a package is built and by its server. A server from an
+ * image is offered them in a file, by the usual variables.
  */
 void mcpm_workload_builder_ca_cert(mcpm_workload_builder *builder, const char *value);
 
@@ -446,15 +447,11 @@ void mcpm_workload_builder_mcpm_ca_bundle(mcpm_workload_builder *builder, const 
 
 /**
  * Base image for protocol schemes.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_runtime_image(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Extra package to install in the builder and runtime stages.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_runtime_add_package(mcpm_workload_builder *builder, const char *value);
 
@@ -522,6 +519,25 @@ void mcpm_workload_builder_debug(mcpm_workload_builder *builder, bool value);
  * Default: `auto`.
  */
 void mcpm_workload_builder_runtime(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Command of the package that is the server, when the package has several.
+ */
+void mcpm_workload_builder_package_command(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Build the package's image again, with the newest version that its name stands for.
+ *
+ * Default: `false`.
+ */
+void mcpm_workload_builder_rebuild(mcpm_workload_builder *builder, bool value);
+
+/**
+ * Fetch nothing: the image must be on this machine.
+ *
+ * Default: `false`.
+ */
+void mcpm_workload_builder_offline(mcpm_workload_builder *builder, bool value);
 
 /**
  * Origins of browser pages that may call the proxy, beside its own.

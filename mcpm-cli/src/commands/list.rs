@@ -44,7 +44,7 @@ fn rows(all: &[WorkloadInfo]) -> Vec<Vec<String>> {
         let status = one.status.as_str().to_owned();
         vec![
             one.name.clone(),
-            text(&one.image.clone().or_else(|| one.remote.clone())),
+            text(&server(one)),
             status,
             text(&one.url),
             text(&one.group),
@@ -52,6 +52,12 @@ fn rows(all: &[WorkloadInfo]) -> Vec<Vec<String>> {
         ]
     };
     std::iter::once(head).chain(all.iter().map(row)).collect()
+}
+
+/// What was run, as the user knows it: the image of a package has a name that nobody wrote.
+fn server(one: &WorkloadInfo) -> Option<String> {
+    let package = one.package.as_ref().map(|package| package.reference.clone());
+    package.or_else(|| one.image.clone()).or_else(|| one.remote.clone())
 }
 
 /// The form in which MCP clients are told of servers.

@@ -31,6 +31,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         ("status", Some(info.status.as_str().to_owned())),
         ("reason", info.reason),
         ("url", info.url),
+        ("package", info.package.map(|package| package.to_string())),
         ("image", info.image),
         ("remote", info.remote),
         ("transport", transport),

@@ -259,7 +259,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_image_verification(builder: *mut 
 
 /// Custom CA certificate file used for container builds.
 ///
-/// Not supported yet.
+/// The certificates in it are trusted while a package is built and by its server. A server from an
+/// image is offered them in a file, by the usual variables.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_ca_cert(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -276,8 +277,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_mcpm_ca_bundle(builder: *mut Work
 }
 
 /// Base image for protocol schemes.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_runtime_image(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -285,8 +284,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_runtime_image(builder: *mut Workl
 }
 
 /// Extra package to install in the builder and runtime stages.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_runtime_add_package(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -374,6 +371,31 @@ pub unsafe extern "C" fn mcpm_workload_builder_debug(builder: *mut WorkloadBuild
 pub unsafe extern "C" fn mcpm_workload_builder_runtime(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "runtime", value) }
+}
+
+/// Command of the package that is the server, when the package has several.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_package_command(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "package_command", value) }
+}
+
+/// Build the package's image again, with the newest version that its name stands for.
+///
+/// Default: `false`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_rebuild(builder: *mut WorkloadBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.rebuild = Some(value); Ok(()) }) }
+}
+
+/// Fetch nothing: the image must be on this machine.
+///
+/// Default: `false`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_offline(builder: *mut WorkloadBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.offline = Some(value); Ok(()) }) }
 }
 
 /// Origins of browser pages that may call the proxy, beside its own.

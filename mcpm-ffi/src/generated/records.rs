@@ -149,7 +149,8 @@ pub struct WorkloadOptions {
     pub image_verification: Option<ImageVerification>,
     /// Custom CA certificate file used for container builds.
     ///
-    /// Not supported yet.
+    /// The certificates in it are trusted while a package is built and by its server. A server from an
+    /// image is offered them in a file, by the usual variables.
     #[uniffi(default)]
     pub ca_cert: Option<PathBuf>,
     /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
@@ -158,13 +159,9 @@ pub struct WorkloadOptions {
     #[uniffi(default)]
     pub mcpm_ca_bundle: Option<PathBuf>,
     /// Base image for protocol schemes.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub runtime_image: Option<String>,
     /// Extra package to install in the builder and runtime stages.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub runtime_add_package: Vec<String>,
     /// Path prefix prepended to SSE endpoint URLs.
@@ -214,6 +211,19 @@ pub struct WorkloadOptions {
     /// Default: `auto`.
     #[uniffi(default)]
     pub runtime: Option<RuntimeChoice>,
+    /// Command of the package that is the server, when the package has several.
+    #[uniffi(default)]
+    pub package_command: Option<String>,
+    /// Build the package's image again, with the newest version that its name stands for.
+    ///
+    /// Default: `false`.
+    #[uniffi(default)]
+    pub rebuild: Option<bool>,
+    /// Fetch nothing: the image must be on this machine.
+    ///
+    /// Default: `false`.
+    #[uniffi(default)]
+    pub offline: Option<bool>,
     /// Origins of browser pages that may call the proxy, beside its own.
     #[uniffi(default)]
     pub allowed_origins: Vec<String>,

@@ -101,13 +101,16 @@ options! {
         /// Image verification mode
         image_verification: Option<ImageVerification> = "warn" [unsupported: Some("image verification")];
         /// Custom CA certificate file used for container builds
-        ca_cert: Option<PathBuf> [unsupported: Some("image builds")];
+        ///
+        /// The certificates in it are trusted while a package is built and by its server. A server from an image is
+        /// offered them in a file, by the usual variables.
+        ca_cert: Option<PathBuf>;
         /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.)
         mcpm_ca_bundle: Option<PathBuf> [unsupported: Some("authentication")];
         /// Base image for protocol schemes
-        runtime_image: Option<String> [placeholder: Some("IMAGE"), unsupported: Some("image builds")];
+        runtime_image: Option<String> [placeholder: Some("IMAGE")];
         /// Extra package to install in the builder and runtime stages
-        runtime_add_package: Vec<String> [placeholder: Some("PACKAGE"), unsupported: Some("image builds")];
+        runtime_add_package: Vec<String> [placeholder: Some("PACKAGE")];
         /// Path prefix prepended to SSE endpoint URLs
         endpoint_prefix: Option<String> [placeholder: Some("PREFIX")];
         /// Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies
@@ -126,6 +129,12 @@ options! {
         debug: Option<bool> = "false" [place: Place::Global, allowed_with_from_config: true];
         /// Container engine to run on
         runtime: Option<RuntimeChoice> = "auto" [addition: true];
+        /// Command of the package that is the server, when the package has several
+        package_command: Option<String> [placeholder: Some("COMMAND"), addition: true];
+        /// Build the package's image again, with the newest version that its name stands for
+        rebuild: Option<bool> = "false" [addition: true, conflicts_with: &["offline"]];
+        /// Fetch nothing: the image must be on this machine
+        offline: Option<bool> = "false" [addition: true];
         /// Origins of browser pages that may call the proxy, beside its own
         allowed_origins: List<String> [placeholder: Some("ORIGIN,..."), addition: true];
     }

@@ -12,6 +12,8 @@ pub const GROUP: &str = "mcpm-group";
 pub const TRANSPORT: &str = "mcpm-transport";
 /// What the container was made from, as a hash.
 pub const SPEC: &str = "mcpm-spec";
+/// The package that an image was built for. Other labels of such an image begin with it.
+pub const PACKAGE: &str = "mcpm-package";
 
 /// Tells whether a label key is ours, and so not the user's to set.
 pub fn is_reserved(key: &str) -> bool {

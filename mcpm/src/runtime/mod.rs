@@ -175,7 +175,7 @@ pub struct ImageInfo {
     pub entrypoint: Vec<String>,
     /// Default arguments, replaced by the user's.
     pub command: Vec<String>,
-    /// Labels that mcpm's own builds carry; those of others are left out.
+    /// Labels of a build for a package; others are left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
 }

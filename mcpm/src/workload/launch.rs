@@ -14,6 +14,7 @@ use super::{
     remote::RemoteUrl,
     remote_server::{self, Remote},
     resolve::isolation_folder,
+    trust,
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
@@ -200,6 +201,12 @@ impl Launch {
         let Some(mut containers) = containers else {
             return Err(Error::new(ErrorKind::Internal, "the workload has no container"));
         };
+        if self.spec.package.is_none()
+            && let Some(given) = &self.spec.asked.ca_cert
+        {
+            let store = Store::new(&self.environment.state_dir);
+            trust::write(&store.folder(&self.spec.name), given, &self.environment)?;
+        }
         let delivery = Delivery::new(&self.spec.name, &self.spec.secrets, values, &self.environment)?;
         containers = containers.with_secrets(delivery);
         containers.isolation = self.isolate(&containers, record).await?;

@@ -10,7 +10,7 @@ use futures_util::{StreamExt as _, stream::BoxStream};
 use serde::Serialize;
 
 use super::{
-    Place, WorkloadName, WorkloadSpec,
+    PackageSpec, Place, WorkloadName, WorkloadSpec,
     container::{Containers, is_of},
     delivery, export, runtime, runtime_of,
 };
@@ -51,6 +51,9 @@ pub struct WorkloadInfo {
     pub url: Option<String>,
     /// Its image; `None` for a remote server.
     pub image: Option<String>,
+    /// The package that its image was built for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub package: Option<PackageSpec>,
     /// Where a remote server is, without the query of its URL.
     pub remote: Option<String>,
     /// How the server speaks MCP.
@@ -281,6 +284,7 @@ impl Workloads {
             reason,
             url: status.as_ref().and_then(|status| status.url.clone()).filter(|_| serves),
             image: spec.as_ref().and_then(WorkloadSpec::container).map(|container| container.image.clone()),
+            package: spec.as_ref().and_then(|spec| spec.package.clone()),
             remote: spec.as_ref().and_then(|spec| match &spec.place {
                 Place::Remote(remote) => Some(remote.shown()),
                 Place::Container(_) => None,

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use crate::{
     Environment, Error, ErrorKind, Result,
-    image::pull,
     options::{OptionSet as _, RuntimeChoice, WorkloadOptions},
     runtime::{
         EngineName, Runtime,
@@ -38,17 +37,20 @@ mod remote_server;
 mod resolve;
 mod source;
 mod spec;
+mod trust;
+mod wanted;
 
 pub use crate::name::WorkloadName;
 pub use events::{EventStream, WorkloadEvent};
 pub use launch::{Launch, RunningWorkload};
 pub use manage::{Logs, WorkloadInfo, Workloads};
-pub use plan::Plan;
-pub use spec::{Origin, Place, ProxySpec, RemoteSpec, TargetSpec, Via, WorkloadSpec};
+pub use plan::{Plan, PlannedBuild};
+pub use spec::{Origin, PackageSpec, Place, ProxySpec, RemoteSpec, TargetSpec, Via, WorkloadSpec};
 
 use events::Events;
 use resolve::{Asked, Surroundings};
 use source::Source;
+use wanted::Wanted;
 
 /// Collects the options of a [`Workload`].
 #[derive(Debug, Clone, Default)]
@@ -80,8 +82,8 @@ impl WorkloadBuilder {
     /// `InvalidOption` for bad, missing or contradicting options, `Unsupported` for features not built yet, `Io`
     /// for an exported configuration that cannot be read.
     pub fn build(self) -> Result<Workload> {
-        let asked = Asked::read(self.options)?;
         let environment = self.environment.unwrap_or_else(Environment::from_process);
+        let asked = Asked::read(self.options, &environment.working_dir)?;
         Ok(Workload { asked, environment, events: Events::new() })
     }
 }
@@ -111,7 +113,7 @@ impl Workload {
         self.asked.options.clone().or(WorkloadOptions::defaults())
     }
 
-    /// Listens to what happens from now on, the pull of the image included.
+    /// Listens to what happens from now on, the pull or the build of the image included.
     pub fn events(&self) -> EventStream {
         self.events.listen()
     }
@@ -123,27 +125,32 @@ impl Workload {
     pub async fn plan(&self) -> Result<Plan> {
         let name = self.name()?;
         resolve::check(&self.asked, &self.environment)?;
-        let reference = match &self.asked.source {
-            Source::Image(image) => image,
+        let wanted = match &self.asked.source {
             Source::Remote(url) => {
                 let spec = remote::resolve(&self.asked, url, name, &self.environment)?;
-                return Ok(Plan { spec, engine: None, image: None });
+                return Ok(Plan { spec, engine: None, image: None, build: None });
             }
+            Source::Image(_) | Source::Package(_) => self.wanted()?,
         };
         let runtime = self.runtime().await?;
         let engine = runtime.engine().await?;
-        let image = runtime.image(reference).await?;
+        let found = wanted.here(runtime.as_ref()).await?;
+        let (image, package) = match found {
+            Some(found) => (Some(found.info), found.package),
+            None => (None, wanted.package()),
+        };
         let around = Surroundings {
             environment: &self.environment,
             engine: &engine,
-            reference,
+            reference: wanted.reference(),
             image: image.as_ref(),
+            package,
         };
         let spec = resolve::resolve(&self.asked, name, around)?;
-        Ok(Plan { spec, engine: Some(engine), image })
+        Ok(Plan { spec, engine: Some(engine), image, build: wanted.recipe().map(PlannedBuild::of) })
     }
 
-    /// Pulls the image if it is needed and works out what will be started.
+    /// Pulls or builds the image if it is needed and works out what will be started.
     ///
     /// # Errors
     /// As for [`plan`](Self::plan), and `NameTaken`, `ImageUnavailable`.
@@ -151,29 +158,20 @@ impl Workload {
         let name = self.name()?;
         resolve::check(&self.asked, &self.environment)?;
         self.check_group()?;
-        let image = match &self.asked.source {
-            Source::Image(image) => image,
+        let wanted = match &self.asked.source {
             Source::Remote(url) => return remote::resolve(&self.asked, url, name, &self.environment),
+            Source::Image(_) | Source::Package(_) => self.wanted()?,
         };
         let runtime = self.runtime().await?;
         let engine = runtime.engine().await?;
         self.check_network(runtime.as_ref()).await?;
-        let progress = |progress: crate::runtime::PullProgress| {
-            self.events.tell(WorkloadEvent::Pulling {
-                image: image.to_string(),
-                current: progress.current,
-                total: progress.total,
-            });
-        };
-        let pulled = pull::ensure(runtime.as_ref(), image, &progress).await?;
-        if let Some(message) = pulled.warning {
-            self.events.tell(WorkloadEvent::Warning { message });
-        }
+        let found = wanted.fetch(runtime.as_ref(), &self.asked.options, &self.events).await?;
         let around = Surroundings {
             environment: &self.environment,
             engine: &engine,
-            reference: image,
-            image: Some(&pulled.info),
+            reference: wanted.reference(),
+            image: Some(&found.info),
+            package: found.package,
         };
         resolve::resolve(&self.asked, name, around)
     }
@@ -258,6 +256,11 @@ impl Workload {
             ));
         }
         Ok(())
+    }
+
+    fn wanted(&self) -> Result<Wanted> {
+        let none = || Error::new(ErrorKind::Internal, "a remote server has no image");
+        Wanted::of(&self.asked, &self.environment)?.ok_or_else(none)
     }
 
     async fn runtime(&self) -> Result<Arc<dyn Runtime>> {

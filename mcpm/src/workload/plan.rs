@@ -6,6 +6,7 @@ use serde::{Serialize, Serializer, ser::Error as _};
 
 use super::{Place, WorkloadSpec, delivery, ignore, spec::Via};
 use crate::{
+    package::Recipe,
     permission::Bytes,
     runtime::{ContainerSpec, EngineInfo, ImageInfo, Network},
 };
@@ -21,6 +22,25 @@ pub struct Plan {
     /// The image as it is on the engine's machine; `None` when it would be pulled, and what it says about itself
     /// (ports, entry point) is not known yet.
     pub image: Option<ImageInfo>,
+    /// How the image is built; `None` for one that is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub build: Option<PlannedBuild>,
+}
+
+/// How the image of a package is built.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PlannedBuild {
+    /// The images that it is built from; those that are not here are pulled.
+    pub bases: Vec<String>,
+    /// The Dockerfile.
+    pub dockerfile: String,
+}
+
+impl PlannedBuild {
+    pub(super) fn of(recipe: &Recipe) -> Self {
+        let bases = recipe.bases.iter().map(ToString::to_string).collect();
+        Self { bases, dockerfile: recipe.dockerfile.clone() }
+    }
 }
 
 impl Plan {
@@ -37,6 +57,9 @@ impl Plan {
                 None
             }
         };
+        if let Some(package) = &spec.package {
+            rows.push(row("package", package.to_string(), "image"));
+        }
         if let Some(container) = container {
             rows.push(row("image", container.image.clone(), "image"));
         }
@@ -50,7 +73,15 @@ impl Plan {
                 rows.push(row("command", command.join(" "), "args"));
             }
             (None, Some(_)) => {
-                rows.push(row("image id", "pulled first; ports and transport may change then".to_owned(), ""))
+                let how = match &self.build {
+                    Some(build) => format!("built first, from `{}`", build.bases.join("`, `")),
+                    None => "pulled first; ports and transport may change then".to_owned(),
+                };
+                rows.push(row("image id", how, ""));
+                let steps = self.build.iter().flat_map(|build| build.dockerfile.lines());
+                rows.extend(
+                    steps.filter(|step| !step.is_empty()).map(|step| row("build", step.to_owned(), "")),
+                );
             }
         }
         rows.push(row("transport", spec.transport.to_string(), "transport"));

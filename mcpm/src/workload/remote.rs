@@ -42,6 +42,9 @@ const FOR_CONTAINERS: &[&str] = &[
     "runtime_image",
     "runtime_add_package",
     "runtime",
+    "package_command",
+    "rebuild",
+    "offline",
 ];
 
 /// Second-level names below which others register theirs, as in `example.co.uk`.
@@ -161,6 +164,7 @@ pub(super) fn resolve(
         secrets: Vec::new(),
         isolation: None,
         warnings: Vec::new(),
+        package: None,
         origins,
     })
 }

@@ -10,11 +10,12 @@ use std::{
 };
 
 use super::{
-    Origin, Place, ProxySpec, TargetSpec, Via, WorkloadName, WorkloadSpec, delivery, env_file, export,
-    file_error_kind, ignore,
+    Origin, PackageSpec, Place, ProxySpec, TargetSpec, Via, WorkloadName, WorkloadSpec, delivery, env_file,
+    export, file_error_kind, ignore,
     reach::Reach,
     remote,
     source::{self, Source},
+    trust,
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
@@ -23,6 +24,7 @@ use crate::{
     options::{
         OptionSet as _, PermissionProfile, ProxyMode, SecretTarget, Transport, VolumeSpec, WorkloadOptions,
     },
+    package::certificates,
     runtime::{ContainerSpec, EngineInfo, ImageInfo, Mount, Network, PublishedPort, labels},
     state::{SPEC_VERSION, Store},
 };
@@ -44,10 +46,10 @@ pub(super) struct Asked {
 
 impl Asked {
     /// Checks the options and reads the exported file, if one is named.
-    pub(super) fn read(options: WorkloadOptions) -> Result<Self> {
+    pub(super) fn read(options: WorkloadOptions, working_dir: &Path) -> Result<Self> {
         options.check()?;
         let from_file = options.from_config.is_some();
-        let options = match &options.from_config {
+        let mut options = match &options.from_config {
             Some(path) => {
                 let mut exported = export::read(path)?;
                 exported.foreground = options.foreground.or(exported.foreground);
@@ -60,7 +62,11 @@ impl Asked {
         let Some(server) = options.server.as_deref() else {
             return Err(Error::new(ErrorKind::InvalidOption, "no server was named"));
         };
-        let source = source::classify(server)?;
+        let source = source::classify(server)?.below(working_dir);
+        if let Source::Package(package) = &source {
+            // A local project is the same one wherever what was asked is read again.
+            options.server = Some(package.to_string());
+        }
         let (name, name_is_generated) = match &options.name {
             Some(name) => (name.parse()?, false),
             None => (source.workload_name(), true),
@@ -91,7 +97,7 @@ impl Asked {
 }
 
 /// What the machine says.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Surroundings<'a> {
     pub(super) environment: &'a Environment,
     pub(super) engine: &'a EngineInfo,
@@ -99,6 +105,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) reference: &'a ImageReference,
     /// `None` while the image is not here.
     pub(super) image: Option<&'a ImageInfo>,
+    /// The package in the image, if it is built for one.
+    pub(super) package: Option<PackageSpec>,
 }
 
 /// Refuses what is wrong whatever the engine and the image say, before they are asked.
@@ -136,6 +144,10 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
             origins.insert("transport".to_owned(), asked.origin("transport"));
             transport
         }
+        None if around.package.is_some() => {
+            origins.insert("transport".to_owned(), Origin::Derived);
+            Transport::Stdio
+        }
         None => {
             origins.insert("transport".to_owned(), Origin::Image);
             if exposed.is_empty() { Transport::Stdio } else { Transport::StreamableHttp }
@@ -165,7 +177,9 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
         }
         Some(TargetSpec { port, via })
     };
-    let mut env = variables(asked, around.environment, transport, target.as_ref(), &mut origins)?;
+    // In an image that is built, they are part of it.
+    let trusts = options.ca_cert.is_some() && around.package.is_none();
+    let mut env = variables(asked, around.environment, transport, target.as_ref(), trusts, &mut origins)?;
     for secret in &options.secret {
         // A secret goes before what a file says, and before what the server is told.
         if let SecretTarget::Variable(name) = secret.destination() {
@@ -182,6 +196,9 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
     let target_port = target.as_ref().map(|target| target.port);
     let command = command(&options.args, around.image)?;
     let (isolation, entry) = reach.isolate(asked, around.engine, target_port, command, working_dir)?.unzip();
+    if trusts {
+        mounts.push(trust::mount(&Store::new(&around.environment.state_dir).folder(&name)));
+    }
     if let Some(isolation) = &isolation {
         // A proxy of the user's is out of reach in there.
         for (variable, value) in Layout::of(&isolation.outbound, target_port).variables() {
@@ -228,6 +245,7 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
         secrets: options.secret.clone(),
         isolation,
         warnings: reach.warnings,
+        package: around.package,
         origins,
     })
 }
@@ -279,12 +297,16 @@ pub(super) fn exported(options: &WorkloadOptions, working_dir: &Path) -> Workloa
         from_config: None,
         foreground: None,
         debug: None,
+        // Of this run alone.
+        rebuild: None,
+        offline: None,
         env_file: options.env_file.as_ref().map(absolute),
         learn: options.learn.as_ref().map(absolute),
         permission_profile: match &options.permission_profile {
             Some(PermissionProfile::File(path)) => Some(PermissionProfile::File(absolute(path))),
             named => named.clone(),
         },
+        ca_cert: options.ca_cert.as_ref().map(absolute),
         env_file_dir: options.env_file_dir.as_ref().map(absolute),
         volume: options.volume.iter().map(volume).collect(),
         ..options.clone()
@@ -418,6 +440,7 @@ fn variables(
     environment: &Environment,
     transport: Transport,
     target: Option<&TargetSpec>,
+    trusts: bool,
     origins: &mut BTreeMap<String, Origin>,
 ) -> Result<BTreeMap<String, String>> {
     let mut all = asked_variables(asked, environment)?;
@@ -435,6 +458,9 @@ fn variables(
             Via::ContainerAddress | Via::PublishedPort => Ipv4Addr::UNSPECIFIED.to_string(),
         };
         tell("MCP_HOST", host);
+    }
+    for (name, path) in certificates::VARIABLES.iter().filter(|_| trusts) {
+        tell(name, (*path).to_owned());
     }
     for (name, (_, origin)) in &all {
         origins.insert(format!("env.{name}"), *origin);

@@ -43,6 +43,9 @@ pub struct WorkloadSpec {
     /// What the user is told at each start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// The package that its image was built for, where it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package: Option<PackageSpec>,
     /// Where the values came from, by name.
     pub origins: BTreeMap<String, Origin>,
 }
@@ -70,6 +73,25 @@ pub enum Place {
     Container(Box<ContainerSpec>),
     /// Elsewhere; it is neither started nor stopped.
     Remote(RemoteSpec),
+}
+
+/// The package that a server came from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PackageSpec {
+    /// The package as it was asked for; a local project with an absolute path.
+    pub reference: String,
+    /// The version that was found for it; `None` until the image is built, and for a local project.
+    pub version: Option<String>,
+}
+
+impl fmt::Display for PackageSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.version {
+            Some(version) => write!(f, "{}, version {version}", self.reference),
+            None => f.write_str(&self.reference),
+        }
+    }
 }
 
 /// A server that others run.

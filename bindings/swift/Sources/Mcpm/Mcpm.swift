@@ -2607,7 +2607,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Custom CA certificate file used for container builds.
      *
-     * Not supported yet.
+     * The certificates in it are trusted while a package is built and by its server. A server from an
+     * image is offered them in a file, by the usual variables.
      */
     public var caCert: PathBuf?
     /**
@@ -2618,14 +2619,10 @@ public struct WorkloadOptions: Equatable, Hashable {
     public var mcpmCaBundle: PathBuf?
     /**
      * Base image for protocol schemes.
-     *
-     * Not supported yet.
      */
     public var runtimeImage: String?
     /**
      * Extra package to install in the builder and runtime stages.
-     *
-     * Not supported yet.
      */
     public var runtimeAddPackage: [String]
     /**
@@ -2684,6 +2681,22 @@ public struct WorkloadOptions: Equatable, Hashable {
      * Default: `auto`.
      */
     public var runtime: RuntimeChoice?
+    /**
+     * Command of the package that is the server, when the package has several.
+     */
+    public var packageCommand: String?
+    /**
+     * Build the package's image again, with the newest version that its name stands for.
+     *
+     * Default: `false`.
+     */
+    public var rebuild: Bool?
+    /**
+     * Fetch nothing: the image must be on this machine.
+     *
+     * Default: `false`.
+     */
+    public var offline: Bool?
     /**
      * Origins of browser pages that may call the proxy, beside its own.
      */
@@ -3154,7 +3167,8 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Custom CA certificate file used for container builds.
          *
-         * Not supported yet.
+         * The certificates in it are trusted while a package is built and by its server. A server from an
+         * image is offered them in a file, by the usual variables.
          */caCert: PathBuf? = nil, 
         /**
          * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
@@ -3163,13 +3177,9 @@ public struct WorkloadOptions: Equatable, Hashable {
          */mcpmCaBundle: PathBuf? = nil, 
         /**
          * Base image for protocol schemes.
-         *
-         * Not supported yet.
          */runtimeImage: String? = nil, 
         /**
          * Extra package to install in the builder and runtime stages.
-         *
-         * Not supported yet.
          */runtimeAddPackage: [String] = [], 
         /**
          * Path prefix prepended to SSE endpoint URLs.
@@ -3218,6 +3228,19 @@ public struct WorkloadOptions: Equatable, Hashable {
          *
          * Default: `auto`.
          */runtime: RuntimeChoice? = nil, 
+        /**
+         * Command of the package that is the server, when the package has several.
+         */packageCommand: String? = nil, 
+        /**
+         * Build the package's image again, with the newest version that its name stands for.
+         *
+         * Default: `false`.
+         */rebuild: Bool? = nil, 
+        /**
+         * Fetch nothing: the image must be on this machine.
+         *
+         * Default: `false`.
+         */offline: Bool? = nil, 
         /**
          * Origins of browser pages that may call the proxy, beside its own.
          */allowedOrigins: [String] = [], 
@@ -3530,6 +3553,9 @@ public struct WorkloadOptions: Equatable, Hashable {
         self.enableAudit = enableAudit
         self.debug = debug
         self.runtime = runtime
+        self.packageCommand = packageCommand
+        self.rebuild = rebuild
+        self.offline = offline
         self.allowedOrigins = allowedOrigins
         self.oidcIssuer = oidcIssuer
         self.oidcAudience = oidcAudience
@@ -3635,6 +3661,9 @@ public struct FfiConverterTypeWorkloadOptions: FfiConverterRustBuffer {
                 enableAudit: FfiConverterOptionBool.read(from: &buf), 
                 debug: FfiConverterOptionBool.read(from: &buf), 
                 runtime: FfiConverterOptionTypeRuntimeChoice.read(from: &buf), 
+                packageCommand: FfiConverterOptionString.read(from: &buf), 
+                rebuild: FfiConverterOptionBool.read(from: &buf), 
+                offline: FfiConverterOptionBool.read(from: &buf), 
                 allowedOrigins: FfiConverterSequenceString.read(from: &buf), 
                 oidcIssuer: FfiConverterOptionString.read(from: &buf), 
                 oidcAudience: FfiConverterOptionString.read(from: &buf), 
@@ -3726,6 +3755,9 @@ public struct FfiConverterTypeWorkloadOptions: FfiConverterRustBuffer {
         FfiConverterOptionBool.write(value.enableAudit, into: &buf)
         FfiConverterOptionBool.write(value.debug, into: &buf)
         FfiConverterOptionTypeRuntimeChoice.write(value.runtime, into: &buf)
+        FfiConverterOptionString.write(value.packageCommand, into: &buf)
+        FfiConverterOptionBool.write(value.rebuild, into: &buf)
+        FfiConverterOptionBool.write(value.offline, into: &buf)
         FfiConverterSequenceString.write(value.allowedOrigins, into: &buf)
         FfiConverterOptionString.write(value.oidcIssuer, into: &buf)
         FfiConverterOptionString.write(value.oidcAudience, into: &buf)
@@ -4991,6 +5023,31 @@ public enum WorkloadEvent: Equatable, Hashable {
          */total: UInt64
     )
     /**
+     * A step of the build of a package's image begins.
+     */
+    case building(
+        /**
+         * The package.
+         */package: String, 
+        /**
+         * Which step it is, from 1 on.
+         */step: UInt32, 
+        /**
+         * How many there are.
+         */steps: UInt32, 
+        /**
+         * What the step does, as an instruction of a Dockerfile.
+         */instruction: String
+    )
+    /**
+     * A build wrote a line.
+     */
+    case buildOutput(
+        /**
+         * The line.
+         */line: String
+    )
+    /**
      * Something the user should know that stops nothing.
      */
     case warning(
@@ -5090,24 +5147,30 @@ public struct FfiConverterTypeWorkloadEvent: FfiConverterRustBuffer {
         case 1: return .pulling(image: try FfiConverterString.read(from: &buf), current: try FfiConverterUInt64.read(from: &buf), total: try FfiConverterUInt64.read(from: &buf)
         )
         
-        case 2: return .warning(message: try FfiConverterString.read(from: &buf)
+        case 2: return .building(package: try FfiConverterString.read(from: &buf), step: try FfiConverterUInt32.read(from: &buf), steps: try FfiConverterUInt32.read(from: &buf), instruction: try FfiConverterString.read(from: &buf)
         )
         
-        case 3: return .starting(name: try FfiConverterString.read(from: &buf)
+        case 3: return .buildOutput(line: try FfiConverterString.read(from: &buf)
         )
         
-        case 4: return .ready(name: try FfiConverterString.read(from: &buf), url: try FfiConverterString.read(from: &buf)
+        case 4: return .warning(message: try FfiConverterString.read(from: &buf)
         )
         
-        case 5: return .restarting(reason: try FfiConverterString.read(from: &buf), attempt: try FfiConverterUInt32.read(from: &buf), delayMs: try FfiConverterUInt64.read(from: &buf)
+        case 5: return .starting(name: try FfiConverterString.read(from: &buf)
         )
         
-        case 6: return .recovered
-        
-        case 7: return .connectionRefused(host: try FfiConverterString.read(from: &buf), port: try FfiConverterOptionUInt16.read(from: &buf), address: try FfiConverterOptionString.read(from: &buf), rule: try FfiConverterString.read(from: &buf), fix: try FfiConverterString.read(from: &buf)
+        case 6: return .ready(name: try FfiConverterString.read(from: &buf), url: try FfiConverterString.read(from: &buf)
         )
         
-        case 8: return .ended(reason: try FfiConverterString.read(from: &buf), exitCode: try FfiConverterOptionInt64.read(from: &buf)
+        case 7: return .restarting(reason: try FfiConverterString.read(from: &buf), attempt: try FfiConverterUInt32.read(from: &buf), delayMs: try FfiConverterUInt64.read(from: &buf)
+        )
+        
+        case 8: return .recovered
+        
+        case 9: return .connectionRefused(host: try FfiConverterString.read(from: &buf), port: try FfiConverterOptionUInt16.read(from: &buf), address: try FfiConverterOptionString.read(from: &buf), rule: try FfiConverterString.read(from: &buf), fix: try FfiConverterString.read(from: &buf)
+        )
+        
+        case 10: return .ended(reason: try FfiConverterString.read(from: &buf), exitCode: try FfiConverterOptionInt64.read(from: &buf)
         )
         
         default: throw UniffiInternalError.unexpectedEnumCase
@@ -5125,35 +5188,48 @@ public struct FfiConverterTypeWorkloadEvent: FfiConverterRustBuffer {
             FfiConverterUInt64.write(total, into: &buf)
             
         
-        case let .warning(message):
+        case let .building(package,step,steps,instruction):
             writeInt(&buf, Int32(2))
+            FfiConverterString.write(package, into: &buf)
+            FfiConverterUInt32.write(step, into: &buf)
+            FfiConverterUInt32.write(steps, into: &buf)
+            FfiConverterString.write(instruction, into: &buf)
+            
+        
+        case let .buildOutput(line):
+            writeInt(&buf, Int32(3))
+            FfiConverterString.write(line, into: &buf)
+            
+        
+        case let .warning(message):
+            writeInt(&buf, Int32(4))
             FfiConverterString.write(message, into: &buf)
             
         
         case let .starting(name):
-            writeInt(&buf, Int32(3))
+            writeInt(&buf, Int32(5))
             FfiConverterString.write(name, into: &buf)
             
         
         case let .ready(name,url):
-            writeInt(&buf, Int32(4))
+            writeInt(&buf, Int32(6))
             FfiConverterString.write(name, into: &buf)
             FfiConverterString.write(url, into: &buf)
             
         
         case let .restarting(reason,attempt,delayMs):
-            writeInt(&buf, Int32(5))
+            writeInt(&buf, Int32(7))
             FfiConverterString.write(reason, into: &buf)
             FfiConverterUInt32.write(attempt, into: &buf)
             FfiConverterUInt64.write(delayMs, into: &buf)
             
         
         case .recovered:
-            writeInt(&buf, Int32(6))
+            writeInt(&buf, Int32(8))
         
         
         case let .connectionRefused(host,port,address,rule,fix):
-            writeInt(&buf, Int32(7))
+            writeInt(&buf, Int32(9))
             FfiConverterString.write(host, into: &buf)
             FfiConverterOptionUInt16.write(port, into: &buf)
             FfiConverterOptionString.write(address, into: &buf)
@@ -5162,7 +5238,7 @@ public struct FfiConverterTypeWorkloadEvent: FfiConverterRustBuffer {
             
         
         case let .ended(reason,exitCode):
-            writeInt(&buf, Int32(8))
+            writeInt(&buf, Int32(10))
             FfiConverterString.write(reason, into: &buf)
             FfiConverterOptionInt64.write(exitCode, into: &buf)
             

@@ -125,7 +125,11 @@ fn image_info(reference: &ImageReference, found: ImageInspect) -> ImageInfo {
         exposed_ports,
         entrypoint: entrypoint.unwrap_or_default(),
         command: cmd.unwrap_or_default(),
-        labels: labels.unwrap_or_default().into_iter().filter(|(key, _)| labels::is_reserved(key)).collect(),
+        labels: labels
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|(key, _)| key.starts_with(labels::PACKAGE))
+            .collect(),
     }
 }
 

@@ -2935,7 +2935,7 @@ class WorkloadOptions:
     """
     What is asked of a workload; what is left out is not given.
 """
-    def __init__(self, *, server:typing.Optional[str] = None, args:typing.List[str] = _DEFAULT, name:typing.Optional[str] = None, group:typing.Optional[str] = None, label:typing.List[KeyValue] = _DEFAULT, transport:typing.Optional[Transport] = None, proxy_mode:typing.Optional[ProxyMode] = None, host:typing.Optional[str] = None, proxy_port:typing.Optional[int] = None, target_host:typing.Optional[str] = None, target_port:typing.Optional[int] = None, publish:typing.List[PublishSpec] = _DEFAULT, network:typing.Optional[str] = None, isolate_network:typing.Optional[bool] = None, allow_runtime_gateway:typing.Optional[bool] = None, env:typing.List[EnvVar] = _DEFAULT, env_file:typing.Optional[PathBuf] = None, env_file_dir:typing.Optional[PathBuf] = None, secret:typing.List[SecretRef] = _DEFAULT, volume:typing.List[VolumeSpec] = _DEFAULT, permission_profile:typing.Optional[PermissionProfile] = None, learn:typing.Optional[PathBuf] = None, foreground:typing.Optional[bool] = None, from_config:typing.Optional[PathBuf] = None, ignore_globally:typing.Optional[bool] = None, print_resolved_overlays:typing.Optional[bool] = None, image_verification:typing.Optional[ImageVerification] = None, ca_cert:typing.Optional[PathBuf] = None, mcpm_ca_bundle:typing.Optional[PathBuf] = None, runtime_image:typing.Optional[str] = None, runtime_add_package:typing.List[str] = _DEFAULT, endpoint_prefix:typing.Optional[str] = None, trust_proxy_headers:typing.Optional[bool] = None, tools:typing.List[str] = _DEFAULT, tools_override:typing.Optional[PathBuf] = None, authz_config:typing.Optional[PathBuf] = None, audit_config:typing.Optional[PathBuf] = None, enable_audit:typing.Optional[bool] = None, debug:typing.Optional[bool] = None, runtime:typing.Optional[RuntimeChoice] = None, allowed_origins:typing.List[str] = _DEFAULT, oidc_issuer:typing.Optional[str] = None, oidc_audience:typing.Optional[str] = None, oidc_client_id:typing.Optional[str] = None, oidc_client_secret:typing.Optional[Secret] = None, oidc_introspection_url:typing.Optional[str] = None, oidc_jwks_url:typing.Optional[str] = None, oidc_scopes:typing.List[str] = _DEFAULT, oidc_insecure_allow_http:typing.Optional[bool] = None, jwks_allow_private_ip:typing.Optional[bool] = None, jwks_auth_token_file:typing.Optional[PathBuf] = None, remote_auth:typing.Optional[bool] = None, remote_auth_issuer:typing.Optional[str] = None, remote_auth_authorize_url:typing.Optional[str] = None, remote_auth_token_url:typing.Optional[str] = None, remote_auth_client_id:typing.Optional[str] = None, remote_auth_client_secret:typing.Optional[Secret] = None, remote_auth_client_secret_file:typing.Optional[PathBuf] = None, remote_auth_bearer_token:typing.Optional[Secret] = None, remote_auth_bearer_token_file:typing.Optional[PathBuf] = None, remote_auth_scopes:typing.List[str] = _DEFAULT, remote_auth_resource:typing.Optional[str] = None, resource_url:typing.Optional[str] = None, remote_auth_callback_port:typing.Optional[int] = None, remote_auth_skip_browser:typing.Optional[bool] = None, remote_auth_timeout:typing.Optional[Duration] = None, remote_forward_headers:typing.List[Header] = _DEFAULT, remote_forward_headers_secret:typing.List[HeaderSecret] = _DEFAULT, token_exchange_url:typing.Optional[str] = None, token_exchange_audience:typing.Optional[str] = None, token_exchange_client_id:typing.Optional[str] = None, token_exchange_client_secret:typing.Optional[Secret] = None, token_exchange_client_secret_file:typing.Optional[PathBuf] = None, token_exchange_scopes:typing.List[str] = _DEFAULT, token_exchange_subject_token_type:typing.Optional[SubjectTokenType] = None, token_exchange_header_name:typing.Optional[str] = None, otel_endpoint:typing.Optional[str] = None, otel_insecure:typing.Optional[bool] = None, otel_headers:typing.List[Header] = _DEFAULT, otel_service_name:typing.Optional[str] = None, otel_custom_attributes:typing.Optional[Attributes] = None, otel_env_vars:typing.List[str] = _DEFAULT, otel_tracing_enabled:typing.Optional[bool] = None, otel_metrics_enabled:typing.Optional[bool] = None, otel_sampling_rate:typing.Optional[float] = None, otel_enable_prometheus_metrics_path:typing.Optional[bool] = None, otel_use_legacy_attributes:typing.Optional[bool] = None):
+    def __init__(self, *, server:typing.Optional[str] = None, args:typing.List[str] = _DEFAULT, name:typing.Optional[str] = None, group:typing.Optional[str] = None, label:typing.List[KeyValue] = _DEFAULT, transport:typing.Optional[Transport] = None, proxy_mode:typing.Optional[ProxyMode] = None, host:typing.Optional[str] = None, proxy_port:typing.Optional[int] = None, target_host:typing.Optional[str] = None, target_port:typing.Optional[int] = None, publish:typing.List[PublishSpec] = _DEFAULT, network:typing.Optional[str] = None, isolate_network:typing.Optional[bool] = None, allow_runtime_gateway:typing.Optional[bool] = None, env:typing.List[EnvVar] = _DEFAULT, env_file:typing.Optional[PathBuf] = None, env_file_dir:typing.Optional[PathBuf] = None, secret:typing.List[SecretRef] = _DEFAULT, volume:typing.List[VolumeSpec] = _DEFAULT, permission_profile:typing.Optional[PermissionProfile] = None, learn:typing.Optional[PathBuf] = None, foreground:typing.Optional[bool] = None, from_config:typing.Optional[PathBuf] = None, ignore_globally:typing.Optional[bool] = None, print_resolved_overlays:typing.Optional[bool] = None, image_verification:typing.Optional[ImageVerification] = None, ca_cert:typing.Optional[PathBuf] = None, mcpm_ca_bundle:typing.Optional[PathBuf] = None, runtime_image:typing.Optional[str] = None, runtime_add_package:typing.List[str] = _DEFAULT, endpoint_prefix:typing.Optional[str] = None, trust_proxy_headers:typing.Optional[bool] = None, tools:typing.List[str] = _DEFAULT, tools_override:typing.Optional[PathBuf] = None, authz_config:typing.Optional[PathBuf] = None, audit_config:typing.Optional[PathBuf] = None, enable_audit:typing.Optional[bool] = None, debug:typing.Optional[bool] = None, runtime:typing.Optional[RuntimeChoice] = None, package_command:typing.Optional[str] = None, rebuild:typing.Optional[bool] = None, offline:typing.Optional[bool] = None, allowed_origins:typing.List[str] = _DEFAULT, oidc_issuer:typing.Optional[str] = None, oidc_audience:typing.Optional[str] = None, oidc_client_id:typing.Optional[str] = None, oidc_client_secret:typing.Optional[Secret] = None, oidc_introspection_url:typing.Optional[str] = None, oidc_jwks_url:typing.Optional[str] = None, oidc_scopes:typing.List[str] = _DEFAULT, oidc_insecure_allow_http:typing.Optional[bool] = None, jwks_allow_private_ip:typing.Optional[bool] = None, jwks_auth_token_file:typing.Optional[PathBuf] = None, remote_auth:typing.Optional[bool] = None, remote_auth_issuer:typing.Optional[str] = None, remote_auth_authorize_url:typing.Optional[str] = None, remote_auth_token_url:typing.Optional[str] = None, remote_auth_client_id:typing.Optional[str] = None, remote_auth_client_secret:typing.Optional[Secret] = None, remote_auth_client_secret_file:typing.Optional[PathBuf] = None, remote_auth_bearer_token:typing.Optional[Secret] = None, remote_auth_bearer_token_file:typing.Optional[PathBuf] = None, remote_auth_scopes:typing.List[str] = _DEFAULT, remote_auth_resource:typing.Optional[str] = None, resource_url:typing.Optional[str] = None, remote_auth_callback_port:typing.Optional[int] = None, remote_auth_skip_browser:typing.Optional[bool] = None, remote_auth_timeout:typing.Optional[Duration] = None, remote_forward_headers:typing.List[Header] = _DEFAULT, remote_forward_headers_secret:typing.List[HeaderSecret] = _DEFAULT, token_exchange_url:typing.Optional[str] = None, token_exchange_audience:typing.Optional[str] = None, token_exchange_client_id:typing.Optional[str] = None, token_exchange_client_secret:typing.Optional[Secret] = None, token_exchange_client_secret_file:typing.Optional[PathBuf] = None, token_exchange_scopes:typing.List[str] = _DEFAULT, token_exchange_subject_token_type:typing.Optional[SubjectTokenType] = None, token_exchange_header_name:typing.Optional[str] = None, otel_endpoint:typing.Optional[str] = None, otel_insecure:typing.Optional[bool] = None, otel_headers:typing.List[Header] = _DEFAULT, otel_service_name:typing.Optional[str] = None, otel_custom_attributes:typing.Optional[Attributes] = None, otel_env_vars:typing.List[str] = _DEFAULT, otel_tracing_enabled:typing.Optional[bool] = None, otel_metrics_enabled:typing.Optional[bool] = None, otel_sampling_rate:typing.Optional[float] = None, otel_enable_prometheus_metrics_path:typing.Optional[bool] = None, otel_use_legacy_attributes:typing.Optional[bool] = None):
         self.server = server
         if args is _DEFAULT:
             self.args = []
@@ -3000,6 +3000,9 @@ class WorkloadOptions:
         self.enable_audit = enable_audit
         self.debug = debug
         self.runtime = runtime
+        self.package_command = package_command
+        self.rebuild = rebuild
+        self.offline = offline
         if allowed_origins is _DEFAULT:
             self.allowed_origins = []
         else:
@@ -3076,7 +3079,7 @@ class WorkloadOptions:
 
     
     def __str__(self):
-        return "WorkloadOptions(server={}, args={}, name={}, group={}, label={}, transport={}, proxy_mode={}, host={}, proxy_port={}, target_host={}, target_port={}, publish={}, network={}, isolate_network={}, allow_runtime_gateway={}, env={}, env_file={}, env_file_dir={}, secret={}, volume={}, permission_profile={}, learn={}, foreground={}, from_config={}, ignore_globally={}, print_resolved_overlays={}, image_verification={}, ca_cert={}, mcpm_ca_bundle={}, runtime_image={}, runtime_add_package={}, endpoint_prefix={}, trust_proxy_headers={}, tools={}, tools_override={}, authz_config={}, audit_config={}, enable_audit={}, debug={}, runtime={}, allowed_origins={}, oidc_issuer={}, oidc_audience={}, oidc_client_id={}, oidc_client_secret={}, oidc_introspection_url={}, oidc_jwks_url={}, oidc_scopes={}, oidc_insecure_allow_http={}, jwks_allow_private_ip={}, jwks_auth_token_file={}, remote_auth={}, remote_auth_issuer={}, remote_auth_authorize_url={}, remote_auth_token_url={}, remote_auth_client_id={}, remote_auth_client_secret={}, remote_auth_client_secret_file={}, remote_auth_bearer_token={}, remote_auth_bearer_token_file={}, remote_auth_scopes={}, remote_auth_resource={}, resource_url={}, remote_auth_callback_port={}, remote_auth_skip_browser={}, remote_auth_timeout={}, remote_forward_headers={}, remote_forward_headers_secret={}, token_exchange_url={}, token_exchange_audience={}, token_exchange_client_id={}, token_exchange_client_secret={}, token_exchange_client_secret_file={}, token_exchange_scopes={}, token_exchange_subject_token_type={}, token_exchange_header_name={}, otel_endpoint={}, otel_insecure={}, otel_headers={}, otel_service_name={}, otel_custom_attributes={}, otel_env_vars={}, otel_tracing_enabled={}, otel_metrics_enabled={}, otel_sampling_rate={}, otel_enable_prometheus_metrics_path={}, otel_use_legacy_attributes={})".format(self.server, self.args, self.name, self.group, self.label, self.transport, self.proxy_mode, self.host, self.proxy_port, self.target_host, self.target_port, self.publish, self.network, self.isolate_network, self.allow_runtime_gateway, self.env, self.env_file, self.env_file_dir, self.secret, self.volume, self.permission_profile, self.learn, self.foreground, self.from_config, self.ignore_globally, self.print_resolved_overlays, self.image_verification, self.ca_cert, self.mcpm_ca_bundle, self.runtime_image, self.runtime_add_package, self.endpoint_prefix, self.trust_proxy_headers, self.tools, self.tools_override, self.authz_config, self.audit_config, self.enable_audit, self.debug, self.runtime, self.allowed_origins, self.oidc_issuer, self.oidc_audience, self.oidc_client_id, self.oidc_client_secret, self.oidc_introspection_url, self.oidc_jwks_url, self.oidc_scopes, self.oidc_insecure_allow_http, self.jwks_allow_private_ip, self.jwks_auth_token_file, self.remote_auth, self.remote_auth_issuer, self.remote_auth_authorize_url, self.remote_auth_token_url, self.remote_auth_client_id, self.remote_auth_client_secret, self.remote_auth_client_secret_file, self.remote_auth_bearer_token, self.remote_auth_bearer_token_file, self.remote_auth_scopes, self.remote_auth_resource, self.resource_url, self.remote_auth_callback_port, self.remote_auth_skip_browser, self.remote_auth_timeout, self.remote_forward_headers, self.remote_forward_headers_secret, self.token_exchange_url, self.token_exchange_audience, self.token_exchange_client_id, self.token_exchange_client_secret, self.token_exchange_client_secret_file, self.token_exchange_scopes, self.token_exchange_subject_token_type, self.token_exchange_header_name, self.otel_endpoint, self.otel_insecure, self.otel_headers, self.otel_service_name, self.otel_custom_attributes, self.otel_env_vars, self.otel_tracing_enabled, self.otel_metrics_enabled, self.otel_sampling_rate, self.otel_enable_prometheus_metrics_path, self.otel_use_legacy_attributes)
+        return "WorkloadOptions(server={}, args={}, name={}, group={}, label={}, transport={}, proxy_mode={}, host={}, proxy_port={}, target_host={}, target_port={}, publish={}, network={}, isolate_network={}, allow_runtime_gateway={}, env={}, env_file={}, env_file_dir={}, secret={}, volume={}, permission_profile={}, learn={}, foreground={}, from_config={}, ignore_globally={}, print_resolved_overlays={}, image_verification={}, ca_cert={}, mcpm_ca_bundle={}, runtime_image={}, runtime_add_package={}, endpoint_prefix={}, trust_proxy_headers={}, tools={}, tools_override={}, authz_config={}, audit_config={}, enable_audit={}, debug={}, runtime={}, package_command={}, rebuild={}, offline={}, allowed_origins={}, oidc_issuer={}, oidc_audience={}, oidc_client_id={}, oidc_client_secret={}, oidc_introspection_url={}, oidc_jwks_url={}, oidc_scopes={}, oidc_insecure_allow_http={}, jwks_allow_private_ip={}, jwks_auth_token_file={}, remote_auth={}, remote_auth_issuer={}, remote_auth_authorize_url={}, remote_auth_token_url={}, remote_auth_client_id={}, remote_auth_client_secret={}, remote_auth_client_secret_file={}, remote_auth_bearer_token={}, remote_auth_bearer_token_file={}, remote_auth_scopes={}, remote_auth_resource={}, resource_url={}, remote_auth_callback_port={}, remote_auth_skip_browser={}, remote_auth_timeout={}, remote_forward_headers={}, remote_forward_headers_secret={}, token_exchange_url={}, token_exchange_audience={}, token_exchange_client_id={}, token_exchange_client_secret={}, token_exchange_client_secret_file={}, token_exchange_scopes={}, token_exchange_subject_token_type={}, token_exchange_header_name={}, otel_endpoint={}, otel_insecure={}, otel_headers={}, otel_service_name={}, otel_custom_attributes={}, otel_env_vars={}, otel_tracing_enabled={}, otel_metrics_enabled={}, otel_sampling_rate={}, otel_enable_prometheus_metrics_path={}, otel_use_legacy_attributes={})".format(self.server, self.args, self.name, self.group, self.label, self.transport, self.proxy_mode, self.host, self.proxy_port, self.target_host, self.target_port, self.publish, self.network, self.isolate_network, self.allow_runtime_gateway, self.env, self.env_file, self.env_file_dir, self.secret, self.volume, self.permission_profile, self.learn, self.foreground, self.from_config, self.ignore_globally, self.print_resolved_overlays, self.image_verification, self.ca_cert, self.mcpm_ca_bundle, self.runtime_image, self.runtime_add_package, self.endpoint_prefix, self.trust_proxy_headers, self.tools, self.tools_override, self.authz_config, self.audit_config, self.enable_audit, self.debug, self.runtime, self.package_command, self.rebuild, self.offline, self.allowed_origins, self.oidc_issuer, self.oidc_audience, self.oidc_client_id, self.oidc_client_secret, self.oidc_introspection_url, self.oidc_jwks_url, self.oidc_scopes, self.oidc_insecure_allow_http, self.jwks_allow_private_ip, self.jwks_auth_token_file, self.remote_auth, self.remote_auth_issuer, self.remote_auth_authorize_url, self.remote_auth_token_url, self.remote_auth_client_id, self.remote_auth_client_secret, self.remote_auth_client_secret_file, self.remote_auth_bearer_token, self.remote_auth_bearer_token_file, self.remote_auth_scopes, self.remote_auth_resource, self.resource_url, self.remote_auth_callback_port, self.remote_auth_skip_browser, self.remote_auth_timeout, self.remote_forward_headers, self.remote_forward_headers_secret, self.token_exchange_url, self.token_exchange_audience, self.token_exchange_client_id, self.token_exchange_client_secret, self.token_exchange_client_secret_file, self.token_exchange_scopes, self.token_exchange_subject_token_type, self.token_exchange_header_name, self.otel_endpoint, self.otel_insecure, self.otel_headers, self.otel_service_name, self.otel_custom_attributes, self.otel_env_vars, self.otel_tracing_enabled, self.otel_metrics_enabled, self.otel_sampling_rate, self.otel_enable_prometheus_metrics_path, self.otel_use_legacy_attributes)
     def __eq__(self, other):
         if self.server != other.server:
             return False
@@ -3157,6 +3160,12 @@ class WorkloadOptions:
         if self.debug != other.debug:
             return False
         if self.runtime != other.runtime:
+            return False
+        if self.package_command != other.package_command:
+            return False
+        if self.rebuild != other.rebuild:
+            return False
+        if self.offline != other.offline:
             return False
         if self.allowed_origins != other.allowed_origins:
             return False
@@ -3298,6 +3307,9 @@ class _UniffiFfiConverterTypeWorkloadOptions(_UniffiConverterRustBuffer):
             enable_audit=_UniffiFfiConverterOptionalBoolean.read(buf),
             debug=_UniffiFfiConverterOptionalBoolean.read(buf),
             runtime=_UniffiFfiConverterOptionalTypeRuntimeChoice.read(buf),
+            package_command=_UniffiFfiConverterOptionalString.read(buf),
+            rebuild=_UniffiFfiConverterOptionalBoolean.read(buf),
+            offline=_UniffiFfiConverterOptionalBoolean.read(buf),
             allowed_origins=_UniffiFfiConverterSequenceString.read(buf),
             oidc_issuer=_UniffiFfiConverterOptionalString.read(buf),
             oidc_audience=_UniffiFfiConverterOptionalString.read(buf),
@@ -3389,6 +3401,9 @@ class _UniffiFfiConverterTypeWorkloadOptions(_UniffiConverterRustBuffer):
         _UniffiFfiConverterOptionalBoolean.check_lower(value.enable_audit)
         _UniffiFfiConverterOptionalBoolean.check_lower(value.debug)
         _UniffiFfiConverterOptionalTypeRuntimeChoice.check_lower(value.runtime)
+        _UniffiFfiConverterOptionalString.check_lower(value.package_command)
+        _UniffiFfiConverterOptionalBoolean.check_lower(value.rebuild)
+        _UniffiFfiConverterOptionalBoolean.check_lower(value.offline)
         _UniffiFfiConverterSequenceString.check_lower(value.allowed_origins)
         _UniffiFfiConverterOptionalString.check_lower(value.oidc_issuer)
         _UniffiFfiConverterOptionalString.check_lower(value.oidc_audience)
@@ -3479,6 +3494,9 @@ class _UniffiFfiConverterTypeWorkloadOptions(_UniffiConverterRustBuffer):
         _UniffiFfiConverterOptionalBoolean.write(value.enable_audit, buf)
         _UniffiFfiConverterOptionalBoolean.write(value.debug, buf)
         _UniffiFfiConverterOptionalTypeRuntimeChoice.write(value.runtime, buf)
+        _UniffiFfiConverterOptionalString.write(value.package_command, buf)
+        _UniffiFfiConverterOptionalBoolean.write(value.rebuild, buf)
+        _UniffiFfiConverterOptionalBoolean.write(value.offline, buf)
         _UniffiFfiConverterSequenceString.write(value.allowed_origins, buf)
         _UniffiFfiConverterOptionalString.write(value.oidc_issuer, buf)
         _UniffiFfiConverterOptionalString.write(value.oidc_audience, buf)
@@ -4418,6 +4436,90 @@ class WorkloadEvent:
             return True
 
     @dataclass
+    class BUILDING:
+        """
+        A step of the build of a package's image begins.
+"""
+        
+        def __init__(self, package:str, step:int, steps:int, instruction:str):
+            self.package = package
+            
+            """
+        The package.
+"""
+        
+            self.step = step
+            
+            """
+        Which step it is, from 1 on.
+"""
+        
+            self.steps = steps
+            
+            """
+        How many there are.
+"""
+        
+            self.instruction = instruction
+            
+            """
+        What the step does, as an instruction of a Dockerfile.
+"""
+        
+            pass
+
+    
+            
+            
+    
+        def __str__(self):
+            return "WorkloadEvent.BUILDING(package={}, step={}, steps={}, instruction={})".format(self.package, self.step, self.steps, self.instruction)
+        def __eq__(self, other):
+            if not isinstance(other, WorkloadEvent):
+                return NotImplemented
+            if not other.is_BUILDING():
+                return False
+            if self.package != other.package:
+                return False
+            if self.step != other.step:
+                return False
+            if self.steps != other.steps:
+                return False
+            if self.instruction != other.instruction:
+                return False
+            return True
+
+    @dataclass
+    class BUILD_OUTPUT:
+        """
+        A build wrote a line.
+"""
+        
+        def __init__(self, line:str):
+            self.line = line
+            
+            """
+        The line.
+"""
+        
+            pass
+
+    
+            
+            
+    
+        def __str__(self):
+            return "WorkloadEvent.BUILD_OUTPUT(line={})".format(self.line)
+        def __eq__(self, other):
+            if not isinstance(other, WorkloadEvent):
+                return NotImplemented
+            if not other.is_BUILD_OUTPUT():
+                return False
+            if self.line != other.line:
+                return False
+            return True
+
+    @dataclass
     class WARNING:
         """
         Something the user should know that stops nothing.
@@ -4691,6 +4793,14 @@ class WorkloadEvent:
         return isinstance(self, WorkloadEvent.PULLING)
     def is_pulling(self) -> bool:
         return isinstance(self, WorkloadEvent.PULLING)
+    def is_BUILDING(self) -> bool:
+        return isinstance(self, WorkloadEvent.BUILDING)
+    def is_building(self) -> bool:
+        return isinstance(self, WorkloadEvent.BUILDING)
+    def is_BUILD_OUTPUT(self) -> bool:
+        return isinstance(self, WorkloadEvent.BUILD_OUTPUT)
+    def is_build_output(self) -> bool:
+        return isinstance(self, WorkloadEvent.BUILD_OUTPUT)
     def is_WARNING(self) -> bool:
         return isinstance(self, WorkloadEvent.WARNING)
     def is_warning(self) -> bool:
@@ -4725,6 +4835,8 @@ class WorkloadEvent:
 # enum class, so that method calls and instance checks etc will work intuitively.
 # We might be able to do this a little more neatly with a metaclass, but this'll do.
 WorkloadEvent.PULLING = type("WorkloadEvent.PULLING", (WorkloadEvent.PULLING, WorkloadEvent,), {})  # type: ignore
+WorkloadEvent.BUILDING = type("WorkloadEvent.BUILDING", (WorkloadEvent.BUILDING, WorkloadEvent,), {})  # type: ignore
+WorkloadEvent.BUILD_OUTPUT = type("WorkloadEvent.BUILD_OUTPUT", (WorkloadEvent.BUILD_OUTPUT, WorkloadEvent,), {})  # type: ignore
 WorkloadEvent.WARNING = type("WorkloadEvent.WARNING", (WorkloadEvent.WARNING, WorkloadEvent,), {})  # type: ignore
 WorkloadEvent.STARTING = type("WorkloadEvent.STARTING", (WorkloadEvent.STARTING, WorkloadEvent,), {})  # type: ignore
 WorkloadEvent.READY = type("WorkloadEvent.READY", (WorkloadEvent.READY, WorkloadEvent,), {})  # type: ignore
@@ -4747,28 +4859,39 @@ class _UniffiFfiConverterTypeWorkloadEvent(_UniffiConverterRustBuffer):
                 _UniffiFfiConverterUInt64.read(buf),
             )
         if variant == 2:
-            return WorkloadEvent.WARNING(
+            return WorkloadEvent.BUILDING(
+                _UniffiFfiConverterString.read(buf),
+                _UniffiFfiConverterUInt32.read(buf),
+                _UniffiFfiConverterUInt32.read(buf),
                 _UniffiFfiConverterString.read(buf),
             )
         if variant == 3:
-            return WorkloadEvent.STARTING(
+            return WorkloadEvent.BUILD_OUTPUT(
                 _UniffiFfiConverterString.read(buf),
             )
         if variant == 4:
+            return WorkloadEvent.WARNING(
+                _UniffiFfiConverterString.read(buf),
+            )
+        if variant == 5:
+            return WorkloadEvent.STARTING(
+                _UniffiFfiConverterString.read(buf),
+            )
+        if variant == 6:
             return WorkloadEvent.READY(
                 _UniffiFfiConverterString.read(buf),
                 _UniffiFfiConverterString.read(buf),
             )
-        if variant == 5:
+        if variant == 7:
             return WorkloadEvent.RESTARTING(
                 _UniffiFfiConverterString.read(buf),
                 _UniffiFfiConverterUInt32.read(buf),
                 _UniffiFfiConverterUInt64.read(buf),
             )
-        if variant == 6:
+        if variant == 8:
             return WorkloadEvent.RECOVERED(
             )
-        if variant == 7:
+        if variant == 9:
             return WorkloadEvent.CONNECTION_REFUSED(
                 _UniffiFfiConverterString.read(buf),
                 _UniffiFfiConverterOptionalUInt16.read(buf),
@@ -4776,7 +4899,7 @@ class _UniffiFfiConverterTypeWorkloadEvent(_UniffiConverterRustBuffer):
                 _UniffiFfiConverterString.read(buf),
                 _UniffiFfiConverterString.read(buf),
             )
-        if variant == 8:
+        if variant == 10:
             return WorkloadEvent.ENDED(
                 _UniffiFfiConverterString.read(buf),
                 _UniffiFfiConverterOptionalInt64.read(buf),
@@ -4789,6 +4912,15 @@ class _UniffiFfiConverterTypeWorkloadEvent(_UniffiConverterRustBuffer):
             _UniffiFfiConverterString.check_lower(value.image)
             _UniffiFfiConverterUInt64.check_lower(value.current)
             _UniffiFfiConverterUInt64.check_lower(value.total)
+            return
+        if value.is_BUILDING():
+            _UniffiFfiConverterString.check_lower(value.package)
+            _UniffiFfiConverterUInt32.check_lower(value.step)
+            _UniffiFfiConverterUInt32.check_lower(value.steps)
+            _UniffiFfiConverterString.check_lower(value.instruction)
+            return
+        if value.is_BUILD_OUTPUT():
+            _UniffiFfiConverterString.check_lower(value.line)
             return
         if value.is_WARNING():
             _UniffiFfiConverterString.check_lower(value.message)
@@ -4827,32 +4959,41 @@ class _UniffiFfiConverterTypeWorkloadEvent(_UniffiConverterRustBuffer):
             _UniffiFfiConverterString.write(value.image, buf)
             _UniffiFfiConverterUInt64.write(value.current, buf)
             _UniffiFfiConverterUInt64.write(value.total, buf)
-        if value.is_WARNING():
+        if value.is_BUILDING():
             buf.write_i32(2)
+            _UniffiFfiConverterString.write(value.package, buf)
+            _UniffiFfiConverterUInt32.write(value.step, buf)
+            _UniffiFfiConverterUInt32.write(value.steps, buf)
+            _UniffiFfiConverterString.write(value.instruction, buf)
+        if value.is_BUILD_OUTPUT():
+            buf.write_i32(3)
+            _UniffiFfiConverterString.write(value.line, buf)
+        if value.is_WARNING():
+            buf.write_i32(4)
             _UniffiFfiConverterString.write(value.message, buf)
         if value.is_STARTING():
-            buf.write_i32(3)
+            buf.write_i32(5)
             _UniffiFfiConverterString.write(value.name, buf)
         if value.is_READY():
-            buf.write_i32(4)
+            buf.write_i32(6)
             _UniffiFfiConverterString.write(value.name, buf)
             _UniffiFfiConverterString.write(value.url, buf)
         if value.is_RESTARTING():
-            buf.write_i32(5)
+            buf.write_i32(7)
             _UniffiFfiConverterString.write(value.reason, buf)
             _UniffiFfiConverterUInt32.write(value.attempt, buf)
             _UniffiFfiConverterUInt64.write(value.delay_ms, buf)
         if value.is_RECOVERED():
-            buf.write_i32(6)
+            buf.write_i32(8)
         if value.is_CONNECTION_REFUSED():
-            buf.write_i32(7)
+            buf.write_i32(9)
             _UniffiFfiConverterString.write(value.host, buf)
             _UniffiFfiConverterOptionalUInt16.write(value.port, buf)
             _UniffiFfiConverterOptionalString.write(value.address, buf)
             _UniffiFfiConverterString.write(value.rule, buf)
             _UniffiFfiConverterString.write(value.fix, buf)
         if value.is_ENDED():
-            buf.write_i32(8)
+            buf.write_i32(10)
             _UniffiFfiConverterString.write(value.reason, buf)
             _UniffiFfiConverterOptionalInt64.write(value.exit_code, buf)
 

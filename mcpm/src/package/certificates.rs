@@ -1,0 +1,90 @@
+//! Certificate authorities that a build and a server trust beside those of their image: `--ca-cert`.
+
+use std::{fmt, path::Path};
+
+use rustls::{
+    RootCertStore,
+    pki_types::{CertificateDer, pem::PemObject as _},
+};
+
+use crate::{Error, ErrorKind, Result};
+
+/// Where a file with the authorities alone lies in an image, for programs that add them to their own.
+pub(crate) const ADDED: &str = "/etc/mcpm/ca.pem";
+/// Where a file with them and the system's own lies, for programs that read one file only.
+pub(crate) const BUNDLE: &str = "/etc/mcpm/ca-bundle.pem";
+/// The variables by which programs are told, and of which file.
+pub(crate) const VARIABLES: &[(&str, &str)] = &[
+    ("SSL_CERT_FILE", BUNDLE),
+    ("REQUESTS_CA_BUNDLE", BUNDLE),
+    ("CURL_CA_BUNDLE", BUNDLE),
+    ("GIT_SSL_CAINFO", BUNDLE),
+    ("NODE_EXTRA_CA_CERTS", ADDED),
+];
+
+/// Certificates from a file in PEM form; whatever else was in the file is left out.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Certificates(Vec<CertificateDer<'static>>);
+
+impl Certificates {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// `NotFound` or `Io` when it cannot be read, `InvalidOption` when it holds no certificate or a broken one.
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let shown = path.display();
+        let text = std::fs::read(path).map_err(|error| {
+            let kind = match error.kind() {
+                std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+                _ => ErrorKind::Io,
+            };
+            Error::new(kind, format!("cannot read `{shown}`")).source(error)
+        })?;
+        let broken = |why: String| {
+            Error::new(ErrorKind::InvalidOption, format!("`{shown}` holds no certificates in PEM form"))
+                .source(why)
+                .hint("give `--ca-cert` a file with `-----BEGIN CERTIFICATE-----`")
+        };
+        let mut all = Vec::new();
+        for certificate in CertificateDer::pem_slice_iter(&text) {
+            let certificate = certificate.map_err(|error| broken(error.to_string()))?;
+            RootCertStore::empty().add(certificate.clone()).map_err(|error| broken(error.to_string()))?;
+            all.push(certificate);
+        }
+        if all.is_empty() { Err(broken("there is none".to_owned())) } else { Ok(Self(all)) }
+    }
+
+    /// Returns each certificate as the text of a file of its own, which is what stores of systems take.
+    pub(super) fn files(&self) -> impl Iterator<Item = String> {
+        self.0.iter().map(|certificate| pem(certificate))
+    }
+
+    /// Returns all of them as one text.
+    pub(crate) fn text(&self) -> String {
+        self.files().collect()
+    }
+}
+
+impl fmt::Debug for Certificates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Certificates({})", self.0.len())
+    }
+}
+
+fn pem(der: &[u8]) -> String {
+    use base64::Engine as _;
+    let encoded = base64::engine::general_purpose::STANDARD.encode(der);
+    let mut text = String::from("-----BEGIN CERTIFICATE-----\n");
+    let mut rest = encoded.as_str();
+    while !rest.is_empty() {
+        let (line, after) = rest.split_at(rest.len().min(64));
+        text.push_str(line);
+        text.push('\n');
+        rest = after;
+    }
+    text + "-----END CERTIFICATE-----\n"
+}
+
+#[cfg(test)]
+#[path = "certificates_tests.rs"]
+pub(crate) mod tests;

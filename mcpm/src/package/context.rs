@@ -1,0 +1,59 @@
+//! The tar archive that an image is built from: the same bytes for the same files.
+
+use std::{io, path::Path};
+
+use bytes::Bytes;
+use tar::{Builder, EntryType, Header};
+
+use crate::{Error, ErrorKind, Result};
+
+/// The largest context: all of it is held in memory, so that what is built is what was hashed.
+const LARGEST: usize = 256 * 1024 * 1024;
+
+/// A context that is being filled.
+pub(super) struct Context(Builder<Vec<u8>>);
+
+impl Context {
+    pub(super) fn new() -> Self {
+        Self(Builder::new(Vec::new()))
+    }
+
+    /// Adds a file.
+    pub(super) fn file(&mut self, path: impl AsRef<Path>, content: &[u8], executable: bool) -> Result<()> {
+        if self.0.get_ref().len() + content.len() > LARGEST {
+            let message = format!("the project has more than {} MiB", LARGEST / 1024 / 1024);
+            return Err(Error::new(ErrorKind::InvalidOption, message)
+                .hint("name what is not needed for a build in `.dockerignore`"));
+        }
+        let mut header = header(EntryType::Regular, if executable { 0o755 } else { 0o644 });
+        header.set_size(content.len() as u64);
+        self.0.append_data(&mut header, path.as_ref(), content).map_err(|error| broken(path.as_ref(), error))
+    }
+
+    /// Adds a symbolic link.
+    pub(super) fn link(&mut self, path: &Path, target: &Path) -> Result<()> {
+        let mut header = header(EntryType::Symlink, 0o777);
+        header.set_size(0);
+        self.0.append_link(&mut header, path, target).map_err(|error| broken(path, error))
+    }
+
+    /// Ends it.
+    pub(super) fn finish(self) -> Result<Bytes> {
+        self.0.into_inner().map(Bytes::from).map_err(|error| broken(Path::new("."), error))
+    }
+}
+
+/// Times and owners say nothing about what is built.
+fn header(kind: EntryType, mode: u32) -> Header {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(kind);
+    header.set_mode(mode);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_mtime(0);
+    header
+}
+
+fn broken(path: &Path, error: io::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("cannot put `{}` into the build context", path.display())).source(error)
+}

@@ -1,0 +1,152 @@
+//! The Dockerfile of a package: a stage that is ready, one that installs, and one that is left with the result.
+//!
+//! What a user wrote becomes an argument of a fixed script, as JSON, and is seen by no shell. The classic builder
+//! of every engine can build it: no mounts, no here-documents.
+
+use std::fmt::Write as _;
+
+use super::{Ecosystem, certificates};
+use crate::image::ImageReference;
+
+/// The variable by which a report is told from all else that a build writes.
+pub(super) const REPORT: &str = "MCPM_REPORT";
+/// The user that servers run as, and its group.
+const USER: &str = "65532:65532";
+
+/// What a Dockerfile is written from.
+#[derive(Debug)]
+pub(super) struct Layout<'a> {
+    pub(super) ecosystem: Ecosystem,
+    /// The image that the package is installed in.
+    pub(super) builder: &'a ImageReference,
+    /// The image that it runs in, where that is another one; `None` is the builder's, or for Go none at all.
+    pub(super) runtime: Option<&'a ImageReference>,
+    /// What is installed, in the words of the ecosystem's tool; `None` for a local project.
+    pub(super) requirement: Option<&'a str>,
+    /// The package's name, or the folder of a local project.
+    pub(super) name: &'a str,
+    pub(super) packages: &'a [String],
+    pub(super) has_certificates: bool,
+    /// Variables that the builder is told beside those for proxies.
+    pub(super) args: Vec<&'a str>,
+}
+
+impl Layout<'_> {
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        self.ready(&mut text, self.builder, "ready");
+        text.push_str("FROM ready AS builder\n");
+        for arg in &self.args {
+            let _ = writeln!(text, "ARG {arg}");
+        }
+        match self.ecosystem {
+            Ecosystem::Python => self.python(&mut text),
+            Ecosystem::Node => self.node(&mut text),
+            Ecosystem::Go => self.go(&mut text),
+        }
+        self.server(&mut text);
+        text
+    }
+
+    /// A base with certificates, packages and the server's user.
+    fn ready(&self, text: &mut String, base: &ImageReference, name: &str) {
+        let _ = writeln!(text, "FROM {base} AS {name}\nUSER 0:0\nCOPY prepare.sh /mcpm/");
+        if self.has_certificates {
+            let _ = writeln!(text, "COPY ca /mcpm/ca");
+        }
+        let mut command = vec!["/bin/sh", "/mcpm/prepare.sh"];
+        command.extend(self.packages.iter().map(String::as_str));
+        run(text, &command);
+        if self.has_certificates {
+            self.trust(text);
+        }
+        text.push('\n');
+    }
+
+    /// Tells programs of the certificates.
+    fn trust(&self, text: &mut String) {
+        let variables: Vec<_> =
+            certificates::VARIABLES.iter().map(|(name, path)| format!("{name}={path}")).collect();
+        let _ = writeln!(text, "ENV {}", variables.join(" "));
+    }
+
+    fn python(&self, text: &mut String) {
+        if self.has_certificates {
+            let _ = writeln!(text, "ENV PIP_CERT={}", certificates::BUNDLE);
+        }
+        text.push_str("COPY python.sh report.py /mcpm/\n");
+        run(text, &["/bin/sh", "/mcpm/python.sh", self.requirement.unwrap_or_default()]);
+        self.report(text, &["/app/venv/bin/python", "/mcpm/report.py", self.name]);
+    }
+
+    fn node(&self, text: &mut String) {
+        text.push_str("COPY node.sh report.js /mcpm/\n");
+        run(text, &["/bin/sh", "/mcpm/node.sh", self.requirement.unwrap_or_default()]);
+        self.report(text, &["node", "/mcpm/report.js", self.name]);
+    }
+
+    fn go(&self, text: &mut String) {
+        text.push_str("COPY go.sh go_root.sh report_go.sh /mcpm/\n");
+        match self.requirement {
+            Some(requirement) => run(text, &["/bin/sh", "/mcpm/go.sh", "module", requirement]),
+            None => {
+                text.push_str("COPY module /mcpm/src\n");
+                run(text, &["/bin/sh", "/mcpm/go.sh", "modules"]);
+                text.push_str("COPY src /mcpm/src\n");
+                run(text, &["/bin/sh", "/mcpm/go.sh", "project", self.name]);
+            }
+        }
+        run(text, &["/bin/sh", "/mcpm/go_root.sh"]);
+        self.report(text, &["/bin/sh", "/mcpm/report_go.sh"]);
+    }
+
+    /// Says what was installed, in every build anew: an engine does not say again what it did before.
+    fn report(&self, text: &mut String, command: &[&str]) {
+        let _ = writeln!(text, "ARG {REPORT}");
+        run(text, command);
+        text.push('\n');
+    }
+
+    /// The stage that is left.
+    fn server(&self, text: &mut String) {
+        match (self.ecosystem, self.runtime) {
+            (Ecosystem::Go, None) => {
+                text.push_str("FROM scratch\nCOPY --from=builder /mcpm/root/ /\nENV PATH=/app/bin\n");
+                if self.has_certificates {
+                    self.trust(text);
+                }
+            }
+            (Ecosystem::Go, Some(runtime)) if runtime != self.builder => {
+                self.ready(text, runtime, "runtime");
+                text.push_str("FROM runtime\nCOPY --from=builder /app /app\nENV PATH=/app/bin:$PATH\n");
+            }
+            (Ecosystem::Go, Some(_)) => {
+                text.push_str("FROM ready\nCOPY --from=builder /app /app\nENV PATH=/app/bin:$PATH\n");
+            }
+            (Ecosystem::Python, _) => {
+                text.push_str("FROM ready\nCOPY --from=builder /app /app\nENV PATH=/app/venv/bin:$PATH\n");
+            }
+            (Ecosystem::Node, _) => {
+                text.push_str(
+                    "FROM ready\nCOPY --from=builder /app /app\nENV PATH=/app/node_modules/.bin:$PATH\n",
+                );
+            }
+        }
+        let _ = writeln!(text, "ENV HOME=/home/mcpm\nHEALTHCHECK NONE\nUSER {USER}\nWORKDIR /home/mcpm");
+    }
+}
+
+/// The Dockerfile that makes a server of what was built: it starts this command.
+pub(super) fn with_command(image: &str, command: &str) -> String {
+    format!("FROM {image}\nENTRYPOINT {}\nCMD []\n", json(&[command]))
+}
+
+/// A command that no shell reads.
+fn run(text: &mut String, command: &[&str]) {
+    let _ = writeln!(text, "RUN {}", json(command));
+}
+
+fn json(words: &[&str]) -> String {
+    let words: Vec<_> = words.iter().map(|word| serde_json::Value::from(*word).to_string()).collect();
+    format!("[{}]", words.join(", "))
+}

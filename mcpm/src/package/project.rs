@@ -1,0 +1,174 @@
+//! A local Go project: where it begins, and which of its files go into a build.
+//!
+//! Left out is what `.gitignore` and `.dockerignore` name, what Git keeps for itself, and links that lead out of
+//! the project. A `.gitignore` above the project counts as far as Git says so: up to the repository's root.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use ignore::{
+    Match, WalkBuilder,
+    gitignore::{Gitignore, GitignoreBuilder},
+};
+
+use super::context::Context;
+use crate::{Error, ErrorKind, Result};
+
+/// A Go module on this machine, and the folder in it that is compiled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Project {
+    /// Where `go.mod` is.
+    root: PathBuf,
+    /// The folder of the program below the root, as Go names it: `.` or `./cmd/server`.
+    pub(super) package: String,
+}
+
+impl Project {
+    /// Finds the module that a folder belongs to.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such folder, `InvalidOption` when it is in no Go module.
+    pub(super) fn find(folder: &Path) -> Result<Self> {
+        let shown = folder.display();
+        let cannot_read = |error: io::Error| {
+            let kind = match error.kind() {
+                io::ErrorKind::NotFound => ErrorKind::NotFound,
+                _ => ErrorKind::Io,
+            };
+            Error::new(kind, format!("cannot read the project `{shown}`")).source(error)
+        };
+        let folder = fs::canonicalize(folder).map_err(cannot_read)?;
+        if !folder.is_dir() {
+            let message = format!("`{shown}` is no folder");
+            return Err(Error::new(ErrorKind::InvalidOption, message)
+                .hint("name the folder that the program's `main` package is in"));
+        }
+        let Some(root) = folder.ancestors().find(|folder| folder.join("go.mod").is_file()) else {
+            let message = format!("`{shown}` is no Go project: there is no `go.mod` in it or above it");
+            return Err(Error::new(ErrorKind::InvalidOption, message).hint("make one with `go mod init`"));
+        };
+        let below = folder.strip_prefix(root).unwrap_or(Path::new(""));
+        let package = match below.to_str() {
+            Some("") => ".".to_owned(),
+            Some(below) => format!("./{below}"),
+            None => {
+                let message = format!("the name of `{shown}` is not UTF-8");
+                return Err(Error::new(ErrorKind::InvalidOption, message));
+            }
+        };
+        Ok(Self { root: root.to_owned(), package })
+    }
+
+    /// Puts the project's files below a folder of the context, and returns what was left out though no pattern
+    /// says so.
+    ///
+    /// # Errors
+    /// `Io` when a file cannot be read, `InvalidOption` for a broken `.dockerignore` or a project that is too large.
+    pub(super) fn pack(&self, context: &mut Context, into: &str) -> Result<Vec<String>> {
+        let mut left_out = Vec::new();
+        for path in self.files()? {
+            let below = path.strip_prefix(&self.root).unwrap_or(&path);
+            let place = Path::new(into).join(below);
+            let cannot_read = |error: io::Error| {
+                Error::new(ErrorKind::Io, format!("cannot read `{}`", path.display())).source(error)
+            };
+            let found = fs::symlink_metadata(&path).map_err(cannot_read)?;
+            if found.is_file() {
+                context.file(&place, &fs::read(&path).map_err(cannot_read)?, is_executable(&found))?;
+            } else if found.is_symlink() {
+                let target = fs::read_link(&path).map_err(cannot_read)?;
+                let stays = target.is_relative()
+                    && fs::canonicalize(&path).is_ok_and(|target| target.starts_with(&self.root));
+                if stays {
+                    context.link(&place, &target)?;
+                } else {
+                    left_out.push(format!("`{}` leads out of the project and is left out", below.display()));
+                }
+            }
+        }
+        Ok(left_out)
+    }
+
+    /// Returns the content of a file in the root, if it is there.
+    pub(super) fn root_file(&self, name: &str) -> Option<Vec<u8>> {
+        fs::read(self.root.join(name)).ok()
+    }
+
+    /// The files and links that are not ignored, in the order of their names.
+    fn files(&self) -> Result<Vec<PathBuf>> {
+        let docker = self.dockerignore()?;
+        let in_git = self.root.ancestors().any(|folder| folder.join(".git").exists());
+        let walk = WalkBuilder::new(&self.root)
+            .hidden(false)
+            .ignore(false)
+            .git_global(false)
+            // Without a repository, only what is in the project itself can be meant for it.
+            .parents(in_git)
+            .require_git(in_git)
+            .follow_links(false)
+            .filter_entry(|entry| entry.file_name() != ".git")
+            .build();
+        let mut files = Vec::new();
+        for entry in walk {
+            let entry = entry.map_err(|error| {
+                let message = format!("cannot read the project `{}`", self.root.display());
+                Error::new(ErrorKind::Io, message).source(error)
+            })?;
+            let path = entry.path();
+            let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
+            let below = path.strip_prefix(&self.root).unwrap_or(path);
+            if !is_folder && !matches!(docker.matched_path_or_any_parents(below, false), Match::Ignore(_)) {
+                files.push(entry.into_path());
+            }
+        }
+        files.sort();
+        Ok(files)
+    }
+
+    /// Reads `.dockerignore`, whose patterns begin at the root, unlike those of Git.
+    fn dockerignore(&self) -> Result<Gitignore> {
+        let path = self.root.join(".dockerignore");
+        let broken = |error: ignore::Error| {
+            Error::new(ErrorKind::InvalidOption, format!("cannot use `{}`", path.display())).source(error)
+        };
+        // Patterns and paths are both taken from the root.
+        let mut builder = GitignoreBuilder::new("");
+        let text = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            // Files that nobody was to have are not sent because a list cannot be read.
+            text => text.map_err(|error| broken(error.into()))?,
+        };
+        for line in text.lines() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let (not, pattern) = match line.strip_prefix('!') {
+                Some(pattern) => ("!", pattern),
+                None => ("", line),
+            };
+            let pattern = pattern.trim().trim_start_matches("./").trim_matches('/');
+            if !pattern.is_empty() && pattern != "." {
+                builder.add_line(None, &format!("{not}/{pattern}")).map_err(broken)?;
+            }
+        }
+        builder.build().map_err(broken)
+    }
+}
+
+#[cfg(unix)]
+fn is_executable(found: &fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    found.permissions().mode() & 0o111 != 0
+}
+
+#[cfg(not(unix))]
+fn is_executable(_: &fs::Metadata) -> bool {
+    false
+}
+
+#[cfg(test)]
+#[path = "project_tests.rs"]
+mod tests;

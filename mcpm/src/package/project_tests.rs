@@ -1,0 +1,116 @@
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+use super::*;
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let folder = Self(tempfile::tempdir().unwrap());
+        for (path, content) in files {
+            let path = folder.path(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        folder
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.0.path().join(below)
+    }
+
+    /// What is packed, in the order of names, and what was said of the rest.
+    fn packed(&self) -> (Vec<String>, Vec<String>) {
+        let mut context = Context::new();
+        let said = Project::find(&self.path("project")).unwrap().pack(&mut context, "src").unwrap();
+        let archive = context.finish().unwrap();
+        let mut archive = tar::Archive::new(archive.as_ref());
+        let names = archive.entries().unwrap().map(|entry| {
+            let entry = entry.unwrap();
+            let link = entry.link_name().unwrap().map(|target| format!(" -> {}", target.display()));
+            let mode = if entry.header().mode().unwrap() == 0o755 { "*" } else { "" };
+            format!("{}{mode}{}", entry.path().unwrap().display(), link.unwrap_or_default())
+        });
+        (names.collect(), said)
+    }
+}
+
+#[test]
+fn what_git_and_docker_are_told_to_ignore_stays_here() {
+    let folder = Folder::new(&[
+        ("project/go.mod", "module example.com/a\n"),
+        ("project/main.go", ""),
+        ("project/.env", ""),
+        ("project/.gitignore", ".env\n*.log\n/build/\n"),
+        ("project/deep/.gitignore", "local\n!kept.log\n"),
+        ("project/deep/local", ""),
+        ("project/deep/kept.log", ""),
+        ("project/deep/other.log", ""),
+        ("project/build/out", ""),
+        // Docker's patterns begin at the root, and may take back.
+        ("project/.dockerignore", "# comment\n\nsecret\ndocs/\n!docs/embedded.md\n**/*.key\n./assets/*\n"),
+        ("project/secret", ""),
+        ("project/deep/secret", ""),
+        ("project/docs/guide.md", ""),
+        ("project/docs/embedded.md", ""),
+        ("project/deep/a.key", ""),
+        ("project/assets/a", ""),
+        ("project/.git/config", ""),
+        ("project/.github/x.yml", ""),
+    ]);
+    let (names, said) = folder.packed();
+    let expected = [
+        "src/.dockerignore",
+        "src/.github/x.yml",
+        "src/.gitignore",
+        "src/deep/.gitignore",
+        "src/deep/kept.log",
+        "src/deep/secret",
+        "src/docs/embedded.md",
+        "src/go.mod",
+        "src/main.go",
+    ];
+    assert_eq!(names, expected);
+    assert!(said.is_empty(), "{said:?}");
+}
+
+#[test]
+fn patterns_above_the_project_count_only_in_a_repository() {
+    let files = [("project/go.mod", ""), ("project/.env", ""), (".gitignore", ".env\n")];
+    let folder = Folder::new(&files);
+    assert_eq!(folder.packed().0, ["src/.env", "src/go.mod"]);
+    fs::create_dir(folder.path(".git")).unwrap();
+    assert_eq!(folder.packed().0, ["src/go.mod"]);
+}
+
+#[test]
+fn links_that_lead_out_of_the_project_are_left_out_and_said() {
+    let folder = Folder::new(&[("project/go.mod", ""), ("project/a", ""), ("outside/secret", "")]);
+    symlink("../a", folder.path("project/nowhere")).unwrap();
+    symlink("a", folder.path("project/inside")).unwrap();
+    symlink("../outside", folder.path("project/folder")).unwrap();
+    symlink(folder.path("outside/secret"), folder.path("project/file")).unwrap();
+    fs::set_permissions(folder.path("project/a"), fs::Permissions::from_mode(0o700)).unwrap();
+    let (names, said) = folder.packed();
+    assert_eq!(names, ["src/a*", "src/go.mod", "src/inside -> a"]);
+    let left_out = ["file", "folder", "nowhere"];
+    assert_eq!(said, left_out.map(|name| format!("`{name}` leads out of the project and is left out")));
+}
+
+#[test]
+fn a_program_below_the_module_is_found_with_its_module() {
+    let folder = Folder::new(&[("project/go.mod", ""), ("project/cmd/server/main.go", "")]);
+    let project = Project::find(&folder.path("project/cmd/server")).unwrap();
+    assert_eq!(project.package, "./cmd/server");
+    assert_eq!(project.root, fs::canonicalize(folder.path("project")).unwrap());
+    assert_eq!(Project::find(&folder.path("project")).unwrap().package, ".");
+}
+
+#[test]
+fn what_is_no_project_is_refused() {
+    let folder = Folder::new(&[("file", "")]);
+    let refused = |below: &str| Project::find(&folder.path(below)).unwrap_err();
+    assert_eq!(refused("absent").kind(), ErrorKind::NotFound);
+    assert_eq!(refused("file").kind(), ErrorKind::InvalidOption);
+    assert!(refused("").to_string().contains("there is no `go.mod` in it or above it"), "{}", refused(""));
+}

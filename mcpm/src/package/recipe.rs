@@ -1,0 +1,236 @@
+//! Everything that goes into the image of a package, and so what the image is called.
+
+use std::{collections::BTreeMap, path::Path};
+
+use bytes::Bytes;
+use ring::digest::{Context as Hasher, SHA256};
+
+use super::{
+    BuildSettings, Ecosystem, PackageReference,
+    certificates::Certificates,
+    context::Context,
+    dockerfile::{self, Layout},
+    project::Project,
+};
+use crate::{Error, ErrorKind, Result, image::ImageReference};
+
+/// Most characters of a package of the base image's distribution.
+const LONGEST_PACKAGE: usize = 128;
+/// Hexadecimal digits of the hash in a tag.
+const TAG_LENGTH: usize = 16;
+
+const PYTHON: &str = "python:3.14-slim";
+const NODE: &str = "node:24-slim";
+const GO: &str = "golang:1.26-alpine";
+/// What a Go program runs in that wants packages beside it.
+const GO_RUNTIME: &str = "alpine:3.23";
+
+/// What a recipe is made from.
+#[derive(Debug)]
+pub(crate) struct Ingredients<'a> {
+    /// The package; a local project with an absolute path.
+    pub(crate) package: &'a PackageReference,
+    /// The base image, instead of the usual one.
+    pub(crate) runtime_image: Option<&'a str>,
+    /// Packages of the base image's distribution.
+    pub(crate) add_packages: &'a [String],
+    /// The command that is started, where the package has several.
+    pub(crate) command: Option<&'a str>,
+    /// A file with certificate authorities.
+    pub(crate) ca_cert: Option<&'a Path>,
+    /// Proxies and mirrors.
+    pub(crate) settings: &'a BuildSettings,
+}
+
+/// How the image of a package is built.
+#[derive(Debug, Clone)]
+pub(crate) struct Recipe {
+    pub(crate) package: PackageReference,
+    /// What the image is called.
+    pub(crate) image: ImageReference,
+    /// The images that it is built from.
+    pub(crate) bases: Vec<ImageReference>,
+    /// How it is built.
+    pub(crate) dockerfile: String,
+    /// The command that was asked for.
+    pub(super) command: Option<String>,
+    pub(super) context: Bytes,
+    pub(super) args: BTreeMap<String, String>,
+    /// What the user should know.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Recipe {
+    /// Works out how a package is built. Files are read, nothing else is asked.
+    ///
+    /// # Errors
+    /// `InvalidOption` for a base image or a package that is none, and for a folder that is no Go project;
+    /// `NotFound` and `Io` for files.
+    pub(crate) fn new(ingredients: &Ingredients<'_>) -> Result<Self> {
+        let package = ingredients.package;
+        let ecosystem = package.ecosystem();
+        check_packages(ingredients.add_packages)?;
+        let (builder, runtime) = bases(ingredients)?;
+        let certificates = ingredients.ca_cert.map(Certificates::read).transpose()?;
+        let project = package.project().map(Project::find).transpose()?;
+        let mirrors = ingredients.settings.mirrors(ecosystem);
+        let requirement = package.requirement();
+        let name = match &project {
+            Some(project) => &project.package,
+            None => package.name().unwrap_or_default(),
+        };
+        let dockerfile = Layout {
+            ecosystem,
+            builder: &builder,
+            runtime: runtime.as_ref(),
+            requirement: project.is_none().then_some(&requirement),
+            name,
+            packages: ingredients.add_packages,
+            has_certificates: certificates.is_some(),
+            args: mirrors.keys().map(String::as_str).collect(),
+        }
+        .text();
+        let mut context = Context::new();
+        context.file("Dockerfile", dockerfile.as_bytes(), false)?;
+        for (name, content) in scripts(ecosystem) {
+            context.file(name, content.as_bytes(), false)?;
+        }
+        for (number, certificate) in certificates.iter().flat_map(Certificates::files).enumerate() {
+            context.file(format!("ca/mcpm-{number:04}.crt"), certificate.as_bytes(), false)?;
+        }
+        let mut warnings = Vec::new();
+        if let Some(project) = &project {
+            // Apart from the rest, so that a change of the program does not fetch its modules again.
+            for name in ["go.mod", "go.sum"] {
+                if let Some(content) = project.root_file(name) {
+                    context.file(format!("module/{name}"), &content, false)?;
+                }
+            }
+            warnings = project.pack(&mut context, "src")?;
+        }
+        let context = context.finish()?;
+        let hash = hash(&context, &mirrors, ingredients.command);
+        let image = ImageReference::parse(&format!("localhost/mcpm/{}:{hash}", repository(package)))?;
+        let mut bases = vec![builder];
+        bases.extend(runtime.filter(|runtime| !bases.contains(runtime)));
+        let mut args = ingredients.settings.proxies();
+        args.extend(mirrors);
+        Ok(Self {
+            package: package.clone(),
+            image,
+            bases,
+            dockerfile,
+            command: ingredients.command.map(str::to_owned),
+            context,
+            args,
+            warnings,
+        })
+    }
+
+    /// The context of the second build, which says what is started.
+    pub(super) fn finishing(image: &str, command: &str) -> Result<Bytes> {
+        let mut context = Context::new();
+        context.file("Dockerfile", dockerfile::with_command(image, command).as_bytes(), false)?;
+        context.finish()
+    }
+}
+
+/// The image that a package is installed in, and the one it runs in where that is another one.
+fn bases(ingredients: &Ingredients<'_>) -> Result<(ImageReference, Option<ImageReference>)> {
+    let ecosystem = ingredients.package.ecosystem();
+    let given = ingredients.runtime_image.map(ImageReference::parse).transpose();
+    let given = given.map_err(|error| error.with("option", "--runtime-image"))?;
+    let usual = ImageReference::parse(match ecosystem {
+        Ecosystem::Python => PYTHON,
+        Ecosystem::Node => NODE,
+        Ecosystem::Go => GO,
+    })?;
+    let runtime = match (ecosystem, &given) {
+        (Ecosystem::Python | Ecosystem::Node, _) => None,
+        // A static program needs nothing around it.
+        (Ecosystem::Go, _) if ingredients.add_packages.is_empty() => None,
+        (Ecosystem::Go, Some(given)) => Some(given.clone()),
+        (Ecosystem::Go, None) => Some(ImageReference::parse(GO_RUNTIME)?),
+    };
+    Ok((given.unwrap_or(usual), runtime))
+}
+
+/// The fixed files of a build.
+fn scripts(ecosystem: Ecosystem) -> &'static [(&'static str, &'static str)] {
+    const PREPARE: (&str, &str) = ("prepare.sh", include_str!("scripts/prepare.sh"));
+    match ecosystem {
+        Ecosystem::Python => &[
+            PREPARE,
+            ("python.sh", include_str!("scripts/python.sh")),
+            ("report.py", include_str!("scripts/report.py")),
+        ],
+        Ecosystem::Node => &[
+            PREPARE,
+            ("node.sh", include_str!("scripts/node.sh")),
+            ("report.js", include_str!("scripts/report.js")),
+        ],
+        Ecosystem::Go => &[
+            PREPARE,
+            ("go.sh", include_str!("scripts/go.sh")),
+            ("go_root.sh", include_str!("scripts/go_root.sh")),
+            ("report_go.sh", include_str!("scripts/report_go.sh")),
+        ],
+    }
+}
+
+/// Refuses what no distribution calls a package.
+fn check_packages(packages: &[String]) -> Result<()> {
+    let is_name = |name: &str| {
+        name.len() <= LONGEST_PACKAGE
+            && name.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric)
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._+-".contains(&byte))
+    };
+    match packages.iter().find(|name| !is_name(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let message = format!("`--runtime-add-package {}` names no package", name.escape_debug());
+            Err(Error::new(ErrorKind::InvalidOption, message)
+                .hint("a name has letters, digits and `._+-`, and begins with a letter or a digit"))
+        }
+    }
+}
+
+/// One hash over all that decides what the image becomes. How packages travel here decides nothing.
+fn hash(context: &[u8], mirrors: &BTreeMap<String, String>, command: Option<&str>) -> String {
+    let mut hasher = Hasher::new(&SHA256);
+    let mut add = |bytes: &[u8]| {
+        // With its length, so that no two lists of texts are the same bytes.
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
+    };
+    add(context);
+    for (name, value) in mirrors {
+        add(name.as_bytes());
+        add(value.as_bytes());
+    }
+    add(command.unwrap_or_default().as_bytes());
+    let digest = hasher.finish();
+    let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    hex.chars().take(TAG_LENGTH).collect()
+}
+
+/// The name of the image's repository: `uvx-mcp-server-time`.
+fn repository(package: &PackageReference) -> String {
+    let name = match package.project() {
+        Some(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        None => package.name().unwrap_or_default().to_owned(),
+    };
+    let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let mut slug = package.ecosystem().scheme().to_owned();
+    for word in words {
+        slug.push('-');
+        slug.push_str(&word.to_ascii_lowercase());
+    }
+    // The limit is of the whole name; the hash in the tag says what it is.
+    slug.truncate(LONGEST_PACKAGE);
+    slug.trim_end_matches('-').to_owned()
+}
+
+#[cfg(test)]
+#[path = "recipe_tests.rs"]
+mod tests;

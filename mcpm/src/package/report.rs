@@ -1,0 +1,86 @@
+//! What a build says of the package it installed, and which of its commands is started.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+
+use super::PackageReference;
+use crate::{Error, ErrorKind, Result};
+
+/// What was installed. It comes from the package, so nothing in it is believed to be well formed.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Report {
+    /// The version that was found for what was asked.
+    pub(super) version: String,
+    /// The package's own commands, in the order of their names.
+    pub(super) commands: Vec<Command>,
+}
+
+/// A command that a package brings.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Command {
+    pub(super) name: String,
+    /// Where it is in the image.
+    pub(super) path: String,
+    /// The file that it is in the end; two names of one program share it.
+    file: String,
+}
+
+impl Report {
+    /// Reads the line that begins with the build's own word.
+    pub(super) fn read(line: &str, word: &str) -> Option<Self> {
+        let report: Self = serde_json::from_str(line.strip_prefix(word)?.trim()).ok()?;
+        let is_plain = |text: &str| text.len() <= 512 && !text.contains(char::is_control);
+        let commands_are_plain = report.commands.iter().all(|command| {
+            is_plain(&command.name) && is_plain(&command.path) && command.path.starts_with("/app/")
+        });
+        (is_plain(&report.version) && commands_are_plain).then_some(report)
+    }
+
+    /// Chooses the command that was asked for, else the only one, else the one that is named like the package.
+    ///
+    /// # Errors
+    /// `InvalidOption` names those there are.
+    pub(super) fn choose(&self, package: &PackageReference, asked: Option<&str>) -> Result<&Command> {
+        let list = || {
+            let names: Vec<_> = self.commands.iter().map(|command| format!("`{}`", command.name)).collect();
+            names.join(", ")
+        };
+        let named = |name: &str| self.commands.iter().find(|command| same_name(&command.name, name));
+        if let Some(asked) = asked {
+            return self.commands.iter().find(|command| command.name == asked).ok_or_else(|| {
+                let message = format!("`{package}` has no command `{}`", asked.escape_debug());
+                let error = Error::new(ErrorKind::InvalidOption, message);
+                if self.commands.is_empty() { error } else { error.hint(format!("it has {}", list())) }
+            });
+        }
+        let files: BTreeSet<&str> = self.commands.iter().map(|command| command.file.as_str()).collect();
+        let like_package = package.name().and_then(|name| {
+            // The scope of npm and the host of Go are no part of a command's name.
+            named(name).or_else(|| named(name.rsplit('/').next()?))
+        });
+        match (self.commands.first(), like_package) {
+            (_, Some(command)) => Ok(command),
+            (Some(command), None) if files.len() == 1 => Ok(command),
+            (None, None) => Err(Error::new(ErrorKind::InvalidOption, format!("`{package}` has no command"))
+                .hint("it may be a library; name the package that has the server")),
+            (Some(_), None) => {
+                let message = format!("`{package}` has several commands: {}", list());
+                Err(Error::new(ErrorKind::InvalidOption, message)
+                    .hint("say which one is the server with `--package-command`"))
+            }
+        }
+    }
+}
+
+/// Python's index takes `.`, `_` and `-` for the same, and so do people.
+fn same_name(one: &str, other: &str) -> bool {
+    let plain = |name: &str| name.to_ascii_lowercase().replace(['.', '_'], "-");
+    plain(one) == plain(other)
+}
+
+#[cfg(test)]
+#[path = "report_tests.rs"]
+mod tests;

@@ -1,0 +1,19 @@
+#!/bin/sh
+# go_root.sh: lays out all that a static program needs beside itself, in /mcpm/root.
+set -eu
+
+root=/mcpm/root
+mkdir -p "$root/app" "$root/etc/ssl/certs" "$root/home/mcpm" "$root/tmp"
+cp -R /app/bin "$root/app/"
+for bundle in /etc/mcpm/ca-bundle.pem /etc/ssl/certs/ca-certificates.crt \
+  /etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem; do
+  if [ -s "$bundle" ]; then
+    cp "$bundle" "$root/etc/ssl/certs/ca-certificates.crt"
+    break
+  fi
+done
+[ ! -d /etc/mcpm ] || cp -R /etc/mcpm "$root/etc/"
+echo 'mcpm:x:65532:65532::/home/mcpm:/sbin/nologin' >"$root/etc/passwd"
+echo 'mcpm:x:65532:' >"$root/etc/group"
+# Copying into the image takes away owners, and nobody else is there to mind.
+chmod 1777 "$root/home/mcpm" "$root/tmp"

@@ -1,0 +1,84 @@
+//! What builds are told of the machine: proxies, and mirrors of package indexes.
+
+use std::collections::BTreeMap;
+
+use super::Ecosystem;
+
+/// Variables for proxies, in both spellings; engines hand them to every step of a build.
+const PROXIES: &[&str] = &[
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "FTP_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "ftp_proxy",
+    "all_proxy",
+    "no_proxy",
+];
+const PYTHON: &[&str] = &[
+    "UV_DEFAULT_INDEX",
+    "UV_INDEX_URL",
+    "UV_INDEX",
+    "UV_EXTRA_INDEX_URL",
+    "UV_INSECURE_HOST",
+    "PIP_INDEX_URL",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_TRUSTED_HOST",
+];
+const NODE: &[&str] = &["NPM_CONFIG_REGISTRY", "npm_config_registry"];
+const GO: &[&str] = &["GOPROXY", "GONOPROXY", "GOPRIVATE", "GOSUMDB", "GONOSUMDB", "GOTOOLCHAIN"];
+
+/// Variables that package managers in a build are given: those for proxies, and for mirrors of package indexes.
+///
+/// Values may hold logins. They are shown nowhere, and they are in no image; the engine keeps them with the steps
+/// of the build.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct BuildSettings(BTreeMap<String, String>);
+
+impl BuildSettings {
+    /// Takes those variables that builds are given from `lookup`.
+    pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Self {
+        let names = [PROXIES, PYTHON, NODE, GO].concat();
+        Self(names.iter().filter_map(|name| Some(((*name).to_owned(), lookup(name)?))).collect())
+    }
+
+    /// The variables for proxies.
+    pub(super) fn proxies(&self) -> BTreeMap<String, String> {
+        self.of(PROXIES)
+    }
+
+    /// The variables that say where packages come from.
+    pub(super) fn mirrors(&self, ecosystem: Ecosystem) -> BTreeMap<String, String> {
+        let mut all = self.of(match ecosystem {
+            Ecosystem::Python => PYTHON,
+            Ecosystem::Node => NODE,
+            Ecosystem::Go => GO,
+        });
+        // uv does not read pip's variables, and pip, which may have to fetch uv, does not read uv's.
+        let python = ["UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"];
+        if let Some(index) = python.iter().find_map(|name| all.get(*name).cloned()) {
+            all.entry("PIP_INDEX_URL".to_owned()).or_insert_with(|| index.clone());
+            if !all.contains_key("UV_INDEX_URL") {
+                all.entry("UV_DEFAULT_INDEX".to_owned()).or_insert(index);
+            }
+        }
+        all
+    }
+
+    fn of(&self, names: &[&str]) -> BTreeMap<String, String> {
+        let known = |(name, _): &(&String, &String)| names.contains(&name.as_str());
+        self.0.iter().filter(known).map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+}
+
+impl std::fmt::Debug for BuildSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("BuildSettings").field(&self.0.keys()).finish()
+    }
+}
+
+#[cfg(test)]
+#[path = "settings_tests.rs"]
+mod tests;

@@ -1,0 +1,176 @@
+//! What a container is started from: an image that is pulled, or one that is built for a package.
+
+use super::{PackageSpec, WorkloadEvent, events::Events, resolve::Asked, source::Source};
+use crate::{
+    Environment, Error, ErrorKind, Result,
+    image::{ImageReference, pull},
+    options::{OptionSet as _, WorkloadOptions},
+    package::{
+        Ingredients, Recipe,
+        build::{self, Allowed, Built, Progress},
+        certificates::Certificates,
+    },
+    runtime::{BuildProgress, ImageInfo, PullProgress, Runtime},
+};
+
+/// The options that concern a build, and mean nothing where there is none.
+const FOR_PACKAGES: &[&str] = &["runtime_image", "runtime_add_package", "package_command", "rebuild"];
+
+/// What a container is to be started from.
+#[derive(Debug)]
+pub(super) enum Wanted {
+    /// An image of others.
+    Image(ImageReference),
+    /// An image that is built here.
+    Package(Box<Recipe>),
+}
+
+/// An image that is here.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) info: ImageInfo,
+    /// The package in it, if it was built for one.
+    pub(super) package: Option<PackageSpec>,
+}
+
+impl Wanted {
+    /// Works out what is wanted; `None` for a remote server. Files are read, and no engine is asked.
+    ///
+    /// # Errors
+    /// `InvalidOption` for options that do not go together, and what reading files can bring.
+    pub(super) fn of(asked: &Asked, environment: &Environment) -> Result<Option<Self>> {
+        let options = &asked.options;
+        let ca_cert = options.ca_cert.as_ref().map(|path| environment.working_dir.join(path));
+        match &asked.source {
+            Source::Remote(_) => Ok(None),
+            Source::Image(image) => {
+                let given = |name: &&&str| options.is_given(name);
+                if let Some(name) = FOR_PACKAGES.iter().find(given) {
+                    let shown = WorkloadOptions::SPECS.iter().find(|spec| spec.name == *name);
+                    let shown = shown.map(|spec| spec.shown()).unwrap_or_default();
+                    let message =
+                        format!("`{shown}` is for `uvx://`, `npx://` and `go://`, not for an image");
+                    return Err(Error::new(ErrorKind::InvalidOption, message));
+                }
+                // A broken file is better heard of before an image is pulled.
+                ca_cert.as_deref().map(Certificates::read).transpose()?;
+                Ok(Some(Self::Image(image.clone())))
+            }
+            Source::Package(package) => {
+                let recipe = Recipe::new(&Ingredients {
+                    package,
+                    runtime_image: options.runtime_image.as_deref(),
+                    add_packages: &options.runtime_add_package,
+                    command: options.package_command.as_deref(),
+                    ca_cert: ca_cert.as_deref(),
+                    settings: &environment.build,
+                })?;
+                Ok(Some(Self::Package(Box::new(recipe))))
+            }
+        }
+    }
+
+    /// The image's name.
+    pub(super) fn reference(&self) -> &ImageReference {
+        match self {
+            Self::Image(image) => image,
+            Self::Package(recipe) => &recipe.image,
+        }
+    }
+
+    /// The package, before it is known which version it has.
+    pub(super) fn package(&self) -> Option<PackageSpec> {
+        match self {
+            Self::Image(_) => None,
+            Self::Package(recipe) => {
+                Some(PackageSpec { reference: recipe.package.to_string(), version: None })
+            }
+        }
+    }
+
+    /// How the image is built, if it is.
+    pub(super) fn recipe(&self) -> Option<&Recipe> {
+        match self {
+            Self::Image(_) => None,
+            Self::Package(recipe) => Some(recipe),
+        }
+    }
+
+    /// Looks for the image.
+    pub(super) async fn here(&self, runtime: &dyn Runtime) -> Result<Option<Found>> {
+        Ok(match self {
+            Self::Image(image) => runtime.image(image).await?.map(|info| Found { info, package: None }),
+            Self::Package(recipe) => build::find(runtime, recipe).await?.map(|built| self.found(built)),
+        })
+    }
+
+    /// Makes sure that the image is here, and tells what happens meanwhile.
+    ///
+    /// # Errors
+    /// `ImageUnavailable` when it can be neither pulled nor built, or may not be.
+    pub(super) async fn fetch(
+        &self,
+        runtime: &dyn Runtime,
+        options: &WorkloadOptions,
+        events: &Events,
+    ) -> Result<Found> {
+        let offline = options.offline.unwrap_or(false);
+        match self {
+            Self::Image(image) if offline => {
+                let info = runtime.image(image).await?.ok_or_else(|| {
+                    let message = format!("image `{image}` is not on this machine");
+                    Error::new(ErrorKind::ImageUnavailable, message).hint("run it without `--offline`")
+                })?;
+                Ok(Found { info, package: None })
+            }
+            Self::Image(image) => {
+                let progress = |progress| events.tell(pulling(image, progress));
+                let pulled = pull::ensure(runtime, image, &progress).await?;
+                if let Some(message) = pulled.warning {
+                    events.tell(WorkloadEvent::Warning { message });
+                }
+                Ok(Found { info: pulled.info, package: None })
+            }
+            Self::Package(recipe) => {
+                for message in recipe.warnings.clone() {
+                    events.tell(WorkloadEvent::Warning { message });
+                }
+                let allowed = Allowed { offline, rebuild: options.rebuild.unwrap_or(false) };
+                let progress = |progress| events.tell(building(recipe, progress));
+                build::ensure(runtime, recipe, allowed, &progress).await.map(|built| self.found(built))
+            }
+        }
+    }
+
+    fn found(&self, built: Built) -> Found {
+        let mut package = self.package();
+        if let Some(package) = &mut package {
+            // What Go says of a program that was compiled from no version.
+            package.version = Some(built.version).filter(|version| !version.starts_with('('));
+        }
+        Found { info: built.info, package }
+    }
+}
+
+fn pulling(image: &ImageReference, progress: PullProgress) -> WorkloadEvent {
+    WorkloadEvent::Pulling { image: image.to_string(), current: progress.current, total: progress.total }
+}
+
+fn building(recipe: &Recipe, progress: Progress) -> WorkloadEvent {
+    match progress {
+        Progress::Pulling(image, progress) => pulling(&image, progress),
+        Progress::Building(BuildProgress::Step { number, total, instruction }) => {
+            tracing::debug!(package = %recipe.package, step = number, total, %instruction, "building");
+            WorkloadEvent::Building {
+                package: recipe.package.to_string(),
+                step: number,
+                steps: total,
+                instruction,
+            }
+        }
+        Progress::Building(BuildProgress::Line(line)) => {
+            tracing::debug!(package = %recipe.package, "{line}");
+            WorkloadEvent::BuildOutput { line }
+        }
+    }
+}
