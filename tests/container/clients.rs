@@ -12,6 +12,7 @@ use std::{
 use serde_json::{Value, json};
 use support::{Home, Program, nightly, testbed, until};
 
+mod packages;
 #[expect(dead_code, unused_imports, reason = "shared with the tests of the command line")]
 #[path = "../cli/support/mod.rs"]
 mod support;

@@ -1,0 +1,233 @@
+//! Packages from their real indexes: built, run, used by a published client, and not built twice.
+//!
+//! No image registry is at hand, so the testbed's own images are the bases. The machine may reach the indexes
+//! through a proxy that signs with an authority of its own, so its certificates are given to each build.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::{Client, ECHO, TIME, Tool};
+use crate::support::{Home, Program, docker, nightly, testbed};
+
+const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
+const HELLO: Tool = Tool { name: "hello", arguments: r#"{"name": "you"}"#, answer: "hello, you" };
+
+/// A package, and all that is said beside it.
+struct Package<'a> {
+    reference: &'a str,
+    base: &'a str,
+    more: &'a [&'a str],
+}
+
+impl Package<'_> {
+    fn args<'a>(&'a self, before: &[&'a str], last: &[&'a str]) -> Vec<&'a str> {
+        let common = ["run", self.reference, "--runtime-image", self.base, "--ca-cert", CERTIFICATES];
+        [before, &common[..], self.more, last].concat()
+    }
+
+    fn plan(&self, home: &Home) -> Value {
+        home.run(&self.args(&[], &["--plan", "--output", "json"])).succeeded().json()
+    }
+
+    /// Builds and starts it; then starts it again with nothing to be had from anywhere.
+    #[track_caller]
+    fn starts_twice(&self, home: &Home, server: &[&str]) -> String {
+        let image = self.plan(home)["spec"]["place"]["container"]["image"].as_str().unwrap().to_owned();
+        // One of an earlier run of the tests.
+        let _ = std::process::Command::new("docker").args(["rmi", &image]).output();
+        let (first, second) = (home.name("first"), home.name("second"));
+        let url = home.run(&self.args(&[], &[&["--name", &first], server].concat())).succeeded().url();
+        let built = docker(&["image", "inspect", "--format", "{{.Id}} {{.Config.User}}", &image]);
+        assert!(built.ends_with(" 65532:65532"), "{built}");
+        let again = [&["--name", &second, "--offline"], server].concat();
+        home.run(&self.args(&[], &again)).succeeded();
+        let found = docker(&["image", "inspect", "--format", "{{.Id}} {{.Config.User}}", &image]);
+        assert_eq!(found, built);
+        // A start from the record builds nothing either, and needs no base.
+        home.run(&["restart", &second]).succeeded();
+        url
+    }
+}
+
+#[test]
+fn a_python_package_runs() {
+    let home = Home::new();
+    let package = Package { reference: "uvx://mcp-server-time", base: "mcpm-test/python:1", more: &[] };
+    let url = package.starts_twice(&home, &[]);
+    assert_eq!(Client::Python("auto").call(&url, TIME).as_deref(), Some("2026-07-28"));
+    let info = home.info(&home.name("first"));
+    assert_eq!(info["package"]["reference"], "uvx://mcp-server-time");
+    let version = info["package"]["version"].as_str().unwrap();
+    assert!(version.starts_with(|c: char| c.is_ascii_digit()), "{version}");
+    // What was found once is what a plan shows.
+    let plan = package.plan(&home);
+    assert_eq!(plan["spec"]["package"]["version"], version);
+    assert_eq!(plan["image"]["entrypoint"], json!(["/app/venv/bin/mcp-server-time"]));
+    let name = home.name("other");
+    let other = home.run(&package.args(&[], &["--name", &name, "--package-command", "other"]));
+    assert_eq!(other.code, Some(2), "{other:?}");
+    let refusal = "error: `uvx://mcp-server-time` has no command `other`; it has `mcp-server-time`\n";
+    assert_eq!(other.stderr, refusal);
+}
+
+#[test]
+fn a_node_package_runs() {
+    let home = Home::new();
+    let reference = "npx://@modelcontextprotocol/server-everything";
+    let package = Package { reference, base: "mcpm-test/node:1", more: &[] };
+    let url = package.starts_twice(&home, &[]);
+    assert_eq!(Client::TypeScript("auto").call(&url, ECHO).as_deref(), Some("2025-11-25"));
+}
+
+#[test]
+fn a_local_go_project_runs() {
+    let home = Home::new();
+    let server = mcpm_tests::root().join("tests/container/hello.go");
+    home.write("project/go.mod", "module example.com/hello\n\ngo 1.25\n");
+    home.write("project/cmd/hello/main.go", &fs::read_to_string(server).unwrap());
+    // Each of these would end the build, if it were in it.
+    home.write("project/.gitignore", "*_draft.go\n");
+    home.write("project/.dockerignore", "cmd/hello/docker.go\n");
+    for name in ["a_draft.go", "docker.go"] {
+        home.write(&format!("project/cmd/hello/{name}"), "no Go\n");
+    }
+    std::os::unix::fs::symlink("/etc/passwd", home.path("project/passwd")).unwrap();
+    let package = Package { reference: "go://./project/cmd/hello", base: "mcpm-test/golang:1", more: &[] };
+    let url = package.starts_twice(&home, &[]);
+    assert_eq!(Client::Python("legacy").call(&url, HELLO).as_deref(), Some("2025-11-25"));
+    // The record does not depend on the folder it was made in.
+    let export = home.text("exported.json");
+    home.run(&["export", &home.name("first"), &export]).succeeded();
+    let exported: Value = serde_json::from_str(&fs::read_to_string(&export).unwrap()).unwrap();
+    let path = fs::canonicalize(home.path("project/cmd/hello")).unwrap();
+    assert_eq!(exported["run"]["server"], format!("go://{}", path.display()));
+    home.run(&["rm", &home.name("first")]).succeeded();
+    home.run(&["run", "--from-config", &export]).succeeded();
+    // A change is another image.
+    let before = package.plan(&home);
+    assert!(before["image"].is_object(), "{before}");
+    home.write("project/cmd/hello/more.go", "package main\n");
+    assert_eq!(package.plan(&home)["image"], Value::Null);
+}
+
+#[test]
+fn more_packages_run() {
+    if !nightly("more_packages_run") {
+        return;
+    }
+    let (python, node, go) = ("mcpm-test/python:1", "mcpm-test/node:1", "mcpm-test/golang:1");
+    let home = Home::new();
+    home.write("data/file", "content of a file\n");
+    let volume = format!("{}:/data:ro", home.text("data"));
+    let read =
+        Tool { name: "read_text_file", arguments: r#"{"path": "/data/file"}"#, answer: "content of a file" };
+    let reference = "npx://@modelcontextprotocol/server-filesystem@latest";
+    let files = Package { reference, base: node, more: &["--volume", &volume] };
+    let url = files.starts_twice(&home, &["--", "/data"]);
+    Client::TypeScript("auto").call(&url, read);
+
+    let home = Home::new();
+    let reference = "go://github.com/modelcontextprotocol/go-sdk/examples/server/memory@v1.8.0";
+    let memory = Package { reference, base: go, more: &[] };
+    let url = memory.starts_twice(&home, &[]);
+    let graph = Tool { name: "read_graph", arguments: "{}", answer: "entities" };
+    Client::Python("auto").call(&url, graph);
+
+    // A version, and packages of the distribution.
+    let home = Home::new();
+    let more = ["--runtime-add-package", "jq"];
+    let fetch = Package { reference: "uvx://mcp-server-fetch@2026.10.24", base: python, more: &more };
+    let url = fetch.starts_twice(&home, &[]);
+    let nobody =
+        Tool { name: "fetch", arguments: r#"{"url": "https://localhost:1/"}"#, answer: "not a public" };
+    Client::Python("auto").call(&url, nobody);
+    let container = home.name("first");
+    docker(&["exec", &container, "jq", "--version"]);
+    assert_eq!(docker(&["exec", &container, "id", "-u"]), "65532");
+}
+
+#[test]
+fn what_cannot_be_built_says_why_and_leaves_nothing() {
+    let home = Home::new();
+    let base = ["--runtime-image", "mcpm-test/python:1", "--ca-cert", CERTIFICATES];
+    let refused = |reference: &str, more: &[&str], code: i32, words: &[&str]| {
+        let name = home.name("refused");
+        let outcome = home.run(&[&["run", reference, "--name", &name], &base[..], more].concat());
+        assert_eq!(outcome.code, Some(code), "{outcome:?}");
+        for word in words {
+            assert!(outcome.stderr.contains(word), "{word}: {outcome:?}");
+        }
+        assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:?}");
+    };
+    let name = "mcpm-no-such-package-anywhere";
+    let step =
+        "`RUN [\"/bin/sh\", \"/mcpm/python.sh\", \"mcpm-no-such-package-anywhere\"]` failed with exit code 1";
+    refused(&format!("uvx://{name}"), &[], 7, &[step, "it last wrote: ", "No solution found"]);
+    refused("npx://a", &[], 7, &["the base image has no npm"]);
+    refused(
+        "go://example.com/a",
+        &["--offline"],
+        7,
+        &["`go://example.com/a` was not built on this machine yet"],
+    );
+    refused("mcpm-test/none:1", &["--offline"], 2, &["`--runtime-image` is for `uvx://`"]);
+    home.has_nothing_left();
+}
+
+/// A web server with a certificate that only a test trusts.
+struct Website {
+    _server: Program,
+    port: String,
+    certificate: String,
+}
+
+impl Website {
+    fn start(home: &Home) -> Self {
+        let (certificate, key) = (home.text("site.pem"), home.text("site.key"));
+        let made = home
+            .command("openssl")
+            .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
+            .args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-days", "2"])
+            .args(["-out", &certificate, "-keyout", &key])
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{made:?}");
+        home.write("site/page.txt", "a page of a website\n");
+        let script = "import http.server as h, ssl, sys\n\
+                      server = h.ThreadingHTTPServer(('127.0.0.1', 0), h.SimpleHTTPRequestHandler)\n\
+                      context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)\n\
+                      context.load_cert_chain(sys.argv[1], sys.argv[2])\n\
+                      server.socket = context.wrap_socket(server.socket, server_side=True)\n\
+                      print(server.server_port, flush=True)\n\
+                      server.serve_forever()\n";
+        let mut server = home.command(testbed("MCPM_TEST_PYTHON"));
+        server.args(["-c", script, &certificate, &key]).current_dir(home.path("site"));
+        let mut server = Program::start(&mut server);
+        let port = server.line().trim().to_owned();
+        Self { _server: server, port, certificate }
+    }
+}
+
+#[test]
+fn a_server_from_an_image_is_offered_the_certificates() {
+    let home = Home::new();
+    let site = Website::start(&home);
+    let arguments = format!(r#"{{"url": "https://localhost:{}/page.txt", "raw": true}}"#, site.port);
+    let fetch = |url: &str, answer: &'static str| {
+        let tool = Tool { name: "fetch", arguments: arguments.clone().leak(), answer };
+        Client::Python("auto").call(url, tool);
+    };
+    let common = ["run", "mcpm-test/python:1", "--network", "host"];
+    let server = ["--", "mcp-server-fetch", "--allow-private-ips"];
+    let with = ["--ca-cert", &site.certificate, "--name", &home.name("with")];
+    let url = home.run(&[&common[..], &with, &server].concat()).succeeded().url();
+    fetch(&url, "a page of a website");
+    // The files stay when the given one is gone.
+    fs::remove_file(&site.certificate).unwrap();
+    home.run(&["restart", &home.name("with")]).succeeded();
+    fetch(&url, "a page of a website");
+    let without = ["--name", &home.name("without")];
+    let url = home.run(&[&common[..], &without, &server].concat()).succeeded().url();
+    fetch(&url, "rror");
+}
