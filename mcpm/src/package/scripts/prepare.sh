@@ -17,6 +17,12 @@ trust() {
   elif has update-ca-trust; then
     cp /mcpm/ca/*.crt /etc/pki/ca-trust/source/anchors/
     update-ca-trust extract
+  elif [ ! -e /mcpm/added ]; then
+    # A small base has the store without the program that keeps it.
+    for bundle in $bundles; do
+      [ ! -s "$bundle" ] || cat /mcpm/ca/*.crt >>"$bundle"
+    done
+    touch /mcpm/added
   fi
   mkdir -p /etc/mcpm
   cat /mcpm/ca/*.crt >/etc/mcpm/ca.pem
@@ -62,3 +68,5 @@ grep -q '^mcpm:' /etc/passwd 2>/dev/null || echo 'mcpm:x:65532:65532::/home/mcpm
 grep -q '^mcpm:' /etc/group 2>/dev/null || echo 'mcpm:x:65532:' >>/etc/group
 mkdir -p /home/mcpm
 chown 65532:65532 /home/mcpm
+# What only this step needs is in no later one.
+rm -rf /mcpm
