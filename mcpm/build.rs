@@ -9,7 +9,6 @@ use std::{env, error::Error, fs, path::PathBuf, process::Command};
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=shim");
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rustc-check-cfg=cfg(shim)");
     let out = PathBuf::from(env::var("OUT_DIR")?).join("shim");
     let of_target = |part: &str| env::var(format!("CARGO_CFG_TARGET_{part}"));
     // Other C libraries come with start files of their own, which get in the way.
@@ -43,6 +42,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     if !made.status.success() {
         return Err(format!("the shim does not compile:\n{}", String::from_utf8_lossy(&made.stderr)).into());
     }
-    println!("cargo::rustc-cfg=shim");
+    for line in String::from_utf8_lossy(&made.stderr).lines() {
+        println!("cargo::warning=shim: {line}");
+    }
     Ok(())
 }

@@ -17,11 +17,7 @@ pub(crate) fn environment<'a>(engine: &'a [&'a [u8]], given: &'a [Vec<u8>]) -> V
 }
 
 /// Starts the program; `prepare` is done in its process before it runs.
-pub(crate) fn start(
-    args: &[Vec<u8>],
-    env: &[&[u8]],
-    prepare: impl FnOnce(),
-) -> sys::Result<i32> {
+pub(crate) fn start(args: &[Vec<u8>], env: &[&[u8]], prepare: impl FnOnce()) -> sys::Result<i32> {
     sys::fork(|| {
         prepare();
         run(args, env)

@@ -49,7 +49,8 @@ extern "C" fn entry(stack: *const usize) -> ! {
 
 fn begin(slot: &[u8], env: &[&[u8]]) -> Result<i32, &'static [u8]> {
     let slot = slot.strip_suffix(&[0]).unwrap_or(slot);
-    let config = fetch(slot).ok_or(b"mcpm does not answer: start this workload with `mcpm start`" as &[u8])?;
+    let config =
+        fetch(slot).ok_or(b"mcpm does not answer: start this workload with `mcpm start`" as &[u8])?;
     let config = Config::parse(&config).ok_or(b"mcpm's configuration is of another version" as &[u8])?;
     server::run(config, env)
 }

@@ -12,8 +12,10 @@ const TURNS: usize = 8;
 /// One direction.
 #[derive(Default)]
 struct Flow {
-    waiting: Vec<u8>,
-    sent: usize,
+    /// Made when something comes, and kept: to clear it each time would cost more than to move what is in it.
+    buffer: Vec<u8>,
+    /// What waits in it.
+    waiting: core::ops::Range<usize>,
     /// Whether no more comes in.
     ended: bool,
     /// Whether the other side was told so.
@@ -38,7 +40,8 @@ pub(crate) struct Pair {
 impl Pair {
     /// Joins two connections; `first_words` go to the second before anything else.
     pub(crate) fn new(from: Fd, to: Fd, first_words: Vec<u8>) -> Self {
-        let out = Flow { waiting: first_words, ..Flow::default() };
+        let mut out = Flow::default();
+        out.put(&first_words);
         Self { sides: [from, to], flows: [out, Flow::default()], connecting: false }
     }
 
@@ -58,7 +61,7 @@ impl Pair {
             match sys::connected(&self.sides[1]) {
                 Ok(()) => {
                     self.connecting = false;
-                    self.flows[1].waiting.push(b'+');
+                    self.flows[1].put(b"+");
                 }
                 Err(Errno::AGAIN) => return State::Open,
                 Err(_) => {
@@ -86,42 +89,45 @@ impl Pair {
 }
 
 impl Flow {
+    /// Has bytes wait that came from nobody; nothing else does yet.
+    fn put(&mut self, bytes: &[u8]) {
+        self.buffer = Vec::with_capacity(BUFFER);
+        self.buffer.extend_from_slice(bytes);
+        self.waiting = 0..bytes.len();
+        self.buffer.resize(BUFFER.max(bytes.len()), 0);
+    }
+
     /// Reads once and writes once, as far as both can be done; tells whether anything was.
     fn step(&mut self, from: &Fd, to: &Fd) -> sys::Result<bool> {
         let mut moved = false;
         if self.waiting.is_empty() && !self.ended {
-            self.waiting.resize(BUFFER, 0);
-            match sys::read(from, &mut self.waiting) {
-                Ok(count) => {
-                    self.waiting.truncate(count);
-                    self.ended = count == 0;
-                    moved = true;
-                }
-                Err(Errno::AGAIN) => self.waiting.clear(),
-                Err(error) => return Err(error),
+            if self.buffer.is_empty() {
+                self.buffer.resize(BUFFER, 0);
             }
-        }
-        if let Some(rest) = self.waiting.get(self.sent..).filter(|rest| !rest.is_empty()) {
-            match sys::send(to, rest) {
+            match sys::read(from, &mut self.buffer) {
                 Ok(count) => {
-                    self.sent += count;
+                    self.waiting = 0..count;
+                    self.ended = count == 0;
                     moved = true;
                 }
                 Err(Errno::AGAIN) => {}
                 Err(error) => return Err(error),
             }
-            if self.sent == self.waiting.len() {
-                self.sent = 0;
-                self.waiting.clear();
+        }
+        if let Some(rest) = self.buffer.get(self.waiting.clone()).filter(|rest| !rest.is_empty()) {
+            match sys::send(to, rest) {
+                Ok(count) => {
+                    self.waiting.start += count;
+                    moved = true;
+                }
+                Err(Errno::AGAIN) => {}
+                Err(error) => return Err(error),
             }
         }
         if self.ended && self.waiting.is_empty() && !self.told {
             sys::finish(to);
             self.told = true;
-        }
-        if self.waiting.is_empty() {
-            // An idle connection keeps no memory.
-            self.waiting = Vec::new();
+            self.buffer = Vec::new();
         }
         Ok(moved)
     }

@@ -98,7 +98,9 @@ pub(crate) fn run(config: Config, engine_env: &[&[u8]]) -> Result<i32, &'static 
                 WATCH => watcher.iter().for_each(|notices| shim.take_notice(notices)),
                 token if token >= JOINED => shim.go_on(token),
                 token => {
-                    if let Some(listener) = usize::try_from(token - PORTS).ok().and_then(|at| listeners.get(at)) {
+                    if let Some(listener) =
+                        usize::try_from(token - PORTS).ok().and_then(|at| listeners.get(at))
+                    {
                         shim.take_named(listener);
                     }
                 }

@@ -161,7 +161,10 @@ impl Epoll {
     pub(crate) fn wait(&self, events: &mut [Event]) -> Result<usize> {
         // SAFETY: the kernel writes at most that many events there.
         unsafe {
-            call(number::EPOLL_PWAIT, [self.0.arg(), events.as_mut_ptr() as usize, events.len(), usize::MAX, 0, 0])
+            call(
+                number::EPOLL_PWAIT,
+                [self.0.arg(), events.as_mut_ptr() as usize, events.len(), usize::MAX, 0, 0],
+            )
         }
     }
 }

@@ -87,7 +87,8 @@ pub(crate) fn datagrams(place: Place) -> Result<Fd> {
 /// Takes a connection, and tells where it was made to.
 pub(crate) fn accept(listener: &Fd) -> Result<(Fd, Place)> {
     // SAFETY: no address is asked for.
-    let fd = unsafe { call(number::ACCEPT4, [listener.arg(), 0, 0, CLOEXEC | NONBLOCK, 0, 0]) }.map(opened)?;
+    let fd =
+        unsafe { call(number::ACCEPT4, [listener.arg(), 0, 0, CLOEXEC | NONBLOCK, 0, 0]) }.map(opened)?;
     // Without it bytes are only late.
     let _ = set(&fd, SOL_TCP, NO_DELAY);
     let mut address = InetAddress::NONE;
@@ -105,7 +106,9 @@ pub(crate) fn connect(place: Place) -> Result<Fd> {
     let _ = set(&fd, SOL_TCP, NO_DELAY);
     let address = InetAddress::of(place);
     // SAFETY: the kernel reads an address of that size there.
-    match unsafe { call(number::CONNECT, [fd.arg(), &raw const address as usize, InetAddress::SIZE, 0, 0, 0]) } {
+    match unsafe {
+        call(number::CONNECT, [fd.arg(), &raw const address as usize, InetAddress::SIZE, 0, 0, 0])
+    } {
         Ok(_) | Err(Errno::IN_PROGRESS) => Ok(fd),
         Err(error) => Err(error),
     }
