@@ -5,6 +5,7 @@ mod container;
 mod engine;
 mod failures;
 mod ignore;
+mod isolation;
 mod life;
 mod manage;
 mod names;

@@ -64,3 +64,29 @@ impl Learner {
         crate::state::replace_file(&self.path, text.as_bytes()).map_err(cannot)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_reached_is_allowed_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("profile.json");
+        let learner = Learner::begin(&path, Vec::new()).unwrap();
+        assert!(Profile::read(&path).unwrap().outbound.is_nothing());
+        let reached = |host: &str, port, address: &str| Decision::Allowed {
+            host: host.parse().unwrap(),
+            port,
+            address: address.parse().unwrap(),
+        };
+        learner.hear(&reached("b.example", 443, "1.1.1.1"));
+        learner.hear(&reached("a.example", 5432, "1.1.1.1"));
+        learner.hear(&reached("b.example", 443, "1.0.0.1"));
+        learner.hear(&reached("host.docker.internal", 80, "172.17.0.1"));
+        let rules: Vec<String> =
+            Profile::read(&path).unwrap().outbound.allow_host.iter().map(ToString::to_string).collect();
+        assert_eq!(rules, ["a.example:5432", "b.example:443", "host.docker.internal:80", "172.17.0.1:80"]);
+        assert!(Learner::begin(&folder.path().join("no/folder"), Vec::new()).is_err());
+    }
+}

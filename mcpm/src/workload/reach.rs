@@ -186,7 +186,7 @@ impl Reach {
                 None => all.push(Mount { source, target, read_only: rule.read_only, relabel: None }),
             }
         }
-        if let Some(hidden) = all.iter().find(|mount| mount.target.starts_with(MOUNT_POINT)) {
+        if let Some(hidden) = all.iter().find(|mount| Path::new(&mount.target).starts_with(MOUNT_POINT)) {
             let message = format!("`{}` is mcpm's own place in a container", hidden.target);
             return Err(Error::new(ErrorKind::InvalidOption, message));
         }

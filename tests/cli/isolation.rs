@@ -1,0 +1,85 @@
+//! Permission profiles and isolation on the command line: what is refused, and what a plan shows.
+
+use super::support::Home;
+
+#[test]
+fn what_cannot_be_held_is_refused_before_an_engine_is_asked() {
+    let home = Home::without_engine();
+    home.write("typo.json", r#"{"network": {"outbound": {"allow_hosts": ["a.example"]}}}"#);
+    home.write("rules.json", r#"{"network": {"outbound": {"allow_host": ["a.example"]}}}"#);
+    home.write("mount.json", r#"{"read": ["/no/such/folder"], "network": {}}"#);
+    home.write("privileged.json", r#"{"privileged": true}"#);
+    for (line, code) in [
+        ("--permission-profile missing.json", 4),
+        ("--permission-profile typo.json", 2),
+        ("--permission-profile mount.json", 4),
+        ("--permission-profile privileged.json", 2),
+        ("--permission-profile none --network host", 2),
+        ("--permission-profile none --publish 8080", 2),
+        ("--permission-profile rules.json --publish 8080", 2),
+        ("--isolate-network --network host", 2),
+        ("--isolate-network --network other", 2),
+        ("--isolate-network --target-host 127.0.0.2 --transport sse", 2),
+        ("--allow-runtime-gateway", 2),
+        ("--learn out.json --permission-profile none", 2),
+        ("--volume .:/.mcpm/x", 2),
+    ] {
+        let args: Vec<&str> = ["run", "image"].into_iter().chain(line.split(' ')).collect();
+        assert_eq!(home.says(&args).code, Some(code), "{line}");
+    }
+    home.matches("isolation/refused");
+}
+
+#[test]
+fn a_plan_shows_what_a_profile_comes_to() {
+    let home = Home::new();
+    home.write(
+        "rules.json",
+        r#"{
+            "read": ["rules.json:/rules.json"],
+            "network": {"outbound": {"allow_host": ["*.a.example", "b.example:22"], "allow_port": [443, "8000-8100"]}},
+            "resources": {"memory": "512m", "cpus": 1.5, "pids": 64}, "read_only_root": true, "tmpfs": ["/tmp"]
+        }"#,
+    );
+    let image = "mcpm-test/everything:1";
+    for more in [
+        &["--permission-profile", "none"][..],
+        &["--permission-profile", "rules.json"],
+        &["--permission-profile", "rules.json", "--isolate-network=false"],
+        &["--isolate-network", "--allow-runtime-gateway"],
+    ] {
+        let name = home.name("p");
+        let outcome = home.run(&[&["run", image, "--name", &name, "--plan"][..], more].concat()).succeeded();
+        let shown = |row: &str| {
+            let lines = outcome.stdout.lines().filter(|line| line.starts_with(row));
+            lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
+        };
+        let (network, outbound, confinement) = (shown("network"), shown("outbound"), shown("confinement"));
+        match more {
+            [_, "none"] => {
+                assert_eq!(network, ["network none (derived)"]);
+                assert_eq!(outbound, ["outbound nothing (given)"]);
+            }
+            [_, "rules.json"] => {
+                assert_eq!(network, ["network none (derived)"]);
+                let rules = "outbound `*.a.example`, `b.example:22`, on port 443, 8000-8100 (given)";
+                assert_eq!(outbound, [rules]);
+                let bounds = "confinement no capabilities, no new privileges, 64 processes, 512m of memory, \
+                              1.500 processors, read-only root";
+                assert_eq!(confinement, [bounds]);
+                assert!(outcome.stdout.contains("-> /rules.json (ro)"), "{}", outcome.stdout);
+                assert_eq!(shown("in memory"), ["in memory /tmp, at most 64m (given)"]);
+            }
+            [_, "rules.json", _] => {
+                assert_eq!(network, ["network bridge (default)"]);
+                assert_eq!(outbound, ["outbound everything: not isolated (given)"]);
+                assert_eq!(shown("warning").len(), 1, "{}", outcome.stdout);
+            }
+            _ => {
+                assert_eq!(network, ["network none (given)"]);
+                assert_eq!(outbound, ["outbound everything public, and the runtime gateway (default)"]);
+            }
+        }
+    }
+    home.has_nothing_left();
+}
