@@ -41,8 +41,35 @@ fn says(outcome: &Outcome, text: &str) -> bool {
     outcome.stdout.contains(text) || outcome.stderr.contains(text)
 }
 
-/// What the engine keeps is left out here: it shows the variable to whoever may inspect the container, until the
-/// value is delivered otherwise. `mcpm run --plan` says so.
+/// What the shim hands over, nobody finds: the engine is told of no variable.
+#[test]
+fn a_canary_of_an_isolated_server_is_not_in_the_engine_either() {
+    let home = Home::with_password();
+    let name = home.name("isolated");
+    let canary = format!("canary-{}", home.name("value"));
+    home.keep("token", &canary);
+    let options = [IMAGE, "--name", &name, "--isolate-network", "--secret", "token,target=TOKEN"];
+    let plan = home.run(&[&["run", "--plan"][..], &options].concat()).succeeded();
+    assert!(plan.stdout.contains("TOKEN from `token`, handed to the server by the shim"), "{plan:?}");
+    let mut before = 0;
+    for begin in [&[&["run", "--debug"][..], &options].concat()[..], &["restart", &name]] {
+        let outcome = home.run(begin).succeeded();
+        assert!(!says(&outcome, &canary), "{outcome:?}");
+        let server = inside(&name);
+        let holders = processes_with(&canary, "environ");
+        assert!(
+            !holders.is_empty() && holders.iter().all(|pid| server.contains(pid)),
+            "{holders:?} {server:?}"
+        );
+        assert_ne!(holders[0], std::mem::replace(&mut before, holders[0]));
+        assert!(!docker(&["inspect", &name]).contains(&canary));
+        assert_eq!(processes_with(&canary, "cmdline"), [0; 0]);
+        assert_eq!(files_with(&canary, &home.path("")), [""; 0]);
+    }
+}
+
+/// What the engine keeps is left out here: it shows variables of servers that are not isolated to whoever may
+/// inspect the container. `mcpm run --plan` says so.
 #[test]
 fn a_canary_is_found_in_the_server_alone() {
     let home = Home::with_password();

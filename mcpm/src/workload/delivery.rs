@@ -16,6 +16,7 @@ use std::{
 use super::{WorkloadName, container::fnv1a};
 use crate::{
     Environment, Error, ErrorKind, Result,
+    isolation::MOUNT_POINT,
     options::{Secret, SecretRef, SecretTarget, WorkloadOptions},
     runtime::{ContainerSpec, Mount},
     secrets::SecretValues,
@@ -44,6 +45,9 @@ pub(super) fn check(options: &WorkloadOptions) -> Result<()> {
             }
             SecretTarget::File(path) if options.volume.iter().any(|volume| volume.container_path == path) => {
                 return refused(format!("a volume and a secret are both mounted at `{path}`"));
+            }
+            SecretTarget::File(path) if Path::new(path).starts_with(MOUNT_POINT) => {
+                return refused(format!("`{path}` is mcpm's own place in a container"));
             }
             _ => {}
         }

@@ -21,6 +21,8 @@ fn one_place_takes_one_value() {
         options.secret.push(SecretRef::from(("b", "file:/run/b")));
         options.volume.push(VolumeSpec::new("/tmp", "/run/b"));
     });
+    let ours = refused(|options| options.secret.push(SecretRef::from(("b", "file:/.mcpm/b"))));
+    assert_eq!(ours, "`/.mcpm/b` is mcpm's own place in a container");
     assert_eq!(file, "a volume and a secret are both mounted at `/run/b`");
 }
 

@@ -205,6 +205,10 @@ fn nothing_is_covered_without_patterns_or_folders() {
     assert_eq!(home.covered().unwrap(), [""; 0]);
     home.write("config/mcpmignore", "*.env\n");
     assert_eq!(home.covered_in(&[home.mount("one.env", "/one.env")]).unwrap(), [""; 0]);
+    // What mcpm mounts itself may be away until the start.
+    home.write("link/shim.env", "");
+    let own = [home.mount("link", MOUNT_POINT), home.mount("absent", MOUNT_POINT)];
+    assert_eq!(home.covered_in(&own).unwrap(), [""; 0]);
 }
 
 #[test]

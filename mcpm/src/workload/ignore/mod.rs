@@ -14,6 +14,7 @@ use std::{
 
 use crate::{
     Environment, Error, ErrorKind, Result,
+    isolation::MOUNT_POINT,
     runtime::Mount,
     state::file::{cannot, create_folders},
 };
@@ -39,7 +40,8 @@ pub(super) fn overlays(mounts: &[Mount], globally: bool, environment: &Environme
     let global = if globally { rules::read(&environment.config_dir.join("mcpmignore"))? } else { None };
     let mut folders = Vec::new();
     let mut covered = BTreeMap::new();
-    for mount in mounts {
+    // What mcpm itself mounts has nothing of the user's, and is needed.
+    for mount in mounts.iter().filter(|mount| mount.target != MOUNT_POINT) {
         let unreadable = |error| cannot("read", &mount.source, error);
         if fs::metadata(&mount.source).map_err(unreadable)?.is_dir() {
             let root = mount.source.canonicalize().map_err(unreadable)?;
