@@ -14,7 +14,7 @@ use std::{
 use futures_util::FutureExt as _;
 use mcpm::{
     Environment, Error, ErrorKind, Result,
-    options::Secret,
+    options::{OptionSet as _, Secret},
     secrets::{GIVEN_PREFIX, SecretValues},
     state::Store,
     workload::{EventStream, Launch, RunningWorkload, WorkloadEvent, WorkloadSpec},
@@ -39,6 +39,8 @@ struct Order {
     spec: WorkloadSpec,
     /// Values of its secrets, by name: this pipe is the only way they take, so the spec cannot hold them.
     secrets: BTreeMap<String, String>,
+    /// The same of secrets among the options: the name of each option, and what a user would write.
+    options: Vec<(String, String)>,
     /// Whether the workload is on record already.
     recorded: bool,
     debug: bool,
@@ -71,7 +73,9 @@ pub(crate) async fn spawn(
         |error: io::Error| Error::new(ErrorKind::Internal, "cannot start the supervisor").source(error);
     let secrets =
         secrets.expose().into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let order = serde_json::to_vec(&Order { spec, secrets, recorded, debug })
+    let given = spec.asked.secrets().into_iter();
+    let options = given.map(|(name, value)| (name.to_owned(), value.expose().to_owned())).collect();
+    let order = serde_json::to_vec(&Order { spec, secrets, options, recorded, debug })
         .map_err(|error| Error::new(ErrorKind::Internal, "cannot write the workload down").source(error))?;
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
     // The supervisor lives long, and whoever may look at its environment would find there what it was told here.
@@ -132,9 +136,12 @@ pub(crate) fn main() -> Result<()> {
     io::stdin()
         .read_to_end(&mut order)
         .map_err(|error| Error::new(ErrorKind::Io, "cannot read the workload").source(error))?;
-    let order: Order = serde_json::from_slice(&order).map_err(|error| {
+    let mut order: Order = serde_json::from_slice(&order).map_err(|error| {
         Error::new(ErrorKind::InvalidOption, "this command is for mcpm's own use").source(error)
     })?;
+    for (name, text) in std::mem::take(&mut order.options) {
+        order.spec.asked.set(&name, &text)?;
+    }
     let environment = Environment::from_process();
     // A workload does not keep the folder it was started from in use. Every path it has is absolute.
     let _ = std::env::set_current_dir("/");

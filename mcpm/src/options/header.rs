@@ -50,6 +50,10 @@ impl OptionValue for Header {
         None
     }
 
+    fn secret(&self) -> Option<Secret> {
+        Some(Secret::from(format!("{}={}", self.name, self.value.expose())))
+    }
+
     fn check(&self) -> Result<(), String> {
         check_name(&self.name)?;
         match HeaderValue::from_str(self.value.expose()) {

@@ -261,6 +261,12 @@ fn json_keeps_what_was_asked_without_secrets() {
     };
     assert_eq!(read, shown);
     assert!(!format!("{options:?}").contains("hidden"));
+    // What JSON leaves out can be handed on beside it.
+    let mut whole = read;
+    let secrets = options.secrets();
+    assert!(!format!("{secrets:?}").contains("hidden") && secrets.len() == 3);
+    secrets.iter().for_each(|(name, secret)| whole.set(name, secret.expose()).unwrap());
+    assert_eq!(whole, options);
 }
 
 #[test]

@@ -68,6 +68,10 @@ impl OptionValue for Secret {
         None
     }
 
+    fn secret(&self) -> Option<Secret> {
+        Some(self.clone())
+    }
+
     fn check(&self) -> Result<(), String> {
         // What an unset shell variable expands to.
         if self.0.is_empty() { Err("the secret is empty".to_owned()) } else { Ok(()) }

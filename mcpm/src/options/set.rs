@@ -1,6 +1,7 @@
 //! A set of options: what the table makes for each command, by name.
 
 use super::{
+    Secret,
     spec::{OptionSpec, Required},
     value::Stored,
 };
@@ -50,6 +51,16 @@ pub trait OptionSet: Default + Sized {
     /// Returns the names of the options that were given, in the order of the table.
     fn given(&self) -> impl Iterator<Item = &'static str> {
         Self::SPECS.iter().map(|spec| spec.name).filter(|name| self.is_given(name))
+    }
+
+    /// Returns the secrets that were given, each with the name of its option, in the form that [`set`](Self::set)
+    /// takes. The JSON form leaves them out.
+    fn secrets(&self) -> Vec<(&'static str, Secret)> {
+        let of = |spec: &'static OptionSpec| {
+            let values = self.slot(spec.name).map(Stored::secrets).unwrap_or_default();
+            values.into_iter().map(|value| (spec.name, value))
+        };
+        Self::SPECS.iter().flat_map(of).collect()
     }
 
     /// Returns the declared defaults.

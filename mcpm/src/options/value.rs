@@ -8,7 +8,7 @@ use std::{borrow::Cow, path::PathBuf, time::Duration};
 use serde::{Deserialize, Deserializer, Serializer, de, ser};
 
 use super::{
-    json,
+    Secret, json,
     spec::{Arity, OptionSpec, first_line},
 };
 use crate::{Error, ErrorKind, Result};
@@ -81,6 +81,11 @@ pub trait OptionValue: Sized {
 
     /// Returns what a user would type, or `None` when that is secret.
     fn text(&self) -> Option<String>;
+
+    /// Returns what a user would type when that is secret, for those who hand it on in another way than as JSON.
+    fn secret(&self) -> Option<Secret> {
+        None
+    }
 
     /// Refuses a value that was made by hand and could not have been typed.
     ///
@@ -196,6 +201,9 @@ pub trait Stored {
     /// Returns what a user would type to store the same; nothing for secrets.
     fn texts(&self) -> Vec<String>;
 
+    /// Returns what a user would type to store the secrets that [`texts`](Self::texts) leaves out.
+    fn secrets(&self) -> Vec<Secret>;
+
     /// Checks what was stored against the option it belongs to.
     ///
     /// # Errors
@@ -216,6 +224,10 @@ impl<S: Slot> Stored for S {
 
     fn texts(&self) -> Vec<String> {
         self.values().iter().filter_map(OptionValue::text).collect()
+    }
+
+    fn secrets(&self) -> Vec<Secret> {
+        self.values().iter().filter_map(OptionValue::secret).collect()
     }
 
     fn check(&self, spec: &OptionSpec) -> Result<()> {
