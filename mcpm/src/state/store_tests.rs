@@ -162,7 +162,10 @@ fn the_kept_samples_of_all_versions_of_a_spec_are_read_as_the_same() {
     let newest = include_str!("samples/spec.v2.json");
     for sample in [include_str!("samples/spec.v1.json"), newest] {
         fs::write(&path, sample).unwrap();
-        let spec: WorkloadSpec = store.load(claim.name(), Document::Spec).unwrap();
+        let mut spec: WorkloadSpec = store.load(claim.name(), Document::Spec).unwrap();
+        // The first version did not say which engine it was.
+        assert_eq!(spec.engine.is_none(), sample != newest);
+        spec.engine.get_or_insert("unix:///var/run/docker.sock".to_owned());
         assert_eq!(serde_json::to_string_pretty(&spec).unwrap() + "\n", newest);
     }
     let remote = include_str!("samples/spec-remote.v2.json");
