@@ -173,6 +173,11 @@ fn the_kept_samples_of_all_versions_of_a_spec_are_read_as_the_same() {
     let spec: WorkloadSpec = store.load(claim.name(), Document::Spec).unwrap();
     assert!(spec.container().is_none());
     assert_eq!(serde_json::to_string_pretty(&spec).unwrap() + "\n", remote);
+    let package = include_str!("samples/spec-package.v2.json");
+    fs::write(&path, package).unwrap();
+    let spec: WorkloadSpec = store.load(claim.name(), Document::Spec).unwrap();
+    assert_eq!(spec.package.as_ref().unwrap().version.as_deref(), Some("2026.10.19"));
+    assert_eq!(serde_json::to_string_pretty(&spec).unwrap() + "\n", package);
     fs::write(&path, "{\"version\": 1}").unwrap();
     let error = store.load::<WorkloadSpec>(claim.name(), Document::Spec).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::CorruptState);
