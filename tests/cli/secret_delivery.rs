@@ -123,12 +123,15 @@ fn a_canary_is_found_in_the_server_alone() {
     assert_eq!(files_with(&canary, &home.path("")), [""; 0], "a file outlived the workload");
 }
 
-/// The value of a variable in a container's first process.
+/// The value of a variable in a container, as one of its processes has it.
 fn variable(container: &str, name: &str) -> Option<String> {
-    let environ = fs::read(format!("/proc/{}/environ", inside(container)[0])).unwrap();
-    let environ = String::from_utf8(environ).unwrap();
-    let value = environ.split('\0').find_map(|pair| pair.strip_prefix(&format!("{name}=")))?;
-    Some(value.to_owned())
+    let mark = format!("{name}=");
+    inside(container).into_iter().find_map(|pid| {
+        // One that has just ended has none any more.
+        let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let environ = String::from_utf8_lossy(&environ).into_owned();
+        environ.split('\0').find_map(|pair| pair.strip_prefix(&mark)).map(str::to_owned)
+    })
 }
 
 #[test]
