@@ -14,7 +14,7 @@ const REUSE_ADDRESS: usize = 2;
 const ERROR: usize = 4;
 const SOL_TCP: usize = 6;
 const NO_DELAY: usize = 1;
-const BACKLOG: usize = 128;
+const BACKLOG: usize = 1024;
 
 /// An IPv4 address and a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

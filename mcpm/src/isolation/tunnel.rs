@@ -34,7 +34,10 @@ pub(super) async fn dial(gate: &Gate, host: &Host, port: u16) -> Result<TcpStrea
             gate.tell_denied(&denial);
             return Err(No::Denied(denial));
         }
-        Err(failed) => return Err(failed),
+        Err(No::Failed(why)) => {
+            tracing::info!("{why}");
+            return Err(No::Failed(why));
+        }
     };
     let mut failure = String::new();
     for address in addresses {
@@ -46,6 +49,7 @@ pub(super) async fn dial(gate: &Gate, host: &Host, port: u16) -> Result<TcpStrea
             Err(error) => failure = format!("`{host}:{port}` cannot be reached at {address}: {error}"),
         }
     }
+    tracing::info!("{failure}");
     Err(No::Failed(failure))
 }
 

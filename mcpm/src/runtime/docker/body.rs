@@ -63,7 +63,7 @@ pub(super) fn create_body(spec: &ContainerSpec, traits: &Traits) -> Result<Conta
             memory_swap: bytes(confinement.memory),
             nano_cpus: bytes(confinement.nano_cpus),
             readonly_rootfs: confinement.read_only_root.then_some(true),
-            tmpfs: (!confinement.tmpfs.is_empty()).then(|| tmpfs(confinement)),
+            tmpfs: (!confinement.tmpfs.is_empty()).then(|| tmpfs(confinement, traits)),
             extra_hosts: spec
                 .entry
                 .as_ref()
@@ -95,8 +95,9 @@ fn security(spec: &ContainerSpec, traits: &Traits) -> Vec<String> {
     options
 }
 
-fn tmpfs(confinement: &Confinement) -> HashMap<String, String> {
-    let options = |size: &u64| format!("rw,noexec,nosuid,nodev,mode=1777,size={size}");
+fn tmpfs(confinement: &Confinement, traits: &Traits) -> HashMap<String, String> {
+    let empty = if traits.fills_tmpfs { ",notmpcopyup" } else { "" };
+    let options = |size: &u64| format!("rw,noexec,nosuid,nodev,mode=1777,size={size}{empty}");
     confinement.tmpfs.iter().map(|(target, size)| (target.clone(), options(size))).collect()
 }
 

@@ -6,7 +6,13 @@ use super::*;
 use crate::runtime::{Confinement, Network, Protocol, PublishedPort};
 
 fn traits() -> Traits {
-    Traits { init: true, bounded_log_driver: Some("json-file".to_owned()), selinux: false, same_kernel: true }
+    Traits {
+        init: true,
+        bounded_log_driver: Some("json-file".to_owned()),
+        fills_tmpfs: false,
+        selinux: false,
+        same_kernel: true,
+    }
 }
 
 fn spec() -> ContainerSpec {
@@ -100,4 +106,51 @@ fn a_source_that_is_missing_or_cannot_be_said_is_refused() {
     assert!(refused(mount(&colon, Some(Relabel::Shared))).to_string().contains("must not contain `:`"));
     let mounts = vec![mount(&colon, None)];
     create_body(&ContainerSpec { mounts, ..spec() }, &traits()).unwrap();
+}
+
+#[test]
+fn what_a_profile_bounds_is_said_to_the_engine() {
+    let confinement = Confinement {
+        memory: Some(1 << 28),
+        nano_cpus: Some(500_000_000),
+        read_only_root: true,
+        tmpfs: BTreeMap::from([("/tmp".to_owned(), 1024)]),
+        privileged: false,
+    };
+    let spec = ContainerSpec { confinement, ..spec() };
+    let host = create_body(&spec, &traits()).unwrap().host_config.unwrap();
+    assert_eq!(
+        (host.memory, host.memory_swap, host.nano_cpus),
+        (Some(1 << 28), Some(1 << 28), Some(500_000_000))
+    );
+    assert_eq!((host.readonly_rootfs, host.oom_score_adj), (Some(true), Some(500)));
+    assert_eq!(host.tmpfs.unwrap()["/tmp"], "rw,noexec,nosuid,nodev,mode=1777,size=1024");
+    let filling = Traits { fills_tmpfs: true, ..traits() };
+    let host = create_body(&spec, &filling).unwrap().host_config.unwrap();
+    assert!(host.tmpfs.unwrap()["/tmp"].ends_with(",notmpcopyup"));
+}
+
+#[test]
+fn a_program_in_front_of_the_server_is_the_first_process() {
+    let entry = crate::runtime::Entry {
+        command: vec!["/.mcpm/shim".to_owned(), "0".to_owned()],
+        hosts: BTreeMap::from([("a.example".to_owned(), Ipv4Addr::new(127, 77, 0, 1))]),
+        name_server: Ipv4Addr::LOCALHOST,
+    };
+    let spec = ContainerSpec { entry: Some(entry), network: Network::None, ..spec() };
+    let body = create_body(&spec, &Traits { selinux: true, ..traits() }).unwrap();
+    assert_eq!(body.entrypoint.unwrap(), ["/.mcpm/shim", "0"]);
+    let host = body.host_config.unwrap();
+    assert_eq!((host.init, host.network_mode.as_deref()), (Some(false), Some("none")));
+    assert_eq!(host.extra_hosts.unwrap(), ["a.example:127.77.0.1"]);
+    assert_eq!(host.dns.unwrap(), ["127.0.0.1"]);
+    assert_eq!(host.sysctls.unwrap()["net.ipv4.ip_unprivileged_port_start"], "0");
+    assert_eq!(host.security_opt.unwrap(), ["no-new-privileges", "label=disable"]);
+}
+
+#[test]
+fn a_privileged_container_has_no_fences() {
+    let confinement = Confinement { privileged: true, ..Confinement::default() };
+    let host = create_body(&ContainerSpec { confinement, ..spec() }, &traits()).unwrap().host_config.unwrap();
+    assert_eq!((host.privileged, host.cap_drop, host.security_opt), (Some(true), None, None));
 }

@@ -170,6 +170,8 @@ pub(super) struct Traits {
     pub(super) init: bool,
     /// The log driver, when it is one whose size can be bounded.
     pub(super) bounded_log_driver: Option<String>,
+    /// Whether a folder in memory begins with the image's files in it, unless told otherwise.
+    pub(super) fills_tmpfs: bool,
     /// Whether the engine labels containers and files for SELinux.
     pub(super) selinux: bool,
     /// Whether containers run on the kernel that this process runs on.
@@ -188,6 +190,7 @@ impl Traits {
             // Docker writes this when it cannot run the program.
             init: info.init_commit.id != "N/A",
             bounded_log_driver: is_bounded.then(|| log_driver.to_owned()),
+            fills_tmpfs: name == EngineName::Podman,
             selinux: info.has("selinux"),
             same_kernel: matches!(endpoint, Endpoint::Unix(_)) && runs_on_this_kernel(info),
         }
