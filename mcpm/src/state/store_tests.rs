@@ -184,6 +184,17 @@ fn the_kept_samples_of_all_versions_of_a_spec_are_read_as_the_same() {
 }
 
 #[test]
+fn the_kept_sample_of_an_isolated_workload_is_read_and_written_back() {
+    let (_root, store) = store();
+    let claim = store.create(&name("iso")).unwrap();
+    let sample = include_str!("samples/spec-isolated.v2.json");
+    fs::write(store.folder(claim.name()).join("spec.json"), sample).unwrap();
+    let spec: WorkloadSpec = store.load(claim.name(), Document::Spec).unwrap();
+    assert!(spec.isolation.as_ref().is_some_and(|isolation| isolation.outbound.is_limited()));
+    assert_eq!(serde_json::to_string_pretty(&spec).unwrap() + "\n", sample);
+}
+
+#[test]
 fn a_workload_without_its_documents_is_listed_and_can_be_removed() {
     let (_root, store) = store();
     store.create(&name("time")).unwrap().keep();
