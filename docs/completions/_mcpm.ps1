@@ -39,6 +39,7 @@ Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
             [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Export a workload''s configuration; secrets are left out')
             [CompletionResult]::new('group', 'group', [CompletionResultType]::ParameterValue, 'Manage groups of workloads')
             [CompletionResult]::new('secret', 'secret', [CompletionResultType]::ParameterValue, 'Manage the secrets that servers get')
+            [CompletionResult]::new('registry', 'registry', [CompletionResultType]::ParameterValue, 'Show the servers of a registry')
             [CompletionResult]::new('completion', 'completion', [CompletionResultType]::ParameterValue, 'Print the completion script of a shell')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Print the manual page, or write one page per command')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
@@ -92,6 +93,7 @@ Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
             [CompletionResult]::new('--rebuild', '--rebuild', [CompletionResultType]::ParameterName, 'Build the package''s image again, with the newest version that its name stands for [default: false]')
             [CompletionResult]::new('--offline', '--offline', [CompletionResultType]::ParameterName, 'Fetch nothing: the image must be on this machine [default: false]')
             [CompletionResult]::new('--allowed-origins', '--allowed-origins', [CompletionResultType]::ParameterName, 'Origins of browser pages that may call the proxy, beside its own')
+            [CompletionResult]::new('--registry', '--registry', [CompletionResultType]::ParameterName, 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]')
             [CompletionResult]::new('--oidc-issuer', '--oidc-issuer', [CompletionResultType]::ParameterName, 'OIDC issuer URL [not supported yet]')
             [CompletionResult]::new('--oidc-audience', '--oidc-audience', [CompletionResultType]::ParameterName, 'Expected audience of the token [not supported yet]')
             [CompletionResult]::new('--oidc-client-id', '--oidc-client-id', [CompletionResultType]::ParameterName, 'OIDC client ID [not supported yet]')
@@ -414,6 +416,72 @@ Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
         'mcpm;secret;help;help' {
             break
         }
+        'mcpm;registry' {
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('list', 'list', [CompletionResultType]::ParameterValue, 'Show all servers')
+            [CompletionResult]::new('ls', 'ls', [CompletionResultType]::ParameterValue, 'Show all servers')
+            [CompletionResult]::new('search', 'search', [CompletionResultType]::ParameterValue, 'Show the servers that have all words in their names, descriptions or tags')
+            [CompletionResult]::new('info', 'info', [CompletionResultType]::ParameterValue, 'Show one server')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'mcpm;registry;list' {
+            [CompletionResult]::new('--registry', '--registry', [CompletionResultType]::ParameterName, 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mcpm;registry;ls' {
+            [CompletionResult]::new('--registry', '--registry', [CompletionResultType]::ParameterName, 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mcpm;registry;search' {
+            [CompletionResult]::new('--registry', '--registry', [CompletionResultType]::ParameterName, 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mcpm;registry;info' {
+            [CompletionResult]::new('--registry', '--registry', [CompletionResultType]::ParameterName, 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'mcpm;registry;help' {
+            [CompletionResult]::new('list', 'list', [CompletionResultType]::ParameterValue, 'Show all servers')
+            [CompletionResult]::new('search', 'search', [CompletionResultType]::ParameterValue, 'Show the servers that have all words in their names, descriptions or tags')
+            [CompletionResult]::new('info', 'info', [CompletionResultType]::ParameterValue, 'Show one server')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'mcpm;registry;help;list' {
+            break
+        }
+        'mcpm;registry;help;search' {
+            break
+        }
+        'mcpm;registry;help;info' {
+            break
+        }
+        'mcpm;registry;help;help' {
+            break
+        }
         'mcpm;completion' {
             [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
@@ -439,6 +507,7 @@ Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
             [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Export a workload''s configuration; secrets are left out')
             [CompletionResult]::new('group', 'group', [CompletionResultType]::ParameterValue, 'Manage groups of workloads')
             [CompletionResult]::new('secret', 'secret', [CompletionResultType]::ParameterValue, 'Manage the secrets that servers get')
+            [CompletionResult]::new('registry', 'registry', [CompletionResultType]::ParameterValue, 'Show the servers of a registry')
             [CompletionResult]::new('completion', 'completion', [CompletionResultType]::ParameterValue, 'Print the completion script of a shell')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Print the manual page, or write one page per command')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
@@ -510,6 +579,21 @@ Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
             break
         }
         'mcpm;help;secret;provider' {
+            break
+        }
+        'mcpm;help;registry' {
+            [CompletionResult]::new('list', 'list', [CompletionResultType]::ParameterValue, 'Show all servers')
+            [CompletionResult]::new('search', 'search', [CompletionResultType]::ParameterValue, 'Show the servers that have all words in their names, descriptions or tags')
+            [CompletionResult]::new('info', 'info', [CompletionResultType]::ParameterValue, 'Show one server')
+            break
+        }
+        'mcpm;help;registry;list' {
+            break
+        }
+        'mcpm;help;registry;search' {
+            break
+        }
+        'mcpm;help;registry;info' {
             break
         }
         'mcpm;help;completion' {

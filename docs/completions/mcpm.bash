@@ -43,6 +43,9 @@ _mcpm() {
             mcpm,proxy)
                 cmd="mcpm__subcmd__proxy"
                 ;;
+            mcpm,registry)
+                cmd="mcpm__subcmd__registry"
+                ;;
             mcpm,restart)
                 cmd="mcpm__subcmd__restart"
                 ;;
@@ -115,6 +118,9 @@ _mcpm() {
             mcpm__subcmd__help,proxy)
                 cmd="mcpm__subcmd__help__subcmd__proxy"
                 ;;
+            mcpm__subcmd__help,registry)
+                cmd="mcpm__subcmd__help__subcmd__registry"
+                ;;
             mcpm__subcmd__help,restart)
                 cmd="mcpm__subcmd__help__subcmd__restart"
                 ;;
@@ -145,6 +151,15 @@ _mcpm() {
             mcpm__subcmd__help__subcmd__group,rm)
                 cmd="mcpm__subcmd__help__subcmd__group__subcmd__rm"
                 ;;
+            mcpm__subcmd__help__subcmd__registry,info)
+                cmd="mcpm__subcmd__help__subcmd__registry__subcmd__info"
+                ;;
+            mcpm__subcmd__help__subcmd__registry,list)
+                cmd="mcpm__subcmd__help__subcmd__registry__subcmd__list"
+                ;;
+            mcpm__subcmd__help__subcmd__registry,search)
+                cmd="mcpm__subcmd__help__subcmd__registry__subcmd__search"
+                ;;
             mcpm__subcmd__help__subcmd__secret,get)
                 cmd="mcpm__subcmd__help__subcmd__secret__subcmd__get"
                 ;;
@@ -159,6 +174,33 @@ _mcpm() {
                 ;;
             mcpm__subcmd__help__subcmd__secret,set)
                 cmd="mcpm__subcmd__help__subcmd__secret__subcmd__set"
+                ;;
+            mcpm__subcmd__registry,help)
+                cmd="mcpm__subcmd__registry__subcmd__help"
+                ;;
+            mcpm__subcmd__registry,info)
+                cmd="mcpm__subcmd__registry__subcmd__info"
+                ;;
+            mcpm__subcmd__registry,list)
+                cmd="mcpm__subcmd__registry__subcmd__list"
+                ;;
+            mcpm__subcmd__registry,ls)
+                cmd="mcpm__subcmd__registry__subcmd__list"
+                ;;
+            mcpm__subcmd__registry,search)
+                cmd="mcpm__subcmd__registry__subcmd__search"
+                ;;
+            mcpm__subcmd__registry__subcmd__help,help)
+                cmd="mcpm__subcmd__registry__subcmd__help__subcmd__help"
+                ;;
+            mcpm__subcmd__registry__subcmd__help,info)
+                cmd="mcpm__subcmd__registry__subcmd__help__subcmd__info"
+                ;;
+            mcpm__subcmd__registry__subcmd__help,list)
+                cmd="mcpm__subcmd__registry__subcmd__help__subcmd__list"
+                ;;
+            mcpm__subcmd__registry__subcmd__help,search)
+                cmd="mcpm__subcmd__registry__subcmd__help__subcmd__search"
                 ;;
             mcpm__subcmd__secret,get)
                 cmd="mcpm__subcmd__secret__subcmd__get"
@@ -206,7 +248,7 @@ _mcpm() {
 
     case "${cmd}" in
         mcpm)
-            opts="-h -V --debug --help --version run proxy list ls status stop start restart rm logs export group secret completion man help"
+            opts="-h -V --debug --help --version run proxy list ls status stop start restart rm logs export group secret registry completion man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -410,7 +452,7 @@ _mcpm() {
             return 0
             ;;
         mcpm__subcmd__help)
-            opts="run proxy list status stop start restart rm logs export group secret completion man help"
+            opts="run proxy list status stop start restart rm logs export group secret registry completion man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -566,6 +608,62 @@ _mcpm() {
         mcpm__subcmd__help__subcmd__proxy)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__help__subcmd__registry)
+            opts="list search info"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__help__subcmd__registry__subcmd__info)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__help__subcmd__registry__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__help__subcmd__registry__subcmd__search)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1018,6 +1116,184 @@ _mcpm() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        mcpm__subcmd__registry)
+            opts="-h --debug --help list ls search info help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --debug)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__registry__subcmd__help)
+            opts="list search info help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__registry__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__registry__subcmd__help__subcmd__info)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__registry__subcmd__help__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__registry__subcmd__help__subcmd__search)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__registry__subcmd__info)
+            opts="-o -h --registry --output --debug --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --registry)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --debug)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__registry__subcmd__list)
+            opts="-o -h --registry --output --debug --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --registry)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --debug)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__registry__subcmd__search)
+            opts="-o -h --registry --output --debug --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --registry)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --debug)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         mcpm__subcmd__restart)
             opts="-f -o -h --debug --all --group --foreground --output --timeout --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -1079,7 +1355,7 @@ _mcpm() {
             return 0
             ;;
         mcpm__subcmd__run)
-            opts="-l -p -e -v -f -o -h --debug --name --group --label --transport --proxy-mode --host --proxy-port --target-host --target-port --publish --network --isolate-network --allow-runtime-gateway --env --env-file --env-file-dir --secret --volume --permission-profile --learn --foreground --from-config --ignore-globally --print-resolved-overlays --image-verification --ca-cert --mcpm-ca-bundle --runtime-image --runtime-add-package --endpoint-prefix --trust-proxy-headers --tools --tools-override --authz-config --audit-config --enable-audit --runtime --package-command --rebuild --offline --allowed-origins --oidc-issuer --oidc-audience --oidc-client-id --oidc-client-secret --oidc-introspection-url --oidc-jwks-url --oidc-scopes --oidc-insecure-allow-http --jwks-allow-private-ip --jwks-auth-token-file --remote-auth --remote-auth-issuer --remote-auth-authorize-url --remote-auth-token-url --remote-auth-client-id --remote-auth-client-secret --remote-auth-client-secret-file --remote-auth-bearer-token --remote-auth-bearer-token-file --remote-auth-scopes --remote-auth-resource --resource-url --remote-auth-callback-port --remote-auth-skip-browser --remote-auth-timeout --remote-forward-headers --remote-forward-headers-secret --token-exchange-url --token-exchange-audience --token-exchange-client-id --token-exchange-client-secret --token-exchange-client-secret-file --token-exchange-scopes --token-exchange-subject-token-type --token-exchange-header-name --otel-endpoint --otel-insecure --otel-headers --otel-service-name --otel-custom-attributes --otel-env-vars --otel-tracing-enabled --otel-metrics-enabled --otel-sampling-rate --otel-enable-prometheus-metrics-path --otel-use-legacy-attributes --plan --output --help"
+            opts="-l -p -e -v -f -o -h --debug --name --group --label --transport --proxy-mode --host --proxy-port --target-host --target-port --publish --network --isolate-network --allow-runtime-gateway --env --env-file --env-file-dir --secret --volume --permission-profile --learn --foreground --from-config --ignore-globally --print-resolved-overlays --image-verification --ca-cert --mcpm-ca-bundle --runtime-image --runtime-add-package --endpoint-prefix --trust-proxy-headers --tools --tools-override --authz-config --audit-config --enable-audit --runtime --package-command --rebuild --offline --allowed-origins --registry --oidc-issuer --oidc-audience --oidc-client-id --oidc-client-secret --oidc-introspection-url --oidc-jwks-url --oidc-scopes --oidc-insecure-allow-http --jwks-allow-private-ip --jwks-auth-token-file --remote-auth --remote-auth-issuer --remote-auth-authorize-url --remote-auth-token-url --remote-auth-client-id --remote-auth-client-secret --remote-auth-client-secret-file --remote-auth-bearer-token --remote-auth-bearer-token-file --remote-auth-scopes --remote-auth-resource --resource-url --remote-auth-callback-port --remote-auth-skip-browser --remote-auth-timeout --remote-forward-headers --remote-forward-headers-secret --token-exchange-url --token-exchange-audience --token-exchange-client-id --token-exchange-client-secret --token-exchange-client-secret-file --token-exchange-scopes --token-exchange-subject-token-type --token-exchange-header-name --otel-endpoint --otel-insecure --otel-headers --otel-service-name --otel-custom-attributes --otel-env-vars --otel-tracing-enabled --otel-metrics-enabled --otel-sampling-rate --otel-enable-prometheus-metrics-path --otel-use-legacy-attributes --plan --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1361,6 +1637,10 @@ _mcpm() {
                     return 0
                     ;;
                 --allowed-origins)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --registry)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

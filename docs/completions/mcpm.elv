@@ -36,6 +36,7 @@ set edit:completion:arg-completer[mcpm] = {|@words|
             cand export 'Export a workload''s configuration; secrets are left out'
             cand group 'Manage groups of workloads'
             cand secret 'Manage the secrets that servers get'
+            cand registry 'Show the servers of a registry'
             cand completion 'Print the completion script of a shell'
             cand man 'Print the manual page, or write one page per command'
             cand help 'Print this message or the help of the given subcommand(s)'
@@ -88,6 +89,7 @@ set edit:completion:arg-completer[mcpm] = {|@words|
             cand --rebuild 'Build the package''s image again, with the newest version that its name stands for [default: false]'
             cand --offline 'Fetch nothing: the image must be on this machine [default: false]'
             cand --allowed-origins 'Origins of browser pages that may call the proxy, beside its own'
+            cand --registry 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]'
             cand --oidc-issuer 'OIDC issuer URL [not supported yet]'
             cand --oidc-audience 'Expected audience of the token [not supported yet]'
             cand --oidc-client-id 'OIDC client ID [not supported yet]'
@@ -375,6 +377,62 @@ set edit:completion:arg-completer[mcpm] = {|@words|
         }
         &'mcpm;secret;help;help'= {
         }
+        &'mcpm;registry'= {
+            cand --debug 'Enable debug mode [default: false]'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand list 'Show all servers'
+            cand ls 'Show all servers'
+            cand search 'Show the servers that have all words in their names, descriptions or tags'
+            cand info 'Show one server'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'mcpm;registry;list'= {
+            cand --registry 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]'
+            cand -o 'Form of the result'
+            cand --output 'Form of the result'
+            cand --debug 'Enable debug mode [default: false]'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'mcpm;registry;ls'= {
+            cand --registry 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]'
+            cand -o 'Form of the result'
+            cand --output 'Form of the result'
+            cand --debug 'Enable debug mode [default: false]'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'mcpm;registry;search'= {
+            cand --registry 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]'
+            cand -o 'Form of the result'
+            cand --output 'Form of the result'
+            cand --debug 'Enable debug mode [default: false]'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'mcpm;registry;info'= {
+            cand --registry 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]'
+            cand -o 'Form of the result'
+            cand --output 'Form of the result'
+            cand --debug 'Enable debug mode [default: false]'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'mcpm;registry;help'= {
+            cand list 'Show all servers'
+            cand search 'Show the servers that have all words in their names, descriptions or tags'
+            cand info 'Show one server'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'mcpm;registry;help;list'= {
+        }
+        &'mcpm;registry;help;search'= {
+        }
+        &'mcpm;registry;help;info'= {
+        }
+        &'mcpm;registry;help;help'= {
+        }
         &'mcpm;completion'= {
             cand --debug 'Enable debug mode [default: false]'
             cand -h 'Print help'
@@ -398,6 +456,7 @@ set edit:completion:arg-completer[mcpm] = {|@words|
             cand export 'Export a workload''s configuration; secrets are left out'
             cand group 'Manage groups of workloads'
             cand secret 'Manage the secrets that servers get'
+            cand registry 'Show the servers of a registry'
             cand completion 'Print the completion script of a shell'
             cand man 'Print the manual page, or write one page per command'
             cand help 'Print this message or the help of the given subcommand(s)'
@@ -449,6 +508,17 @@ set edit:completion:arg-completer[mcpm] = {|@words|
         &'mcpm;help;secret;rm'= {
         }
         &'mcpm;help;secret;provider'= {
+        }
+        &'mcpm;help;registry'= {
+            cand list 'Show all servers'
+            cand search 'Show the servers that have all words in their names, descriptions or tags'
+            cand info 'Show one server'
+        }
+        &'mcpm;help;registry;list'= {
+        }
+        &'mcpm;help;registry;search'= {
+        }
+        &'mcpm;help;registry;info'= {
         }
         &'mcpm;help;completion'= {
         }

@@ -41,6 +41,7 @@ complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "logs" -d 'Show what a ser
 complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "export" -d 'Export a workload\'s configuration; secrets are left out'
 complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "group" -d 'Manage groups of workloads'
 complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "secret" -d 'Manage the secrets that servers get'
+complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "registry" -d 'Show the servers of a registry'
 complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "completion" -d 'Print the completion script of a shell'
 complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "man" -d 'Print the manual page, or write one page per command'
 complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
@@ -103,6 +104,7 @@ false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l offline -d 'Fetch nothing: the image must be on this machine [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l allowed-origins -d 'Origins of browser pages that may call the proxy, beside its own' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l registry -d 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-issuer -d 'OIDC issuer URL [not supported yet]' -r -f
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-audience -d 'Expected audience of the token [not supported yet]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-client-id -d 'OIDC client ID [not supported yet]' -r
@@ -332,27 +334,64 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcom
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from help" -f -a "rm" -d 'Forget values'
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from help" -f -a "provider" -d 'Show or choose where secrets are kept'
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and not __fish_seen_subcommand_from list ls search info help" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and not __fish_seen_subcommand_from list ls search info help" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and not __fish_seen_subcommand_from list ls search info help" -f -a "list" -d 'Show all servers'
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and not __fish_seen_subcommand_from list ls search info help" -f -a "ls" -d 'Show all servers'
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and not __fish_seen_subcommand_from list ls search info help" -f -a "search" -d 'Show the servers that have all words in their names, descriptions or tags'
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and not __fish_seen_subcommand_from list ls search info help" -f -a "info" -d 'Show one server'
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and not __fish_seen_subcommand_from list ls search info help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from list" -l registry -d 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from list" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+json\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from list" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from ls" -l registry -d 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from ls" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+json\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from ls" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from ls" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from search" -l registry -d 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from search" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+json\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from search" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from search" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from info" -l registry -d 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from info" -s o -l output -d 'Form of the result' -r -f -a "text\t''
+json\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from info" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from info" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from help" -f -a "list" -d 'Show all servers'
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from help" -f -a "search" -d 'Show the servers that have all words in their names, descriptions or tags'
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from help" -f -a "info" -d 'Show one server'
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mcpm -n "__fish_mcpm_using_subcommand completion" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand completion" -s h -l help -d 'Print help'
 complete -c mcpm -n "__fish_mcpm_using_subcommand man" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand man" -s h -l help -d 'Print help'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret completion man help" -f -a "run" -d 'Run an MCP server as a managed workload'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret completion man help" -f -a "proxy" -d 'Start a transparent HTTP proxy in front of an MCP server'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret completion man help" -f -a "list" -d 'Show the workloads and how they are'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret completion man help" -f -a "status" -d 'Show how a workload is'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret completion man help" -f -a "stop" -d 'Stop workloads'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret completion man help" -f -a "start" -d 'Start workloads that were stopped'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret completion man help" -f -a "restart" -d 'Stop workloads and start them again'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret completion man help" -f -a "rm" -d 'Stop workloads and remove their containers and records'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret completion man help" -f -a "logs" -d 'Show what a server wrote'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret completion man help" -f -a "export" -d 'Export a workload\'s configuration; secrets are left out'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret completion man help" -f -a "group" -d 'Manage groups of workloads'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret completion man help" -f -a "secret" -d 'Manage the secrets that servers get'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret completion man help" -f -a "completion" -d 'Print the completion script of a shell'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret completion man help" -f -a "man" -d 'Print the manual page, or write one page per command'
-complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret completion man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret registry completion man help" -f -a "run" -d 'Run an MCP server as a managed workload'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret registry completion man help" -f -a "proxy" -d 'Start a transparent HTTP proxy in front of an MCP server'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret registry completion man help" -f -a "list" -d 'Show the workloads and how they are'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret registry completion man help" -f -a "status" -d 'Show how a workload is'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret registry completion man help" -f -a "stop" -d 'Stop workloads'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret registry completion man help" -f -a "start" -d 'Start workloads that were stopped'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret registry completion man help" -f -a "restart" -d 'Stop workloads and start them again'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret registry completion man help" -f -a "rm" -d 'Stop workloads and remove their containers and records'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret registry completion man help" -f -a "logs" -d 'Show what a server wrote'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret registry completion man help" -f -a "export" -d 'Export a workload\'s configuration; secrets are left out'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret registry completion man help" -f -a "group" -d 'Manage groups of workloads'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret registry completion man help" -f -a "secret" -d 'Manage the secrets that servers get'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret registry completion man help" -f -a "registry" -d 'Show the servers of a registry'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret registry completion man help" -f -a "completion" -d 'Print the completion script of a shell'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret registry completion man help" -f -a "man" -d 'Print the manual page, or write one page per command'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs export group secret registry completion man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from group" -f -a "create" -d 'Make a group'
 complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from group" -f -a "list" -d 'Show the groups'
 complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from group" -f -a "rm" -d 'Remove a group'
@@ -361,3 +400,6 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcomma
 complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from secret" -f -a "list" -d 'Show the names of the secrets, and where their values come from'
 complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from secret" -f -a "rm" -d 'Forget values'
 complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from secret" -f -a "provider" -d 'Show or choose where secrets are kept'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from registry" -f -a "list" -d 'Show all servers'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from registry" -f -a "search" -d 'Show the servers that have all words in their names, descriptions or tags'
+complete -c mcpm -n "__fish_mcpm_using_subcommand help; and __fish_seen_subcommand_from registry" -f -a "info" -d 'Show one server'

@@ -22,6 +22,8 @@ pub(crate) const IMAGE_UNAVAILABLE: u8 = 7;
 pub(crate) const START_FAILED: u8 = 8;
 /// The store of secrets cannot be opened.
 pub(crate) const SECRETS_UNAVAILABLE: u8 = 9;
+/// The registry cannot be read, or what it says of a server cannot be used.
+pub(crate) const REGISTRY: u8 = 10;
 /// Stopped by the user; what shells report for an interrupted program.
 pub(crate) const INTERRUPTED: u8 = 130;
 
@@ -36,6 +38,7 @@ pub(crate) fn of_error(kind: ErrorKind) -> ExitCode {
         ErrorKind::ImageUnavailable => IMAGE_UNAVAILABLE,
         ErrorKind::SecretsUnavailable => SECRETS_UNAVAILABLE,
         ErrorKind::StartFailed => START_FAILED,
+        ErrorKind::Registry => REGISTRY,
         ErrorKind::Interrupted => INTERRUPTED,
         ErrorKind::Io
         | ErrorKind::CorruptState

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::{self, Read as _, Write as _},
+    io::{self, BufRead as _, BufReader, Read as _, Write as _},
 };
 
 use async_trait::async_trait;
@@ -30,6 +30,26 @@ impl Interaction for Terminal {
         let question = question.to_owned();
         let lost = |error| Error::new(ErrorKind::Internal, "the answer was lost").source(error);
         tokio::task::spawn_blocking(move || ask(&question)).await.map_err(lost)?
+    }
+
+    async fn ask_text(&self, question: &str) -> Result<Option<String>> {
+        let question = question.to_owned();
+        let lost = |error| Error::new(ErrorKind::Internal, "the answer was lost").source(error);
+        tokio::task::spawn_blocking(move || ask_openly(&question)).await.map_err(lost)?
+    }
+}
+
+/// Asks for one line that is shown as it is written; `None` without a terminal.
+fn ask_openly(question: &str) -> Result<Option<String>> {
+    let cannot = |error: io::Error| Error::new(ErrorKind::Io, "cannot ask on the terminal").source(error);
+    let Ok(terminal) = OpenOptions::new().read(true).write(true).open("/dev/tty") else {
+        return Ok(None);
+    };
+    write!(&terminal, "{question}: ").map_err(cannot)?;
+    let mut line = String::new();
+    match BufReader::new(&terminal).read_line(&mut line).map_err(cannot)? {
+        0 => Err(Error::new(ErrorKind::Interrupted, "interrupted")),
+        _ => Ok(Some(line.trim_end_matches(['\r', '\n']).to_owned())),
     }
 }
 

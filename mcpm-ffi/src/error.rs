@@ -74,6 +74,8 @@ errors! {
     CorruptState,
     /// The engine refused an operation or answered nonsense.
     Engine,
+    /// The registry cannot be read, or what it says of a server cannot be used.
+    Registry,
     /// The MCP server behind the proxy failed.
     Upstream,
     /// The operation was stopped by its caller.

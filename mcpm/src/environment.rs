@@ -20,6 +20,8 @@ pub struct Environment {
     pub state_dir: PathBuf,
     /// Where settings are read; `$XDG_CONFIG_HOME/mcpm` by default.
     pub config_dir: PathBuf,
+    /// Where copies are kept of what can be fetched again; `$XDG_CACHE_HOME/mcpm` by default.
+    pub cache_dir: PathBuf,
     /// Where relative paths of options begin; the current folder by default.
     pub working_dir: PathBuf,
     /// How a container engine is found when none is given.
@@ -81,6 +83,7 @@ impl Environment {
             state_dir: xdg("XDG_STATE_HOME").unwrap_or_else(|| below_home(".local/state")).join("mcpm"),
             working_dir: PathBuf::from("/"),
             config_dir: xdg("XDG_CONFIG_HOME").unwrap_or_else(|| below_home(".config")).join("mcpm"),
+            cache_dir: xdg("XDG_CACHE_HOME").unwrap_or_else(|| below_home(".cache")).join("mcpm"),
             engine: EngineSettings {
                 docker_host: text("DOCKER_HOST"),
                 docker_tls_verify: text("DOCKER_TLS_VERIFY").is_some(),

@@ -35,6 +35,8 @@ pub enum ErrorKind {
     CorruptState,
     /// The engine refused an operation or answered nonsense.
     Engine,
+    /// The registry cannot be read, or what it says of a server cannot be used.
+    Registry,
     /// The MCP server behind the proxy failed.
     Upstream,
     /// The operation was stopped by its caller.
@@ -58,6 +60,7 @@ impl ErrorKind {
         Self::Io,
         Self::CorruptState,
         Self::Engine,
+        Self::Registry,
         Self::Upstream,
         Self::Interrupted,
         Self::Internal,
@@ -78,6 +81,7 @@ impl ErrorKind {
             Self::Io => "io",
             Self::CorruptState => "corrupt_state",
             Self::Engine => "engine",
+            Self::Registry => "registry",
             Self::Upstream => "upstream",
             Self::Interrupted => "interrupted",
             Self::Internal => "internal",

@@ -14,4 +14,12 @@ pub trait Interaction: Send + Sync + fmt::Debug {
     /// # Errors
     /// `Interrupted` when the person does not want to answer; `Io`.
     async fn ask_secret(&self, question: &str) -> Result<Option<Secret>>;
+
+    /// Asks for text that may be seen while it is written, where that can be done; `None` when nobody is there.
+    ///
+    /// # Errors
+    /// As for [`ask_secret`](Self::ask_secret).
+    async fn ask_text(&self, question: &str) -> Result<Option<String>> {
+        Ok(self.ask_secret(question).await?.map(|answer| answer.expose().to_owned()))
+    }
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// What each module may use of the others. Errors, options and the environment are everybody's.
-const ALLOWED: [(&str, &[&str]); 12] = [
+const ALLOWED: [(&str, &[&str]); 13] = [
     ("name", &[]),
     ("mcp", &[]),
     ("image", &["docker_config", "runtime"]),
@@ -15,15 +15,18 @@ const ALLOWED: [(&str, &[&str]); 12] = [
     ("proxy", &["mcp", "transport"]),
     ("permission", &[]),
     ("isolation", &["permission", "state", "transport"]),
+    ("registry", &["image", "state", "transport"]),
     (
         "workload",
         &[
             "image",
+            "interaction",
             "isolation",
             "name",
             "package",
             "permission",
             "proxy",
+            "registry",
             "runtime",
             "secrets",
             "state",

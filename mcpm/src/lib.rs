@@ -37,6 +37,7 @@ pub mod options;
 pub mod package;
 pub mod permission;
 pub mod proxy;
+pub mod registry;
 pub mod runtime;
 pub mod secrets;
 pub mod state;

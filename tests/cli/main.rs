@@ -10,6 +10,7 @@ mod life;
 mod manage;
 mod names;
 mod proxy;
+mod registry;
 mod remote;
 mod secret_delivery;
 mod secret_store;

@@ -101,6 +101,10 @@ typedef enum {
    * The store of secrets cannot be opened: a wrong password or none, no keyring, a program that fails.
    */
   MCPM_STATUS_SECRETS_UNAVAILABLE = 17,
+  /**
+   * The registry cannot be read, or what it says of a server cannot be used.
+   */
+  MCPM_STATUS_REGISTRY = 18,
 } mcpm_status;
 
 /**
@@ -235,7 +239,8 @@ void mcpm_proxy_free(mcpm_proxy *proxy);
 /**
  * Server name, image, `uvx://`, `npx://` or `go://` package, or URL.
  *
- * A server name is looked up in the registry, which supplies transport, permissions and environment.
+ * A server name is looked up in the registry, which supplies transport, permissions and environment;
+ * what is no name there is an image. `registry:NAME` and `image:IMAGE` say which of the two is meant.
  * An image is run as it is. For a package a container is generated that runs it; `go://./path` and
  * `go://../path` build a local Go project. A URL is a remote server that is proxied as a workload.
  */
@@ -543,6 +548,16 @@ void mcpm_workload_builder_offline(mcpm_workload_builder *builder, bool value);
  * Origins of browser pages that may call the proxy, beside its own.
  */
 void mcpm_workload_builder_allowed_origins(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Registry that server names are looked up in: `embedded`, a file, or a URL.
+ *
+ * A URL whose path ends in `.json` is that of a document, any other is the base of a registry's REST
+ * API.
+ *
+ * Default: that of the settings, else `embedded`.
+ */
+void mcpm_workload_builder_registry(mcpm_workload_builder *builder, const char *value);
 
 /**
  * OIDC issuer URL.

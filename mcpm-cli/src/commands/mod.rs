@@ -13,6 +13,7 @@ pub(crate) mod logs;
 pub(crate) mod man;
 mod names;
 pub(crate) mod proxy;
+pub(crate) mod registry;
 pub(crate) mod rm;
 pub(crate) mod run;
 pub(crate) mod secret;
@@ -44,6 +45,7 @@ pub(crate) const ALL: &[Entry] = &[
     Entry { name: "export", command: export::command, run: export::run },
     Entry { name: "group", command: group::command, run: group::run },
     Entry { name: "secret", command: secret::command, run: secret::run },
+    Entry { name: "registry", command: registry::command, run: registry::run },
     Entry { name: "completion", command: completion::command, run: completion::run },
     Entry { name: "man", command: man::command, run: man::run },
 ];

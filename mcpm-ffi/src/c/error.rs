@@ -47,6 +47,8 @@ pub enum Status {
     NotHere = 16,
     /// The store of secrets cannot be opened: a wrong password or none, no keyring, a program that fails.
     SecretsUnavailable = 17,
+    /// The registry cannot be read, or what it says of a server cannot be used.
+    Registry = 18,
 }
 
 impl From<ErrorKind> for Status {
@@ -64,6 +66,7 @@ impl From<ErrorKind> for Status {
             ErrorKind::Io => Self::Io,
             ErrorKind::CorruptState => Self::CorruptState,
             ErrorKind::Engine => Self::Engine,
+            ErrorKind::Registry => Self::Registry,
             ErrorKind::Upstream => Self::Upstream,
             ErrorKind::Interrupted => Self::Interrupted,
             ErrorKind::Internal => Self::Internal,

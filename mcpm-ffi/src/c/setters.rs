@@ -7,7 +7,8 @@ use super::{ProxyBuilder, WorkloadBuilder, builder};
 
 /// Server name, image, `uvx://`, `npx://` or `go://` package, or URL.
 ///
-/// A server name is looked up in the registry, which supplies transport, permissions and environment.
+/// A server name is looked up in the registry, which supplies transport, permissions and environment;
+/// what is no name there is an image. `registry:NAME` and `image:IMAGE` say which of the two is meant.
 /// An image is run as it is. For a package a container is generated that runs it; `go://./path` and
 /// `go://../path` build a local Go project. A URL is a remote server that is proxied as a workload.
 #[unsafe(no_mangle)]
@@ -403,6 +404,18 @@ pub unsafe extern "C" fn mcpm_workload_builder_offline(builder: *mut WorkloadBui
 pub unsafe extern "C" fn mcpm_workload_builder_allowed_origins(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "allowed_origins", value) }
+}
+
+/// Registry that server names are looked up in: `embedded`, a file, or a URL.
+///
+/// A URL whose path ends in `.json` is that of a document, any other is the base of a registry's REST
+/// API.
+///
+/// Default: that of the settings, else `embedded`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_registry(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "registry", value) }
 }
 
 /// OIDC issuer URL.

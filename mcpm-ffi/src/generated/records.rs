@@ -5,7 +5,8 @@
 pub struct WorkloadOptions {
     /// Server name, image, `uvx://`, `npx://` or `go://` package, or URL.
     ///
-    /// A server name is looked up in the registry, which supplies transport, permissions and environment.
+    /// A server name is looked up in the registry, which supplies transport, permissions and environment;
+    /// what is no name there is an image. `registry:NAME` and `image:IMAGE` say which of the two is meant.
     /// An image is run as it is. For a package a container is generated that runs it; `go://./path` and
     /// `go://../path` build a local Go project. A URL is a remote server that is proxied as a workload.
     #[uniffi(default)]
@@ -227,6 +228,14 @@ pub struct WorkloadOptions {
     /// Origins of browser pages that may call the proxy, beside its own.
     #[uniffi(default)]
     pub allowed_origins: Vec<String>,
+    /// Registry that server names are looked up in: `embedded`, a file, or a URL.
+    ///
+    /// A URL whose path ends in `.json` is that of a document, any other is the base of a registry's REST
+    /// API.
+    ///
+    /// Default: that of the settings, else `embedded`.
+    #[uniffi(default)]
+    pub registry: Option<String>,
     /// OIDC issuer URL.
     ///
     /// Not supported yet.

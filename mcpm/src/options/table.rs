@@ -17,7 +17,8 @@ options! {
     section "Workload and container" for (run) {
         /// Server name, image, `uvx://`, `npx://` or `go://` package, or URL
         ///
-        /// A server name is looked up in the registry, which supplies transport, permissions and environment.
+        /// A server name is looked up in the registry, which supplies transport, permissions and environment; what
+        /// is no name there is an image. `registry:NAME` and `image:IMAGE` say which of the two is meant.
         /// An image is run as it is. For a package a container is generated that runs it; `go://./path` and
         /// `go://../path` build a local Go project. A URL is a remote server that is proxied as a workload.
         server: Option<String> [
@@ -137,6 +138,12 @@ options! {
         offline: Option<bool> = "false" [addition: true];
         /// Origins of browser pages that may call the proxy, beside its own
         allowed_origins: List<String> [placeholder: Some("ORIGIN,..."), addition: true];
+        /// Registry that server names are looked up in: `embedded`, a file, or a URL
+        ///
+        /// A URL whose path ends in `.json` is that of a document, any other is the base of a registry's REST API.
+        registry: Option<String> [
+            placeholder: Some("REGISTRY"), computed: Some("that of the settings, else `embedded`"), addition: true,
+        ];
     }
     section "Proxy" for (proxy) {
         /// Name of the MCP server, for messages and logs

@@ -26,6 +26,7 @@ mod truth;
 pub(crate) use file::replace as replace_file;
 
 pub use document::{Document, FORMAT_VERSION, SPEC_VERSION};
+pub(crate) use file::replace;
 pub use groups::{DEFAULT_GROUP, Groups};
 pub use lock::{Holder, Lock};
 pub use process::ProcessId;

@@ -194,7 +194,7 @@ impl Launch {
         let containers = match &self.spec.place {
             Place::Container(_) => Containers::of(&self.spec, &self.environment).await?,
             Place::Remote(remote) => {
-                let endpoint = self.start_remote(remote, publicity, record).await?;
+                let endpoint = Box::pin(self.start_remote(remote, publicity, record)).await?;
                 return Ok((None, Server::Remote, endpoint));
             }
         };

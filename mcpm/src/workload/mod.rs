@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use tokio::sync::OnceCell;
+
 use crate::{
     Environment, Error, ErrorKind, Result,
     options::{OptionSet as _, RuntimeChoice, WorkloadOptions},
@@ -19,6 +21,7 @@ use crate::{
 
 mod container;
 mod delivery;
+mod entry;
 mod env_file;
 mod events;
 mod export;
@@ -47,6 +50,7 @@ pub use manage::{Logs, WorkloadInfo, Workloads};
 pub use plan::{Plan, PlannedBuild};
 pub use spec::{Origin, PackageSpec, Place, ProxySpec, RemoteSpec, TargetSpec, Via, WorkloadSpec};
 
+use entry::Asking;
 use events::Events;
 use resolve::{Asked, Surroundings};
 use source::Source;
@@ -84,7 +88,7 @@ impl WorkloadBuilder {
     pub fn build(self) -> Result<Workload> {
         let environment = self.environment.unwrap_or_else(Environment::from_process);
         let asked = Asked::read(self.options, &environment.working_dir)?;
-        Ok(Workload { asked, environment, events: Events::new() })
+        Ok(Workload { asked, environment, events: Events::new(), settled: OnceCell::new() })
     }
 }
 
@@ -100,6 +104,8 @@ pub struct Workload {
     asked: Asked,
     environment: Environment,
     events: Events,
+    /// What was asked, looked up in the registry and filled in by the user, once it was.
+    settled: OnceCell<Box<Asked>>,
 }
 
 impl Workload {
@@ -118,19 +124,26 @@ impl Workload {
         self.events.listen()
     }
 
-    /// Returns what would be started. The engine is asked about the image; nothing is pulled, made or written.
+    /// Returns what would be started. The registry is asked about a name, the engine about the image; nothing is
+    /// pulled or made, and the user is asked nothing.
     ///
     /// # Errors
-    /// `EngineUnavailable`; `InvalidOption` for options that contradict the image or this machine.
+    /// `EngineUnavailable`; `InvalidOption` for options that contradict the image or this machine; `Registry`.
     pub async fn plan(&self) -> Result<Plan> {
-        let name = self.name()?;
-        resolve::check(&self.asked, &self.environment)?;
-        let wanted = match &self.asked.source {
+        let noted = Asking::Note(std::sync::Mutex::default());
+        let asked = Box::pin(self.located()).await?;
+        resolve::check(&asked, &self.environment)?;
+        let asked = &Box::pin(entry::supply(&asked, &self.environment, &noted)).await?;
+        let name = self.name(asked)?;
+        let questions =
+            asked.supplied.as_ref().map(|supplied| supplied.questions.clone()).unwrap_or_default();
+        let wanted = match &asked.source {
             Source::Remote(url) => {
-                let spec = remote::resolve(&self.asked, url, name, &self.environment)?;
-                return Ok(Plan { spec, engine: None, image: None, build: None });
+                let spec = remote::resolve(asked, url, name, &self.environment)?;
+                return Ok(Plan { spec, engine: None, image: None, build: None, questions });
             }
-            Source::Image(_) | Source::Package(_) => self.wanted()?,
+            Source::Image(_) | Source::Package(_) => self.wanted(asked)?,
+            Source::Named { .. } => return Err(not_located()),
         };
         let runtime = self.runtime().await?;
         let engine = runtime.engine().await?;
@@ -146,21 +159,26 @@ impl Workload {
             image: image.as_ref(),
             package,
         };
-        let spec = resolve::resolve(&self.asked, name, around)?;
-        Ok(Plan { spec, engine: Some(engine), image, build: wanted.recipe().map(PlannedBuild::of) })
+        let spec = resolve::resolve(asked, name, around)?;
+        let build = wanted.recipe().map(PlannedBuild::of);
+        Ok(Plan { spec, engine: Some(engine), image, build, questions })
     }
 
-    /// Pulls or builds the image if it is needed and works out what will be started.
+    /// Pulls or builds the image if it is needed, asks the user for what a registry's entry wants, and works out what
+    /// will be started. The registry and the user are asked once.
     ///
     /// # Errors
     /// As for [`plan`](Self::plan), and `NameTaken`, `ImageUnavailable`.
     pub async fn resolve(&self) -> Result<WorkloadSpec> {
-        let name = self.name()?;
-        resolve::check(&self.asked, &self.environment)?;
+        // Before anything else is asked, as far as it is known.
+        self.name(&self.asked)?;
         self.check_group()?;
-        let wanted = match &self.asked.source {
-            Source::Remote(url) => return remote::resolve(&self.asked, url, name, &self.environment),
-            Source::Image(_) | Source::Package(_) => self.wanted()?,
+        let asked = self.settled.get_or_try_init(|| Box::pin(self.settle())).await?;
+        let name = self.name(asked)?;
+        let wanted = match &asked.source {
+            Source::Remote(url) => return remote::resolve(asked, url, name, &self.environment),
+            Source::Image(_) | Source::Package(_) => self.wanted(asked)?,
+            Source::Named { .. } => return Err(not_located()),
         };
         let runtime = self.runtime().await?;
         let engine = runtime.engine().await?;
@@ -173,7 +191,20 @@ impl Workload {
             image: Some(&found.info),
             package: found.package,
         };
-        resolve::resolve(&self.asked, name, around)
+        resolve::resolve(asked, name, around)
+    }
+
+    async fn settle(&self) -> Result<Box<Asked>> {
+        let located = self.located().await?;
+        resolve::check(&located, &self.environment)?;
+        let user = Asking::User(self.environment.interaction.as_deref());
+        entry::supply(&located, &self.environment, &user).await.map(Box::new)
+    }
+
+    async fn located(&self) -> Result<Asked> {
+        let events = self.events.clone();
+        let on_notice = move |message| events.tell(WorkloadEvent::Warning { message });
+        entry::locate(&self.asked, &self.environment, &on_notice).await
     }
 
     /// Reads the values of the secrets that were asked for, once the options are known to be right. Without
@@ -193,7 +224,8 @@ impl Workload {
     /// # Errors
     /// `Io` when the records cannot be read.
     pub fn would_rename(&self, spec: &WorkloadSpec) -> Result<bool> {
-        Ok(self.asked.name_is_generated && self.name()? != spec.name)
+        let asked = self.settled.get().map_or(&self.asked, |settled| settled);
+        Ok(asked.name_is_generated && self.name(asked)? != spec.name)
     }
 
     /// Starts the workload and returns once clients can connect.
@@ -206,7 +238,8 @@ impl Workload {
     pub async fn start(self) -> Result<RunningWorkload> {
         let secrets = self.secrets().await?;
         loop {
-            let spec = self.resolve().await?;
+            // Boxed, since it happens once and is large.
+            let spec = Box::pin(self.resolve()).await?;
             let mut launch = Launch::new(spec.clone(), self.environment.clone()).secrets(secrets.clone());
             launch.events = self.events.clone();
             match Box::pin(launch.start()).await {
@@ -220,9 +253,9 @@ impl Workload {
     ///
     /// # Errors
     /// `NameTaken` when a given one is not.
-    fn name(&self) -> Result<WorkloadName> {
+    fn name(&self, asked: &Asked) -> Result<WorkloadName> {
         let taken = Store::new(&self.environment.state_dir).names()?;
-        let name = self.asked.free_name(|name| taken.contains(name));
+        let name = asked.free_name(|name| taken.contains(name));
         if taken.contains(&name) {
             let message = format!("a workload named `{name}` exists already");
             return Err(Error::new(ErrorKind::NameTaken, message)
@@ -258,14 +291,18 @@ impl Workload {
         Ok(())
     }
 
-    fn wanted(&self) -> Result<Wanted> {
+    fn wanted(&self, asked: &Asked) -> Result<Wanted> {
         let none = || Error::new(ErrorKind::Internal, "a remote server has no image");
-        Wanted::of(&self.asked, &self.environment)?.ok_or_else(none)
+        Wanted::of(asked, &self.environment)?.ok_or_else(none)
     }
 
     async fn runtime(&self) -> Result<Arc<dyn Runtime>> {
         runtime(&self.environment, self.asked.options.runtime).await
     }
+}
+
+fn not_located() -> Error {
+    Error::new(ErrorKind::Internal, "a name was not looked up")
 }
 
 /// What kind of failure it is that a file or folder the user named cannot be used.

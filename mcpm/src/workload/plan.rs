@@ -25,6 +25,8 @@ pub struct Plan {
     /// How the image is built; `None` for one that is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub build: Option<PlannedBuild>,
+    /// Names of the values that the user would be asked for.
+    pub questions: Vec<String>,
 }
 
 /// How the image of a package is built.
@@ -100,6 +102,9 @@ impl Plan {
             rows.push(row("proxy mode", spec.proxy.mode.to_string(), "proxy_mode"));
         }
         rows.extend(container.into_iter().flat_map(|container| confinement(spec, container)));
+        for name in &self.questions {
+            rows.push(row("asked for", name.clone(), ""));
+        }
         if let Some(engine) = &self.engine {
             let place = format!("{} {} at {}", engine.name, engine.version, engine.endpoint);
             rows.push(row("engine", place, ""));

@@ -28,13 +28,30 @@ pub(super) struct Reach {
     pub(super) warnings: Vec<String>,
 }
 
+/// Reads the profile of a registry's entry. It may not lift all limits, which nobody here asked for.
+fn of_registry(text: &str) -> Result<Profile> {
+    let refused = |error: Error| {
+        Error::new(ErrorKind::Registry, "the permissions of the entry cannot be used")
+            .source(error.to_string())
+            .hint("name a profile of your own with `--permission-profile`")
+    };
+    let profile = Profile::from_json(text).map_err(refused)?;
+    if profile.privileged {
+        return Err(refused(Error::new(ErrorKind::Registry, "it asks for `privileged`")));
+    }
+    Ok(profile)
+}
+
 impl Reach {
     /// Reads the profile and weighs it against the options.
     pub(super) fn of(asked: &Asked, working_dir: &Path) -> Result<Self> {
         let options = &asked.options;
         let (profile, profile_origin) = match &options.permission_profile {
             Some(named) => (Profile::load(named, working_dir)?, asked.origin("permission_profile")),
-            None => (Profile::network(), Origin::Default),
+            None => match asked.supplied.as_ref().and_then(|supplied| supplied.way.permissions.as_ref()) {
+                Some(permissions) => (of_registry(&permissions.to_string())?, Origin::Registry),
+                None => (Profile::network(), Origin::Default),
+            },
         };
         let from_file = matches!(options.permission_profile, Some(PermissionProfile::File(_)));
         let (mode, network_origin) = match (&options.network, &profile.network_mode) {

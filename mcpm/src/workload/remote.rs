@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fmt, net::IpAddr};
 use url::{Host, Url};
 
 use super::{
-    Place, ProxySpec, RemoteSpec, WorkloadName, WorkloadSpec,
+    Origin, Place, ProxySpec, RemoteSpec, WorkloadName, WorkloadSpec,
     resolve::{self, Asked},
 };
 use crate::{
@@ -132,7 +132,7 @@ pub(super) fn check(asked: &Asked) -> Result<()> {
         return Err(Error::new(ErrorKind::InvalidOption, message)
             .hint("use `--transport streamable-http` or `--transport sse`"));
     }
-    resolve::check_proxy(&options.clone().or(WorkloadOptions::defaults()))
+    resolve::check_proxy(&asked.effective())
 }
 
 /// Works out the whole workload.
@@ -143,10 +143,11 @@ pub(super) fn resolve(
     environment: &Environment,
 ) -> Result<WorkloadSpec> {
     check(asked)?;
-    let options = asked.options.clone().or(WorkloadOptions::defaults());
+    let options = asked.effective();
     let mut origins = BTreeMap::new();
     origins.insert("name".to_owned(), asked.name_origin());
-    origins.insert("url".to_owned(), asked.origin("server"));
+    let url_origin = if asked.supplied.is_some() { Origin::Registry } else { asked.origin("server") };
+    origins.insert("url".to_owned(), url_origin);
     for field in ["group", "transport", "host", "endpoint_prefix", "trust_proxy_headers"] {
         origins.insert(field.to_owned(), asked.origin(field));
     }
@@ -156,7 +157,7 @@ pub(super) fn resolve(
         version: SPEC_VERSION,
         name,
         group: options.group.clone().unwrap_or_default(),
-        asked: resolve::exported(&asked.options, &environment.working_dir),
+        asked: resolve::exported(asked, &environment.working_dir),
         transport: options.transport.unwrap_or(Transport::StreamableHttp),
         proxy,
         target: None,

@@ -10,8 +10,9 @@ use std::{
 };
 
 use super::{
-    Origin, PackageSpec, Place, ProxySpec, TargetSpec, Via, WorkloadName, WorkloadSpec, delivery, env_file,
-    export, file_error_kind, ignore,
+    Origin, PackageSpec, Place, ProxySpec, TargetSpec, Via, WorkloadName, WorkloadSpec, delivery,
+    entry::Supplied,
+    env_file, export, file_error_kind, ignore,
     reach::Reach,
     remote,
     source::{self, Source},
@@ -22,7 +23,8 @@ use crate::{
     image::ImageReference,
     isolation::{Layout, MOUNT_POINT},
     options::{
-        OptionSet as _, PermissionProfile, ProxyMode, SecretTarget, Transport, VolumeSpec, WorkloadOptions,
+        EnvVar, OptionSet as _, PermissionProfile, ProxyMode, SecretTarget, Transport, VolumeSpec,
+        WorkloadOptions,
     },
     package::certificates,
     runtime::{ContainerSpec, EngineInfo, ImageInfo, Mount, Network, PublishedPort, labels},
@@ -42,6 +44,10 @@ pub(super) struct Asked {
     /// Whether the name was worked out, and may get a suffix.
     pub(super) name_is_generated: bool,
     from_file: bool,
+    /// What the registry says of the server, once it was looked up.
+    pub(super) supplied: Option<Box<Supplied>>,
+    /// Variables that the user was asked for, and that may be shown.
+    pub(super) answered: Vec<EnvVar>,
 }
 
 impl Asked {
@@ -63,6 +69,10 @@ impl Asked {
             return Err(Error::new(ErrorKind::InvalidOption, "no server was named"));
         };
         let source = source::classify(server)?.below(working_dir);
+        if options.registry.is_some() && !matches!(source, Source::Named { .. }) {
+            let message = format!("`--registry` is for names of servers, and `{server}` is none");
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
         if let Source::Package(package) = &source {
             // A local project is the same one wherever what was asked is read again.
             options.server = Some(package.to_string());
@@ -71,7 +81,7 @@ impl Asked {
             Some(name) => (name.parse()?, false),
             None => (source.workload_name(), true),
         };
-        Ok(Self { options, source, name, name_is_generated, from_file })
+        Ok(Self { options, source, name, name_is_generated, from_file, supplied: None, answered: Vec::new() })
     }
 
     /// The name, with a suffix if it was worked out and `taken` says so.
@@ -83,6 +93,23 @@ impl Asked {
         names.find(|name| !taken(name)).unwrap_or_else(|| self.name.clone())
     }
 
+    /// Takes a name that was worked out, unless one was given.
+    pub(super) fn generated(&mut self, name: WorkloadName) {
+        if self.name_is_generated {
+            self.name = name;
+        }
+    }
+
+    /// What was given, then what the registry says, then the declared defaults.
+    pub(super) fn effective(&self) -> WorkloadOptions {
+        self.without_defaults().or(WorkloadOptions::defaults())
+    }
+
+    fn without_defaults(&self) -> WorkloadOptions {
+        let supplied = self.supplied.as_ref().map(|supplied| supplied.options.clone());
+        self.options.clone().or(supplied.unwrap_or_default())
+    }
+
     pub(super) fn name_origin(&self) -> Origin {
         if self.name_is_generated { Origin::Derived } else { self.origin("name") }
     }
@@ -91,6 +118,9 @@ impl Asked {
         match (self.options.is_given(name), self.from_file) {
             (true, false) => Origin::Given,
             (true, true) => Origin::ExportedFile,
+            (false, _) if self.supplied.as_ref().is_some_and(|supplied| supplied.options.is_given(name)) => {
+                Origin::Registry
+            }
             (false, _) => Origin::Default,
         }
     }
@@ -114,7 +144,7 @@ pub(super) fn check(asked: &Asked, environment: &Environment) -> Result<()> {
     if let Source::Remote(_) = asked.source {
         return remote::check(asked);
     }
-    let options = asked.options.clone().or(WorkloadOptions::defaults());
+    let options = asked.effective();
     check_proxy(&options)?;
     check_labels(&options)?;
     delivery::check(&options)?;
@@ -124,17 +154,19 @@ pub(super) fn check(asked: &Asked, environment: &Environment) -> Result<()> {
     match options.transport {
         Some(Transport::Stdio) => refuse_for_stdio(asked),
         Some(_) if reach.outbound.is_some() || reach.network == Network::Host => Ok(()),
-        Some(_) => refuse_unreachable(&reach.network).and_then(|()| target_address(&asked.options).map(drop)),
+        Some(_) => refuse_unreachable(&reach.network)
+            .and_then(|()| target_address(&asked.without_defaults()).map(drop)),
         None => Ok(()),
     }
 }
 
 /// Works out the whole workload.
 pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_>) -> Result<WorkloadSpec> {
-    let options = asked.options.clone().or(WorkloadOptions::defaults());
+    let options = asked.effective();
     let mut origins = BTreeMap::new();
     origins.insert("name".to_owned(), asked.name_origin());
-    origins.insert("image".to_owned(), asked.origin("server"));
+    let image_origin = if asked.supplied.is_some() { Origin::Registry } else { asked.origin("server") };
+    origins.insert("image".to_owned(), image_origin);
     for field in ["group", "proxy_mode", "host", "endpoint_prefix", "trust_proxy_headers", "args"] {
         origins.insert(field.to_owned(), asked.origin(field));
     }
@@ -231,7 +263,7 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
         confinement: reach.confinement(),
         entry,
     };
-    let exported = exported(&asked.options, &around.environment.working_dir);
+    let exported = exported(asked, &around.environment.working_dir);
     Ok(WorkloadSpec {
         engine: Some(around.engine.endpoint.clone()),
         version: SPEC_VERSION,
@@ -289,7 +321,8 @@ fn command(args: &[String], image: Option<&ImageInfo>) -> Result<Vec<String>> {
 }
 
 /// What an exported file says: no more of a file it came from, and the same in every folder.
-pub(super) fn exported(options: &WorkloadOptions, working_dir: &Path) -> WorkloadOptions {
+pub(super) fn exported(asked: &Asked, working_dir: &Path) -> WorkloadOptions {
+    let options = &asked.options;
     let absolute = |path: &PathBuf| working_dir.join(path);
     let volume =
         |volume: &VolumeSpec| VolumeSpec { host_path: absolute(&volume.host_path), ..volume.clone() };
@@ -309,7 +342,17 @@ pub(super) fn exported(options: &WorkloadOptions, working_dir: &Path) -> Workloa
         ca_cert: options.ca_cert.as_ref().map(absolute),
         env_file_dir: options.env_file_dir.as_ref().map(absolute),
         volume: options.volume.iter().map(volume).collect(),
+        env: options.env.iter().chain(&asked.answered).cloned().collect(),
+        registry: options.registry.as_ref().map(|registry| absolute_registry(registry, working_dir)),
         ..options.clone()
+    }
+}
+
+fn absolute_registry(registry: &str, working_dir: &Path) -> String {
+    match registry {
+        "embedded" => registry.to_owned(),
+        url if url.contains("://") => url.to_owned(),
+        path => working_dir.join(path).to_string_lossy().into_owned(),
     }
 }
 
@@ -326,7 +369,7 @@ fn refuse_for_stdio(asked: &Asked) -> Result<()> {
 }
 
 fn target_port(asked: &Asked, exposed: &[u16]) -> Result<(u16, Origin)> {
-    if let Some(port) = asked.options.target_port {
+    if let Some(port) = asked.without_defaults().target_port {
         return Ok((port, asked.origin("target_port")));
     }
     match exposed {
@@ -416,9 +459,9 @@ fn prefix(options: &WorkloadOptions) -> Result<Option<String>> {
 type Variables = BTreeMap<String, (String, Origin)>;
 
 /// The variables that were asked for: file, folder, given ones, the later before the earlier.
-fn asked_variables(asked: &Asked, environment: &Environment) -> Result<Variables> {
+pub(super) fn asked_variables(asked: &Asked, environment: &Environment) -> Result<Variables> {
     let options = &asked.options;
-    let mut all = Variables::new();
+    let mut all = asked.supplied.as_ref().map(|supplied| supplied.env.clone()).unwrap_or_default();
     let absolute = |path: &PathBuf| environment.working_dir.join(path);
     let mut add = |values: BTreeMap<String, String>| {
         all.extend(values.into_iter().map(|(key, value)| (key, (value, Origin::EnvFile))));

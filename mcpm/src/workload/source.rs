@@ -14,6 +14,13 @@ pub(super) enum Source {
     Package(PackageReference),
     /// A server that others run.
     Remote(RemoteUrl),
+    /// A name to look up in the registry.
+    Named {
+        /// The name.
+        name: String,
+        /// Whether it cannot be an image.
+        registry_only: bool,
+    },
 }
 
 impl Source {
@@ -31,11 +38,13 @@ impl Source {
             Self::Image(image) => WorkloadName::sanitized(&image.workload_name()),
             Self::Package(package) => WorkloadName::sanitized(&package.workload_name()),
             Self::Remote(url) => url.workload_name(),
+            Self::Named { name, .. } => WorkloadName::sanitized(&name.replace(['.', '/'], "-")),
         }
     }
 }
 
-/// Tells the forms apart: a URL, a protocol scheme, else an image.
+/// Tells the forms apart: a URL, a protocol scheme, else a name of the registry or an image. What has a tag or a
+/// digest is an image; for the rest the registry is asked.
 ///
 /// # Errors
 /// `InvalidOption` for what is none of them.
@@ -50,6 +59,61 @@ pub(super) fn classify(server: &str) -> Result<Source> {
             Err(Error::new(ErrorKind::InvalidOption, message)
                 .hint("there are `uvx://`, `npx://` and `go://`"))
         }
-        None => ImageReference::parse(server).map(Source::Image),
+        None => named(server),
+    }
+}
+
+fn named(server: &str) -> Result<Source> {
+    if let Some(image) = server.strip_prefix("image:") {
+        return ImageReference::parse(image).map(Source::Image);
+    }
+    let (name, registry_only) = match server.strip_prefix("registry:") {
+        Some(name) => (name, true),
+        None if server.contains([':', '@']) => return ImageReference::parse(server).map(Source::Image),
+        None => (server, false),
+    };
+    if name.is_empty() || name.contains(|c: char| !c.is_ascii_graphic()) {
+        let message =
+            format!("`{}` names neither a server of the registry nor an image", server.escape_debug());
+        return Err(Error::new(ErrorKind::InvalidOption, message));
+    }
+    Ok(Source::Named { name: name.to_owned(), registry_only })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_forms_are_told_apart_in_one_order() {
+        let form = |text: &str| match classify(text) {
+            Ok(Source::Image(image)) => format!("image {image}"),
+            Ok(Source::Remote(url)) => format!("remote {url}"),
+            Ok(Source::Package(package)) => format!("package {package}"),
+            Ok(Source::Named { name, registry_only: true }) => format!("registry {name}"),
+            Ok(Source::Named { name, .. }) => format!("name {name}"),
+            Err(error) => error.kind().to_string(),
+        };
+        for (text, expected) in [
+            ("time", "name time"),
+            ("io.github.example/time", "name io.github.example/time"),
+            ("ghcr.io/example/time", "name ghcr.io/example/time"),
+            ("ghcr.io/example/time:1", "image ghcr.io/example/time:1"),
+            ("localhost:5000/time", "image localhost:5000/time"),
+            ("image:time", "image time"),
+            ("image:registry:2", "image registry:2"),
+            ("registry:time", "registry time"),
+            ("registry:2", "registry 2"),
+            ("uvx://example", "package uvx://example"),
+            ("https://mcp.example.com/mcp", "remote https://mcp.example.com/mcp"),
+            ("", "invalid_option"),
+            ("image:", "invalid_option"),
+            ("registry:", "invalid_option"),
+            ("two words", "invalid_option"),
+            ("a:b:c", "invalid_option"),
+            ("ftp://example.com", "invalid_option"),
+        ] {
+            assert_eq!(form(text), expected, "{text:?}");
+        }
     }
 }

@@ -166,6 +166,10 @@ pub enum Origin {
     ExportedFile,
     /// A permission profile.
     Profile,
+    /// The registry says so.
+    Registry,
+    /// The user was asked for it.
+    Answered,
     /// The image says so.
     Image,
     /// Worked out from other values.
@@ -181,6 +185,8 @@ impl fmt::Display for Origin {
             Self::EnvFile => "environment file",
             Self::ExportedFile => "exported file",
             Self::Profile => "permission profile",
+            Self::Registry => "registry",
+            Self::Answered => "answered",
             Self::Image => "image",
             Self::Derived => "derived",
             Self::Default => "default",

@@ -42,7 +42,7 @@ impl Wanted {
         let options = &asked.options;
         let ca_cert = options.ca_cert.as_ref().map(|path| environment.working_dir.join(path));
         match &asked.source {
-            Source::Remote(_) => Ok(None),
+            Source::Remote(_) | Source::Named { .. } => Ok(None),
             Source::Image(image) => {
                 let given = |name: &&&str| options.is_given(name);
                 if let Some(name) = FOR_PACKAGES.iter().find(given) {

@@ -2436,7 +2436,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Server name, image, `uvx://`, `npx://` or `go://` package, or URL.
      *
-     * A server name is looked up in the registry, which supplies transport, permissions and environment.
+     * A server name is looked up in the registry, which supplies transport, permissions and environment;
+     * what is no name there is an image. `registry:NAME` and `image:IMAGE` say which of the two is meant.
      * An image is run as it is. For a package a container is generated that runs it; `go://./path` and
      * `go://../path` build a local Go project. A URL is a remote server that is proxied as a workload.
      */
@@ -2701,6 +2702,15 @@ public struct WorkloadOptions: Equatable, Hashable {
      * Origins of browser pages that may call the proxy, beside its own.
      */
     public var allowedOrigins: [String]
+    /**
+     * Registry that server names are looked up in: `embedded`, a file, or a URL.
+     *
+     * A URL whose path ends in `.json` is that of a document, any other is the base of a registry's REST
+     * API.
+     *
+     * Default: that of the settings, else `embedded`.
+     */
+    public var registry: String?
     /**
      * OIDC issuer URL.
      *
@@ -3023,7 +3033,8 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Server name, image, `uvx://`, `npx://` or `go://` package, or URL.
          *
-         * A server name is looked up in the registry, which supplies transport, permissions and environment.
+         * A server name is looked up in the registry, which supplies transport, permissions and environment;
+         * what is no name there is an image. `registry:NAME` and `image:IMAGE` say which of the two is meant.
          * An image is run as it is. For a package a container is generated that runs it; `go://./path` and
          * `go://../path` build a local Go project. A URL is a remote server that is proxied as a workload.
          */server: String? = nil, 
@@ -3244,6 +3255,14 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Origins of browser pages that may call the proxy, beside its own.
          */allowedOrigins: [String] = [], 
+        /**
+         * Registry that server names are looked up in: `embedded`, a file, or a URL.
+         *
+         * A URL whose path ends in `.json` is that of a document, any other is the base of a registry's REST
+         * API.
+         *
+         * Default: that of the settings, else `embedded`.
+         */registry: String? = nil, 
         /**
          * OIDC issuer URL.
          *
@@ -3557,6 +3576,7 @@ public struct WorkloadOptions: Equatable, Hashable {
         self.rebuild = rebuild
         self.offline = offline
         self.allowedOrigins = allowedOrigins
+        self.registry = registry
         self.oidcIssuer = oidcIssuer
         self.oidcAudience = oidcAudience
         self.oidcClientId = oidcClientId
@@ -3665,6 +3685,7 @@ public struct FfiConverterTypeWorkloadOptions: FfiConverterRustBuffer {
                 rebuild: FfiConverterOptionBool.read(from: &buf), 
                 offline: FfiConverterOptionBool.read(from: &buf), 
                 allowedOrigins: FfiConverterSequenceString.read(from: &buf), 
+                registry: FfiConverterOptionString.read(from: &buf), 
                 oidcIssuer: FfiConverterOptionString.read(from: &buf), 
                 oidcAudience: FfiConverterOptionString.read(from: &buf), 
                 oidcClientId: FfiConverterOptionString.read(from: &buf), 
@@ -3759,6 +3780,7 @@ public struct FfiConverterTypeWorkloadOptions: FfiConverterRustBuffer {
         FfiConverterOptionBool.write(value.rebuild, into: &buf)
         FfiConverterOptionBool.write(value.offline, into: &buf)
         FfiConverterSequenceString.write(value.allowedOrigins, into: &buf)
+        FfiConverterOptionString.write(value.registry, into: &buf)
         FfiConverterOptionString.write(value.oidcIssuer, into: &buf)
         FfiConverterOptionString.write(value.oidcAudience, into: &buf)
         FfiConverterOptionString.write(value.oidcClientId, into: &buf)
@@ -4103,6 +4125,14 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
          */message: String
     )
     /**
+     * The registry cannot be read, or what it says of a server cannot be used.
+     */
+    case Registry(
+        /**
+         * What went wrong and what to do next, in one line.
+         */message: String
+    )
+    /**
      * The MCP server behind the proxy failed.
      */
     case Upstream(
@@ -4214,13 +4244,16 @@ public struct FfiConverterTypeMcpmError: FfiConverterRustBuffer {
         case 12: return .Engine(
             message: try FfiConverterString.read(from: &buf)
             )
-        case 13: return .Upstream(
+        case 13: return .Registry(
             message: try FfiConverterString.read(from: &buf)
             )
-        case 14: return .Interrupted(
+        case 14: return .Upstream(
             message: try FfiConverterString.read(from: &buf)
             )
-        case 15: return .Internal(
+        case 15: return .Interrupted(
+            message: try FfiConverterString.read(from: &buf)
+            )
+        case 16: return .Internal(
             message: try FfiConverterString.read(from: &buf)
             )
 
@@ -4295,18 +4328,23 @@ public struct FfiConverterTypeMcpmError: FfiConverterRustBuffer {
             FfiConverterString.write(message, into: &buf)
             
         
-        case let .Upstream(message):
+        case let .Registry(message):
             writeInt(&buf, Int32(13))
             FfiConverterString.write(message, into: &buf)
             
         
-        case let .Interrupted(message):
+        case let .Upstream(message):
             writeInt(&buf, Int32(14))
             FfiConverterString.write(message, into: &buf)
             
         
-        case let .Internal(message):
+        case let .Interrupted(message):
             writeInt(&buf, Int32(15))
+            FfiConverterString.write(message, into: &buf)
+            
+        
+        case let .Internal(message):
+            writeInt(&buf, Int32(16))
             FfiConverterString.write(message, into: &buf)
             
         }

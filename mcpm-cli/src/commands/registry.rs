@@ -1,0 +1,174 @@
+//! `mcpm registry`: shows what servers there are to run.
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use mcpm::{
+    Environment, Error, ErrorKind, Result,
+    options::{OptionSet as _, WorkloadOptions},
+    registry::{Argument, Entry, Input, Registry},
+};
+
+use crate::{
+    args, executor,
+    output::{self, JSON, TEXT},
+};
+
+const REGISTRY: &str = "registry";
+const NAME: &str = "name";
+const WORD: &str = "word";
+/// Characters of a description in a table.
+const SHORT: usize = 72;
+
+pub(crate) fn command() -> Command {
+    let registry = || {
+        let spec = WorkloadOptions::spec(REGISTRY).map(args::arg);
+        spec.unwrap_or_else(|| Arg::new(REGISTRY)).help_heading("Options")
+    };
+    let below = |name: &'static str, about: &'static str| {
+        Command::new(name).about(about).arg(registry()).arg(output::arg(&[TEXT, JSON]))
+    };
+    Command::new("registry")
+        .about("Show the servers of a registry")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands([
+            below("list", "Show all servers").visible_alias("ls"),
+            below("search", "Show the servers that have all words in their names, descriptions or tags").arg(
+                Arg::new(WORD)
+                    .value_name("WORD")
+                    .required(true)
+                    .action(ArgAction::Append)
+                    .help("Words to look for"),
+            ),
+            below("info", "Show one server").arg(
+                Arg::new(NAME).value_name("NAME").required(true).help("Name of the server, or its last part"),
+            ),
+        ])
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let Some((verb, matches)) = matches.subcommand() else {
+        return Err(Error::new(ErrorKind::InvalidOption, "`list`, `search` or `info` is missing"));
+    };
+    let named = matches.get_one::<String>(REGISTRY).map(String::as_str);
+    let registry = Registry::open(&Environment::from_process(), named)?;
+    let on_notice = |message: String| {
+        let _ = writeln!(io::stderr(), "warning: {message}");
+    };
+    let as_json = output::form(matches) == JSON;
+    if verb == "info" {
+        let name = matches.get_one::<String>(NAME).map_or("", String::as_str);
+        let found = executor::run(registry.find(name, &on_notice))?;
+        let entry = found.ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, format!("the registry has no server `{name}`"))
+                .with("registry", registry.source())
+        })?;
+        if as_json {
+            output::json(&entry)?
+        } else {
+            output::table(&facts(&entry))?
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let entries = if verb == "search" {
+        let words: Vec<_> = matches.get_many::<String>(WORD).into_iter().flatten().cloned().collect();
+        executor::run(registry.search(&words.join(" "), &on_notice))?
+    } else {
+        executor::run(registry.list(&on_notice))?
+    };
+    if as_json {
+        output::json(&entries)?;
+    } else {
+        let head = ["NAME", "VERSION", "RUNS", "DESCRIPTION"].map(str::to_owned).to_vec();
+        output::table(&std::iter::once(head).chain(entries.iter().map(row)).collect::<Vec<_>>())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn row(entry: &Entry) -> Vec<String> {
+    let mut description: String = entry.description.chars().take(SHORT).collect();
+    if description.len() < entry.description.len() {
+        description.push('…');
+    }
+    let version = entry.version.clone().unwrap_or_else(|| "-".to_owned());
+    vec![entry.name.clone(), version, kinds(entry), description]
+}
+
+/// What its packages are.
+fn kinds(entry: &Entry) -> String {
+    let mut kinds: Vec<&str> = Vec::new();
+    for way in &entry.ways {
+        let kind = match way.server.split_once("://") {
+            _ if way.is_image => "image",
+            Some(("http" | "https", _)) => "remote",
+            Some((scheme, _)) => scheme,
+            None => "image",
+        };
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    if kinds.is_empty() { "-".to_owned() } else { kinds.join(", ") }
+}
+
+fn facts(entry: &Entry) -> Vec<Vec<String>> {
+    let mut facts: Vec<(&str, String)> = vec![("name", entry.name.clone())];
+    let optional = [
+        ("title", &entry.title),
+        ("version", &entry.version),
+        ("status", &entry.status),
+        ("tier", &entry.tier),
+        ("repository", &entry.repository),
+    ];
+    facts.push(("description", entry.description.clone()));
+    facts.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
+    let lists = [("tags", &entry.tags), ("tools", &entry.tools), ("not run", &entry.other_packages)];
+    facts.extend(
+        lists.into_iter().filter(|(_, all)| !all.is_empty()).map(|(name, all)| (name, all.join(", "))),
+    );
+    for way in &entry.ways {
+        let transport = way.transport.map(|transport| format!(" ({transport})")).unwrap_or_default();
+        facts.push(("runs", format!("{}{transport}", way.server)));
+        facts.extend(way.env.iter().map(|input| ("  environment", of_input(input))));
+        facts.extend(way.headers.iter().map(|input| ("  header", of_input(input))));
+        facts.extend(way.args.iter().map(|argument| match argument {
+            Argument::Positional(input) => ("  argument", of_input(input)),
+            Argument::Named { flag, input: None } => ("  argument", flag.clone()),
+            Argument::Named { flag, input: Some(input) } => {
+                ("  argument", format!("{flag} {}", of_input(input)))
+            }
+        }));
+        facts.extend(way.volumes.iter().map(|input| ("  volume", of_input(input))));
+        if let Some(permissions) = &way.permissions {
+            facts.push(("  permissions", permissions.to_string()));
+        }
+        if let Some(provenance) = &way.provenance {
+            facts.push(("  provenance", provenance.to_string()));
+        }
+    }
+    facts.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect()
+}
+
+fn of_input(input: &Input) -> String {
+    let mut text = match (&input.value, &input.default) {
+        (Some(value), _) => value.clone(),
+        (None, Some(default)) => format!("{} = {default}", input.name),
+        (None, None) => input.name.clone(),
+    };
+    if input.value.is_some() && !text.contains(&input.name) {
+        text = format!("{} = {text}", input.name);
+    }
+    let marks = [("required", input.required), ("secret", input.secret)];
+    let marks: Vec<_> = marks.into_iter().filter(|(_, is)| *is).map(|(mark, _)| mark).collect();
+    if !marks.is_empty() {
+        text += &format!(" [{}]", marks.join(", "));
+    }
+    if let Some(description) = &input.description {
+        text += &format!(": {description}");
+    }
+    text
+}

@@ -1,0 +1,105 @@
+//! Asks a registry that speaks the MCP registry's REST API.
+
+use url::Url;
+
+use super::{Entry, OnNotice, cache::Cache, document};
+use crate::{Error, ErrorKind, Result};
+
+/// The versions of the API, the newest first. A base URL that ends in one is taken as it is.
+const VERSIONS: &[&str] = &["v0.1", "v0"];
+/// Entries of a page, and the most pages that are read.
+const PAGE: &str = "100";
+const MOST_PAGES: usize = 100;
+
+/// Returns all entries, or those that the registry finds for a query.
+pub(super) async fn search(
+    base: &Url,
+    query: Option<&str>,
+    cache: &Cache,
+    on_notice: OnNotice<'_>,
+) -> Result<Vec<Entry>> {
+    for version in versions(base) {
+        let mut entries = Vec::new();
+        let mut cursor: Option<String> = None;
+        for number in 0.. {
+            let mut url = below(base, version, &["servers"])?;
+            {
+                let mut pairs = url.query_pairs_mut();
+                pairs.append_pair("limit", PAGE).append_pair("version", "latest");
+                if let Some(query) = query {
+                    pairs.append_pair("search", query);
+                }
+                if let Some(cursor) = &cursor {
+                    pairs.append_pair("cursor", cursor);
+                }
+            }
+            let Some(bytes) = cache.find(&url, on_notice).await? else {
+                if number == 0 {
+                    break;
+                }
+                return Err(Error::new(ErrorKind::Registry, "a page of the registry is missing"));
+            };
+            let page = document::page(&bytes, on_notice).map_err(|error| error.with("registry", base))?;
+            entries.extend(page.entries);
+            if page.next.is_none() || page.next == cursor {
+                return Ok(entries);
+            }
+            cursor = page.next;
+            if number + 1 == MOST_PAGES {
+                on_notice(format!("only the first {MOST_PAGES} pages of the registry are read"));
+                return Ok(entries);
+            }
+        }
+    }
+    Err(Error::new(ErrorKind::Registry, format!("there is no MCP registry at `{base}`"))
+        .hint("name the base URL, without `/v0.1/servers`"))
+}
+
+/// Returns the entries that a name may mean.
+pub(super) async fn candidates(
+    base: &Url,
+    name: &str,
+    cache: &Cache,
+    on_notice: OnNotice<'_>,
+) -> Result<Vec<Entry>> {
+    if name.contains('/') {
+        let url = below(base, versions(base)[0], &["servers", name, "versions", "latest"])?;
+        if let Some(bytes) = cache.find(&url, on_notice).await? {
+            return document::entries(&bytes, on_notice).map_err(|error| error.with("registry", base));
+        }
+    }
+    // Older registries look up ids only. The last part is enough to find the rest by.
+    search(base, Some(name.rsplit('/').next().unwrap_or(name)), cache, on_notice).await
+}
+
+/// The versions to try at a base URL; the empty one when the URL names its own.
+fn versions(base: &Url) -> &'static [&'static str] {
+    let last = base.path().trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    if VERSIONS.contains(&last) { &[""] } else { VERSIONS }
+}
+
+fn below(base: &Url, version: &str, parts: &[&str]) -> Result<Url> {
+    let mut url = base.clone();
+    url.path_segments_mut()
+        .map_err(|()| Error::new(ErrorKind::Registry, format!("`{base}` can have no path")))?
+        .pop_if_empty()
+        .extend((!version.is_empty()).then_some(version))
+        .extend(parts);
+    Ok(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_part_of_the_path() {
+        let base = Url::parse("https://registry.example.com/team/").unwrap();
+        let url = below(&base, "v0.1", &["servers", "io.github.a/b c", "versions", "latest"]).unwrap();
+        assert_eq!(
+            url.as_str(),
+            "https://registry.example.com/team/v0.1/servers/io.github.a%2Fb%20c/versions/latest"
+        );
+        assert_eq!(versions(&Url::parse("https://r.example.com/v0/").unwrap()), [""]);
+    }
+}

@@ -1,0 +1,207 @@
+//! Copies of fetched documents on disk: used while they hold, asked after when they do not, and still used, with a
+//! notice, when nobody answers.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use http::{HeaderMap, header};
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::{
+    OnNotice,
+    fetch::{Fetched, fetch},
+};
+use crate::{Error, ErrorKind, Result, state::FORMAT_VERSION};
+
+/// How long a document holds that says nothing of it.
+const HOLDS: Duration = Duration::from_secs(5 * 60);
+/// How long any document holds at most.
+const HOLDS_AT_MOST: Duration = Duration::from_secs(24 * 60 * 60);
+/// Copies that are kept, and how many bytes of them.
+const MOST_COPIES: usize = 200;
+const MOST_BYTES: u64 = 256 << 20;
+
+/// The copies of one folder.
+#[derive(Debug)]
+pub(super) struct Cache {
+    folder: PathBuf,
+}
+
+/// A copy. It is not state: one that cannot be read is fetched again.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Copy {
+    version: u32,
+    url: String,
+    etag: Option<String>,
+    /// Seconds since 1970.
+    fetched_at: u64,
+    holds_seconds: u64,
+    /// What was fetched; `None` when there was nothing.
+    body: Option<String>,
+}
+
+impl Cache {
+    pub(super) fn new(cache_dir: &Path) -> Self {
+        Self { folder: cache_dir.join("registry") }
+    }
+
+    /// Returns a document.
+    ///
+    /// # Errors
+    /// `Registry` when it cannot be fetched and there is no copy, or when there is none.
+    pub(super) async fn get(&self, url: &Url, on_notice: OnNotice<'_>) -> Result<Vec<u8>> {
+        self.find(url, on_notice).await?.ok_or_else(|| {
+            let mut shown = url.clone();
+            shown.set_query(None);
+            Error::new(ErrorKind::Registry, format!("there is nothing at `{shown}`"))
+        })
+    }
+
+    /// Returns a document; `None` when the registry says that there is none.
+    ///
+    /// # Errors
+    /// `Registry` when nobody answers and there is no copy.
+    pub(super) async fn find(&self, url: &Url, on_notice: OnNotice<'_>) -> Result<Option<Vec<u8>>> {
+        let path = self.folder.join(format!("{:016x}.json", fnv1a(url.as_str().as_bytes())));
+        let copy = read(&path).filter(|copy| copy.url == url.as_str());
+        let now = seconds(SystemTime::now());
+        if let Some(copy) = &copy
+            && now.checked_sub(copy.fetched_at).is_some_and(|age| age < copy.holds_seconds)
+        {
+            return Ok(copy.body.clone().map(String::into_bytes));
+        }
+        let etag = copy.as_ref().filter(|copy| copy.body.is_some()).and_then(|copy| copy.etag.clone());
+        let fetched = match (fetch(url, etag.as_deref()).await, copy) {
+            (Ok(Fetched::Unchanged(headers)), Some(copy)) => {
+                Copy { fetched_at: now, holds_seconds: holds(&headers), ..copy }
+            }
+            (Ok(Fetched::Document(bytes, headers)), _) => {
+                let text = String::from_utf8(bytes).map_err(|error| {
+                    Error::new(ErrorKind::Registry, "the registry is no text").source(error)
+                })?;
+                let etag = headers.get(header::ETAG).and_then(|etag| etag.to_str().ok()).map(str::to_owned);
+                self.copy(url, now, etag, holds(&headers), Some(text))
+            }
+            (Ok(Fetched::Missing), _) => self.copy(url, now, None, 0, None),
+            (Ok(Fetched::Unchanged(_)), None) => {
+                return Err(Error::new(ErrorKind::Registry, "the registry sent nothing"));
+            }
+            (Err(error), Some(copy)) => {
+                let at = SystemTime::UNIX_EPOCH + Duration::from_secs(copy.fetched_at);
+                let at = humantime::format_rfc3339_seconds(at);
+                on_notice(format!("{error}; what it said at {at} is used"));
+                return Ok(copy.body.map(String::into_bytes));
+            }
+            (Err(error), None) => return Err(error),
+        };
+        if fetched.body.is_some() {
+            self.keep(&path, &fetched);
+        }
+        Ok(fetched.body.map(String::into_bytes))
+    }
+
+    fn copy(
+        &self,
+        url: &Url,
+        now: u64,
+        etag: Option<String>,
+        holds_seconds: u64,
+        body: Option<String>,
+    ) -> Copy {
+        Copy { version: FORMAT_VERSION, url: url.to_string(), etag, fetched_at: now, holds_seconds, body }
+    }
+
+    /// Keeps a copy, as far as the disk lets it.
+    fn keep(&self, path: &Path, copy: &Copy) {
+        let kept = serde_json::to_vec(copy).map_err(std::io::Error::other).and_then(|bytes| {
+            fs::create_dir_all(&self.folder)?;
+            crate::state::replace(path, &bytes)
+        });
+        if let Err(error) = kept {
+            tracing::debug!(%error, "a copy of a registry's document is not kept");
+        }
+        self.tidy();
+    }
+
+    /// Removes the oldest copies beyond what is kept.
+    fn tidy(&self) {
+        let Ok(entries) = fs::read_dir(&self.folder) else { return };
+        let of = |entry: fs::DirEntry| {
+            let metadata = entry.metadata().ok()?;
+            Some((metadata.modified().ok()?, metadata.len(), entry.path()))
+        };
+        let mut copies: Vec<_> = entries.flatten().filter_map(of).collect();
+        copies.sort_by_key(|(modified, ..)| std::cmp::Reverse(*modified));
+        let mut bytes = 0;
+        for (index, (_, length, path)) in copies.iter().enumerate() {
+            bytes += length;
+            if index >= MOST_COPIES || bytes > MOST_BYTES {
+                // Somebody else may have removed it.
+                let _ = fs::remove_file(path);
+            }
+        }
+    }
+}
+
+fn read(path: &Path) -> Option<Copy> {
+    let copy: Copy = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    (copy.version == FORMAT_VERSION).then_some(copy)
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// How many seconds a document holds, by its `Cache-Control`.
+fn holds(headers: &HeaderMap) -> u64 {
+    let control =
+        headers.get(header::CACHE_CONTROL).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let mut holds = HOLDS;
+    for directive in control.split(',').map(|directive| directive.trim().to_ascii_lowercase()) {
+        match directive.split_once('=') {
+            Some(("max-age", age)) => {
+                let age = age.trim_matches('"').parse().map_or(HOLDS, Duration::from_secs);
+                holds = age;
+            }
+            None if matches!(directive.as_str(), "no-store" | "no-cache") => return 0,
+            _ => {}
+        }
+    }
+    holds.min(HOLDS_AT_MOST).as_secs()
+}
+
+/// The 64-bit FNV-1a hash, for names of files; what is in them says which URL they are of.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_holds_as_long_as_it_says() {
+        for (control, seconds) in [
+            (None, 300),
+            (Some("max-age=60"), 60),
+            (Some("public, max-age=3600"), 3600),
+            (Some("max-age=99999999"), 86400),
+            (Some("max-age=soon"), 300),
+            (Some("no-cache, max-age=60"), 0),
+            (Some("no-store"), 0),
+        ] {
+            let mut headers = HeaderMap::new();
+            if let Some(control) = control {
+                headers.insert(header::CACHE_CONTROL, control.parse().unwrap());
+            }
+            assert_eq!(holds(&headers), seconds, "{control:?}");
+        }
+    }
+}

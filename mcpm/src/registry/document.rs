@@ -1,0 +1,99 @@
+//! Tells the layouts of registry documents apart, by what they hold.
+
+use serde_json::{Map, Value};
+
+use super::{Entry, OnNotice, server_json, toolhive};
+use crate::{Error, ErrorKind, Result};
+
+/// One page of a registry's API, or a whole document.
+pub(super) struct Page {
+    pub(super) entries: Vec<Entry>,
+    /// Where the next page begins, when there is one.
+    pub(super) next: Option<String>,
+}
+
+/// Reads the entries of a document.
+///
+/// # Errors
+/// `Registry` when it is no registry document. Of a list, entries that cannot be read are left out and said.
+pub(super) fn entries(bytes: &[u8], on_notice: OnNotice<'_>) -> Result<Vec<Entry>> {
+    page(bytes, on_notice).map(|page| page.entries)
+}
+
+/// Reads a page.
+pub(super) fn page(bytes: &[u8], on_notice: OnNotice<'_>) -> Result<Page> {
+    let document: Value = serde_json::from_slice(bytes)
+        .map_err(|error| Error::new(ErrorKind::Registry, "the registry is no JSON document").source(error))?;
+    let next =
+        ["nextCursor", "next_cursor"].iter().find_map(|key| document.get("metadata")?.get(key)?.as_str());
+    let next = next.filter(|cursor| !cursor.is_empty()).map(str::to_owned);
+    let list = |list: Vec<Value>| readable(list.into_iter().map(one), on_notice);
+    let entries = match document {
+        Value::Array(all) => list(all),
+        Value::Object(mut fields) => {
+            if let Some(Value::Array(all)) = fields.get_mut("data").and_then(|data| data.get_mut("servers")) {
+                list(std::mem::take(all))
+            } else {
+                match fields.remove("servers") {
+                    Some(Value::Array(all)) => list(all),
+                    Some(Value::Null) if fields.contains_key("metadata") => Vec::new(),
+                    Some(servers) => {
+                        fields.insert("servers".to_owned(), servers);
+                        toolhive::entries(Value::Object(fields), on_notice)?
+                    }
+                    None if fields.contains_key("remote_servers") => {
+                        toolhive::entries(Value::Object(fields), on_notice)?
+                    }
+                    None if fields.contains_key("server") || fields.contains_key("name") => {
+                        vec![one(Value::Object(fields))?]
+                    }
+                    None => return Err(unknown()),
+                }
+            }
+        }
+        _ => return Err(unknown()),
+    };
+    Ok(Page { entries, next })
+}
+
+fn unknown() -> Error {
+    Error::new(ErrorKind::Registry, "the document is no registry").hint(
+        "it should be a `server.json`, a list of them in `servers`, or have ToolHive's layout (`servers` by name)",
+    )
+}
+
+/// One server, alone or as an API wraps it.
+fn one(value: Value) -> Result<Entry> {
+    let Value::Object(mut fields) = value else {
+        return Err(Error::new(ErrorKind::Registry, "an entry is no object"));
+    };
+    match fields.remove("server") {
+        Some(server) => {
+            let outer = match fields.remove("_meta") {
+                Some(Value::Object(meta)) => meta,
+                _ => Map::new(),
+            };
+            server_json::entry(server, &outer)
+        }
+        None => server_json::entry(Value::Object(fields), &Map::new()),
+    }
+}
+
+/// Leaves out what cannot be read, and says how much and why.
+pub(super) fn readable(entries: impl Iterator<Item = Result<Entry>>, on_notice: OnNotice<'_>) -> Vec<Entry> {
+    let (mut good, mut bad, mut first) = (Vec::new(), 0_usize, None);
+    for entry in entries {
+        match entry {
+            Ok(entry) => good.push(entry),
+            Err(error) => {
+                bad += 1;
+                first.get_or_insert(error);
+            }
+        }
+    }
+    if let Some(error) = first {
+        let several = if bad == 1 { "entry" } else { "entries" };
+        on_notice(format!("{bad} {several} of the registry cannot be read; the first: {error}"));
+    }
+    good
+}

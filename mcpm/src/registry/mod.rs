@@ -1,0 +1,136 @@
+//! Registries: where a server's name leads to what is run, and with which settings.
+//!
+//! [`source`] says which registry is asked, [`fetch`] and [`cache`] bring its documents, [`document`] tells the
+//! layouts apart, and [`server_json`] and [`toolhive`] read them into one form, the [`Entry`]. What of an entry is
+//! used for a workload is decided in `workload::entry`.
+
+mod api;
+mod cache;
+mod document;
+mod entry;
+mod fetch;
+mod server_json;
+mod source;
+mod toolhive;
+
+pub use entry::{Argument, Entry, Input, Way};
+pub use source::RegistrySource;
+
+use crate::{Environment, Error, ErrorKind, Result};
+use cache::Cache;
+
+/// Called with a sentence that the user should know, and that stops nothing.
+pub type OnNotice<'a> = &'a (dyn Fn(String) + Send + Sync);
+
+/// A registry of MCP servers.
+#[derive(Debug)]
+pub struct Registry {
+    source: RegistrySource,
+    cache: Cache,
+}
+
+impl Registry {
+    /// Opens the registry that is named, else the one of the settings, else the catalogue that comes with mcpm.
+    ///
+    /// # Errors
+    /// `InvalidOption` for what names no registry, and for settings that cannot be used; `Io` for settings that cannot be
+    /// read.
+    pub fn open(environment: &Environment, named: Option<&str>) -> Result<Self> {
+        let source = match named {
+            Some(named) => RegistrySource::named(named, &environment.working_dir)?,
+            None => RegistrySource::configured(&environment.config_dir)?,
+        };
+        Ok(Self { source, cache: Cache::new(&environment.cache_dir) })
+    }
+
+    /// Returns where its entries come from.
+    pub fn source(&self) -> &RegistrySource {
+        &self.source
+    }
+
+    /// Returns all entries in the order of their names.
+    ///
+    /// # Errors
+    /// `Registry` when it cannot be read, or holds no registry document.
+    pub async fn list(&self, on_notice: OnNotice<'_>) -> Result<Vec<Entry>> {
+        let entries = match &self.source {
+            RegistrySource::Api(base) => api::search(base, None, &self.cache, on_notice).await?,
+            _ => self.document(on_notice).await?,
+        };
+        Ok(sorted(entries))
+    }
+
+    /// Returns the entries whose name, title, description or tags hold every word of `query`, in any case.
+    ///
+    /// # Errors
+    /// As for [`list`](Self::list).
+    pub async fn search(&self, query: &str, on_notice: OnNotice<'_>) -> Result<Vec<Entry>> {
+        if let RegistrySource::Api(base) = &self.source {
+            // The registry decides what it looks at.
+            return Ok(sorted(api::search(base, Some(query), &self.cache, on_notice).await?));
+        }
+        let mut entries = self.list(on_notice).await?;
+        entries.retain(|entry| entry.matches(query));
+        Ok(entries)
+    }
+
+    /// Returns the entry of a name, or of the last part of one when that is enough to tell it from others.
+    ///
+    /// # Errors
+    /// As for [`list`](Self::list), and `InvalidOption` when several names end so.
+    pub async fn find(&self, name: &str, on_notice: OnNotice<'_>) -> Result<Option<Entry>> {
+        let entries = match &self.source {
+            RegistrySource::Api(base) => api::candidates(base, name, &self.cache, on_notice).await?,
+            _ => self.document(on_notice).await?,
+        };
+        chosen(newest(entries), name)
+    }
+
+    async fn document(&self, on_notice: OnNotice<'_>) -> Result<Vec<Entry>> {
+        let bytes = match &self.source {
+            RegistrySource::Embedded => include_bytes!("catalogue.json").to_vec(),
+            RegistrySource::File(path) => std::fs::read(path).map_err(|error| {
+                Error::new(ErrorKind::Registry, format!("cannot read the registry `{}`", path.display()))
+                    .source(error)
+            })?,
+            RegistrySource::Document(url) => self.cache.get(url, on_notice).await?,
+            RegistrySource::Api(_) => return Err(Error::new(ErrorKind::Internal, "an API is no document")),
+        };
+        document::entries(&bytes, on_notice).map_err(|error| error.with("registry", &self.source))
+    }
+}
+
+/// The entry that a name leads to.
+fn chosen(entries: Vec<Entry>, name: &str) -> Result<Option<Entry>> {
+    let ends_so = |entry: &Entry| {
+        !name.contains('/') && entry.name.rsplit_once('/').is_some_and(|(_, last)| last == name)
+    };
+    let (exact, rest): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.name == name);
+    let mut found = if exact.is_empty() { rest.into_iter().filter(ends_so).collect() } else { exact };
+    if found.len() > 1 {
+        let names: Vec<_> = found.iter().map(|entry| format!("`{}`", entry.name)).collect();
+        let message = format!("`{name}` names several servers of the registry: {}", names.join(", "));
+        return Err(Error::new(ErrorKind::InvalidOption, message).hint("write the whole name of one"));
+    }
+    Ok(found.pop())
+}
+
+fn sorted(entries: Vec<Entry>) -> Vec<Entry> {
+    let mut entries = newest(entries);
+    entries.sort_by(|one, other| one.name.cmp(&other.name));
+    entries
+}
+
+/// Leaves one entry of each name: the one that is marked as the latest, else that of the highest version.
+fn newest(entries: Vec<Entry>) -> Vec<Entry> {
+    let mut kept: std::collections::BTreeMap<String, Entry> = std::collections::BTreeMap::new();
+    for entry in entries {
+        match kept.get(&entry.name) {
+            Some(other) if !entry.is_newer_than(other) => {}
+            _ => {
+                kept.insert(entry.name.clone(), entry);
+            }
+        }
+    }
+    kept.into_values().collect()
+}

@@ -1,0 +1,405 @@
+//! Reads `server.json`, the form of the MCP registry, in its versions since mid 2025.
+//!
+//! Fields that are not known are let pass: the form is of others, and grows.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+use url::Url;
+
+use super::{Argument, Entry, Input, Way, entry::clean, toolhive::Extension};
+use crate::{Error, ErrorKind, Result, image::ImageReference, options::Transport};
+
+const PUBLISHER: &str = "io.modelcontextprotocol.registry/publisher-provided";
+const OFFICIAL: &str = "io.modelcontextprotocol.registry/official";
+/// The publisher whose extension holds permissions and other settings for containers.
+const STACKLOK: &str = "io.github.stacklok";
+/// The longest name that is taken.
+const LONGEST_NAME: usize = 200;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ServerJson {
+    name: String,
+    title: Option<String>,
+    #[serde(default)]
+    description: String,
+    version: Option<String>,
+    #[serde(alias = "version_detail")]
+    version_detail: Option<VersionDetail>,
+    status: Option<String>,
+    repository: Option<Repository>,
+    #[serde(default, deserialize_with = "or_none")]
+    packages: Vec<Package>,
+    #[serde(default, deserialize_with = "or_none")]
+    remotes: Vec<Remote>,
+    #[serde(default, rename = "_meta", deserialize_with = "or_none")]
+    meta: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct VersionDetail {
+    version: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Repository {
+    url: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Package {
+    #[serde(alias = "registry_type", alias = "registry_name")]
+    registry_type: String,
+    #[serde(alias = "registry_base_url")]
+    registry_base_url: Option<String>,
+    #[serde(alias = "name")]
+    identifier: String,
+    version: Option<String>,
+    transport: Option<Remote>,
+    #[serde(default, alias = "runtime_arguments", deserialize_with = "or_none")]
+    runtime_arguments: Vec<ArgumentJson>,
+    #[serde(default, alias = "package_arguments", deserialize_with = "or_none")]
+    package_arguments: Vec<ArgumentJson>,
+    #[serde(default, alias = "environment_variables", deserialize_with = "or_none")]
+    environment_variables: Vec<InputJson>,
+}
+
+#[derive(Deserialize)]
+struct Remote {
+    #[serde(rename = "type", alias = "transport_type")]
+    kind: String,
+    url: Option<String>,
+    #[serde(default, deserialize_with = "or_none")]
+    headers: Vec<InputJson>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ArgumentJson {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(alias = "value_hint")]
+    value_hint: Option<String>,
+    // A struct within a struct would need `flatten`, which reads numbers another way.
+    name: Option<String>,
+    description: Option<String>,
+    #[serde(default, alias = "is_required")]
+    is_required: bool,
+    #[serde(default, alias = "is_secret")]
+    is_secret: bool,
+    #[serde(default, deserialize_with = "text")]
+    default: Option<String>,
+    #[serde(default, deserialize_with = "text")]
+    value: Option<String>,
+    format: Option<String>,
+    #[serde(default, deserialize_with = "or_none")]
+    choices: Vec<String>,
+    #[serde(default, deserialize_with = "or_none")]
+    variables: BTreeMap<String, InputJson>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct InputJson {
+    #[serde(default)]
+    name: String,
+    description: Option<String>,
+    #[serde(default, alias = "is_required", alias = "required")]
+    is_required: bool,
+    #[serde(default, alias = "is_secret", alias = "secret")]
+    is_secret: bool,
+    #[serde(default, deserialize_with = "text")]
+    default: Option<String>,
+    #[serde(default, deserialize_with = "text")]
+    value: Option<String>,
+    #[serde(default, deserialize_with = "or_none")]
+    choices: Vec<String>,
+    #[serde(default, deserialize_with = "or_none")]
+    variables: BTreeMap<String, InputJson>,
+}
+
+impl From<InputJson> for Input {
+    fn from(json: InputJson) -> Self {
+        let variable = |(name, json): (String, InputJson)| {
+            let input = Input { name: name.clone(), ..json.into() };
+            (name, input)
+        };
+        Self {
+            name: json.name,
+            description: json.description.as_deref().map(clean),
+            required: json.is_required,
+            secret: json.is_secret,
+            default: json.default,
+            value: json.value,
+            choices: json.choices,
+            variables: json.variables.into_iter().map(variable).collect(),
+        }
+    }
+}
+
+/// Reads one server; `outer` is what a registry's API says beside it.
+///
+/// # Errors
+/// `Registry` says what of it is wrong.
+pub(super) fn entry(server: Value, outer: &Map<String, Value>) -> Result<Entry> {
+    let json: ServerJson = serde_json::from_value(server)
+        .map_err(|error| Error::new(ErrorKind::Registry, "the entry is no `server.json`").source(error))?;
+    check_name(&json.name)?;
+    let official = json.meta.get(OFFICIAL).or_else(|| outer.get(OFFICIAL));
+    let official = |field: &str| official.and_then(|official| official.get(field));
+    let extensions = json.meta.get(PUBLISHER).or_else(|| outer.get(PUBLISHER));
+    let extensions = extensions.and_then(|all| all.get(STACKLOK)).and_then(Value::as_object);
+    // The first one counts, under whatever image or URL it stands.
+    let extension: Option<Extension> = match extensions.and_then(|all| all.values().next()) {
+        Some(value) => Some(serde_json::from_value(value.clone()).map_err(|error| {
+            Error::new(ErrorKind::Registry, format!("the settings of `{}` cannot be read", json.name))
+                .source(error)
+        })?),
+        None => None,
+    };
+    let mut entry = Entry {
+        name: json.name,
+        title: json.title.as_deref().map(clean),
+        description: clean(&json.description),
+        version: json.version.or(json.version_detail.and_then(|detail| detail.version)),
+        status: official("status").and_then(Value::as_str).map(str::to_owned).or(json.status),
+        repository: json.repository.and_then(|repository| repository.url).as_deref().map(clean),
+        latest: official("isLatest")
+            .or_else(|| official("is_latest"))
+            .and_then(Value::as_bool)
+            .unwrap_or(false),
+        ..Entry::default()
+    };
+    for package in json.packages {
+        match way(package, entry.version.as_deref())? {
+            Ok(way) => entry.ways.push(way),
+            Err(other) => entry.other_packages.push(other),
+        }
+    }
+    for remote in json.remotes {
+        if remote.url.as_deref().is_some_and(|url| url.contains('{')) {
+            entry.other_packages.push("a remote server with parts to fill in its URL".to_owned());
+        } else {
+            entry.ways.push(remote_way(remote)?);
+        }
+    }
+    if let Some(extension) = extension {
+        extension.apply(&mut entry);
+    }
+    Ok(entry)
+}
+
+/// Refuses a name that could not be typed or shown.
+pub(super) fn check_name(name: &str) -> Result<()> {
+    let bad = name.is_empty() || name.len() > LONGEST_NAME || name.contains(|c: char| !c.is_ascii_graphic());
+    match bad {
+        false => Ok(()),
+        true => {
+            let shown: String = name.escape_debug().take(60).collect();
+            let message =
+                format!("`{shown}` cannot name a server: 1 to {LONGEST_NAME} visible characters do");
+            Err(Error::new(ErrorKind::Registry, message))
+        }
+    }
+}
+
+/// The way to run a package, or the kind of one that is not run.
+fn way(package: Package, server_version: Option<&str>) -> Result<std::result::Result<Way, String>> {
+    let version = package.version.as_deref().filter(|version| !version.is_empty() && *version != "latest");
+    let elsewhere = |usual: &str| {
+        let base = package.registry_base_url.as_deref().map(|url| url.trim_end_matches('/'));
+        base.filter(|base| *base != usual).map(str::to_owned)
+    };
+    let (server, is_image) = match package.registry_type.as_str() {
+        "oci" | "docker" => (image(&package, version.or(server_version))?, true),
+        "npm" => match elsewhere("https://registry.npmjs.org") {
+            Some(base) => return Ok(Err(format!("npm at `{}`", clean(&base)))),
+            None => (versioned("npx", &package.identifier, version), false),
+        },
+        "pypi" => match elsewhere("https://pypi.org") {
+            Some(base) => return Ok(Err(format!("pypi at `{}`", clean(&base)))),
+            None => (versioned("uvx", &package.identifier, version), false),
+        },
+        other => return Ok(Err(clean(other))),
+    };
+    let (transport, target_port) = match &package.transport {
+        None => (None, None),
+        Some(said) => {
+            let url = said.url.as_deref().and_then(|url| Url::parse(url).ok());
+            (Some(transport(&said.kind)?), url.and_then(|url| url.port()))
+        }
+    };
+    let mut way = Way {
+        server,
+        is_image,
+        transport,
+        target_port,
+        env: package.environment_variables.into_iter().map(Input::from).collect(),
+        args: package.package_arguments.into_iter().map(argument).collect::<Result<_>>()?,
+        ..Way::default()
+    };
+    if is_image {
+        for json in package.runtime_arguments {
+            engine_argument(json, &mut way)?;
+        }
+    }
+    Ok(Ok(way))
+}
+
+fn versioned(scheme: &str, name: &str, version: Option<&str>) -> String {
+    match version {
+        Some(version) => format!("{scheme}://{name}@{version}"),
+        None => format!("{scheme}://{name}"),
+    }
+}
+
+fn image(package: &Package, version: Option<&str>) -> Result<String> {
+    let mut text = package.identifier.clone();
+    let base = package.registry_base_url.as_deref().and_then(|url| Url::parse(url).ok());
+    if let Some(host) = base.as_ref().and_then(Url::host_str)
+        && !text.starts_with(&format!("{host}/"))
+        && !text.split('/').next().is_some_and(|first| first.contains(['.', ':']))
+    {
+        text = format!("{host}/{text}");
+    }
+    let parsed = ImageReference::parse(&text).map_err(|error| {
+        Error::new(ErrorKind::Registry, "an image of the entry cannot be used").source(error.to_string())
+    })?;
+    let last = text.rsplit('/').next().unwrap_or_default();
+    match version {
+        Some(version) if !last.contains([':', '@']) => Ok(format!("{text}:{version}")),
+        _ => Ok(parsed.to_string()),
+    }
+}
+
+fn transport(kind: &str) -> Result<Transport> {
+    match kind {
+        "stdio" => Ok(Transport::Stdio),
+        "sse" => Ok(Transport::Sse),
+        "streamable-http" | "streamable" | "http" => Ok(Transport::StreamableHttp),
+        other => {
+            let message = format!("`{}` is no transport", clean(other));
+            Err(Error::new(ErrorKind::Registry, message))
+        }
+    }
+}
+
+fn remote_way(remote: Remote) -> Result<Way> {
+    let url = remote.url.unwrap_or_default();
+    let transport = transport(&remote.kind)?;
+    if !url.starts_with("https://") && !url.starts_with("http://") {
+        let message = format!("`{}` is no URL of a remote server", clean(&url));
+        return Err(Error::new(ErrorKind::Registry, message));
+    }
+    Ok(Way {
+        server: url,
+        transport: Some(transport),
+        headers: remote.headers.into_iter().map(Input::from).collect(),
+        ..Way::default()
+    })
+}
+
+fn argument(json: ArgumentJson) -> Result<Argument> {
+    let named = json.kind == "named";
+    let has_value = json.value.is_some()
+        || json.default.is_some()
+        || json.value_hint.is_some()
+        || json.format.is_some()
+        || !json.choices.is_empty();
+    let flag = json.name.clone().unwrap_or_default();
+    let label = json.value_hint.or(json.name).unwrap_or_else(|| "argument".to_owned());
+    let input = InputJson {
+        name: label,
+        description: json.description,
+        is_required: json.is_required,
+        is_secret: json.is_secret,
+        default: json.default,
+        value: json.value,
+        choices: json.choices,
+        variables: json.variables,
+    };
+    match json.kind.as_str() {
+        "positional" => Ok(Argument::Positional(input.into())),
+        "named" if named && !flag.is_empty() => {
+            // A flag without any word of a value is a switch.
+            Ok(Argument::Named { flag, input: has_value.then(|| input.into()) })
+        }
+        other => {
+            let message = format!("an argument is neither positional nor named: `{}`", clean(other));
+            Err(Error::new(ErrorKind::Registry, message))
+        }
+    }
+}
+
+/// What `docker run` is told to do, which is done here for every server that speaks over stdio.
+const USUAL: &[&str] =
+    &["-i", "-t", "-it", "--interactive", "--tty", "--rm", "--init", "-d", "--detach", "--pull"];
+
+/// Takes what is asked of `docker run`, as far as there is an option for it.
+fn engine_argument(json: ArgumentJson, way: &mut Way) -> Result<()> {
+    let (flag, input) = match argument(json)? {
+        Argument::Named { flag, input } => (flag, input),
+        // `run`, and the image.
+        Argument::Positional(_) => return Ok(()),
+    };
+    let Some(input) = input else {
+        if !USUAL.contains(&flag.as_str()) {
+            way.ignored.push(clean(&flag));
+        }
+        return Ok(());
+    };
+    match flag.as_str() {
+        usual if USUAL.contains(&usual) => {}
+        "-e" | "--env" => {
+            let Some((name, value)) = input.value.as_deref().and_then(|value| value.split_once('=')) else {
+                return Ok(());
+            };
+            let (name, value) = (name.to_owned(), value.to_owned());
+            way.env.push(Input { name, value: Some(value), ..input });
+        }
+        "-v" | "--volume" => way.volumes.push(input),
+        "--mount" => match input.value.as_deref().and_then(bind) {
+            Some(value) => way.volumes.push(Input { value: Some(value), ..input }),
+            None => way.ignored.push(flag),
+        },
+        _ => way.ignored.push(clean(&flag)),
+    }
+    Ok(())
+}
+
+/// `--mount type=bind,src=A,dst=B` as `--volume A:B`.
+fn bind(mount: &str) -> Option<String> {
+    let field = |names: &[&str]| {
+        mount.split(',').find_map(|part| {
+            let (key, value) = part.split_once('=')?;
+            names.contains(&key).then_some(value)
+        })
+    };
+    let read_only =
+        mount.split(',').any(|part| matches!(part, "readonly" | "ro" | "readonly=true" | "ro=true"));
+    let (source, target) = (field(&["src", "source"])?, field(&["dst", "target", "destination"])?);
+    (field(&["type"]) == Some("bind"))
+        .then(|| format!("{source}:{target}{}", if read_only { ":ro" } else { "" }))
+}
+
+/// Reads `null` as nothing, which some registries write.
+pub(super) fn or_none<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    deserializer: D,
+) -> std::result::Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Reads a text that some write as a number or a boolean.
+pub(super) fn text<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> std::result::Result<Option<String>, D::Error> {
+    Ok(match Option::<Value>::deserialize(deserializer)? {
+        None | Some(Value::Null) => None,
+        Some(Value::String(text)) => Some(text),
+        Some(value @ (Value::Number(_) | Value::Bool(_))) => Some(value.to_string()),
+        Some(_) => return Err(serde::de::Error::custom("expected a text")),
+    })
+}

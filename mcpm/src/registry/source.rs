@@ -1,0 +1,127 @@
+//! Which registry is asked: the one that is named, that of the settings, or the catalogue that comes with mcpm.
+
+use std::{
+    fmt, fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+use url::{Host, Url};
+
+use crate::{Error, ErrorKind, Result, state::FORMAT_VERSION};
+
+/// The file of settings in the folder of settings.
+const SETTINGS: &str = "config.json";
+
+/// Where a registry's entries come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RegistrySource {
+    /// The catalogue that comes with mcpm.
+    Embedded,
+    /// A document on this machine.
+    File(PathBuf),
+    /// A document that is fetched.
+    Document(Url),
+    /// The MCP registry's REST API, at its base.
+    Api(Url),
+}
+
+/// The settings of mcpm.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Settings {
+    version: u32,
+    registry_api_url: Option<String>,
+    registry_url: Option<String>,
+    local_registry_path: Option<PathBuf>,
+}
+
+impl RegistrySource {
+    /// Reads how a user names a registry: `embedded`, a path, the URL of a document (its path ends in `.json`), or the
+    /// base URL of an API.
+    pub(super) fn named(text: &str, working_dir: &Path) -> Result<Self> {
+        match text {
+            "" => Err(Error::new(ErrorKind::InvalidOption, "the registry is named by an empty text")),
+            "embedded" => Ok(Self::Embedded),
+            _ if text.contains("://") => {
+                let url = checked(text)?;
+                Ok(if url.path().ends_with(".json") { Self::Document(url) } else { Self::Api(url) })
+            }
+            path => Ok(Self::File(working_dir.join(path))),
+        }
+    }
+
+    /// Reads the settings: an API goes before a document, that before a file.
+    pub(super) fn configured(config_dir: &Path) -> Result<Self> {
+        let path = config_dir.join(SETTINGS);
+        let shown = path.display();
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::Embedded),
+            Err(error) => {
+                return Err(Error::new(ErrorKind::Io, format!("cannot read `{shown}`")).source(error));
+            }
+        };
+        let settings: Settings = serde_json::from_str(&text).map_err(|error| {
+            Error::new(ErrorKind::InvalidOption, format!("the settings in `{shown}` cannot be used"))
+                .source(error)
+        })?;
+        if settings.version != FORMAT_VERSION {
+            let message = format!(
+                "`{shown}` has version {}, and this mcpm reads version {FORMAT_VERSION}",
+                settings.version
+            );
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
+        let of_file = |error: Error| error.with("file", &shown);
+        if let Some(url) = settings.registry_api_url {
+            return checked(&url).map(Self::Api).map_err(of_file);
+        }
+        if let Some(url) = settings.registry_url {
+            return checked(&url).map(Self::Document).map_err(of_file);
+        }
+        Ok(settings.local_registry_path.map_or(Self::Embedded, |path| Self::File(config_dir.join(path))))
+    }
+}
+
+/// Reads the URL of a registry. What comes over plain HTTP could be anybody's, and says what is run.
+fn checked(text: &str) -> Result<Url> {
+    let bad = |why: &str| {
+        Error::new(
+            ErrorKind::InvalidOption,
+            format!("`{}` is no URL of a registry: {why}", text.escape_debug()),
+        )
+    };
+    let url = Url::parse(text).map_err(|error| bad(&error.to_string()))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        // Not repeated, since it would show them.
+        return Err(Error::new(ErrorKind::InvalidOption, "the URL of the registry holds credentials"));
+    }
+    let loopback = match url.host() {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(Host::Ipv6(ip)) => ip.is_loopback(),
+        None => return Err(bad("it names no host")),
+    };
+    match url.scheme() {
+        "https" => Ok(url),
+        "http" if loopback => Ok(url),
+        "http" => Err(bad("it must be `https`, except on this machine")
+            .hint("a registry says what is run; a file can be named instead")),
+        _ => Err(bad("the scheme is neither `https` nor `http`")),
+    }
+}
+
+impl fmt::Display for RegistrySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Embedded => f.write_str("embedded"),
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Document(url) | Self::Api(url) => {
+                let mut url = url.clone();
+                url.set_query(None);
+                write!(f, "{url}")
+            }
+        }
+    }
+}

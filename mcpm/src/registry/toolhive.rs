@@ -1,0 +1,147 @@
+//! Reads the layout of ToolHive's registry, and the settings that its entries keep in a `server.json`.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{
+    Argument, Entry, Input, OnNotice, Way,
+    entry::clean,
+    server_json::{InputJson, check_name, or_none},
+};
+use crate::{Error, ErrorKind, Result, image::ImageReference, options::Transport};
+
+/// A whole registry. Groups hold further servers, which are found by the same names.
+#[derive(Deserialize)]
+pub(super) struct Document {
+    #[serde(default, deserialize_with = "or_none")]
+    servers: BTreeMap<String, Value>,
+    #[serde(default, deserialize_with = "or_none")]
+    remote_servers: BTreeMap<String, Value>,
+    #[serde(default, deserialize_with = "or_none")]
+    groups: Vec<Group>,
+}
+
+#[derive(Deserialize)]
+struct Group {
+    #[serde(default, deserialize_with = "or_none")]
+    servers: BTreeMap<String, Value>,
+    #[serde(default, deserialize_with = "or_none")]
+    remote_servers: BTreeMap<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct Server {
+    title: Option<String>,
+    #[serde(default)]
+    description: String,
+    image: Option<String>,
+    url: Option<String>,
+    transport: Option<String>,
+    repository_url: Option<String>,
+    target_port: Option<u16>,
+    #[serde(default, deserialize_with = "or_none")]
+    headers: Vec<InputJson>,
+}
+
+/// The settings that both forms of an entry have.
+#[derive(Default, Deserialize)]
+pub(super) struct Extension {
+    tier: Option<String>,
+    status: Option<String>,
+    #[serde(default, deserialize_with = "or_none")]
+    tags: Vec<String>,
+    #[serde(default, deserialize_with = "or_none")]
+    tools: Vec<String>,
+    proxy_port: Option<u16>,
+    permissions: Option<Value>,
+    provenance: Option<Value>,
+    #[serde(default, deserialize_with = "or_none")]
+    args: Vec<String>,
+    #[serde(default, deserialize_with = "or_none")]
+    env_vars: Vec<InputJson>,
+}
+
+impl Extension {
+    /// Adds the settings to an entry.
+    pub(super) fn apply(self, entry: &mut Entry) {
+        entry.tier = self.tier.as_deref().map(clean).or(entry.tier.take());
+        entry.status = entry.status.take().or(self.status.map(|status| clean(&status).to_lowercase()));
+        entry.tags.extend(self.tags.iter().map(|tag| clean(tag)));
+        entry.tools.extend(self.tools.iter().map(|tool| clean(tool)));
+        let fixed = |value: &String| {
+            Argument::Positional(Input {
+                name: "argument".to_owned(),
+                value: Some(value.clone()),
+                // What is written here is no template.
+                ..Input::default()
+            })
+        };
+        let env: Vec<Input> = self.env_vars.into_iter().map(Input::from).collect();
+        for way in &mut entry.ways {
+            way.proxy_port = self.proxy_port.or(way.proxy_port);
+            if way.is_image {
+                way.permissions.clone_from(&self.permissions);
+                way.provenance.clone_from(&self.provenance);
+            }
+            if way.args.is_empty() {
+                way.args = self.args.iter().map(fixed).collect();
+            }
+            for input in &env {
+                if way.env.iter().all(|known| known.name != input.name) {
+                    way.env.push(input.clone());
+                }
+            }
+        }
+    }
+}
+
+/// Reads all entries. One that cannot be read is left out and said.
+pub(super) fn entries(document: Value, on_notice: OnNotice<'_>) -> Result<Vec<Entry>> {
+    let document: Document = serde_json::from_value(document)
+        .map_err(|error| Error::new(ErrorKind::Registry, "the registry cannot be read").source(error))?;
+    let groups =
+        document.groups.into_iter().flat_map(|group| group.servers.into_iter().chain(group.remote_servers));
+    let all = document.servers.into_iter().chain(document.remote_servers).chain(groups);
+    Ok(super::document::readable(all.map(|(name, server)| entry(&name, server)), on_notice))
+}
+
+fn entry(name: &str, value: Value) -> Result<Entry> {
+    let bad = |reason: String| Error::new(ErrorKind::Registry, format!("`{}`: {reason}", clean(name)));
+    check_name(name)?;
+    let server: Server = serde_json::from_value(value.clone()).map_err(|error| bad(error.to_string()))?;
+    let extension: Extension = serde_json::from_value(value).map_err(|error| bad(error.to_string()))?;
+    let transport = match server.transport.as_deref() {
+        None => None,
+        Some(word) => Some(word.parse::<Transport>().map_err(|error| bad(error.message().to_owned()))?),
+    };
+    let (text, is_image) = match (server.image, server.url) {
+        (Some(image), None) => {
+            ImageReference::parse(&image).map_err(|error| bad(error.to_string()))?;
+            (image, true)
+        }
+        (None, Some(url)) if url.starts_with("https://") || url.starts_with("http://") => (url, false),
+        (None, Some(url)) => return Err(bad(format!("`{}` is no URL of a remote server", clean(&url)))),
+        (Some(_), Some(_)) => return Err(bad("it has both an image and a URL".to_owned())),
+        (None, None) => return Err(bad("it has neither an image nor a URL".to_owned())),
+    };
+    let way = Way {
+        server: text,
+        is_image,
+        transport,
+        target_port: server.target_port,
+        headers: server.headers.into_iter().map(Input::from).collect(),
+        ..Way::default()
+    };
+    let mut entry = Entry {
+        name: name.to_owned(),
+        title: server.title.as_deref().map(clean),
+        description: clean(&server.description),
+        repository: server.repository_url.as_deref().map(clean),
+        ways: vec![way],
+        ..Entry::default()
+    };
+    extension.apply(&mut entry);
+    Ok(entry)
+}

@@ -1,0 +1,190 @@
+use std::{path::Path, sync::Arc};
+
+use async_trait::async_trait;
+
+use super::*;
+use crate::options::Secret;
+
+/// A user who answers each question with its name and a number.
+#[derive(Debug, Default)]
+struct User {
+    asked: Mutex<Vec<(String, bool)>>,
+    absent: bool,
+}
+
+#[async_trait]
+impl Interaction for User {
+    async fn ask_secret(&self, question: &str) -> Result<Option<Secret>> {
+        Ok(self.answer(question, true).map(Secret::from))
+    }
+
+    async fn ask_text(&self, question: &str) -> Result<Option<String>> {
+        Ok(self.answer(question, false))
+    }
+}
+
+impl User {
+    fn answer(&self, question: &str, secret: bool) -> Option<String> {
+        let mut asked = self.asked.lock().unwrap();
+        asked.push((question.to_owned(), secret));
+        let name = question.split(' ').next().unwrap_or_default();
+        (!self.absent).then(|| format!("{name}-{}", asked.len()))
+    }
+}
+
+struct Home {
+    folder: tempfile::TempDir,
+    environment: Environment,
+}
+
+fn home() -> Home {
+    let folder = tempfile::tempdir().unwrap();
+    let environment = Environment {
+        config_dir: folder.path().to_owned(),
+        working_dir: folder.path().to_owned(),
+        ..Environment::from_lookup(|_| None)
+    };
+    Home { folder, environment }
+}
+
+fn sample(name: &str) -> String {
+    format!("{}/../tests/data/valid/registry/{name}.json", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn options(server: &str, registry: &str) -> WorkloadOptions {
+    WorkloadOptions {
+        server: Some(server.into()),
+        registry: Some(sample(registry)),
+        ..WorkloadOptions::default()
+    }
+}
+
+async fn settled(home: &Home, options: WorkloadOptions, user: &User) -> Result<Asked> {
+    let located = locate(&Asked::read(options, Path::new("/"))?, &home.environment, &|_| {}).await?;
+    supply(&located, &home.environment, &Asking::User(Some(user))).await
+}
+
+fn value<'a>(asked: &'a Asked, name: &str) -> Option<(&'a str, Origin)> {
+    asked.supplied.as_ref()?.env.get(name).map(|(value, origin)| (value.as_str(), *origin))
+}
+
+#[tokio::test]
+async fn an_entry_supplies_what_nobody_gave_and_the_user_the_rest() {
+    let (home, user) = (home(), User::default());
+    let asked = settled(&home, options("weather", "server"), &user).await.unwrap();
+    let Source::Image(image) = &asked.source else { panic!("{asked:?}") };
+    assert_eq!(image.to_string(), "registry.example.com/weather:1.2.0", "an image goes before a package");
+    let effective = asked.effective();
+    assert_eq!((effective.transport, effective.target_port), (Some(Transport::StreamableHttp), Some(9000)));
+    assert_eq!(effective.args, ["Berlin", "--units", "metric", "--verbose"]);
+    assert_eq!(asked.origin("transport"), Origin::Registry);
+    assert_eq!(value(&asked, "WEATHER_REGION"), Some(("eu", Origin::Registry)));
+    assert_eq!(value(&asked, "WEATHER_KEY"), Some(("WEATHER_KEY-1", Origin::Answered)));
+    assert_eq!(value(&asked, "WEATHER_TOKEN"), Some(("WEATHER_TOKEN-2", Origin::Answered)));
+    assert_eq!(value(&asked, "WEATHER_OPTIONAL"), None);
+    assert!(effective.volume.is_empty(), "a volume with an optional part that nobody named");
+    let questions = user.asked.into_inner().unwrap();
+    let expected = ["WEATHER_KEY - Key of the service", "WEATHER_TOKEN - Token of the account"];
+    assert_eq!(questions, expected.map(|question| (question.to_owned(), true)));
+    assert_eq!(asked.answered, [], "secrets are not exported");
+}
+
+#[tokio::test]
+async fn what_was_given_goes_before_the_entry_and_is_not_asked_for() {
+    let (home, user) = (home(), User::default());
+    let file = home.folder.path().join("e.env");
+    std::fs::write(&file, "WEATHER_TOKEN=file\n").unwrap();
+    let given = WorkloadOptions {
+        target_port: Some(7),
+        env: vec![("WEATHER_KEY", "given").into(), ("WEATHER_REGION", "mars").into()],
+        env_file: Some(file),
+        args: vec!["Paris".to_owned()],
+        ..options("registry:com.example/weather", "server")
+    };
+    let asked = settled(&home, given, &user).await.unwrap();
+    assert_eq!(user.asked.into_inner().unwrap(), []);
+    let effective = asked.effective();
+    assert_eq!(effective.args, ["Paris"]);
+    assert_eq!(asked.origin("args"), Origin::Given);
+    let all = crate::workload::resolve::asked_variables(&asked, &home.environment).unwrap();
+    assert_eq!(all["WEATHER_KEY"], ("given".to_owned(), Origin::Given));
+    assert_eq!(all["WEATHER_TOKEN"], ("file".to_owned(), Origin::EnvFile));
+    assert_eq!((effective.target_port, asked.origin("target_port")), (Some(7), Origin::Given));
+}
+
+#[tokio::test]
+async fn a_missing_value_is_an_error_when_nobody_can_be_asked() {
+    let home = home();
+    for user in [None, Some(User { absent: true, ..User::default() })] {
+        let located = locate(
+            &Asked::read(options("notes", "toolhive"), Path::new("/")).unwrap(),
+            &home.environment,
+            &|_| {},
+        )
+        .await
+        .unwrap();
+        let asking = Asking::User(user.as_ref().map(|user| user as &dyn Interaction));
+        let error = supply(&located, &home.environment, &asking).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidOption);
+        assert_eq!(error.message(), "the server needs a value for `NOTES_TOKEN` (Token)");
+        // A plan says what would be asked for.
+        let noted = supply(&located, &home.environment, &Asking::Note(Mutex::default())).await.unwrap();
+        assert_eq!(noted.supplied.unwrap().questions, ["NOTES_TOKEN"]);
+    }
+}
+
+#[tokio::test]
+async fn names_that_lead_to_nothing_are_told_apart() {
+    let home = home();
+    let outcome = async |server: &str, registry: &str| {
+        locate(&Asked::read(options(server, registry), Path::new("/")).unwrap(), &home.environment, &|_| {})
+            .await
+    };
+    for (server, registry, kind, words) in [
+        ("clock", "list", ErrorKind::InvalidOption, "names several servers"),
+        ("gone", "list", ErrorKind::Registry, "was withdrawn"),
+        ("nothing", "list", ErrorKind::Registry, "it comes as mcpb only"),
+        ("registry:absent", "list", ErrorKind::NotFound, "has no server `absent`"),
+        ("Not/An/Image", "list", ErrorKind::InvalidOption, "no server of the registry, and no image either"),
+        ("absent", "absent", ErrorKind::Registry, "`image:absent` is an image"),
+    ] {
+        let error = outcome(server, registry).await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{server}: {error}");
+        assert!(error.to_string().contains(words), "{server}: {error}");
+    }
+    let Source::Image(image) = outcome("absent", "list").await.unwrap().source else { panic!("an image") };
+    assert_eq!(image.to_string(), "absent");
+}
+
+#[tokio::test]
+async fn a_remote_entry_is_a_remote_server_and_warns_of_headers() {
+    let home = home();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let asked = Asked::read(options("calendar", "toolhive"), Path::new("/")).unwrap();
+    let located =
+        locate(&asked, &home.environment, &|notice| told.lock().unwrap().push(notice)).await.unwrap();
+    assert!(matches!(located.source, Source::Remote(_)), "{located:?}");
+    assert!(told.lock().unwrap()[0].contains("wants the header `X-Key`"));
+    let asked = supply(&located, &home.environment, &Asking::User(None)).await.unwrap();
+    assert_eq!(asked.effective().transport, Some(Transport::Sse));
+}
+
+#[tokio::test]
+async fn what_fills_a_template_is_no_template() {
+    let variables = [("a", "{b}"), ("b", "secret")].map(|(name, text)| {
+        (name.to_owned(), Input { name: name.to_owned(), default: Some(text.to_owned()), ..Input::default() })
+    });
+    let input =
+        Input { value: Some("{a} {c} {".to_owned()), variables: variables.into(), ..Input::default() };
+    let value = value_of(&input, &Asking::User(None)).await.unwrap().unwrap();
+    assert_eq!(value.text, "{b} {c} {");
+}
+
+#[tokio::test]
+async fn an_answer_must_be_one_of_the_choices() {
+    let input =
+        Input { name: "A".to_owned(), required: true, choices: vec!["x".to_owned()], ..Input::default() };
+    let user = User::default();
+    let error = value_of(&input, &Asking::User(Some(&user))).await.err().unwrap();
+    assert_eq!(error.message(), "`A` is one of x");
+}

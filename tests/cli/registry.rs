@@ -1,0 +1,205 @@
+//! Servers by their names in a registry.
+
+use std::{
+    io::{Read as _, Write as _},
+    process::{Child, Stdio},
+};
+
+use serde_json::json;
+
+use super::support::{Home, Session};
+
+const HTTP: &str = "mcpm-test/everything-http:1";
+
+/// A registry with servers that can be run here.
+fn registry(home: &Home, remote: &str) -> String {
+    let oci = |image: &str, kind: &str, more: serde_json::Value| {
+        let mut package = json!({"registryType": "oci", "identifier": image, "transport": {"type": kind}});
+        package.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        package
+    };
+    let server = |name: &str, package: serde_json::Value| json!({"name": name, "description": format!("The server {name}"), "version": "1.0.0", "packages": [package]});
+    let secret = json!([{"name": "THE_KEY", "description": "Key of the service", "isRequired": true, "isSecret": true},
+        {"name": "THE_REGION", "isRequired": true}, {"name": "THE_LEVEL", "default": "info"}]);
+    let document = json!({"servers": [
+        server("com.example/web", oci(HTTP, "streamable-http", json!({"environmentVariables": [{"name": "THE_LEVEL", "default": "info"}]}))),
+        server("com.example/keyed", oci(HTTP, "streamable-http", json!({"environmentVariables": secret}))),
+        server("com.example/same", oci(HTTP, "stdio", json!({}))),
+        server("org.example/same", oci(HTTP, "stdio", json!({}))),
+        server("com.example/odd", json!({"registryType": "nuget", "identifier": "Odd"})),
+        json!({"name": "com.example/far", "description": "Elsewhere", "remotes": [{"type": "streamable-http", "url": remote}]}),
+    ]});
+    home.write("registry.json", &document.to_string())
+}
+
+#[test]
+fn servers_are_listed_searched_and_shown() {
+    let home = Home::without_engine();
+    registry(&home, "https://mcp.example.com/mcp");
+    for (code, args) in [
+        (0, &["registry", "list", "--registry", "registry.json"][..]),
+        (0, &["registry", "search", "--registry", "registry.json", "web"]),
+        (0, &["registry", "search", "--registry", "registry.json", "web", "nowhere"]),
+        (0, &["registry", "info", "--registry", "registry.json", "keyed"]),
+        (0, &["registry", "info", "--registry", "registry.json", "far", "--output", "json"]),
+        (2, &["registry", "info", "--registry", "registry.json", "same"]),
+        (4, &["registry", "info", "--registry", "registry.json", "absent"]),
+        (10, &["registry", "list", "--registry", "absent.json"]),
+        (2, &["registry", "list", "--registry", "http://registry.example.com"]),
+        (0, &["registry", "list"]),
+        (2, &["registry"]),
+        (2, &["registry", "search"]),
+    ] {
+        assert_eq!(home.says(args).code, Some(code), "{args:?}");
+    }
+    home.has_nothing_left();
+    home.matches("registry/shown");
+}
+
+#[test]
+fn the_settings_name_the_registry_for_all_commands() {
+    let home = Home::without_engine();
+    let path = registry(&home, "https://mcp.example.com/mcp");
+    home.write(
+        "home/.config/mcpm/config.json",
+        &json!({"version": 1, "local_registry_path": path}).to_string(),
+    );
+    assert!(home.run(&["registry", "list"]).succeeded().stdout.contains("com.example/web"));
+    let plan = home.run(&["run", "far", "--plan", "-o", "json"]).succeeded().json();
+    assert_eq!(plan["spec"]["place"]["remote"]["url"], "https://mcp.example.com/mcp");
+    assert_eq!(plan["spec"]["name"], "com-example-far");
+    home.write("home/.config/mcpm/config.json", "{\"version\": 1, \"registry\": 1}");
+    let outcome = home.run(&["run", "far"]);
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    assert!(outcome.stderr.contains("unknown field `registry`"), "{outcome:?}");
+}
+
+#[test]
+fn a_server_runs_by_its_name_and_what_it_was_given_is_shown() {
+    let home = Home::new();
+    let registry = registry(&home, "https://mcp.example.com/mcp");
+    let name = home.name("web");
+    let run = ["run", "web", "--registry", &registry, "--name", &name];
+    home.says(&[&run[..], &["--plan"]].concat()).succeeded();
+    let url = home.says(&run).succeeded().url();
+    assert!(!Session::open(&url).tools().is_empty());
+    // The exported file leads to the same plan.
+    let exported = home.text("exported.json");
+    let plan = home.run(&["run", "web", "--registry", &registry, "--plan", "-o", "json"]).succeeded().json();
+    home.run(&["export", &name, &exported]).succeeded();
+    home.says(&["rm", &name]).succeeded();
+    let again = home.run(&["run", "--from-config", &exported, "--plan", "-o", "json"]).succeeded().json();
+    assert_eq!(again["spec"]["place"]["container"]["image"], plan["spec"]["place"]["container"]["image"]);
+    assert_eq!(again["spec"]["place"]["container"]["env"], plan["spec"]["place"]["container"]["env"]);
+    home.has_nothing_left();
+    home.replace(&super::support::engine_shown(), "ENGINE");
+    home.matches("registry/run");
+}
+
+#[test]
+fn a_name_that_leads_to_nothing_is_refused_and_leaves_nothing() {
+    let home = Home::without_engine();
+    let registry = registry(&home, "https://mcp.example.com/mcp");
+    for (code, args) in [
+        (2, &["run", "same", "--registry", &registry][..]),
+        (10, &["run", "odd", "--registry", &registry]),
+        (4, &["run", "registry:absent", "--registry", &registry]),
+        (10, &["run", "web", "--registry", "absent.json"]),
+        (2, &["run", "image:web", "--registry", &registry]),
+        (2, &["run", "Not/An/Image"]),
+        (2, &["run", "registry:"]),
+        (2, &["run", "keyed", "--registry", &registry]),
+        (2, &["run", "keyed", "--registry", &registry, "-e", "THE_KEY=k3y"]),
+        (2, &["run", "far", "--registry", &registry, "-e", "A=b"]),
+        // What is no server is an image, for which an engine is looked for.
+        (6, &["run", "absent", "--registry", &registry]),
+        (6, &["run", "image:web"]),
+        (6, &["run", "keyed", "--registry", &registry, "-e", "THE_KEY=k3y", "-e", "THE_REGION=eu"]),
+    ] {
+        let outcome = home.says(args);
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(code), ""), "{args:?}: {outcome:?}");
+        assert_eq!(outcome.stderr.lines().count(), 1, "one message: {outcome:?}");
+        assert!(!outcome.stderr.contains("k3y"), "{outcome:?}");
+    }
+    home.has_nothing_left();
+    home.matches("registry/refused");
+}
+
+/// A command on a terminal, which `script` is: it shows what a terminal shows.
+struct Typing {
+    child: Child,
+    shown: String,
+}
+
+impl Typing {
+    fn begin(home: &Home, line: &str) -> Self {
+        let mut command = home.command("script");
+        command.args(["-q", "-e", "-c", line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        Self { child: command.spawn().unwrap(), shown: String::new() }
+    }
+
+    /// Waits until something is shown, then types.
+    #[track_caller]
+    fn answer(&mut self, prompt: &str, typed: &str) {
+        let mut buffer = [0; 1024];
+        while !self.shown.contains(prompt) {
+            let count = self.child.stdout.as_mut().unwrap().read(&mut buffer).unwrap();
+            assert!(count > 0, "no {prompt:?} in {:?}", self.shown);
+            self.shown += &String::from_utf8_lossy(&buffer[..count]);
+        }
+        self.child.stdin.as_mut().unwrap().write_all(typed.as_bytes()).unwrap();
+    }
+
+    /// Waits for the end, and returns all that was shown.
+    fn end(mut self) -> (Option<i32>, String) {
+        self.child.stdout.as_mut().unwrap().read_to_string(&mut self.shown).unwrap();
+        (self.child.wait().unwrap().code(), self.shown.clone())
+    }
+}
+
+impl Drop for Typing {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+    }
+}
+
+#[test]
+fn what_is_missing_is_asked_for_on_a_terminal_and_a_secret_is_not_shown() {
+    let home = Home::new();
+    let registry = registry(&home, "https://mcp.example.com/mcp");
+    let name = home.name("asked");
+    let program = home.mcpm(&[]).get_program().to_str().unwrap().to_owned();
+    let mut typing =
+        Typing::begin(&home, &format!("{program} run keyed --registry {registry} --name {name}"));
+    // Ctrl-U and backspace edit.
+    typing.answer("THE_KEY - Key of the service: ", "wrong\u{15}s3crett\u{7f}\r");
+    typing.answer("THE_REGION: ", "europe west\r");
+    let (code, shown) = typing.end();
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("europe west") && !shown.contains("s3cret"), "{shown}");
+    let spec = std::fs::read_to_string(home.record(&name).join("spec.json")).unwrap();
+    let spec: serde_json::Value = serde_json::from_str(&spec).unwrap();
+    let env = &spec["place"]["container"]["env"];
+    assert_eq!((&env["THE_KEY"], &env["THE_REGION"]), (&json!("s3cret"), &json!("europe west")));
+    // An export needs no prompt for what may be shown, and does not hold what may not.
+    let exported = home.run(&["export", &name]).succeeded().stdout;
+    assert!(exported.contains("THE_REGION=europe west") && !exported.contains("s3cret"), "{exported}");
+    home.run(&["rm", &name]).succeeded();
+    home.has_nothing_left();
+}
+
+#[test]
+fn an_interrupted_question_leaves_the_terminal_as_it_was() {
+    let home = Home::without_engine();
+    let registry = registry(&home, "https://mcp.example.com/mcp");
+    let program = home.mcpm(&[]).get_program().to_str().unwrap().to_owned();
+    let line =
+        format!("stty -a > before; {program} run keyed --registry {registry}; echo code=$?; stty -a > after");
+    let mut typing = Typing::begin(&home, &line);
+    typing.answer("THE_KEY - Key of the service: ", "abc\u{3}");
+    let (_, shown) = typing.end();
+    assert!(shown.contains("code=130"), "{shown}");
+    let read = |name: &str| std::fs::read_to_string(home.path(name)).unwrap();
+    assert_eq!(read("before"), read("after"));
+    home.has_nothing_left();
+}

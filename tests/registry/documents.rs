@@ -1,0 +1,171 @@
+//! What is read from a document, and what is said of one that cannot be read.
+
+use mcpm::{ErrorKind, options::Transport, registry::Registry};
+use serde_json::json;
+
+use super::{Asking, sample};
+
+#[tokio::test]
+async fn a_server_json_is_read_whole() {
+    let entry = Asking::new().find(&sample("valid/registry/server.json"), "weather").await.unwrap().unwrap();
+    assert_eq!(entry.name, "com.example/weather");
+    assert_eq!(entry.description, "Tells the weather of tomorrow", "on one line");
+    assert_eq!(entry.other_packages, ["nuget"]);
+    let [package, image, remote] = entry.ways.as_slice() else { panic!("{entry:?}") };
+    assert_eq!(package.server, "uvx://example-weather@1.2.0");
+    assert_eq!((image.server.as_str(), image.is_image), ("registry.example.com/weather:1.2.0", true));
+    assert_eq!((image.transport, image.target_port), (Some(Transport::StreamableHttp), Some(9000)));
+    let names: Vec<_> =
+        image.env.iter().map(|input| (input.name.as_str(), input.required, input.secret)).collect();
+    assert_eq!(
+        names,
+        [
+            ("WEATHER_REGION", false, false),
+            ("WEATHER_KEY", true, true),
+            ("WEATHER_OPTIONAL", false, false),
+            ("WEATHER_TOKEN", true, false),
+        ]
+    );
+    assert_eq!(image.volumes[0].value.as_deref(), Some("{folder}:/data:ro"));
+    assert_eq!(image.ignored, ["--cpus"]);
+    assert_eq!(image.args.len(), 3);
+    assert_eq!(
+        (remote.server.as_str(), remote.transport),
+        ("https://weather.example.com/sse", Some(Transport::Sse))
+    );
+    assert_eq!(remote.headers[0].name, "Authorization");
+}
+
+#[tokio::test]
+async fn the_form_of_july_2025_is_read_too() {
+    let entry =
+        Asking::new().find(&sample("valid/registry/server-2025-07.json"), "old").await.unwrap().unwrap();
+    let servers: Vec<_> = entry.ways.iter().map(|way| way.server.as_str()).collect();
+    assert_eq!(servers, ["npx://@example/old@0.9.1", "example/old:0.9.1", "https://old.example.com/mcp"]);
+    assert_eq!(entry.version.as_deref(), Some("0.9.1"));
+}
+
+#[tokio::test]
+async fn of_a_list_the_newest_versions_are_kept_and_the_unreadable_said() {
+    let asking = Asking::new();
+    let list = sample("valid/registry/list.json");
+    let entries = asking.list(&list).await.unwrap();
+    let names: Vec<_> = entries.iter().map(|entry| entry.name.as_str()).collect();
+    assert_eq!(names, ["com.example/clock", "com.example/gone", "com.example/nothing", "org.example/clock"]);
+    assert_eq!(entries[0].version.as_deref(), Some("1.10.0"));
+    let [notice] = &asking.notices()[..] else { panic!("one notice") };
+    assert!(notice.starts_with("1 entry of the registry cannot be read"), "{notice}");
+
+    let error = asking.find(&list, "clock").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOption);
+    assert_eq!(
+        error.message(),
+        "`clock` names several servers of the registry: `com.example/clock`, `org.example/clock`"
+    );
+    assert!(asking.find(&list, "com.example/clock").await.unwrap().is_some());
+    assert_eq!(asking.find(&list, "example/clock").await.unwrap(), None);
+    assert_eq!(asking.search(&list, "A SERVER org.").await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn both_layouts_of_toolhive_say_the_same() {
+    let asking = Asking::new();
+    let wrapped = asking.find(&sample("valid/registry/wrapped.json"), "notes").await.unwrap().unwrap();
+    let plain = asking.find(&sample("valid/registry/toolhive.json"), "notes").await.unwrap().unwrap();
+    for entry in [&wrapped, &plain] {
+        let way = &entry.ways[0];
+        assert_eq!(
+            (way.server.as_str(), way.transport),
+            ("registry.example.com/notes:0.3.0", Some(Transport::Stdio))
+        );
+        assert_eq!(
+            (way.env[0].name.as_str(), way.env[0].required, way.env[0].secret),
+            ("NOTES_TOKEN", true, true)
+        );
+        let host = &way.permissions.as_ref().unwrap()["network"]["outbound"]["allow_host"];
+        assert_eq!(host, &json!(["notes.example.com"]));
+        assert_eq!(
+            (entry.tools.as_slice(), entry.tags.as_slice()),
+            (&["add_note".to_owned()][..], &["text".to_owned()][..])
+        );
+        assert_eq!(way.args.len(), 1);
+    }
+    assert_eq!(wrapped.ways[0].proxy_port, Some(18080));
+    assert!(wrapped.ways[0].provenance.is_some());
+    let entries = asking.list(&sample("valid/registry/toolhive.json")).await.unwrap();
+    let names: Vec<_> = entries.iter().map(|entry| entry.name.as_str()).collect();
+    assert_eq!(names, ["calendar", "inner", "notes", "web"]);
+    assert_eq!(entries[3].ways[0].target_port, Some(9000));
+}
+
+#[tokio::test]
+async fn the_catalogue_that_comes_with_mcpm_can_be_read_whole() {
+    let asking = Asking::new();
+    let entries = asking.list("embedded").await.unwrap();
+    assert_eq!(asking.notices(), [""; 0]);
+    assert!(
+        entries.iter().all(|entry| entry.ways.len() == 1 && !entry.description.is_empty()),
+        "{entries:?}"
+    );
+    assert!(asking.find("embedded", "everything").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn what_is_no_registry_is_refused_with_one_message() {
+    let asking = Asking::new();
+    let mut said = String::new();
+    let mut files: Vec<_> =
+        std::fs::read_dir(sample("invalid/registry")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    files.sort();
+    for path in files {
+        let error = asking.list(path.to_str().unwrap()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Registry, "{path:?}: {error}");
+        let message = error.to_string().replace(path.to_str().unwrap(), "FILE");
+        assert!(!message.contains(char::is_control), "{message:?}");
+        said += &format!("{}: {message}\n", path.file_stem().unwrap().to_str().unwrap());
+    }
+    let kept = sample("invalid/registry/messages.txt");
+    if std::env::var_os("MCPM_UPDATE").is_some() {
+        std::fs::write(&kept, &said).unwrap();
+    }
+    assert_eq!(said, std::fs::read_to_string(kept).unwrap());
+}
+
+#[test]
+fn the_settings_say_which_registry_is_asked() {
+    let asking = Asking::new();
+    let source = || Registry::open(&asking.environment(), None).map(|registry| registry.source().to_string());
+    assert_eq!(source().unwrap(), "embedded");
+    for (settings, expected) in [
+        (r#"{"version": 1}"#, Ok("embedded")),
+        (r#"{"version": 1, "registry_api_url": "https://r.example.com"}"#, Ok("https://r.example.com/")),
+        (
+            r#"{"version": 1, "registry_api_url": "https://r.example.com/a", "registry_url": "https://d.example.com/b"}"#,
+            Ok("https://r.example.com/a"),
+        ),
+        (r#"{"version": 1, "registry_url": "https://d.example.com/b?k=1"}"#, Ok("https://d.example.com/b")),
+        (r#"{"version": 1, "local_registry_path": "/r.json"}"#, Ok("/r.json")),
+        (r#"{"version": 2}"#, Err("has version 2")),
+        (r#"{"version": 1, "registry_uri": "x"}"#, Err("unknown field `registry_uri`")),
+        (
+            r#"{"version": 1, "registry_url": "http://d.example.com"}"#,
+            Err("it must be `https`, except on this machine"),
+        ),
+        (r#"{"version": 1, "registry_url": "https://u:p4ss@d.example.com"}"#, Err("holds credentials")),
+        ("{", Err("cannot be used")),
+    ] {
+        asking.write("config/config.json", settings);
+        match (source(), expected) {
+            (Ok(source), Ok(expected)) => assert_eq!(source, expected, "{settings}"),
+            (Err(error), Err(words)) => {
+                assert_eq!(error.kind(), ErrorKind::InvalidOption, "{settings}");
+                assert!(error.to_string().contains(words) && !error.to_string().contains("p4ss"), "{error}");
+            }
+            (source, _) => panic!("{settings}: {source:?}"),
+        }
+    }
+    // What is named goes before the settings.
+    let named = Registry::open(&asking.environment(), Some("http://127.0.0.1:1/r.json")).unwrap();
+    assert_eq!(named.source().to_string(), "http://127.0.0.1:1/r.json");
+}
