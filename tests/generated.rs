@@ -13,6 +13,7 @@ mod made;
 fn made_files_are_current() {
     let mut kept = Kept::open(mcpm_tests::root());
     kept.file("docs/reference/options.md", made::reference::options());
+    kept.file("docs/reference/export.schema.json", made::reference::export_schema());
     kept.folder("docs/man", mcpm_cli::pages().unwrap());
     kept.folder("docs/completions", mcpm_cli::scripts());
     kept.file("mcpm-ffi/src/generated/records.rs", made::ffi::records());

@@ -19,6 +19,11 @@ pub(crate) fn options() -> String {
     page
 }
 
+/// Returns the JSON Schema of exported configurations.
+pub(crate) fn export_schema() -> String {
+    serde_json::to_string_pretty(&mcpm::workload::export_schema()).unwrap() + "\n"
+}
+
 fn command<O: OptionSet>(page: &mut String) {
     write!(page, "\n## `mcpm {}`\n", O::COMMAND).unwrap();
     let mut section = "";

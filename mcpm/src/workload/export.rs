@@ -3,8 +3,9 @@
 use std::{fs, path::Path};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::{WorkloadSpec, file_error_kind};
+use super::{WorkloadSpec, file_error_kind, toolhive};
 use crate::{Error, ErrorKind, Result, options::WorkloadOptions, state::FORMAT_VERSION};
 
 /// The file's form. Options are written as on a command line, in snake case; secrets are left out.
@@ -31,11 +32,20 @@ pub(super) fn text(spec: &WorkloadSpec) -> Result<String> {
     Ok(text + "\n")
 }
 
-/// Reads an exported configuration.
+/// What was read.
+#[derive(Debug)]
+pub(super) struct Imported {
+    pub(super) options: WorkloadOptions,
+    /// What the user should know of it.
+    pub(super) notices: Vec<String>,
+}
+
+/// Reads an exported configuration, or one that ToolHive exported.
 ///
 /// # Errors
-/// `NotFound` or `Io` when the file cannot be read, `InvalidOption` when it is none, of another version, or holds an unknown field.
-pub(super) fn read(path: &Path) -> Result<WorkloadOptions> {
+/// `NotFound` or `Io` when the file cannot be read, `InvalidOption` when it is none, of another version, or holds an
+/// unknown field; `Unsupported` for protection that one of ToolHive's asks for and that would be lost.
+pub(super) fn read(path: &Path) -> Result<Imported> {
     let shown = path.display();
     let text = fs::read_to_string(path).map_err(|error| {
         Error::new(file_error_kind(&error), format!("cannot read `{shown}`")).source(error)
@@ -46,6 +56,11 @@ pub(super) fn read(path: &Path) -> Result<WorkloadOptions> {
             .source(without_choices(&error.to_string()))
             .hint("make one with `mcpm export NAME PATH`")
     };
+    let document: Value = serde_json::from_str(&text).map_err(broken)?;
+    if document.get(toolhive::MARK).is_some() {
+        let (options, notices) = toolhive::import(document).map_err(|error| error.with("file", shown))?;
+        return Ok(Imported { options, notices });
+    }
     // Before the rest, which another version may write otherwise.
     let Versioned { version } = serde_json::from_str(&text).map_err(broken)?;
     if version != FORMAT_VERSION {
@@ -60,7 +75,7 @@ pub(super) fn read(path: &Path) -> Result<WorkloadOptions> {
             format!("`{shown}` names another exported configuration"),
         ));
     }
-    Ok(exported.run)
+    Ok(Imported { options: exported.run, notices: Vec::new() })
 }
 
 /// Leaves out the names of all options, which the refusal of an unknown one lists.
@@ -69,3 +84,7 @@ fn without_choices(refusal: &str) -> String {
     let place = choices.rfind(" at line ").map_or("", |at| &choices[at..]);
     format!("{before}{place}")
 }
+
+#[cfg(test)]
+#[path = "export_tests.rs"]
+mod tests;

@@ -25,6 +25,7 @@ mod entry;
 mod env_file;
 mod events;
 mod export;
+mod export_schema;
 mod http_server;
 mod ignore;
 mod launch;
@@ -40,11 +41,13 @@ mod remote_server;
 mod resolve;
 mod source;
 mod spec;
+mod toolhive;
 mod trust;
 mod wanted;
 
 pub use crate::name::WorkloadName;
 pub use events::{EventStream, WorkloadEvent};
+pub use export_schema::export_schema;
 pub use launch::{Launch, RunningWorkload};
 pub use manage::{Logs, WorkloadInfo, Workloads};
 pub use plan::{Plan, PlannedBuild};
@@ -204,6 +207,7 @@ impl Workload {
     async fn located(&self) -> Result<Asked> {
         let events = self.events.clone();
         let on_notice = move |message| events.tell(WorkloadEvent::Warning { message });
+        self.asked.notices.iter().cloned().for_each(&on_notice);
         entry::locate(&self.asked, &self.environment, &on_notice).await
     }
 

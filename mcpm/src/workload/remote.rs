@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The options that concern a container, and mean nothing where there is none.
-const FOR_CONTAINERS: &[&str] = &[
+pub(super) const FOR_CONTAINERS: &[&str] = &[
     "args",
     "label",
     "proxy_mode",

@@ -48,6 +48,8 @@ pub(super) struct Asked {
     pub(super) supplied: Option<Box<Supplied>>,
     /// Variables that the user was asked for, and that may be shown.
     pub(super) answered: Vec<EnvVar>,
+    /// What the user should know of the exported file.
+    pub(super) notices: Vec<String>,
 }
 
 impl Asked {
@@ -55,9 +57,12 @@ impl Asked {
     pub(super) fn read(options: WorkloadOptions, working_dir: &Path) -> Result<Self> {
         options.check()?;
         let from_file = options.from_config.is_some();
+        let mut notices = Vec::new();
         let mut options = match &options.from_config {
             Some(path) => {
-                let mut exported = export::read(path)?;
+                let imported = export::read(path)?;
+                notices = imported.notices;
+                let mut exported = imported.options;
                 exported.foreground = options.foreground.or(exported.foreground);
                 exported.debug = options.debug.or(exported.debug);
                 exported.check().map_err(|error| error.with("file", path.display()))?;
@@ -81,7 +86,16 @@ impl Asked {
             Some(name) => (name.parse()?, false),
             None => (source.workload_name(), true),
         };
-        Ok(Self { options, source, name, name_is_generated, from_file, supplied: None, answered: Vec::new() })
+        Ok(Self {
+            options,
+            source,
+            name,
+            name_is_generated,
+            from_file,
+            supplied: None,
+            answered: Vec::new(),
+            notices,
+        })
     }
 
     /// The name, with a suffix if it was worked out and `taken` says so.

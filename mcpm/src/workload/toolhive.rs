@@ -1,0 +1,340 @@
+//! Reads configurations that ToolHive exported: what they say is taken over as options, or it is said what is not.
+//!
+//! What protects a server and has no option here is an error: a workload is not started with less protection than
+//! its configuration asks for. What is ToolHive's own, or follows from other fields, is let pass.
+
+use std::fmt::Display;
+
+use serde_json::{Map, Value};
+
+use super::{WorkloadName, remote};
+use crate::{
+    Error, ErrorKind, Result,
+    options::{OptionSet as _, WorkloadOptions},
+};
+
+/// The field that tells these documents from others.
+pub(super) const MARK: &str = "schema_version";
+
+/// Fields whose values are those of an option, in the same form.
+const SAME: &[(&str, &str)] = &[
+    ("group", "group"),
+    ("transport", "transport"),
+    ("proxy_mode", "proxy_mode"),
+    ("host", "host"),
+    ("port", "proxy_port"),
+    ("target_host", "target_host"),
+    ("target_port", "target_port"),
+    ("cmd_args", "args"),
+    ("env_file_dir", "env_file_dir"),
+    ("secrets", "secret"),
+    ("volumes", "volume"),
+    ("publish", "publish"),
+    ("isolate_network", "isolate_network"),
+    ("allow_docker_gateway", "allow_runtime_gateway"),
+    ("allowed_origins", "allowed_origins"),
+    ("endpoint_prefix", "endpoint_prefix"),
+    ("trust_proxy_headers", "trust_proxy_headers"),
+    ("tools_filter", "tools"),
+    ("authz_config_path", "authz_config"),
+    ("audit_config_path", "audit_config"),
+    ("thv_ca_bundle", "mcpm_ca_bundle"),
+    ("jwks_auth_token_file", "jwks_auth_token_file"),
+    ("oidc_config.Issuer", "oidc_issuer"),
+    ("oidc_config.Audience", "oidc_audience"),
+    ("oidc_config.JWKSURL", "oidc_jwks_url"),
+    ("oidc_config.IntrospectionURL", "oidc_introspection_url"),
+    ("oidc_config.ClientID", "oidc_client_id"),
+    ("oidc_config.Scopes", "oidc_scopes"),
+    ("oidc_config.ResourceURL", "resource_url"),
+    ("oidc_config.InsecureAllowHTTP", "oidc_insecure_allow_http"),
+    ("oidc_config.AllowPrivateIP", "jwks_allow_private_ip"),
+    ("remote_auth_config.issuer", "remote_auth_issuer"),
+    ("remote_auth_config.authorize_url", "remote_auth_authorize_url"),
+    ("remote_auth_config.token_url", "remote_auth_token_url"),
+    ("remote_auth_config.client_id", "remote_auth_client_id"),
+    ("remote_auth_config.client_secret_file", "remote_auth_client_secret_file"),
+    ("remote_auth_config.bearer_token_file", "remote_auth_bearer_token_file"),
+    ("remote_auth_config.scopes", "remote_auth_scopes"),
+    ("remote_auth_config.resource", "remote_auth_resource"),
+    ("remote_auth_config.callback_port", "remote_auth_callback_port"),
+    ("remote_auth_config.skip_browser", "remote_auth_skip_browser"),
+    ("token_exchange_config.token_url", "token_exchange_url"),
+    ("token_exchange_config.client_id", "token_exchange_client_id"),
+    ("token_exchange_config.audience", "token_exchange_audience"),
+    ("token_exchange_config.scopes", "token_exchange_scopes"),
+    ("token_exchange_config.external_token_header_name", "token_exchange_header_name"),
+    ("telemetry_config.endpoint", "otel_endpoint"),
+    ("telemetry_config.serviceName", "otel_service_name"),
+    ("telemetry_config.samplingRate", "otel_sampling_rate"),
+    ("telemetry_config.insecure", "otel_insecure"),
+    ("telemetry_config.enablePrometheusMetricsPath", "otel_enable_prometheus_metrics_path"),
+    ("runtime_config.builder_image", "runtime_image"),
+    ("runtime_config.additional_packages", "runtime_add_package"),
+    ("ignore_config.PrintOverlays", "print_resolved_overlays"),
+];
+
+/// Fields that are ToolHive's own, or follow from others.
+const PASSED: &[&str] = &[
+    MARK,
+    "container_name",
+    "base_name",
+    "registry_api_url",
+    "registry_url",
+    "registry_server_name",
+    "middleware_configs",
+    "debug",
+    "k8s_pod_template_patch",
+    "stateless",
+    "session_ttl",
+    "oidc_config.Scopes",
+    "remote_auth_config.use_pkce",
+    "remote_auth_config.headers",
+    "remote_auth_config.env_vars",
+    "remote_auth_config.timeout",
+    "telemetry_config.serviceVersion",
+    "telemetry_config.tracingEnabled",
+    "telemetry_config.metricsEnabled",
+    "telemetry_config.prometheusPort",
+    "telemetry_config.metricsOnTransportPort",
+    "telemetry_config.useLegacyAttributes",
+    "ignore_config.LoadGlobal",
+];
+
+/// Fields that protect a server and cannot be taken over, with what to do instead.
+const PROTECTING: &[(&str, &str)] = &[
+    ("authz_config", "write it to a file and name that in `authz_config_path`"),
+    ("permission_profile", "write it to a file and name that in `permission_profile_name_or_path`"),
+    ("tools_override", "write it to a file for `--tools-override`"),
+    ("validating_webhooks", "there are no webhooks here"),
+    ("mutating_webhooks", "there are no webhooks here"),
+    ("strict_protocol_validation", "there is no such option here"),
+];
+
+/// Variables that ToolHive sets for every server, as mcpm does.
+const SET_FOR_ALL: &[&str] = &["MCP_TRANSPORT", "MCP_PORT", "MCP_HOST", "FASTMCP_PORT"];
+
+/// Reads a document; returns the options, and what was not taken over.
+///
+/// # Errors
+/// `InvalidOption` for what is no such document, or holds a value that cannot be used; `Unsupported` for protection
+/// that would be lost.
+pub(super) fn import(document: Value) -> Result<(WorkloadOptions, Vec<String>)> {
+    let Value::Object(fields) = document else {
+        return Err(Error::new(ErrorKind::InvalidOption, "the configuration is no object"));
+    };
+    match fields.get(MARK).and_then(Value::as_str) {
+        Some(version) if version.starts_with("v0.1.") => {}
+        version => {
+            let version = version.unwrap_or("none");
+            let message = format!("the configuration is of ToolHive's version `{}`", version.escape_debug());
+            return Err(Error::new(ErrorKind::Unsupported, message).hint("version `v0.1.0` can be read"));
+        }
+    }
+    let mut importer = Importer { fields, options: WorkloadOptions::default(), left: Vec::new() };
+    importer.server()?;
+    importer.permissions()?;
+    importer.protected()?;
+    importer.variables()?;
+    importer.headers()?;
+    importer.same()?;
+    Ok(importer.finish())
+}
+
+struct Importer {
+    fields: Map<String, Value>,
+    options: WorkloadOptions,
+    left: Vec<String>,
+}
+
+impl Importer {
+    /// Takes a field out, so that what is left at the end is what was not understood. Empty ones say nothing.
+    fn take(&mut self, path: &str) -> Option<Value> {
+        let value = match path.split_once('.') {
+            None => self.fields.remove(path),
+            Some((outer, inner)) => self.fields.get_mut(outer)?.as_object_mut()?.remove(inner),
+        };
+        value.filter(|value| !is_empty(value))
+    }
+
+    fn set(&mut self, field: &str, option: &str, value: impl Display) -> Result<()> {
+        self.options.set(option, &value.to_string()).map_err(|error| error.with("field", field))
+    }
+
+    fn is_remote(&self) -> bool {
+        self.options.server.as_deref().is_some_and(|server| server.contains("://"))
+    }
+
+    fn server(&mut self) -> Result<()> {
+        let text = |value: Option<Value>| value.and_then(|value| value.as_str().map(str::to_owned));
+        if let Some(name) = text(self.take("name")) {
+            self.options.name = Some(WorkloadName::sanitized(&name).to_string());
+        }
+        let (image, url) = (text(self.take("image")), text(self.take("remote_url")));
+        self.options.server = match (image, url) {
+            (_, Some(url)) => Some(url),
+            (Some(image), None) if image.starts_with("toolhivelocal/") => {
+                let message = format!("the image `{image}` was built by ToolHive on its machine");
+                return Err(Error::new(ErrorKind::InvalidOption, message)
+                    .hint("put the package (`uvx://…`, `npx://…`, `go://…`) in its place"));
+            }
+            (Some(image), None) => Some(format!("image:{image}")),
+            (None, None) => {
+                let message = "the configuration names neither an image nor a remote server";
+                return Err(Error::new(ErrorKind::InvalidOption, message));
+            }
+        };
+        Ok(())
+    }
+
+    fn permissions(&mut self) -> Result<()> {
+        let named = self.take("permission_profile_name_or_path");
+        if let Some(Value::Object(profile)) = self.fields.get("permission_profile") {
+            let mode = profile.get("network").and_then(|network| network.get("mode"));
+            let mode = mode.and_then(Value::as_str).map(str::to_owned);
+            let builtin = profile.get("name").and_then(Value::as_str);
+            let is_builtin = matches!(builtin, Some("none" | "network"));
+            let named_so = named.as_ref().and_then(Value::as_str).is_some();
+            if is_builtin && !named_so && !self.is_remote() {
+                let builtin = builtin.unwrap_or_default().to_owned();
+                self.set("permission_profile", "permission_profile", builtin)?;
+            }
+            if is_builtin || named_so || self.is_remote() {
+                self.fields.remove("permission_profile");
+            }
+            if let Some(mode) = mode.filter(|mode| !mode.is_empty() && !self.is_remote()) {
+                self.set("permission_profile.network.mode", "network", mode)?;
+            }
+        }
+        match named.as_ref().and_then(Value::as_str) {
+            Some(named) if !self.is_remote() => {
+                self.set("permission_profile_name_or_path", "permission_profile", named)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses protection that would be lost.
+    fn protected(&mut self) -> Result<()> {
+        if self.fields.get("authz_config_path").is_some_and(|path| !is_empty(path)) {
+            // The file says the same.
+            self.fields.remove("authz_config");
+        }
+        for (field, instead) in PROTECTING {
+            if self.take(field).is_some() {
+                let message = format!("`{field}` of the configuration cannot be taken over");
+                return Err(Error::new(ErrorKind::Unsupported, message).hint(*instead));
+            }
+        }
+        let named = self.fields.get("audit_config_path").is_some_and(|path| !is_empty(path));
+        if self.take("audit_config").is_some() && !named {
+            self.set("audit_config", "enable_audit", true)?;
+        }
+        Ok(())
+    }
+
+    fn variables(&mut self) -> Result<()> {
+        if let Some(Value::Object(variables)) = self.take("env_vars") {
+            for (name, value) in variables {
+                if !SET_FOR_ALL.contains(&name.as_str()) && !name.starts_with("TOOLHIVE_") {
+                    let value = value.as_str().unwrap_or_default();
+                    self.set("env_vars", "env", format!("{name}={value}"))?;
+                }
+            }
+        }
+        if let Some(Value::Object(labels)) = self.take("container_labels") {
+            for (key, value) in labels {
+                let ours = key.starts_with("toolhive") || key.starts_with("mcpm");
+                if let Some(value) = value.as_str().filter(|_| !ours) {
+                    self.set("container_labels", "label", format!("{key}={value}"))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn headers(&mut self) -> Result<()> {
+        for (field, option) in [
+            ("header_forward.add_plaintext_headers", "remote_forward_headers"),
+            ("header_forward.add_headers_from_secret", "remote_forward_headers_secret"),
+        ] {
+            if let Some(Value::Object(headers)) = self.take(field) {
+                for (name, value) in headers {
+                    let value = value.as_str().unwrap_or_default();
+                    self.set(field, option, format!("{name}={value}"))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn same(&mut self) -> Result<()> {
+        let is_stdio = self.fields.get("transport").and_then(Value::as_str) == Some("stdio");
+        for (field, option) in SAME {
+            let Some(value) = self.take(field) else { continue };
+            let values = match value {
+                Value::Array(values) => values,
+                value => vec![value],
+            };
+            let texts: Vec<String> = values
+                .iter()
+                .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+                .collect();
+            let spec = WorkloadOptions::spec(option);
+            if spec.and_then(|spec| spec.default).is_some_and(|default| texts == [default]) {
+                continue;
+            }
+            if is_stdio && option.starts_with("target_") || !is_stdio && *option == "proxy_mode" {
+                // It is written for every server, and means nothing for this one.
+                continue;
+            }
+            if self.is_remote() && remote::FOR_CONTAINERS.contains(option) {
+                if !option.starts_with("target_") {
+                    self.left.push((*field).to_owned());
+                }
+                continue;
+            }
+            for text in texts {
+                self.set(field, option, text)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The options, and the names of what is left.
+    fn finish(mut self) -> (WorkloadOptions, Vec<String>) {
+        for field in PASSED {
+            self.take(field);
+        }
+        for (field, value) in self.fields {
+            match value {
+                Value::Object(inner) => {
+                    let inner = inner.into_iter().filter(|(_, value)| !is_empty(value));
+                    self.left.extend(inner.map(|(name, _)| format!("{field}.{name}")));
+                }
+                value if is_empty(&value) => {}
+                _ => self.left.push(field),
+            }
+        }
+        self.left.sort();
+        let mut notices = Vec::new();
+        if !self.left.is_empty() {
+            let names =
+                self.left.iter().map(|name| name.escape_debug().to_string()).collect::<Vec<_>>().join("`, `");
+            notices.push(format!("of ToolHive's configuration is not taken over: `{names}`"));
+        }
+        (self.options, notices)
+    }
+}
+
+/// What a field says that says nothing.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(yes) => !yes,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(values) => values.is_empty(),
+        Value::Object(fields) => fields.values().all(is_empty),
+    }
+}
