@@ -215,3 +215,18 @@ async fn a_client_whose_process_is_slow_to_start_holds_up_no_client_of_another()
     second.open("initialize").await;
     assert_eq!(slow.await.unwrap().call(1, "echo", json!({})).await["id"], 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handshake_that_its_client_does_not_wait_for_spoils_no_process() {
+    let mut bridge = script().await.start(&["--hold-initialize"]).await;
+    let message = initialize(LEGACY, json!({})).to_string();
+    let left = bridge.http.post("/mcp", message).send_only().await;
+    bridge.life.received("initialize").await;
+    drop(left);
+    let next = tokio::spawn(Session::open(bridge.http));
+    // The first process takes no other handshake.
+    let mut second = bridge.script.life().await;
+    second.received("initialize").await;
+    second.open("initialize").await;
+    assert_eq!(next.await.unwrap().call(1, "echo", json!({})).await["id"], 1);
+}

@@ -182,6 +182,12 @@ impl Server {
                     r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32022,"message":"unsupported","data":{data}}}}}"#
                 ));
             }
+            // As published servers do.
+            "initialize" if self.initialized => {
+                self.say(&format!(
+                    r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32600,"message":"duplicate \"initialize\""}}}}"#
+                ));
+            }
             "initialize" => {
                 self.initialized = true;
                 let gate = self.flags.hold_initialize.then_some("initialize");

@@ -305,6 +305,8 @@ impl Lane {
     /// Sends the first client's handshake to the server.
     async fn tell(&self, asked: &Initialize) -> Result<Bytes, Refusal> {
         let rewrite = |id: u64| asked.rewritten(&id.to_string(), asked.version());
+        // The process takes no second handshake, also when this one is refused or its client does not wait for it.
+        self.lock().tainted = true;
         let answer =
             self.ask(rewrite, self.limits.handshake).await.map_err(|unanswered| match unanswered {
                 Unanswered::Gone => Refusal::unavailable("the server ended before it answered `initialize`"),
@@ -316,7 +318,9 @@ impl Lane {
             })?;
         if let Some(version) = chosen_version(answer.result()) {
             let result = Bytes::copy_from_slice(answer.result().as_bytes());
-            self.lock().told = Some(Told { request: asked.clone(), version, result, initialized: false });
+            let mut state = self.lock();
+            state.told = Some(Told { request: asked.clone(), version, result, initialized: false });
+            state.tainted = false;
         }
         Ok(splice(answer.bytes(), &mut [(answer.id_span(), &asked.message().id())]).freeze())
     }

@@ -135,7 +135,8 @@ struct State {
     elicitations: HashMap<String, SessionId>,
     listening: listen::Listening,
     tools: tools::ToolHeaders,
-    /// Whether mcpm itself shook hands with the process, to see it alive.
+    /// Whether the process was sent an `initialize` of which nothing came: mcpm's own, to see it alive, or one that
+    /// its client did not wait for.
     tainted: bool,
     /// When a client last called; `None` before the first.
     last_call: Option<Instant>,
