@@ -76,7 +76,7 @@ Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
             [CompletionResult]::new('--from-config', '--from-config', [CompletionResultType]::ParameterName, 'Load the configuration from an exported file')
             [CompletionResult]::new('--ignore-globally', '--ignore-globally', [CompletionResultType]::ParameterName, 'Load global ignore patterns from `~/.config/mcpm/mcpmignore` [default: true]')
             [CompletionResult]::new('--print-resolved-overlays', '--print-resolved-overlays', [CompletionResultType]::ParameterName, 'Print the container paths that overlays of ignored files and folders resolve to [default: false]')
-            [CompletionResult]::new('--image-verification', '--image-verification', [CompletionResultType]::ParameterName, 'Image verification mode [default: warn] [not supported yet]')
+            [CompletionResult]::new('--image-verification', '--image-verification', [CompletionResultType]::ParameterName, 'Image verification mode [default: warn] [not supported yet, except disabled]')
             [CompletionResult]::new('--ca-cert', '--ca-cert', [CompletionResultType]::ParameterName, 'Custom CA certificate file used for container builds')
             [CompletionResult]::new('--mcpm-ca-bundle', '--mcpm-ca-bundle', [CompletionResultType]::ParameterName, 'CA certificate bundle for mcpm''s own HTTP requests (JWKS, OIDC discovery, etc.) [not supported yet]')
             [CompletionResult]::new('--runtime-image', '--runtime-image', [CompletionResultType]::ParameterName, 'Base image for protocol schemes')

@@ -72,7 +72,7 @@ set edit:completion:arg-completer[mcpm] = {|@words|
             cand --from-config 'Load the configuration from an exported file'
             cand --ignore-globally 'Load global ignore patterns from `~/.config/mcpm/mcpmignore` [default: true]'
             cand --print-resolved-overlays 'Print the container paths that overlays of ignored files and folders resolve to [default: false]'
-            cand --image-verification 'Image verification mode [default: warn] [not supported yet]'
+            cand --image-verification 'Image verification mode [default: warn] [not supported yet, except disabled]'
             cand --ca-cert 'Custom CA certificate file used for container builds'
             cand --mcpm-ca-bundle 'CA certificate bundle for mcpm''s own HTTP requests (JWKS, OIDC discovery, etc.) [not supported yet]'
             cand --runtime-image 'Base image for protocol schemes'

@@ -79,7 +79,7 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l ignore-globally -d 'Lo
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l print-resolved-overlays -d 'Print the container paths that overlays of ignored files and folders resolve to [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l image-verification -d 'Image verification mode [default: warn] [not supported yet]' -r -f -a "warn\t'Starts it after a warning'
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l image-verification -d 'Image verification mode [default: warn] [not supported yet, except disabled]' -r -f -a "warn\t'Starts it after a warning'
 enabled\t'Refuses it'
 disabled\t'Does not look'"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l ca-cert -d 'Custom CA certificate file used for container builds' -r -F

@@ -125,7 +125,7 @@ fn options_that_contradict_each_other_are_refused() {
         "run image --from-config file",
         "run image --transport stdio --target-port 80",
         "run image --transport stdio --target-host 127.0.0.1",
-        "run image --transport streamable-http --network none",
+        "run image --isolate-network --network host",
         "run image --volume /tmp:/a --volume /etc:/a",
         "run image --label mcpm-name=mine",
         "run image --label mcpm=false",

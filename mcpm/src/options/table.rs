@@ -100,7 +100,8 @@ options! {
         /// Print the container paths that overlays of ignored files and folders resolve to
         print_resolved_overlays: Option<bool> = "false";
         /// Image verification mode
-        image_verification: Option<ImageVerification> = "warn" [unsupported: Some("image verification")];
+        image_verification: Option<ImageVerification> = "warn"
+            [unsupported: Some("image verification"), supported_values: &["disabled"]];
         /// Custom CA certificate file used for container builds
         ///
         /// The certificates in it are trusted while a package is built and by its server. A server from an image is
