@@ -85,7 +85,7 @@ impl Forward {
             && response.status().is_success()
             && let Some(id) = response.headers().get(SESSION)
         {
-            self.sessions.remember(id.clone(), opening, reached.life);
+            self.sessions.remember(id, opening, reached.life);
         }
         match public {
             Some(public) => relocate(response, public, &reached),

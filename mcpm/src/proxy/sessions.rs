@@ -81,7 +81,9 @@ impl Sessions {
     }
 
     /// Remembers a session that was opened.
-    pub(super) fn remember(&self, id: HeaderValue, opening: Opening, life: u64) {
+    pub(super) fn remember(&self, id: &HeaderValue, opening: Opening, life: u64) {
+        let Ok(uri) = opening.uri.to_string().parse() else { return };
+        let (id, opening) = (copied(id), Opening { uri, ..opening });
         let mut known = self.lock();
         known.look(Instant::now());
         known.forget(&id);
@@ -116,7 +118,7 @@ impl Sessions {
     pub(super) fn settle(&self, id: &HeaderValue, seen: &Place, place: Place) {
         let mut known = self.lock();
         if let Some(session) = known.by_client.get_mut(id).filter(|session| session.place() == *seen) {
-            (session.server, session.life) = (place.server, place.life);
+            (session.server, session.life) = (copied(&place.server), place.life);
         }
     }
 
@@ -165,9 +167,14 @@ impl Session {
     }
 }
 
+/// A value of its own: one out of a message keeps the whole buffer of its connection.
+fn copied(value: &HeaderValue) -> HeaderValue {
+    HeaderValue::from_bytes(value.as_bytes()).unwrap_or_else(|_| value.clone())
+}
+
 impl Opening {
     fn cost(&self) -> usize {
-        self.body.len() + EACH
+        self.body.len() + self.uri.path_and_query().map_or(0, |path| path.as_str().len()) + EACH
     }
 }
 
@@ -177,7 +184,7 @@ mod tests {
 
     fn remember(sessions: &Sessions, id: usize, size: usize) {
         let opening = Opening { uri: Uri::from_static("/mcp"), body: vec![b' '; size].into() };
-        sessions.remember(id.into(), opening, 0);
+        sessions.remember(&id.into(), opening, 0);
     }
 
     fn knows(sessions: &Sessions, id: usize) -> bool {
@@ -196,7 +203,7 @@ mod tests {
         assert!(!knows(&sessions, 1));
         let known = sessions.lock();
         assert!(known.by_client.len() <= MOST && known.by_client.len() > MOST / 2);
-        assert_eq!(known.bytes, known.by_client.len() * (10 + EACH));
+        assert_eq!(known.bytes, known.by_client.len() * (10 + "/mcp".len() + EACH));
     }
 
     #[test]
