@@ -67,11 +67,17 @@ impl Plan {
         }
         match (&self.image, container) {
             (_, None) => {}
-            (Some(image), Some(_)) => {
+            (Some(image), Some(container)) => {
                 rows.push(row("image id", image.id.clone(), ""));
-                let arguments = if spec.asked.args.is_empty() { &image.command } else { &spec.asked.args };
-                let command: Vec<_> =
-                    image.entrypoint.iter().chain(arguments).map(|arg| format!("{arg:?}")).collect();
+                // The container of an isolated server starts the shim, which is told this.
+                let command: Vec<&String> = match &spec.isolation {
+                    Some(isolation) => isolation.command.iter().collect(),
+                    None if container.args.is_empty() => {
+                        image.entrypoint.iter().chain(&image.command).collect()
+                    }
+                    None => image.entrypoint.iter().chain(&container.args).collect(),
+                };
+                let command: Vec<_> = command.iter().map(|arg| format!("{arg:?}")).collect();
                 rows.push(row("command", command.join(" "), "args"));
             }
             (None, Some(_)) => {
