@@ -61,6 +61,9 @@ impl FromStr for VolumeSpec {
                 "the path in the container is absolute: expected `host-path:/container-path`",
             ));
         }
+        if container.split('/').any(|part| matches!(part, "." | "..")) {
+            return Err(refused("the path in the container is plain: without `.` and `..`"));
+        }
         let mut volume = Self::new(host, container);
         if let Some(settings) = settings {
             volume.read_settings(settings)?;
