@@ -54,6 +54,10 @@ fn records_are_readable_by_their_owner_alone() {
     let name = home.name("r");
     home.run(&["run", "mcpm-test/everything:1", "--name", &name, "-e", "A=hush"]).succeeded();
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    home.write("exported.json", "what was there before");
+    fs::set_permissions(home.path("exported.json"), fs::Permissions::from_mode(0o644)).unwrap();
+    home.run(&["export", &name, "exported.json"]).succeeded();
+    assert_eq!(mode(&home.path("exported.json")), 0o600, "values are in it");
     assert_eq!(mode(&home.record(&name)), 0o700);
     for entry in fs::read_dir(home.record(&name)).unwrap() {
         let path = entry.unwrap().path();

@@ -19,7 +19,7 @@ use crate::{
     options::{RuntimeChoice, Transport},
     runtime::{ContainerInfo, ContainerState, LogChunk, LogOptions, labels},
     secrets::{self, SecretValues},
-    state::{ContainerView, Document, Groups, Lock, Phase, Shown, Status, Store, truth},
+    state::{ContainerView, Document, Groups, Lock, Phase, Shown, Status, Store, replace_file, truth},
 };
 
 /// How much longer than the server's grace a supervisor may take to end.
@@ -191,7 +191,13 @@ impl Workloads {
     /// `NotFound`; `Io` when the file cannot be written.
     pub fn export(&self, name: &str, path: &Path) -> Result<()> {
         let text = export::text(&self.spec(name)?)?;
-        std::fs::write(path, text).map_err(|error| {
+        // Values of variables are in it, so it is for its owner alone. A pipe or a device is written to as it is.
+        let place = self.environment.working_dir.join(path);
+        let written = match std::fs::metadata(&place) {
+            Ok(found) if !found.is_file() => std::fs::write(&place, text),
+            _ => replace_file(&place, text.as_bytes()),
+        };
+        written.map_err(|error| {
             Error::new(ErrorKind::Io, format!("cannot write `{}`", path.display())).source(error)
         })
     }
