@@ -188,10 +188,7 @@ pub(super) async fn supply(asked: &Asked, environment: &Environment, asking: &As
         }
         if options.volume.is_empty() {
             for input in &way.volumes {
-                if let Some(value) = value_of(input, asking).await? {
-                    let volume: VolumeSpec = value.text.parse()?;
-                    supplied.options.volume.push(volume);
-                }
+                supplied.options.volume.extend(volume(input, asking).await?);
             }
         }
     }
@@ -225,6 +222,36 @@ async fn arguments(way: &Way, asking: &Asking<'_>) -> Result<Vec<String>> {
         }
     }
     Ok(args)
+}
+
+/// What an entry wants mounted. The place on this machine is the user's to name: one that the entry names would open
+/// this machine to a server without anybody's consent.
+async fn volume(input: &Input, asking: &Asking<'_>) -> Result<Option<VolumeSpec>> {
+    let refused = |what: &str| {
+        let what = what.escape_debug();
+        let message = format!("the entry mounts `{what}`, and a place on this machine is not its to choose");
+        Error::new(ErrorKind::Registry, message).hint("name what is mounted with `--volume`")
+    };
+    let (source, rest) = match &input.value {
+        None => (input.clone(), ""),
+        Some(template) => {
+            let variable = template.strip_prefix('{').and_then(|after| after.split_once('}'));
+            let variable = variable.and_then(|(name, rest)| Some((input.variables.get(name)?, rest)));
+            let (variable, rest) = variable.ok_or_else(|| refused(template))?;
+            (Input { required: variable.required || input.required, ..variable.clone() }, rest)
+        }
+    };
+    if let Some(chosen) = source.value.as_ref().or(source.default.as_ref()) {
+        return Err(refused(chosen));
+    }
+    let Some(source) = value_of(&source, asking).await? else { return Ok(None) };
+    let Some(rest) = filled(rest, input, asking).await? else { return Ok(None) };
+    let volume: VolumeSpec = format!("{}{}", source.text, rest.text).parse()?;
+    // What follows may be read as a part of the place.
+    if !rest.text.is_empty() && volume.host_path.as_os_str() != source.text.as_str() {
+        return Err(refused(&volume.host_path.to_string_lossy()));
+    }
+    Ok(Some(volume))
 }
 
 /// The value of an input: what the entry fixes, with its variables filled in, else its default, else the user's.

@@ -188,3 +188,70 @@ async fn an_answer_must_be_one_of_the_choices() {
     let error = value_of(&input, &Asking::User(Some(&user))).await.err().unwrap();
     assert_eq!(error.message(), "`A` is one of x");
 }
+
+#[tokio::test]
+async fn an_entry_mounts_only_what_the_user_named() {
+    let variable = |name: &str, default: Option<&str>| {
+        let default = default.map(str::to_owned);
+        (name.to_owned(), Input { name: name.to_owned(), default, required: true, ..Input::default() })
+    };
+    let input = |template: &str| Input {
+        value: Some(template.to_owned()),
+        variables: [variable("asked", None), variable("fixed", Some("/etc")), variable("more", Some(":/x"))]
+            .into(),
+        ..Input::default()
+    };
+    for template in [
+        "/:/host",
+        "/var/run/docker.sock:/var/run/docker.sock",
+        "{unknown}:/host",
+        "{fixed}:/host",
+        "/{asked}:/host",
+        "{asked}/..:/host",
+        "{asked}:/..:/host",
+        "{asked}:/host{more}",
+    ] {
+        let user = User::default();
+        let error = volume(&input(template), &Asking::User(Some(&user))).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Registry, "{template}: {error}");
+        assert!(error.to_string().contains("`--volume`"), "{template}: {error}");
+    }
+    let fallback = Input { default: Some("/:/host".to_owned()), ..Input::default() };
+    assert!(volume(&fallback, &Asking::User(None)).await.is_err());
+    let user = User::default();
+    let mounted = volume(&input("{asked}:/data:ro"), &Asking::User(Some(&user))).await.unwrap().unwrap();
+    assert_eq!(mounted, VolumeSpec::new("asked-1", "/data").read_only());
+}
+
+#[tokio::test]
+async fn the_permissions_of_an_entry_open_nothing_of_this_machine() {
+    let home = home();
+    let mut asked = locate(
+        &Asked::read(options("weather", "server"), Path::new("/")).unwrap(),
+        &home.environment,
+        &|_| {},
+    )
+    .await
+    .unwrap();
+    let mut reach = |permissions: serde_json::Value| {
+        asked.supplied.as_mut().unwrap().way.permissions = Some(permissions);
+        crate::workload::reach::Reach::of(&asked, Path::new("/"))
+    };
+    for (permissions, wanted) in [
+        (serde_json::json!({"privileged": true}), "`privileged`"),
+        (serde_json::json!({"write": ["/"]}), "`/` of this machine"),
+        (serde_json::json!({"read": ["/etc:/data"]}), "`/etc` of this machine"),
+        (serde_json::json!({"network": {"mode": "host"}}), "the network `host`"),
+        (serde_json::json!({"network": {"mode": "other"}}), "the network `other`"),
+    ] {
+        let error = reach(permissions).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Registry, "{error}");
+        let text = error.to_string();
+        assert!(text.contains(&format!("it asks for {wanted}")), "{text}");
+        assert!(text.contains("`--permission-profile`"), "{text}");
+    }
+    for mode in ["bridge", "none", ""] {
+        let outbound = serde_json::json!({"insecure_allow_all": true});
+        reach(serde_json::json!({"network": {"mode": mode, "outbound": outbound}})).unwrap();
+    }
+}

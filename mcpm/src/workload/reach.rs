@@ -28,7 +28,7 @@ pub(super) struct Reach {
     pub(super) warnings: Vec<String>,
 }
 
-/// Reads the profile of a registry's entry. It may not lift all limits, which nobody here asked for.
+/// Reads the profile of a registry's entry. It may not open this machine, which nobody here asked for.
 fn of_registry(text: &str) -> Result<Profile> {
     let refused = |error: Error| {
         Error::new(ErrorKind::Registry, "the permissions of the entry cannot be used")
@@ -36,10 +36,16 @@ fn of_registry(text: &str) -> Result<Profile> {
             .hint("name a profile of your own with `--permission-profile`")
     };
     let profile = Profile::from_json(text).map_err(refused)?;
-    if profile.privileged {
-        return Err(refused(Error::new(ErrorKind::Registry, "it asks for `privileged`")));
+    let other_network = profile
+        .network_mode
+        .as_deref()
+        .filter(|mode| !matches!(network(mode), Network::Bridge | Network::None))
+        .map(|mode| format!("the network `{}`", mode.escape_debug()));
+    let mounted = profile.mounts.first().map(|mount| format!("`{}` of this machine", mount.source.display()));
+    match profile.privileged.then(|| "`privileged`".to_owned()).or(mounted).or(other_network) {
+        Some(wanted) => Err(refused(Error::new(ErrorKind::Registry, format!("it asks for {wanted}")))),
+        None => Ok(profile),
     }
-    Ok(profile)
 }
 
 impl Reach {
