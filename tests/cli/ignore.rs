@@ -57,7 +57,15 @@ fn a_server_reads_and_changes_nothing_that_is_ignored() {
         outcome.stderr.lines().filter_map(|line| line.strip_prefix("overlay: ")).collect();
     assert_eq!(
         overlays,
-        ["/d/.env", "/d/private", "/d/releases/5", "/d/sub/key.pem", "/d/sub/notes"],
+        [
+            "/d/.env",
+            "/d/.mcpmignore",
+            "/d/private",
+            "/d/releases/5",
+            "/d/sub/.mcpmignore",
+            "/d/sub/key.pem",
+            "/d/sub/notes"
+        ],
         "{outcome:?}"
     );
     assert!(!says(&name, "grep -r hush /d; cat /d/link* /d/current/file").contains("hush"));
@@ -74,6 +82,9 @@ fn a_server_reads_and_changes_nothing_that_is_ignored() {
         "rm /d/.env",
         "mv /d/private /d/public",
         "umount /d/.env",
+        "echo > /d/.mcpmignore",
+        "rm /d/sub/.mcpmignore",
+        "mv /d/plain /d/.mcpmignore",
     ] {
         assert!(
             says(&name, &format!("{change} && echo done")).lines().all(|line| line != "done"),
@@ -82,6 +93,8 @@ fn a_server_reads_and_changes_nothing_that_is_ignored() {
     }
     assert_eq!(fs::read_to_string(home.path("project/.env")).unwrap(), "hush");
     assert_eq!(fs::metadata(home.path("state/mcpm/overlays/file")).unwrap().len(), 0);
+
+    assert!(fs::read_to_string(home.path("project/.mcpmignore")).unwrap().contains("private/"));
 
     // What came since is covered at the next start, and what is let in again is there.
     home.write("project/.env.local", "hush");

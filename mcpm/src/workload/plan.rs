@@ -136,8 +136,12 @@ fn confinement(spec: &WorkloadSpec, container: &ContainerSpec) -> Vec<(String, S
         rows.push(row("mount", format!("{} -> {} ({mode})", mount.source.display(), mount.target), ""));
     }
     for overlay in &container.overlays {
-        let kind = if ignore::covers_folder(overlay) { "folder" } else { "file" };
-        rows.push(row("overlay", format!("{} (an empty {kind})", overlay.target), ""));
+        let what = match overlay {
+            folder if ignore::covers_folder(folder) => "an empty folder",
+            file if ignore::covers_itself(file) => "itself, read-only",
+            _ => "an empty file",
+        };
+        rows.push(row("overlay", format!("{} ({what})", overlay.target), ""));
     }
     for name in container.env.keys() {
         // Values may be secrets; their names say enough.

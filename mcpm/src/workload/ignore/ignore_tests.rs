@@ -46,8 +46,9 @@ impl Home {
     fn covered_in(&self, mounts: &[Mount]) -> Result<Vec<String>> {
         let overlays = overlays(mounts, true, &self.environment)?;
         assert!(overlays.iter().all(|overlay| overlay.read_only));
+        let overlays = overlays.into_iter().filter(|overlay| !covers_itself(overlay));
         let shown = |overlay: Mount| overlay.target.clone() + if covers_folder(&overlay) { "/" } else { "" };
-        Ok(overlays.into_iter().map(shown).collect())
+        Ok(overlays.map(shown).collect())
     }
 }
 
@@ -73,7 +74,7 @@ fn patterns_mean_what_they_mean_to_git() {
 }
 
 #[test]
-fn inner_files_go_before_outer_ones_and_those_before_the_global_one() {
+fn inner_files_go_before_outer_ones_and_the_global_one_stays_in_force() {
     let home = Home::new(&[
         ("config/mcpmignore", "*.env\n*.log\n"),
         ("data/.mcpmignore", "!a.env\n/sub/secret\n"),
@@ -90,11 +91,42 @@ fn inner_files_go_before_outer_ones_and_those_before_the_global_one() {
         ("data/y.log/.mcpmignore", "!inside\n"),
         ("data/y.log/inside", ""),
     ]);
-    let expected = ["/d/b.env", "/d/sub/a.env", "/d/sub/only-here", "/d/x.log", "/d/y.log/"];
+    let expected =
+        ["/d/a.env", "/d/b.env", "/d/sub/a.env", "/d/sub/c.env", "/d/sub/only-here", "/d/x.log", "/d/y.log/"];
     assert_eq!(home.covered().unwrap(), expected);
     let mounts = [home.mount("data", "/d")];
-    let local = overlays(&mounts, false, &home.environment).unwrap();
+    let mut local = overlays(&mounts, false, &home.environment).unwrap();
+    local.retain(|overlay| !covers_itself(overlay));
     assert_eq!(local.len(), 2, "{local:?}");
+}
+
+#[test]
+fn an_ignore_file_that_could_be_written_is_mounted_over_itself() {
+    let home = Home::new(&[
+        ("data/.mcpmignore", "hidden/\n"),
+        ("data/sub/.mcpmignore", ""),
+        ("data/hidden/.mcpmignore", ""),
+        ("safe/.mcpmignore", ""),
+    ]);
+    let read_only = |source: &str| Mount { read_only: true, ..home.mount(source, "/r") };
+    let mounts = [home.mount("data", "/d"), read_only("safe")];
+    let found = overlays(&mounts, true, &home.environment).unwrap();
+    let itself: Vec<_> = found.iter().filter(|overlay| covers_itself(overlay)).collect();
+    assert!(itself.iter().all(|overlay| overlay.read_only), "{itself:?}");
+    let places: Vec<_> =
+        itself.iter().map(|overlay| (overlay.source.clone(), overlay.target.as_str())).collect();
+    let real = |path: &str| home.path(path).canonicalize().unwrap();
+    assert_eq!(
+        places,
+        [(real("data/.mcpmignore"), "/d/.mcpmignore"), (real("data/sub/.mcpmignore"), "/d/sub/.mcpmignore")]
+    );
+    // A link could be replaced, whatever it leads to.
+    fs::remove_file(home.path("safe/.mcpmignore")).unwrap();
+    symlink("../data/.mcpmignore", home.path("safe/.mcpmignore")).unwrap();
+    assert_eq!(overlays(&[read_only("safe")], true, &home.environment).unwrap(), []);
+    let error = overlays(&[home.mount("safe", "/d")], true, &home.environment).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOption);
+    assert!(error.message().contains("is a link"), "{error}");
 }
 
 #[test]
@@ -191,7 +223,7 @@ fn too_many_and_unwritable_names_are_refused() {
         home.write(&format!("data/{number}.tmp"), "");
     }
     let error = home.covered().unwrap_err();
-    assert!(error.message().contains("match 501 files"), "{error}");
+    assert!(error.message().contains("take 502 mounts"), "{error}");
     let home = Home::new(&[("data/.mcpmignore", "*.tmp\n")]);
     let name = std::os::unix::ffi::OsStrExt::as_bytes(home.path("data/").as_os_str()).to_vec();
     let name = [&name[..], b"\xff.tmp"].concat();

@@ -2,7 +2,8 @@
 //!
 //! What the patterns match is covered in the container by an empty file or an empty folder, read-only. Folders are
 //! covered by a mounted folder and not by a tmpfs: one engine fills a tmpfs with what is below it. Whatever cannot
-//! be read or understood stops the start.
+//! be read or understood stops the start. The ignore files are mounted over themselves, read-only: a server that could
+//! change them would say what it sees after the next start.
 
 use std::{
     collections::BTreeMap,
@@ -30,6 +31,10 @@ const MOST: usize = 500;
 enum Kind {
     File,
     Folder,
+    /// An ignore file, which may be read.
+    Rules,
+    /// A link in the place of one.
+    LinkToRules,
 }
 
 /// Works out what covers the ignored parts of `mounts`. Reads folders and ignore files; makes nothing.
@@ -62,7 +67,19 @@ pub(super) fn overlays(mounts: &[Mount], globally: bool, environment: &Environme
             }
             let target = target(mount, below, path)?;
             if owner(mounts, &target).is_some_and(|owner| owner.target == mount.target) {
-                let source = sources.of_kind(*kind);
+                let source = match kind {
+                    Kind::File => sources.file.clone(),
+                    Kind::Folder => sources.folder.clone(),
+                    // Nobody can write to it.
+                    Kind::Rules | Kind::LinkToRules if mount.read_only => continue,
+                    Kind::Rules => path.clone(),
+                    Kind::LinkToRules => {
+                        let message =
+                            format!("`{}` is a link, which the server could replace", path.display());
+                        return Err(Error::new(ErrorKind::InvalidOption, message)
+                            .hint("put the file itself there, or mount the folder with `:ro`"));
+                    }
+                };
                 found.insert(target.clone(), Mount { source, target, read_only: true, relabel: None });
             }
         }
@@ -76,8 +93,7 @@ pub(super) fn overlays(mounts: &[Mount], globally: bool, environment: &Environme
         }
     }
     if found.len() > MOST {
-        let message =
-            format!("the ignore patterns match {} files and folders, more than {MOST}", found.len());
+        let message = format!("the ignore patterns take {} mounts, more than {MOST}", found.len());
         return Err(Error::new(ErrorKind::InvalidOption, message).hint("ignore whole folders"));
     }
     Ok(found.into_values().collect())
@@ -112,6 +128,11 @@ pub(super) fn covers_folder(overlay: &Mount) -> bool {
     overlay.source.file_name().is_some_and(|name| name == FOLDER)
 }
 
+/// Tells whether an overlay is an ignore file that is mounted over itself.
+pub(super) fn covers_itself(overlay: &Mount) -> bool {
+    overlay.source.file_name().is_some_and(|name| name == walk::NAME)
+}
+
 const FOLDER: &str = "folder";
 const FILE: &str = "file";
 
@@ -125,13 +146,6 @@ impl Sources {
     fn of(environment: &Environment) -> Self {
         let parent = environment.state_dir.join("overlays");
         Self { folder: parent.join(FOLDER), file: parent.join(FILE) }
-    }
-
-    fn of_kind(&self, kind: Kind) -> PathBuf {
-        match kind {
-            Kind::File => self.file.clone(),
-            Kind::Folder => self.folder.clone(),
-        }
     }
 }
 

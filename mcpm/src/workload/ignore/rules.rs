@@ -1,4 +1,5 @@
-//! Ignore files, and which of their patterns decides: the last one that matches, in the innermost file.
+//! Ignore files, and which of their patterns decides: the last one that matches, in the innermost file. What the
+//! user's own file ignores stays so: what is mounted may be of others.
 
 use std::{fs, io, path::Path, rc::Rc};
 
@@ -41,6 +42,8 @@ pub(super) struct Rules(Option<Rc<Level>>);
 #[derive(Debug)]
 struct Level {
     own: Gitignore,
+    /// Whether no inner file may let in again what is ignored here.
+    is_final: bool,
     outer: Rules,
 }
 
@@ -55,8 +58,17 @@ impl Rules {
         self.0.is_none()
     }
 
+    /// The patterns of the user's own file, for a mounted folder.
+    pub(super) fn global(folder: &Path, patterns: &Patterns) -> Result<Self> {
+        Self::none().add(folder, patterns, true)
+    }
+
     /// Adds the patterns of a file, which are relative to `folder` and go before those so far.
     pub(super) fn with(&self, folder: &Path, patterns: &Patterns) -> Result<Self> {
+        self.add(folder, patterns, false)
+    }
+
+    fn add(&self, folder: &Path, patterns: &Patterns, is_final: bool) -> Result<Self> {
         let refused = |line: Option<usize>, error: ignore::Error| {
             let place = line.map(|line| format!("line {line} of ")).unwrap_or_default();
             let message = format!("{place}`{}` is no ignore pattern", patterns.shown);
@@ -69,19 +81,22 @@ impl Rules {
             builder.add_line(None, line).map_err(|error| refused(Some(number + 1), error))?;
         }
         let own = builder.build().map_err(|error| refused(None, error))?;
-        Ok(Self(Some(Rc::new(Level { own, outer: self.clone() }))))
+        Ok(Self(Some(Rc::new(Level { own, is_final, outer: self.clone() }))))
     }
 
     /// Tells whether a path is ignored.
     pub(super) fn ignores(&self, path: &Path, is_folder: bool) -> bool {
-        let mut rules = self;
+        let (mut rules, mut decided) = (self, None);
         while let Some(level) = &rules.0 {
             let found = level.own.matched(path, is_folder);
+            if level.is_final && found.is_ignore() {
+                return true;
+            }
             if !found.is_none() {
-                return found.is_ignore();
+                decided = decided.or(Some(found.is_ignore()));
             }
             rules = &level.outer;
         }
-        false
+        decided.unwrap_or(false)
     }
 }

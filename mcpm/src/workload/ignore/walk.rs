@@ -16,24 +16,30 @@ use super::{
 use crate::{Result, state::file::cannot};
 
 /// The name of an ignore file in a mounted folder.
-const NAME: &str = ".mcpmignore";
+pub(super) const NAME: &str = ".mcpmignore";
 
 /// Adds what is ignored in `root`, which has no link in its path, to `covered`.
 ///
-/// An ignored folder is covered as a whole. A link that is ignored cannot be covered itself: what it leads to is.
+/// The ignore files themselves are in it, too. An ignored folder is covered as a whole. A link that is ignored cannot be covered itself: what it leads to is.
 pub(super) fn walk(
     root: &Path,
     global: Option<&Patterns>,
     covered: &mut BTreeMap<PathBuf, Kind>,
 ) -> Result<()> {
     let rules = match global {
-        Some(patterns) => Rules::none().with(root, patterns)?,
+        Some(patterns) => Rules::global(root, patterns)?,
         None => Rules::none(),
     };
     let mut open = vec![(root.to_owned(), rules)];
     while let Some((folder, outer)) = open.pop() {
-        let rules = match rules::read(&folder.join(NAME)) {
-            Ok(Some(patterns)) => outer.with(&folder, &patterns)?,
+        let file = folder.join(NAME);
+        let rules = match rules::read(&file) {
+            Ok(Some(patterns)) => {
+                let rules = outer.with(&folder, &patterns)?;
+                let kind = if file.is_symlink() { Kind::LinkToRules } else { Kind::Rules };
+                covered.entry(file).or_insert(kind);
+                rules
+            }
             Ok(None) => outer,
             // Into a folder that this user may not enter, nobody has written patterns for this user.
             Err(_) if outer.is_empty() && !may_enter(&folder) => continue,
