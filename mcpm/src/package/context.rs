@@ -8,7 +8,7 @@ use tar::{Builder, EntryType, Header};
 use crate::{Error, ErrorKind, Result};
 
 /// The largest context: all of it is held in memory, so that what is built is what was hashed.
-const LARGEST: usize = 256 * 1024 * 1024;
+pub(super) const LARGEST: usize = 256 * 1024 * 1024;
 
 /// A context that is being filled.
 pub(super) struct Context(Builder<Vec<u8>>);

@@ -4,7 +4,8 @@
 //! the project. A `.gitignore` above the project counts as far as Git says so: up to the repository's root.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
@@ -13,7 +14,7 @@ use ignore::{
     gitignore::{Gitignore, GitignoreBuilder},
 };
 
-use super::context::Context;
+use super::context::{Context, LARGEST};
 use crate::{Error, ErrorKind, Result};
 
 /// A Go module on this machine, and the folder in it that is compiled.
@@ -76,7 +77,7 @@ impl Project {
             };
             let found = fs::symlink_metadata(&path).map_err(cannot_read)?;
             if found.is_file() {
-                context.file(&place, &fs::read(&path).map_err(cannot_read)?, is_executable(&found))?;
+                context.file(&place, &content(&path).map_err(cannot_read)?, is_executable(&found))?;
             } else if found.is_symlink() {
                 let target = fs::read_link(&path).map_err(cannot_read)?;
                 let stays = target.is_relative()
@@ -91,9 +92,25 @@ impl Project {
         Ok(left_out)
     }
 
-    /// Returns the content of a file in the root, if it is there.
-    pub(super) fn root_file(&self, name: &str) -> Option<Vec<u8>> {
-        fs::read(self.root.join(name)).ok()
+    /// Returns the content of a file in the root, if it is there. A link could lead to what is not the project's, so
+    /// none is followed.
+    ///
+    /// # Errors
+    /// `InvalidOption` for what is no file, `Io` when it cannot be read.
+    pub(super) fn root_file(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        let path = self.root.join(name);
+        let shown = path.display();
+        let cannot_read =
+            |error: io::Error| Error::new(ErrorKind::Io, format!("cannot read `{shown}`")).source(error);
+        match fs::symlink_metadata(&path) {
+            Ok(found) if found.is_file() => content(&path).map(Some).map_err(cannot_read),
+            Ok(_) => {
+                let message = format!("`{shown}` is a link, or no file at all");
+                Err(Error::new(ErrorKind::InvalidOption, message).hint("put the file itself there"))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(cannot_read(error)),
+        }
     }
 
     /// The files and links that are not ignored, in the order of their names.
@@ -156,6 +173,26 @@ impl Project {
         }
         builder.build().map_err(broken)
     }
+}
+
+/// Reads a file, and of one that is too large for a context no more than shows it. What became a link, or anything
+/// but a file, since it was looked at is not read.
+fn content(path: &Path) -> io::Result<Vec<u8>> {
+    let mut options = fs::OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        options.custom_flags(flags.bits().cast_signed());
+    }
+    let file = options.open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    let mut content = Vec::new();
+    file.take(LARGEST as u64 + 1).read_to_end(&mut content)?;
+    Ok(content)
 }
 
 #[cfg(unix)]

@@ -114,3 +114,30 @@ fn what_is_no_project_is_refused() {
     assert_eq!(refused("file").kind(), ErrorKind::InvalidOption);
     assert!(refused("").to_string().contains("there is no `go.mod` in it or above it"), "{}", refused(""));
 }
+
+#[test]
+fn the_files_of_a_module_are_files_of_the_project() {
+    let folder = Folder::new(&[("project/go.mod", "module example.com/a\n"), ("key", "hush")]);
+    let project = Project::find(&folder.path("project")).unwrap();
+    assert_eq!(project.root_file("go.mod").unwrap().unwrap(), b"module example.com/a\n");
+    assert_eq!(project.root_file("go.sum").unwrap(), None);
+    for target in ["../key", "/dev/zero", "no-such", "go.mod"] {
+        symlink(target, folder.path("project/go.sum")).unwrap();
+        let error = project.root_file("go.sum").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidOption, "{target}: {error}");
+        assert!(content(&folder.path("project/go.sum")).is_err(), "{target}");
+        fs::remove_file(folder.path("project/go.sum")).unwrap();
+    }
+    fs::create_dir(folder.path("project/go.sum")).unwrap();
+    assert!(project.root_file("go.sum").is_err());
+}
+
+#[test]
+fn of_a_file_that_is_too_large_little_is_read() {
+    let folder = Folder::new(&[("project/go.mod", "module example.com/a\n"), ("project/large", "")]);
+    let file = fs::OpenOptions::new().write(true).open(folder.path("project/large")).unwrap();
+    file.set_len(1 << 50).or_else(|_| file.set_len(1 << 40)).unwrap();
+    let project = Project::find(&folder.path("project")).unwrap();
+    let error = project.pack(&mut Context::new(), "src").unwrap_err();
+    assert!(error.message().contains("more than 256 MiB"), "{error}");
+}

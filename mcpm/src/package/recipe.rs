@@ -102,7 +102,7 @@ impl Recipe {
         if let Some(project) = &project {
             // Apart from the rest, so that a change of the program does not fetch its modules again.
             for name in ["go.mod", "go.sum"] {
-                if let Some(content) = project.root_file(name) {
+                if let Some(content) = project.root_file(name)? {
                     context.file(format!("module/{name}"), &content, false)?;
                 }
             }
