@@ -11,6 +11,7 @@ use super::{WorkloadName, remote};
 use crate::{
     Error, ErrorKind, Result,
     options::{OptionSet as _, WorkloadOptions},
+    permission::Profile,
 };
 
 /// The field that tells these documents from others.
@@ -192,14 +193,17 @@ impl Importer {
         if let Some(Value::Object(profile)) = self.fields.get("permission_profile") {
             let mode = profile.get("network").and_then(|network| network.get("mode"));
             let mode = mode.and_then(Value::as_str).map(str::to_owned);
-            let builtin = profile.get("name").and_then(Value::as_str);
-            let is_builtin = matches!(builtin, Some("none" | "network"));
-            let named_so = named.as_ref().and_then(Value::as_str).is_some();
-            if is_builtin && !named_so && !self.is_remote() {
-                let builtin = builtin.unwrap_or_default().to_owned();
+            let builtin = profile.get("name").and_then(Value::as_str).map(str::to_owned);
+            let named = named.as_ref().and_then(Value::as_str);
+            // The limits are what is written, whatever they are called. What a named file says is the same.
+            let is_covered = match named.or(builtin.as_deref()) {
+                Some(name @ ("none" | "network")) => is_builtin(profile, name),
+                _ => named.is_some(),
+            };
+            if let Some(builtin) = builtin.filter(|_| is_covered && named.is_none() && !self.is_remote()) {
                 self.set("permission_profile", "permission_profile", builtin)?;
             }
-            if is_builtin || named_so || self.is_remote() {
+            if is_covered || self.is_remote() {
                 self.fields.remove("permission_profile");
             }
             if let Some(mode) = mode.filter(|mode| !mode.is_empty() && !self.is_remote()) {
@@ -327,6 +331,17 @@ impl Importer {
     }
 }
 
+/// Tells whether a profile says what the built-in one of a name does. Its network's mode is an option of its own.
+fn is_builtin(profile: &Map<String, Value>, name: &str) -> bool {
+    let builtin = if name == "none" { Profile::none() } else { Profile::network() };
+    let mut profile = profile.clone();
+    profile.insert("name".to_owned(), name.into());
+    if let Some(network) = profile.get_mut("network").and_then(Value::as_object_mut) {
+        network.remove("mode");
+    }
+    Profile::from_json(&Value::Object(profile).to_string()).is_ok_and(|profile| profile == builtin)
+}
+
 /// What a field says that says nothing.
 fn is_empty(value: &Value) -> bool {
     match value {
@@ -336,5 +351,48 @@ fn is_empty(value: &Value) -> bool {
         Value::String(text) => text.is_empty(),
         Value::Array(values) => values.is_empty(),
         Value::Object(fields) => fields.values().all(is_empty),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_profile_is_what_it_says_and_not_what_it_is_called() {
+        let none = json!({"name": "none", "read": [], "write": [], "network": {"outbound": {
+            "insecure_allow_all": false, "allow_host": [], "allow_port": []}}});
+        let network = json!({"name": "network", "network": {"mode": "bridge", "outbound": {
+            "insecure_allow_all": true}}});
+        let limited = json!({"name": "network", "network": {"outbound": {"allow_host": ["a.example.com"]}}});
+        let mounting = json!({"name": "none", "read": ["/etc"]});
+        let unknown = json!({"name": "none", "seccomp": "strict"});
+        let imported = |profile: &Value, named: Option<&str>| {
+            let mut document = json!({MARK: "v0.1.0", "image": "a", "permission_profile": profile});
+            if let Some(named) = named {
+                document["permission_profile_name_or_path"] = named.into();
+            }
+            import(document).map(|(options, _)| options.permission_profile.map(|named| named.to_string()))
+        };
+        for (profile, named, taken) in [
+            (&none, None, "none"),
+            (&network, None, "network"),
+            (&network, Some("network"), "network"),
+            (&limited, Some("/limits.json"), "/limits.json"),
+        ] {
+            assert_eq!(imported(profile, named).unwrap().as_deref(), Some(taken), "{profile}");
+        }
+        for (profile, named) in [
+            (&limited, None),
+            (&limited, Some("network")),
+            (&none, Some("network")),
+            (&mounting, None),
+            (&unknown, None),
+        ] {
+            let error = imported(profile, named).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{profile}: {error}");
+        }
     }
 }
