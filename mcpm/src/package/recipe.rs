@@ -183,6 +183,8 @@ fn check_packages(packages: &[String]) -> Result<()> {
     let is_name = |name: &str| {
         name.len() <= LONGEST_PACKAGE
             && name.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric)
+            // Installers take `name-` for one to be removed.
+            && !name.ends_with('-')
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._+-".contains(&byte))
     };
     match packages.iter().find(|name| !is_name(name)) {
@@ -190,7 +192,7 @@ fn check_packages(packages: &[String]) -> Result<()> {
         Some(name) => {
             let message = format!("`--runtime-add-package {}` names no package", name.escape_debug());
             Err(Error::new(ErrorKind::InvalidOption, message)
-                .hint("a name has letters, digits and `._+-`, and begins with a letter or a digit"))
+                .hint("a name has letters, digits and `._+-`, begins with a letter or a digit, and ends with no `-`"))
         }
     }
 }

@@ -103,7 +103,9 @@ fn base_images_are_the_usual_ones_unless_one_is_given() {
 
 #[test]
 fn packages_of_the_distribution_are_names_and_nothing_else() {
-    for name in ["", "-y", "a b", "a;b", "$(id)", "a\n", "/etc/passwd", "a=1", &"a".repeat(129)] {
+    for name in
+        ["", "-y", "a b", "a;b", "$(id)", "a\n", "/etc/passwd", "a=1", "ca-certificates-", &"a".repeat(129)]
+    {
         let name = [name.to_owned()];
         let error = recipe("uvx://a", |all| all.add_packages = &name).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidOption, "{name:?}");
