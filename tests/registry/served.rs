@@ -57,7 +57,8 @@ async fn what_a_server_answers_instead_of_a_document_is_said() {
         ("404 Not Found", "", "there is nothing at"),
         ("500 Internal Server Error", "", "the answer is 500"),
         ("302 Found", "", "a redirect leads nowhere"),
-        ("302 Found", "Location: ftp://127.0.0.1/r.json\r\n", "cannot be fetched"),
+        ("302 Found", "Location: ftp://127.0.0.1/r.json\r\n", "neither `https` nor `http`"),
+        ("302 Found", "Location: http://192.0.2.1/r.json\r\n", "must be `https`"),
         ("200 OK", "", "no JSON document"),
     ] {
         let (asking, server) = (Asking::new(), Upstream::listen().await);

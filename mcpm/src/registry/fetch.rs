@@ -1,10 +1,10 @@
 //! Fetches a document over HTTP: one GET, few redirects, a bounded body.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
-use url::Url;
+use url::{Host, Url};
 
 use crate::{
     Error, ErrorKind, Result,
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The largest document that is read.
-const LARGEST: usize = 64 << 20;
+pub(super) const LARGEST: usize = 64 << 20;
 /// How long a document may take, redirects included.
 const LIMIT: Duration = Duration::from_secs(30);
 const REDIRECTS: usize = 5;
@@ -80,15 +80,58 @@ async fn follow(url: &Url, etag: Option<&str>) -> Result<Fetched> {
                 let place = place.ok_or_else(|| refused("a redirect leads nowhere".to_owned()))?;
                 let next =
                     url.join(place).map_err(|error| refused(format!("a redirect leads nowhere: {error}")))?;
-                if url.scheme() == "https" && next.scheme() != "https" {
-                    return Err(refused("a redirect leads away from `https`".to_owned()));
-                }
+                check_hop(&url, &next)
+                    .await
+                    .map_err(|why| refused(format!("a redirect is refused: {why}")))?;
                 url = next;
             }
             _ => return Err(refused(format!("the answer is {status}"))),
         }
     }
     Err(refused(format!("more than {REDIRECTS} redirects")))
+}
+
+/// Checks where a redirect leads: where a user could have named a registry, and from the internet to no machine that
+/// only this one reaches.
+async fn check_hop(from: &Url, to: &Url) -> std::result::Result<(), &'static str> {
+    if let Some(why) = super::source::unfit(to) {
+        return Err(why);
+    }
+    if from.scheme() == "https" && to.scheme() != "https" {
+        return Err("it leads away from `https`");
+    }
+    if !to.username().is_empty() || to.password().is_some() {
+        return Err("it holds credentials");
+    }
+    if from.host() != to.host() && !is_private(from).await && is_private(to).await {
+        return Err("it leads from the internet into a private network");
+    }
+    Ok(())
+}
+
+/// Tells whether a host is this machine, or in a network that is not the internet. What has no address is neither.
+async fn is_private(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(ip)) => is_private_ip(ip.into()),
+        Some(Host::Ipv6(ip)) => is_private_ip(ip.into()),
+        Some(Host::Domain(name)) => tokio::net::lookup_host((name, 0))
+            .await
+            .is_ok_and(|mut addresses| addresses.any(|address| is_private_ip(address.ip()))),
+        None => false,
+    }
+}
+
+fn is_private_ip(ip: IpAddr) -> bool {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => {
+            let [first, second, ..] = ip.octets();
+            let is_shared = first == 100 && second & 0xc0 == 64;
+            ip.is_loopback() || ip.is_private() || ip.is_link_local() || first == 0 || is_shared
+        }
+        IpAddr::V6(ip) => {
+            ip.is_loopback() || ip.is_unspecified() || ip.is_unique_local() || ip.is_unicast_link_local()
+        }
+    }
 }
 
 async fn ask(url: &Url, etag: Option<&str>) -> Result<http::Response<crate::transport::http::Received>> {
@@ -115,4 +158,41 @@ async fn ask(url: &Url, etag: Option<&str>) -> Result<http::Response<crate::tran
     }
     let address = Address { host: host.trim_matches(['[', ']']).to_owned(), port, tls };
     Client::new(address).send(request).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_redirect_leads_only_where_a_registry_may_be() {
+        let outcome = async |from: &str, to: &str| {
+            check_hop(&Url::parse(from).unwrap(), &Url::parse(to).unwrap()).await
+        };
+        let public = "https://8.8.8.8/r.json";
+        for to in ["127.0.0.1", "10.0.0.1", "169.254.169.254", "100.64.0.1", "[::1]", "[fd00::1]"]
+            .into_iter()
+            .chain(["[::ffff:192.168.0.1]", "0.0.0.0", "[fe80::1]"])
+        {
+            let said = outcome(public, &format!("https://{to}/")).await;
+            assert_eq!(said, Err("it leads from the internet into a private network"), "{to}");
+        }
+        for (from, to) in [
+            (public, "https://1.1.1.1/"),
+            ("https://10.0.0.1/", "https://10.0.0.2/"),
+            ("http://127.0.0.1:1/", "http://127.0.0.1:2/"),
+            ("http://127.0.0.1:1/", "https://8.8.8.8/"),
+        ] {
+            assert_eq!(outcome(from, to).await, Ok(()), "{from} {to}");
+        }
+        for (from, to) in [
+            ("http://127.0.0.1:1/", "http://8.8.8.8/"),
+            ("http://127.0.0.1:1/", "http://10.0.0.1/"),
+            ("https://127.0.0.1:1/", "http://127.0.0.1:1/"),
+            (public, "https://user@1.1.1.1/"),
+            (public, "file:///etc/passwd"),
+        ] {
+            assert!(outcome(from, to).await.is_err(), "{from} {to}");
+        }
+    }
 }

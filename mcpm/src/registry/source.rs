@@ -97,18 +97,28 @@ fn checked(text: &str) -> Result<Url> {
         // Not repeated, since it would show them.
         return Err(Error::new(ErrorKind::InvalidOption, "the URL of the registry holds credentials"));
     }
+    match unfit(&url) {
+        None => Ok(url),
+        Some(why) if url.scheme() == "http" => {
+            Err(bad(why).hint("a registry says what is run; a file can be named instead"))
+        }
+        Some(why) => Err(bad(why)),
+    }
+}
+
+/// Why a registry's document may not come from a URL, if so.
+pub(super) fn unfit(url: &Url) -> Option<&'static str> {
     let loopback = match url.host() {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
         Some(Host::Ipv4(ip)) => ip.is_loopback(),
         Some(Host::Ipv6(ip)) => ip.is_loopback(),
-        None => return Err(bad("it names no host")),
+        None => return Some("it names no host"),
     };
     match url.scheme() {
-        "https" => Ok(url),
-        "http" if loopback => Ok(url),
-        "http" => Err(bad("it must be `https`, except on this machine")
-            .hint("a registry says what is run; a file can be named instead")),
-        _ => Err(bad("the scheme is neither `https` nor `http`")),
+        "https" => None,
+        "http" if loopback => None,
+        "http" => Some("it must be `https`, except on this machine"),
+        _ => Some("the scheme is neither `https` nor `http`"),
     }
 }
 
