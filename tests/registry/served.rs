@@ -83,6 +83,24 @@ async fn redirects_are_followed_but_not_for_ever() {
 }
 
 #[tokio::test]
+async fn the_pages_of_an_api_are_no_larger_together_than_a_document() {
+    let (asking, server) = (Asking::new(), Upstream::listen().await);
+    let padding = " ".repeat(22 << 20);
+    let url = server.uri("/");
+    let pages = async {
+        for number in 0..3 {
+            let page = format!(r#"{{"servers":[],{padding}"metadata":{{"nextCursor":"{number}"}}}}"#);
+            answer(&server, "200 OK", "", &page).await;
+        }
+    };
+    let (listed, ()) = tokio::join!(asking.list(&url), pages);
+    let error = listed.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Registry);
+    assert!(error.message().contains("larger than 64 MiB"), "{error}");
+    assert!(server.waiting().await.is_none());
+}
+
+#[tokio::test]
 async fn an_api_is_read_page_by_page_and_asked_for_one_server_by_its_name() {
     let (asking, server) = (Asking::new(), Upstream::listen().await);
     let base = server.uri("/team");

@@ -1,8 +1,10 @@
 //! Asks a registry that speaks the MCP registry's REST API.
 
+use std::time::Duration;
+
 use url::Url;
 
-use super::{Entry, OnNotice, cache::Cache, document};
+use super::{Entry, OnNotice, cache::Cache, document, fetch::LARGEST};
 use crate::{Error, ErrorKind, Result};
 
 /// The versions of the API, the newest first. A base URL that ends in one is taken as it is.
@@ -10,9 +12,26 @@ const VERSIONS: &[&str] = &["v0.1", "v0"];
 /// Entries of a page, and the most pages that are read.
 const PAGE: &str = "100";
 const MOST_PAGES: usize = 100;
+/// How long all pages may take together. Their size together is that of one document.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Returns all entries, or those that the registry finds for a query.
+///
+/// # Errors
+/// `Registry` when there is no registry, or when its pages are too many for the time or the size there is.
 pub(super) async fn search(
+    base: &Url,
+    query: Option<&str>,
+    cache: &Cache,
+    on_notice: OnNotice<'_>,
+) -> Result<Vec<Entry>> {
+    tokio::time::timeout(LIMIT, pages(base, query, cache, on_notice)).await.unwrap_or_else(|_| {
+        let message = format!("the pages of the registry took more than {} s", LIMIT.as_secs());
+        Err(Error::new(ErrorKind::Registry, message).hint("try again, or name the registry's document"))
+    })
+}
+
+async fn pages(
     base: &Url,
     query: Option<&str>,
     cache: &Cache,
@@ -21,6 +40,7 @@ pub(super) async fn search(
     for version in versions(base) {
         let mut entries = Vec::new();
         let mut cursor: Option<String> = None;
+        let mut left = LARGEST;
         for number in 0.. {
             let mut url = below(base, version, &["servers"])?;
             {
@@ -39,6 +59,10 @@ pub(super) async fn search(
                 }
                 return Err(Error::new(ErrorKind::Registry, "a page of the registry is missing"));
             };
+            left = left.checked_sub(bytes.len()).ok_or_else(|| {
+                let message = format!("the pages of the registry are larger than {} MiB", LARGEST >> 20);
+                Error::new(ErrorKind::Registry, message).hint("search for a narrower name")
+            })?;
             let page = document::page(&bytes, on_notice).map_err(|error| error.with("registry", base))?;
             entries.extend(page.entries);
             if page.next.is_none() || page.next == cursor {
