@@ -7,6 +7,8 @@ fn what_cannot_be_held_is_refused_before_an_engine_is_asked() {
     let home = Home::without_engine();
     home.write("typo.json", r#"{"network": {"outbound": {"allow_hosts": ["a.example"]}}}"#);
     home.write("rules.json", r#"{"network": {"outbound": {"allow_host": ["a.example"]}}}"#);
+    let hosted = r#"{"network": {"mode": "host", "outbound": {"allow_host": ["a.example"]}}}"#;
+    home.write("hosted.json", hosted);
     home.write("mount.json", r#"{"read": ["/no/such/folder"], "network": {}}"#);
     home.write("privileged.json", r#"{"privileged": true}"#);
     for (line, code) in [
@@ -17,6 +19,9 @@ fn what_cannot_be_held_is_refused_before_an_engine_is_asked() {
         ("--permission-profile none --network host", 2),
         ("--permission-profile none --publish 8080", 2),
         ("--permission-profile rules.json --publish 8080", 2),
+        ("--permission-profile rules.json --network host", 2),
+        ("--permission-profile rules.json --network other", 2),
+        ("--permission-profile hosted.json", 2),
         ("--isolate-network --network host", 2),
         ("--isolate-network --network other", 2),
         ("--isolate-network --target-host 127.0.0.2 --transport sse", 2),
@@ -46,6 +51,7 @@ fn a_plan_shows_what_a_profile_comes_to() {
         &["--permission-profile", "none"][..],
         &["--permission-profile", "rules.json"],
         &["--permission-profile", "rules.json", "--isolate-network=false"],
+        &["--permission-profile", "rules.json", "--isolate-network=false", "--network", "host"],
         &["--isolate-network", "--allow-runtime-gateway"],
     ] {
         let name = home.name("p");
@@ -70,8 +76,10 @@ fn a_plan_shows_what_a_profile_comes_to() {
                 assert!(outcome.stdout.contains("-> /rules.json (ro)"), "{}", outcome.stdout);
                 assert_eq!(shown("in memory"), ["in memory /tmp, at most 64m (given)"]);
             }
-            [_, "rules.json", _] => {
-                assert_eq!(network, ["network bridge (default)"]);
+            [_, "rules.json", _, of_host @ ..] => {
+                let shared =
+                    if of_host.is_empty() { "network bridge (default)" } else { "network host (given)" };
+                assert_eq!(network, [shared]);
                 assert_eq!(outbound, ["outbound everything: not isolated (given)"]);
                 assert_eq!(shown("warning").len(), 1, "{}", outcome.stdout);
             }

@@ -89,7 +89,19 @@ impl Reach {
         }
         let limited = outbound.is_limited();
         // A named file is meant as it is written; what was written elsewhere is not, unless it is asked for.
-        let implied = limited && from_file && can_be_held && wanted.is_none();
+        let implied = limited && from_file && wanted.is_none();
+        if implied && !can_be_held {
+            let instead = match network_origin {
+                Origin::Profile => "leave out `network.mode` in the profile",
+                _ => "leave out `--network`",
+            };
+            return refused(format!(
+                "a container in the network `{mode}` cannot be held to the limits of the permission profile"
+            ))
+            .map_err(|error| {
+                error.hint(format!("{instead}, or lift the limits with `--isolate-network=false`"))
+            });
+        }
         let held = wanted == Some(true) || implied || outbound.is_nothing();
         let mut warnings = Vec::new();
         if limited && !held {
