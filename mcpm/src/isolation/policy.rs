@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{Denial, Rule, address};
-use crate::permission::{Host, HostRule, Outbound, Refusal};
+use crate::permission::{Host, HostRule, Outbound, PortRange, Refusal};
 
 /// How long looking up a name may take.
 const LOOKUP: Duration = Duration::from_secs(10);
@@ -158,12 +158,15 @@ impl Policy {
         Ok(())
     }
 
-    /// The rules that do not leave a port out.
+    /// The rules that allow a port; one without ports of its own allows those of the list.
     fn rules(&self, port: u16) -> impl Iterator<Item = &HostRule> {
-        let fits = move |rule: &&HostRule| {
-            rule.ports().is_empty() || rule.ports().iter().any(|ports| ports.contains(port))
-        };
-        self.outbound.allow_host.iter().filter(fits)
+        let Outbound { insecure_allow_all, allow_host, allow_port } = &self.outbound;
+        let contain = move |ports: &[PortRange]| ports.iter().any(|ports| ports.contains(port));
+        let listed = *insecure_allow_all || allow_port.is_empty() || contain(allow_port);
+        allow_host.iter().filter(move |rule| match rule.ports() {
+            [] => listed,
+            own => contain(own),
+        })
     }
 }
 

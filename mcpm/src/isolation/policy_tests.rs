@@ -62,6 +62,28 @@ async fn a_name_does_not_vouch_for_an_address_that_is_not_public() {
 }
 
 #[tokio::test]
+async fn an_address_without_ports_vouches_for_the_listed_ports_only() {
+    let listed = policy(
+        r#"{"allow_host": ["localhost:8443", "localhost:443", "127.0.0.0/8"], "allow_port": [443]}"#,
+        false,
+    );
+    assert!(verdict(&listed, "localhost", 443).await.unwrap().contains(&"127.0.0.1:443".parse().unwrap()));
+    assert_eq!(verdict(&listed, "localhost", 8443).await, Err(Rule::LoopbackAddress));
+    let vendor = "api.vendor.example".parse().unwrap();
+    let check = |rules: &str, port| {
+        let address = "10.0.0.5".parse().unwrap();
+        policy(rules, false).check_address(&vendor, port, address).map_err(|denial| denial.rule)
+    };
+    let rules = r#"{"allow_host": ["api.vendor.example:8443", "10.0.0.5"], "allow_port": [443]}"#;
+    assert_eq!(check(rules, 443), Ok(()));
+    assert_eq!(check(rules, 8443), Err(Rule::PrivateAddress));
+    let unlisted = r#"{"allow_host": ["api.vendor.example:8443", "10.0.0.5"]}"#;
+    assert_eq!(check(unlisted, 8443), Ok(()));
+    let all = r#"{"insecure_allow_all": true, "allow_host": ["10.0.0.5"], "allow_port": [443]}"#;
+    assert_eq!(check(all, 8443), Ok(()));
+}
+
+#[tokio::test]
 async fn a_wide_network_does_not_mean_the_private_ones_in_it() {
     let wide = policy(r#"{"allow_host": ["0.0.0.0/0", "169.254.0.0/16"]}"#, false);
     assert!(verdict(&wide, "1.1.1.1", 1).await.is_ok());
