@@ -1,11 +1,13 @@
 //! What kinds of addresses there are. A name that is allowed vouches for public ones only.
 
 use std::{
+    io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
     sync::LazyLock,
 };
 
 use ipnet::IpNet;
+use rustix::io::Errno;
 
 use super::Rule;
 
@@ -86,11 +88,21 @@ pub(super) fn is_own(address: IpAddr) -> bool {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
+    is_own_to(address, UdpSocket::bind((any, 0)))
+}
+
+/// Tells it by a socket that nobody has used, or by why there is none.
+fn is_own_to(address: IpAddr, socket: io::Result<UdpSocket>) -> bool {
+    let socket = match socket {
+        Ok(socket) => socket,
+        // It has no address of that family. For lack of files, say, nobody knows, and a connection might come about.
+        Err(error) => {
+            let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+            return !matches!(errno, Some(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL));
+        }
+    };
     // The kernel says which address it would come from: to reach itself, from the very same.
-    let from = UdpSocket::bind((any, 0)).and_then(|socket| {
-        socket.connect(SocketAddr::new(address, 9))?;
-        socket.local_addr()
-    });
+    let from = socket.connect(SocketAddr::new(address, 9)).and_then(|()| socket.local_addr());
     from.is_ok_and(|from| from.ip() == address)
 }
 
@@ -137,5 +149,13 @@ mod tests {
     fn this_machine_knows_itself() {
         assert!(is_own(Ipv4Addr::LOCALHOST.into()));
         assert!(!is_own(Ipv4Addr::new(192, 0, 2, 77).into()));
+    }
+
+    #[test]
+    fn an_address_that_cannot_be_asked_about_is_taken_for_this_machines() {
+        let told = |errno: Errno| is_own_to(Ipv4Addr::new(192, 0, 2, 77).into(), Err(errno.into()));
+        assert!(told(Errno::MFILE) && told(Errno::NFILE) && told(Errno::NOBUFS) && told(Errno::PERM));
+        // Without the family there is no address of it.
+        assert!(!told(Errno::AFNOSUPPORT) && !told(Errno::ADDRNOTAVAIL));
     }
 }
