@@ -2,15 +2,21 @@
 //! were looked at are connected to.
 
 use std::{
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    io,
+    net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _},
+    sync::Arc,
     time::Duration,
 };
+
+use tokio::sync::Semaphore;
 
 use super::{Denial, Rule, address};
 use crate::permission::{Host, HostRule, Outbound, PortRange, Refusal};
 
 /// How long looking up a name may take.
 const LOOKUP: Duration = Duration::from_secs(10);
+/// Most names that are looked up at once. The threads for that are those of the whole process.
+const LOOKUPS: usize = 16;
 /// Names that engines give the machine they run on.
 const GATEWAY_NAMES: [&str; 3] =
     ["host.docker.internal", "gateway.docker.internal", "host.containers.internal"];
@@ -23,6 +29,28 @@ pub(super) struct Policy {
     outbound: Outbound,
     runtime_gateway: bool,
     gateways: Vec<IpAddr>,
+    lookups: Lookups,
+}
+
+/// Bounds the lookups that a server can have under way.
+#[derive(Debug)]
+struct Lookups(Arc<Semaphore>);
+
+impl Lookups {
+    /// Runs one on a thread that may wait. Nobody can end it there, so it counts until it has ended by itself,
+    /// also when nobody waits for it any more.
+    async fn run<T: Send + 'static>(
+        &self,
+        lookup: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let permit = Arc::clone(&self.0).acquire_owned().await.map_err(io::Error::other)?;
+        let done = tokio::task::spawn_blocking(move || {
+            let found = lookup();
+            drop(permit);
+            found
+        });
+        done.await.map_err(io::Error::other)?
+    }
 }
 
 /// Why there is no connection.
@@ -45,7 +73,8 @@ impl Policy {
         if !gateways.contains(&USUAL_GATEWAY) {
             gateways.push(USUAL_GATEWAY);
         }
-        Self { outbound, runtime_gateway, gateways }
+        let lookups = Lookups(Arc::new(Semaphore::new(LOOKUPS)));
+        Self { outbound, runtime_gateway, gateways, lookups }
     }
 
     /// The addresses that may be connected to, one at least.
@@ -57,9 +86,10 @@ impl Policy {
         let found: Vec<IpAddr> = match host {
             Host::Address(address) => vec![*address],
             Host::Name(name) => {
-                let failed = |why: &str| No::Failed(format!("`{name}` cannot be looked up: {why}"));
-                let found =
-                    tokio::time::timeout(LOOKUP, tokio::net::lookup_host((name.as_str(), port))).await;
+                let failed = |why: &str| No::Failed(format!("`{host}` cannot be looked up: {why}"));
+                let name = name.clone();
+                let lookup = move || (name.as_str(), port).to_socket_addrs();
+                let found = tokio::time::timeout(LOOKUP, self.lookups.run(lookup)).await;
                 let found = found.map_err(|_| failed("no answer in time"))?;
                 found
                     .map_err(|error| failed(&error.to_string()))?

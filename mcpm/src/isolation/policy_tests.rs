@@ -107,3 +107,26 @@ async fn a_denial_says_what_would_allow_it() {
     assert!(policy.refusal_of_attempt(&"a.example".parse().unwrap(), None).is_none());
     assert!(denial("172.17.0.1", Some(1)).to_string().contains("--allow-runtime-gateway"));
 }
+
+#[tokio::test]
+async fn a_lookup_that_nobody_waits_for_counts_until_it_ends() {
+    let lookups = Arc::new(Lookups(Arc::new(Semaphore::new(1))));
+    let (began, begun) = tokio::sync::oneshot::channel();
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let stuck = tokio::spawn({
+        let lookups = Arc::clone(&lookups);
+        async move {
+            let lookup = move || {
+                began.send(()).unwrap();
+                ended.recv().map_err(io::Error::other)
+            };
+            lookups.run(lookup).await
+        }
+    });
+    begun.await.unwrap();
+    stuck.abort();
+    assert!(stuck.await.unwrap_err().is_cancelled());
+    assert_eq!(lookups.0.available_permits(), 0);
+    end.send(()).unwrap();
+    assert_eq!(lookups.run(|| Ok(7)).await.unwrap(), 7);
+}
