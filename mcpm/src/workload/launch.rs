@@ -253,7 +253,8 @@ impl Launch {
         let Some(spec) = &self.spec.isolation else { return Ok(None) };
         let gateways = containers.runtime.gateways().await?;
         let mounts = reach::as_rules(&containers.spec.mounts);
-        let learner = spec.learn.as_ref().map(|path| Learner::begin(path, mounts)).transpose()?;
+        let begin = if self.recorded { Learner::resume } else { Learner::begin };
+        let learner = spec.learn.as_ref().map(|path| begin(path, mounts)).transpose()?;
         let refusals = Refusals::new(record.events.clone());
         let tell = Arc::new(move |decision: Decision| {
             learner.iter().for_each(|learner| learner.hear(&decision));
