@@ -19,6 +19,8 @@ use mcpm::{
 use rmcp::{ServiceExt as _, transport::StreamableHttpClientTransport};
 use serde_json::{Value, json};
 
+mod left_behind;
+
 const PYTHON: &str = "mcpm-test/python:1";
 const NODE: &str = "mcpm-test/node:1";
 const HTTP: &str = "mcpm-test/everything-http:1";

@@ -111,6 +111,7 @@ impl Isolation {
     }
 
     /// Has the next start of a container answered: its server gets these variables, which the engine never sees.
+    /// Whoever asks first gets them, so no other container of the workload may be left from before.
     pub(crate) fn arm(&self, slot: usize, env: &BTreeMap<String, String>) -> Result<()> {
         let config = config::encode(&self.layout, &self.command, env)?;
         // No code panics while it holds the lock.

@@ -54,9 +54,6 @@ impl Containers {
     /// The container of a slot, ended: the one that is there if it was made from the same spec, else a new one.
     pub(super) async fn prepare(&self, slot: usize) -> Result<ContainerId> {
         let spec = self.spec_of(slot);
-        if let Some(isolation) = &self.isolation {
-            isolation.arm(slot, &self.delivery.with_variables(&self.spec.env))?;
-        }
         let found = self.runtime.inspect(&spec.name).await?;
         // One of another workload is left alone, and the engine says that the name is taken.
         if let Some(found) = found.filter(|found| self.owns(found)) {
@@ -71,8 +68,13 @@ impl Containers {
         self.runtime.create(&self.delivery.through_engine(spec)).await
     }
 
-    /// Starts a container. A published port that is taken is named with its holder, as far as it is this machine's.
-    pub(super) async fn start(&self, id: &ContainerId) -> Result<()> {
+    /// Starts the container of a slot. A published port that is taken is named with its holder, as far as it is
+    /// this machine's.
+    pub(super) async fn start(&self, slot: usize, id: &ContainerId) -> Result<()> {
+        if let Some(isolation) = &self.isolation {
+            // Not before one that was left behind has ended: it sees the same socket, and would get the secrets.
+            isolation.arm(slot, &self.delivery.with_variables(&self.spec.env))?;
+        }
         let Err(error) = self.runtime.start(id).await else { return Ok(()) };
         if error.kind() == ErrorKind::PortTaken {
             let tcp =
@@ -239,7 +241,7 @@ impl Spawn for Containers {
     async fn spawn(&self, slot: usize) -> Result<Process> {
         let id = self.prepare(slot).await?;
         let attachment = self.runtime.attach(&id).await?;
-        self.start(&id).await?;
+        self.start(slot, &id).await?;
         let heard = Arc::new(Mutex::new(Heard::default()));
         let hearing = Arc::clone(&heard);
         let stdout = attachment.output.filter_map(move |piece| {

@@ -89,7 +89,7 @@ impl Drop for HttpServer {
 impl Care {
     /// Starts the container, waits until the server answers and points the proxy at it.
     async fn bring_up(&self, id: &ContainerId) -> Result<()> {
-        self.containers.start(id).await?;
+        self.containers.start(0, id).await?;
         let ready = async {
             let address = self.address(id).await?;
             self.until_ready(id, &address).await?;

@@ -260,6 +260,8 @@ impl Launch {
             learner.iter().for_each(|learner| learner.hear(&decision));
             refusals.hear(&decision);
         });
+        // Containers that a lost supervisor left behind see the socket, whatever slot they were for.
+        containers.stop_all(Duration::from_secs(2)).await?;
         let folder = isolation_folder(&Store::new(&self.environment.state_dir), &self.spec.name);
         let port = self.spec.target.as_ref().map(|target| target.port);
         Isolation::start(&folder, spec, port, gateways, tell).map(|isolation| Some(Arc::new(isolation)))
