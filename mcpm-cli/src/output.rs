@@ -49,8 +49,11 @@ pub(crate) fn json(value: &impl Serialize) -> Result<()> {
     line(text)
 }
 
-/// Writes rows in columns; the first row holds the headings.
+/// Writes rows in columns; the first row holds the headings. What is no text to be seen is escaped: others wrote
+/// some of it, and it could command the terminal.
 pub(crate) fn table(rows: &[Vec<String>]) -> Result<()> {
+    let rows: Vec<Vec<String>> =
+        rows.iter().map(|row| row.iter().map(|cell| visible(cell)).collect()).collect();
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
     let widths: Vec<usize> = (0..columns).map(width).collect();
@@ -62,4 +65,21 @@ pub(crate) fn table(rows: &[Vec<String>]) -> Result<()> {
         text.push('\n');
     }
     write(text.as_bytes())
+}
+
+/// A text in which control characters are written as escapes.
+fn visible(text: &str) -> String {
+    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::visible;
+
+    #[test]
+    fn what_could_command_a_terminal_is_escaped() {
+        assert_eq!(visible("a\u{1b}[2Jb\rc\u{9b}"), r"a\u{1b}[2Jb\rc\u{9b}");
+        assert_eq!(visible("Grüße, 世界"), "Grüße, 世界");
+    }
 }
