@@ -155,7 +155,10 @@ pub trait OptionSet: Default + Sized {
 /// Tells whether an option that waits for its feature holds a value that works without it.
 fn has_working_value<O: OptionSet>(options: &O, spec: &OptionSpec) -> bool {
     let texts = options.slot(spec.name).map(Stored::texts);
-    spec.default.iter().chain(spec.supported_values).any(|text| {
+    // A default is what happens without the feature, unless the row says what does.
+    let working =
+        if spec.supported_values.is_empty() { spec.default.as_slice() } else { spec.supported_values };
+    working.iter().any(|text| {
         let mut working = O::default();
         // Both are compared in the form they print in, so that `60s` is `1m`.
         working.set(spec.name, text).is_ok() && working.slot(spec.name).map(Stored::texts) == texts
