@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     path::Path,
+    sync::Arc,
     time::Duration,
 };
 
@@ -17,7 +18,7 @@ use super::{
 use crate::{
     Environment, Error, ErrorKind, Result,
     options::{RuntimeChoice, Transport},
-    runtime::{ContainerInfo, ContainerState, LogChunk, LogOptions, labels},
+    runtime::{ContainerInfo, ContainerState, LogChunk, LogOptions, Runtime, labels},
     secrets::{self, SecretValues},
     state::{ContainerView, Document, Groups, Lock, Phase, Shown, Status, Store, replace_file, truth},
 };
@@ -153,12 +154,12 @@ impl Workloads {
     pub async fn remove(&self, name: &str, grace: Duration) -> Result<()> {
         let name = self.find(name)?;
         self.end_supervisor(&name, grace).await?;
-        let runtime = match self.store.load::<WorkloadSpec>(&name, Document::Spec) {
-            Ok(spec) if spec.container().is_none() => return self.store.remove(&name),
-            Ok(spec) => runtime_of(&self.environment, &spec).await?,
-            // A damaged record must be removable too.
-            Err(_) => runtime(&self.environment, None).await?,
-        };
+        // A damaged record must be removable too.
+        let spec = self.store.load::<WorkloadSpec>(&name, Document::Spec).ok();
+        if spec.as_ref().is_some_and(|spec| spec.container().is_none()) {
+            return self.store.remove(&name);
+        }
+        let runtime = self.engine_of(spec.as_ref()).await?;
         let state = self.environment.state_dir.to_string_lossy();
         for container in runtime.list().await? {
             let says = |label, value: &str| container.labels.get(label).is_some_and(|label| label == value);
@@ -262,13 +263,16 @@ impl Workloads {
         infos
     }
 
-    /// The containers of the engine that has a workload; of the one that is found, when its record is damaged.
+    /// The engine that has a workload; the one that is found, when its record is damaged.
+    async fn engine_of(&self, spec: Option<&WorkloadSpec>) -> Result<Arc<dyn Runtime>> {
+        match spec {
+            Some(spec) => runtime_of(&self.environment, spec).await,
+            None => runtime(&self.environment, None).await,
+        }
+    }
+
     async fn containers(&self, spec: Option<&WorkloadSpec>) -> Result<Vec<ContainerInfo>> {
-        let runtime = match spec {
-            Some(spec) => runtime_of(&self.environment, spec).await?,
-            None => runtime(&self.environment, None).await?,
-        };
-        runtime.list().await
+        self.engine_of(spec).await?.list().await
     }
 
     fn info_of(&self, name: &WorkloadName, spec: Result<WorkloadSpec>, containers: &Seen) -> WorkloadInfo {
