@@ -12,7 +12,7 @@ use mcpm::{
 };
 use serde_json::json;
 
-use super::{PYTHON, Place, docker, started};
+use super::place::{PYTHON, Place, docker, started};
 
 /// Asks for what the next server is told, again and again.
 const THIEF: &str = r#"

@@ -1,0 +1,7 @@
+//! Isolated servers, with a real engine.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod left_behind;
+mod place;
+mod reach;
+mod server;

@@ -1,0 +1,103 @@
+//! What else a server in isolation is: reached, told its variables, bounded, learnt from.
+
+use std::{net::TcpListener, time::Duration};
+
+use mcpm::workload::WorkloadEvent;
+use serde_json::{Value, json};
+
+use super::place::{HTTP, PYTHON, Place, docker, machine, started, tools};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_speaks_http_is_reached_without_a_network_and_after_a_restart() {
+    http(Place::new("http")).await;
+}
+
+pub(crate) async fn http(place: Place) {
+    let builder = place.workload(HTTP).set("permission-profile", "none").unwrap();
+    let workload = builder.build().unwrap();
+    let mut events = workload.events();
+    let running = workload.start().await.unwrap();
+    let mode = docker(&[
+        "inspect",
+        "-f",
+        "{{.HostConfig.NetworkMode}} {{json .NetworkSettings.Ports}}",
+        &place.name,
+    ]);
+    assert_eq!(mode, "none {}");
+    assert!(tools(running.url()).await > 0);
+    docker(&["kill", &place.name]);
+    while !matches!(events.next().await.unwrap(), WorkloadEvent::Recovered {}) {}
+    assert!(tools(running.url()).await > 0);
+    running.stop(Duration::from_secs(5)).await.unwrap();
+    place.forget().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn variables_of_an_isolated_server_are_not_in_the_engine() {
+    variables(Place::new("env")).await;
+}
+
+pub(crate) async fn variables(place: Place) {
+    let check = "test \"$CANARY\" = feathers-0815 && exec mcp-server-time";
+    let mut builder = place.workload(PYTHON).isolate_network(true);
+    for (option, value) in [("env", "CANARY=feathers-0815"), ("args", "sh"), ("args", "-c"), ("args", check)]
+    {
+        builder = builder.set(option, value).unwrap();
+    }
+    let (running, ..) = started(builder).await;
+    let described = docker(&["inspect", &place.name]);
+    // The command is in mcpm's hands, too.
+    assert!(!described.contains("feathers-0815") && !described.contains("CANARY"), "{described}");
+    running.stop(Duration::from_secs(5)).await.unwrap();
+    place.forget().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_learnt_allows_what_was_used_and_no_more() {
+    let place = Place::new("learn");
+    let (name, address) = machine();
+    let listener = TcpListener::bind((address, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let attempts = json!([["proxied", format!("http://{name}:{port}/")]]);
+    let learnt = place.path("learnt.json");
+    let builder = place.probing(&attempts).set("learn", learnt.to_str().unwrap()).unwrap();
+    let (running, refused, _) = started(builder).await;
+    // Even then this machine is out of reach, so nothing was used.
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    running.stop(Duration::from_secs(5)).await.unwrap();
+    place.forget().await;
+    let profile = mcpm::permission::Profile::read(&learnt).unwrap();
+    assert!(profile.outbound.is_nothing(), "{profile:?}");
+    let targets: Vec<_> = profile.mounts.iter().map(|mount| mount.target.clone().unwrap()).collect();
+    assert_eq!(targets, ["/probe", "/out"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_profile_bounds_memory_processes_and_what_can_be_written() {
+    let place = Place::new("bounds");
+    let profile = json!({
+        "network": {"outbound": {"insecure_allow_all": true}},
+        "resources": {"memory": "256m", "cpus": 0.5, "pids": 77},
+        "read_only_root": true,
+        "tmpfs": ["/scratch:1m"],
+    });
+    let script = "! touch /here && touch /scratch/there && exec mcp-server-time";
+    let mut builder = place.workload(PYTHON);
+    for (option, value) in [
+        ("permission-profile", place.profile(&profile).as_str()),
+        ("args", "sh"),
+        ("args", "-c"),
+        ("args", script),
+    ] {
+        builder = builder.set(option, value).unwrap();
+    }
+    let (running, ..) = started(builder).await;
+    let found = docker(&["inspect", "-f", "{{json .HostConfig}}", &place.name]);
+    let found: Value = serde_json::from_str(&found).unwrap();
+    assert_eq!(found["Memory"], 256 * 1024 * 1024);
+    assert_eq!(found["NanoCpus"], 500_000_000);
+    assert_eq!((&found["PidsLimit"], &found["ReadonlyRootfs"]), (&json!(77), &json!(true)));
+    assert_eq!(found["OomScoreAdj"], 500);
+    running.stop(Duration::from_secs(5)).await.unwrap();
+    place.forget().await;
+}
