@@ -1,8 +1,9 @@
 //! The first process of an isolated container: it joins the container's loopback to mcpm's socket, and starts the
 //! server.
 //!
-//! The container has no network. mcpm's socket is mounted at `/.mcpm/link.sock`; each connection to it begins with
-//! a line that says what it is: `start SLOT` (answered with the configuration), `proxy` (an HTTP proxy follows),
+//! The container has no network. mcpm's socket is mounted at `/.mcpm/link.sock`, or carried to mcpm by a second process
+//! of this program (`carry`), where engines share no sockets. Each connection to it begins with a line that says what
+//! it is: `start SLOT` (answered with the configuration), `proxy` (an HTTP proxy follows),
 //! `open PORT NAME` (a stream to that host follows), `inbound` (waits until mcpm wants to reach the server) or
 //! `refused ...` (something that was not even tried). What is allowed, mcpm alone decides: whatever runs in the
 //! container can talk to the socket itself.
@@ -16,29 +17,32 @@
 
 extern crate alloc;
 
+mod carry;
 mod child;
 mod config;
 mod dns;
+mod frames;
 mod memory;
 mod names;
 mod relay;
 mod server;
 mod sys;
+mod way;
 
 use alloc::vec::Vec;
 use core::panic::PanicInfo;
 
 use config::Config;
 use sys::complain;
+use way::Way;
 
-const SOCKET: &[u8] = b"/.mcpm/link.sock";
 /// The exit code when the server was not even started, as container engines have it.
 const FAILED: i32 = 125;
 
 /// Where the program begins, with the kernel's view of its stack: count, arguments, null, variables, null.
 extern "C" fn entry(stack: *const usize) -> ! {
     let (args, env) = sys::texts(stack);
-    match begin(args.get(1).copied().unwrap_or(b"0\0"), &env) {
+    match begin(&args, &env) {
         Ok(code) => sys::exit(code),
         Err(reason) => {
             complain(&[reason]);
@@ -47,17 +51,23 @@ extern "C" fn entry(stack: *const usize) -> ! {
     }
 }
 
-fn begin(slot: &[u8], env: &[&[u8]]) -> Result<i32, &'static [u8]> {
-    let slot = slot.strip_suffix(&[0]).unwrap_or(slot);
+/// With `carry` it carries, with `carried SLOT` it is carried, and with `SLOT` alone a socket is mounted.
+fn begin(args: &[&[u8]], env: &[&[u8]]) -> Result<i32, &'static [u8]> {
+    let word = |at: usize| args.get(at).and_then(|word| word.strip_suffix(&[0])).unwrap_or(b"0");
+    let (way, slot) = match word(1) {
+        b"carry" => return carry::run(),
+        b"carried" => (way::CARRIED, word(2)),
+        slot => (way::MOUNTED, slot),
+    };
     let config =
-        fetch(slot).ok_or(b"mcpm does not answer: start this workload with `mcpm start`" as &[u8])?;
+        fetch(way, slot).ok_or(b"mcpm does not answer: start this workload with `mcpm start`" as &[u8])?;
     let config = Config::parse(&config).ok_or(b"mcpm's configuration is of another version" as &[u8])?;
-    server::run(config, env)
+    server::run(way, config, env)
 }
 
 /// Asks mcpm what to do.
-fn fetch(slot: &[u8]) -> Option<Vec<u8>> {
-    let link = sys::connect_unix(SOCKET, true).ok()?;
+fn fetch(way: Way, slot: &[u8]) -> Option<Vec<u8>> {
+    let link = way.connect_first().ok()?;
     sys::send(&link, &[b"start ", slot, b"\n"].concat()).ok()?;
     let mut config = Vec::new();
     let mut buffer = [0; 4096];

@@ -3,12 +3,13 @@
 use alloc::{boxed::Box, vec::Vec};
 
 use crate::{
-    SOCKET, child,
+    child,
     config::Config,
     dns,
     names::Names,
     relay::{Pair, State},
     sys::{self, Epoll, Errno, Event, Fd, Place, complain},
+    way::Way,
 };
 
 const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
@@ -29,6 +30,7 @@ const PORTS: u64 = 1 << 16;
 const JOINED: u64 = 1 << 32;
 
 struct Shim {
+    way: Way,
     epoll: Epoll,
     names: Names,
     inbound_port: Option<u16>,
@@ -43,7 +45,7 @@ enum Link {
 }
 
 /// Runs the server until it ends; returns its exit code.
-pub(crate) fn run(config: Config, engine_env: &[&[u8]]) -> Result<i32, &'static [u8]> {
+pub(crate) fn run(way: Way, config: Config, engine_env: &[&[u8]]) -> Result<i32, &'static [u8]> {
     let Config { args, env, names, below, any_name, ports, proxy_port, inbound_port, watch } = config;
     let epoll = Epoll::new().map_err(|_| b"the kernel gives no epoll" as &[u8])?;
     let signals = sys::signals().map_err(|_| b"the kernel gives no signalfd" as &[u8])?;
@@ -60,7 +62,8 @@ pub(crate) fn run(config: Config, engine_env: &[&[u8]]) -> Result<i32, &'static 
             epoll.watch(fd, token).map_err(|_| b"the kernel watches no sockets" as &[u8])?;
         }
     }
-    let mut shim = Shim { epoll, names: Names::new(names, below, any_name), inbound_port, links: Vec::new() };
+    let names = Names::new(names, below, any_name);
+    let mut shim = Shim { way, epoll, names, inbound_port, links: Vec::new() };
     if inbound_port.is_some() {
         (0..SPARE).for_each(|_| shim.offer());
     }
@@ -136,14 +139,14 @@ impl Shim {
     }
 
     fn join(&mut self, client: Fd, words: Vec<u8>) {
-        if let Ok(link) = sys::connect_unix(SOCKET, false) {
+        if let Ok(link) = self.way.connect() {
             self.add(Link::Joined(Pair::new(client, link, words)));
         }
     }
 
     /// Has a connection wait until mcpm wants to reach the server.
     fn offer(&mut self) {
-        if let Ok(link) = sys::connect_unix(SOCKET, false)
+        if let Ok(link) = self.way.connect()
             && sys::send(&link, b"inbound\n").is_ok()
         {
             self.add(Link::Spare(link));
@@ -226,7 +229,7 @@ impl Shim {
             // Who does not get it asks again.
             let _ = sys::send_to(socket, &reply.bytes, from);
             if let Some(name) = reply.refused {
-                tell(&[b"dns ", &name]);
+                tell(self.way, &[b"dns ", &name]);
             }
         }
     }
@@ -234,14 +237,14 @@ impl Shim {
     /// Somebody tries to reach an address without us.
     fn take_notice(&mut self, notices: &sys::Notices) {
         if let Some(attempt) = notices.take() {
-            tell(&[&attempt]);
+            tell(self.way, &[&attempt]);
         }
     }
 }
 
 /// Tells mcpm of what did not get as far as it.
-fn tell(words: &[&[u8]]) {
-    if let Ok(link) = sys::connect_unix(SOCKET, false) {
+fn tell(way: Way, words: &[&[u8]]) {
+    if let Ok(link) = way.connect() {
         let line = [&[b"refused " as &[u8]], words, &[b"\n" as &[u8]]].concat().concat();
         let _ = sys::send(&link, &line);
     }

@@ -19,7 +19,6 @@
 
 #![forbid(unsafe_code)]
 
-#[cfg(test)]
 extern crate alloc;
 
 mod alarm;

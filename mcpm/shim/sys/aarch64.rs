@@ -48,6 +48,7 @@ pub(super) mod number {
     pub(crate) const WAIT4: usize = 260;
     pub(crate) const OPENAT: usize = 56;
     pub(crate) const PREAD64: usize = 67;
+    pub(crate) const PPOLL: usize = 73;
     pub(crate) const SECCOMP: usize = 277;
 }
 

@@ -70,6 +70,25 @@ pub(crate) fn read(fd: &Fd, buffer: &mut [u8]) -> Result<usize> {
     unsafe { call(number::READ, [fd.arg(), buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0]) }
 }
 
+/// Writes to any file; a connection that is gone ends this process.
+pub(crate) fn write(fd: &Fd, bytes: &[u8]) -> Result<usize> {
+    // SAFETY: the kernel reads that many bytes there.
+    unsafe { call(number::WRITE, [fd.arg(), bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]) }
+}
+
+/// Waits until a file can be written to.
+pub(crate) fn wait_to_write(fd: &Fd) -> Result<()> {
+    #[repr(C)]
+    struct Watched {
+        fd: i32,
+        events: i16,
+        happened: i16,
+    }
+    let mut watched = Watched { fd: fd.0, events: WRITABLE as i16, happened: 0 };
+    // SAFETY: the kernel reads and writes one of them there; without a time it waits for ever.
+    unsafe { call(number::PPOLL, [&raw mut watched as usize, 1, 0, 0, 0, 0]) }.map(drop)
+}
+
 /// Writes to standard error; nobody is left to be told of a failure.
 pub(crate) fn complain(parts: &[&[u8]]) {
     for part in [b"mcpm: " as &[u8]].iter().chain(parts).chain(&[b"\n" as &[u8]]) {

@@ -12,6 +12,7 @@ const NO_SIGNAL: usize = 0x4000;
 const SOL_SOCKET: usize = 1;
 const REUSE_ADDRESS: usize = 2;
 const ERROR: usize = 4;
+const RECEIVE_TIMEOUT: usize = 20;
 const SOL_TCP: usize = 6;
 const NO_DELAY: usize = 1;
 const BACKLOG: usize = 1024;
@@ -45,6 +46,7 @@ impl InetAddress {
     }
 }
 
+/// The kernel's form of a path, or of a name that begins with a zero byte and is in no file system.
 #[repr(C)]
 struct UnixAddress {
     family: u16,
@@ -140,17 +142,67 @@ pub(crate) fn connected(fd: &Fd) -> Result<()> {
     }
 }
 
-/// Connects to a socket in the file system; `blocking` is how it is used from then on.
-pub(crate) fn connect_unix(path: &[u8], blocking: bool) -> Result<Fd> {
+impl UnixAddress {
+    /// The address and its size, which is part of a name.
+    fn of(place: &[u8]) -> Result<(Self, usize)> {
+        let mut address = Self { family: UNIX as u16, path: [0; 108] };
+        let Some(room) = address.path[..107].get_mut(..place.len()) else { return Err(Errno::NOT_FOUND) };
+        room.copy_from_slice(place);
+        let is_name = place.first() == Some(&0);
+        Ok((address, if is_name { size_of::<u16>() + place.len() } else { size_of::<Self>() }))
+    }
+}
+
+/// Connects to a socket of this machine's; `blocking` is how it is used from then on.
+pub(crate) fn connect_unix(place: &[u8], blocking: bool) -> Result<Fd> {
     let fd = socket(UNIX, if blocking { STREAM } else { STREAM | NONBLOCK })?;
-    let mut address = UnixAddress { family: UNIX as u16, path: [0; 108] };
-    let Some(room) = address.path[..107].get_mut(..path.len()) else { return Err(Errno::NOT_FOUND) };
-    room.copy_from_slice(path);
+    let (address, size) = UnixAddress::of(place)?;
     // SAFETY: the kernel reads an address of that size there.
+    unsafe { call(number::CONNECT, [fd.arg(), &raw const address as usize, size, 0, 0, 0]) }?;
+    Ok(fd)
+}
+
+fn bound_unix(kind: usize, place: &[u8]) -> Result<Fd> {
+    let fd = socket(UNIX, kind)?;
+    let (address, size) = UnixAddress::of(place)?;
+    // SAFETY: the kernel reads an address of that size there.
+    unsafe { call(number::BIND, [fd.arg(), &raw const address as usize, size, 0, 0, 0]) }?;
+    Ok(fd)
+}
+
+/// Listens at a place that nobody has.
+pub(crate) fn listen_unix(place: &[u8]) -> Result<Fd> {
+    let fd = bound_unix(STREAM | NONBLOCK, place)?;
+    // SAFETY: it names no memory.
+    unsafe { call(number::LISTEN, [fd.arg(), BACKLOG, 0, 0, 0, 0]) }?;
+    Ok(fd)
+}
+
+/// Takes a connection to a socket of this machine's.
+pub(crate) fn accept_unix(listener: &Fd) -> Result<Fd> {
+    // SAFETY: no address is asked for.
+    unsafe { call(number::ACCEPT4, [listener.arg(), 0, 0, CLOEXEC | NONBLOCK, 0, 0]) }.map(opened)
+}
+
+/// Takes datagrams at a place that nobody has; reading waits for so many seconds.
+pub(crate) fn datagrams_unix(place: &[u8], seconds: u32) -> Result<Fd> {
+    let fd = bound_unix(DATAGRAM, place)?;
+    let limit: [i64; 2] = [i64::from(seconds), 0];
+    // SAFETY: the kernel reads a time of two numbers there.
     unsafe {
-        call(number::CONNECT, [fd.arg(), &raw const address as usize, size_of::<UnixAddress>(), 0, 0, 0])
+        let at = &raw const limit as usize;
+        call(number::SETSOCKOPT, [fd.arg(), SOL_SOCKET, RECEIVE_TIMEOUT, at, size_of_val(&limit), 0])
     }?;
     Ok(fd)
+}
+
+/// Sends one datagram to a place, if somebody takes any there.
+pub(crate) fn send_unix(place: &[u8], bytes: &[u8]) -> Result<()> {
+    let fd = socket(UNIX, DATAGRAM | NONBLOCK)?;
+    let (address, size) = UnixAddress::of(place)?;
+    let (from, to) = (bytes.as_ptr() as usize, &raw const address as usize);
+    // SAFETY: the kernel reads that many bytes, and an address of that size.
+    unsafe { call(number::SENDTO, [fd.arg(), from, bytes.len(), NO_SIGNAL, to, size]) }.map(drop)
 }
 
 /// Sends bytes; the end of a connection is an error and no signal.

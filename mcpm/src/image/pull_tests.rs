@@ -53,6 +53,14 @@ impl Runtime for Images {
         unreachable!()
     }
 
+    async fn upload(&self, _: &ContainerId, _: &str, _: &str, _: &[u8]) -> Result<()> {
+        unreachable!()
+    }
+
+    async fn execute(&self, _: &ContainerId, _: &[String]) -> Result<Attachment> {
+        unreachable!()
+    }
+
     async fn gateways(&self) -> Result<Vec<std::net::IpAddr>> {
         unreachable!()
     }

@@ -16,14 +16,25 @@ use crate::{Error, ErrorKind, Result};
 
 /// Where the folder is in the container.
 pub(crate) const MOUNT_POINT: &str = "/.mcpm";
+/// The program's name in there.
+pub(crate) const PROGRAM: &str = "shim";
 /// The program, made by the build script; empty where there is none.
 static SHIM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/shim"));
 
-/// Makes the folder whole and listens on its socket.
-pub(super) fn prepare(folder: &Path) -> Result<UnixListener> {
+/// Returns the program that runs in the container.
+///
+/// # Errors
+/// `Unsupported` when this build has none.
+pub(crate) fn program() -> Result<&'static [u8]> {
     if SHIM.is_empty() {
         return Err(super::unsupported("this build of mcpm has no program for it"));
     }
+    Ok(SHIM)
+}
+
+/// Makes the folder whole and listens on its socket.
+pub(super) fn prepare(folder: &Path) -> Result<UnixListener> {
+    program()?;
     let cannot = |error: io::Error| {
         let message = format!("cannot make ready `{}` for an isolated container", folder.display());
         Error::new(ErrorKind::Io, message).source(error)
@@ -37,7 +48,7 @@ fn make(folder: &Path) -> io::Result<UnixListener> {
         _ => {}
     }
     fs::set_permissions(folder, Permissions::from_mode(0o755))?;
-    let program = folder.join("shim");
+    let program = folder.join(PROGRAM);
     if fs::read(&program).ok().as_deref() != Some(SHIM) {
         // One that runs cannot be written to, but gives way to another.
         let draft = folder.join(".shim.new");

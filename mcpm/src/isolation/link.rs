@@ -22,37 +22,53 @@ const FIRST_LINE: Duration = Duration::from_secs(10);
 /// Pause after a connection could not be taken, for lack of files say.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Takes connections until it is dropped.
-pub(super) async fn serve(listener: UnixListener, gate: Arc<Gate>) {
-    let links = Arc::new(Semaphore::new(LINKS));
-    let connections = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        let Ok(permit) = Arc::clone(&links).acquire_owned().await else { return };
-        let link = match listener.accept().await {
-            Ok((link, _)) => link,
-            Err(error) => {
-                tracing::warn!(%error, "a connection of a container could not be taken");
-                tokio::time::sleep(PAUSE).await;
-                continue;
-            }
-        };
-        let (gate, connections) = (Arc::clone(&gate), Arc::clone(&connections));
-        let stop = gate.stop.clone();
-        let tasks = gate.tasks.clone();
-        tasks.spawn(stop.run_until_cancelled_owned(async move {
-            if let Err(error) = take(link, gate, connections).await {
-                tracing::debug!(%error, "a connection of a container broke off");
-            }
-            drop(permit);
-        }));
+/// What bounds the connections of one workload.
+#[derive(Debug)]
+pub(super) struct Bounds {
+    /// Connections of any kind.
+    pub(super) links: Arc<Semaphore>,
+    /// Connections to hosts.
+    connections: Arc<Semaphore>,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { links: Arc::new(Semaphore::new(LINKS)), connections: Arc::new(Semaphore::new(CONNECTIONS)) }
     }
 }
 
-async fn take(mut link: Link, gate: Arc<Gate>, connections: Arc<Semaphore>) -> io::Result<()> {
+/// Takes connections until it is dropped.
+pub(super) async fn serve(listener: UnixListener, gate: Arc<Gate>) {
+    loop {
+        let Ok(permit) = Arc::clone(&gate.bounds.links).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((link, _)) => take_in_background(link, permit, &gate),
+            Err(error) => {
+                tracing::warn!(%error, "a connection of a container could not be taken");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Serves one connection for as long as the workload is held; `permit` is one of its bounds.
+pub(super) fn take_in_background(link: Link, permit: impl Send + 'static, gate: &Arc<Gate>) {
+    let stop = gate.stop.clone();
+    let tasks = gate.tasks.clone();
+    let gate = Arc::clone(gate);
+    tasks.spawn(stop.run_until_cancelled_owned(async move {
+        if let Err(error) = take(link, gate).await {
+            tracing::debug!(%error, "a connection of a container broke off");
+        }
+        drop(permit);
+    }));
+}
+
+async fn take(mut link: Link, gate: Arc<Gate>) -> io::Result<()> {
     let late = |_| io::Error::from(io::ErrorKind::TimedOut);
     let line = tokio::time::timeout(FIRST_LINE, read_line(&mut link)).await.map_err(late)??;
     let mut words = line.split(' ');
-    let permit = || Arc::clone(&connections).try_acquire_owned();
+    let permit = || Arc::clone(&gate.bounds.connections).try_acquire_owned();
     match (words.next().unwrap_or_default(), words.next(), words.next()) {
         ("start", Some(slot), None) => {
             let config = slot.parse().ok().and_then(|slot| gate.take_config(slot));
@@ -60,7 +76,7 @@ async fn take(mut link: Link, gate: Arc<Gate>, connections: Arc<Semaphore>) -> i
             link.shutdown().await
         }
         ("proxy", None, None) => match permit() {
-            Ok(_permit) => proxy::serve(link, gate).await,
+            Ok(_permit) => proxy::serve(link, Arc::clone(&gate)).await,
             // Closing says enough to a client of a proxy.
             Err(_) => Ok(()),
         },

@@ -2,7 +2,7 @@
 //!
 //! The container has no network. Its first process is the shim (`mcpm/shim/`), which joins the container's
 //! loopback to a socket of this process; whatever comes over that socket is untrusted. [`link`] takes the
-//! connections and reads what each is for, [`proxy`] speaks HTTP with clients that use a proxy, [`policy`] decides
+//! connections and reads what each is for, [`carried`] has them come over a stream where engines share no sockets, [`proxy`] speaks HTTP with clients that use a proxy, [`policy`] decides
 //! about hosts, ports and addresses, [`tunnel`] moves bytes, and [`inbound`] reaches a server that speaks HTTP.
 
 use std::{
@@ -12,16 +12,21 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use bytes::Bytes;
+use futures_util::Stream;
 use serde::{Deserialize, Serialize};
-use tokio::net::UnixStream;
+use tokio::{io::AsyncWrite, net::UnixStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{Error, ErrorKind, Result, permission::Outbound};
 
 mod address;
+mod carried;
 mod config;
 mod denial;
 mod folder;
+#[path = "../../shim/frames.rs"]
+mod frames;
 mod hello;
 mod inbound;
 mod layout;
@@ -34,7 +39,7 @@ mod shim_tests;
 mod tunnel;
 
 pub use denial::{Decision, Denial, Rule};
-pub(crate) use folder::MOUNT_POINT;
+pub(crate) use folder::{MOUNT_POINT, PROGRAM, program};
 pub(crate) use inbound::Inbound;
 pub(crate) use layout::Layout;
 pub(crate) use learn::Learner;
@@ -65,6 +70,8 @@ pub(crate) struct Isolation {
     command: Vec<String>,
     gate: Arc<Gate>,
     inbound: Inbound,
+    /// What is done for the container of each slot.
+    slots: Mutex<HashMap<usize, CancellationToken>>,
     stop: CancellationToken,
 }
 
@@ -81,20 +88,22 @@ pub(crate) struct Gate {
     /// Configurations of containers that are about to start, by slot. Each is given out once.
     armed: Mutex<HashMap<usize, Vec<u8>>>,
     inbound: inbound::Offers,
+    bounds: link::Bounds,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
 
 impl Isolation {
-    /// Puts the shim and the socket into `folder` and answers whoever connects.
+    /// Puts the shim and the socket into `folder` and answers whoever connects. Without a folder, connections are
+    /// carried.
     pub(crate) fn start(
-        folder: &Path,
+        folder: Option<&Path>,
         spec: &IsolationSpec,
         target_port: Option<u16>,
         gateways: Vec<IpAddr>,
         tell: Tell,
     ) -> Result<Self> {
-        let listener = folder::prepare(folder)?;
+        let listener = folder.map(folder::prepare).transpose()?;
         let stop = CancellationToken::new();
         let (inbound, offers) = Inbound::new();
         let gate = Arc::new(Gate {
@@ -102,12 +111,15 @@ impl Isolation {
             tell,
             armed: Mutex::default(),
             inbound: offers,
+            bounds: link::Bounds::default(),
             tasks: TaskTracker::new(),
             stop: stop.clone(),
         });
-        gate.tasks.spawn(stop.clone().run_until_cancelled_owned(link::serve(listener, Arc::clone(&gate))));
+        if let Some(listener) = listener {
+            gate.in_background(link::serve(listener, Arc::clone(&gate)));
+        }
         let layout = Layout::of(&spec.outbound, target_port);
-        Ok(Self { layout, command: spec.command.clone(), gate, inbound, stop })
+        Ok(Self { layout, command: spec.command.clone(), gate, inbound, slots: Mutex::default(), stop })
     }
 
     /// Has the next start of a container answered: its server gets these variables, which the engine never sees.
@@ -117,6 +129,22 @@ impl Isolation {
         // No code panics while it holds the lock.
         self.gate.armed.lock().unwrap_or_else(PoisonError::into_inner).insert(slot, config);
         Ok(())
+    }
+
+    /// Does something for the container of a slot for as long as the workload is held, and no more for the one that
+    /// the slot had before.
+    pub(crate) fn for_slot(&self, slot: usize, work: impl Future<Output = ()> + Send + 'static) {
+        let stop = self.stop.child_token();
+        let before = self.slots.lock().unwrap_or_else(PoisonError::into_inner).insert(slot, stop.clone());
+        if let Some(before) = before {
+            before.cancel();
+        }
+        self.gate.tasks.spawn(async move { stop.run_until_cancelled(work).await });
+    }
+
+    /// Returns what takes the connections of a container over streams.
+    pub(crate) fn carrier(&self) -> Carrier {
+        Carrier(Arc::clone(&self.gate))
     }
 
     /// Returns the way to a server that speaks HTTP.
@@ -130,6 +158,21 @@ impl Isolation {
     }
 }
 
+/// Takes the connections of a container whose engine shares no sockets.
+#[derive(Clone)]
+pub(crate) struct Carrier(Arc<Gate>);
+
+impl Carrier {
+    /// Takes what comes over the streams of a process that carries, until it is gone.
+    pub(crate) async fn serve(
+        &self,
+        input: impl Stream<Item = Result<Bytes>> + Send,
+        output: impl AsyncWrite + Send,
+    ) -> std::io::Result<()> {
+        carried::serve(&self.0, input, output).await
+    }
+}
+
 impl Drop for Isolation {
     fn drop(&mut self) {
         self.stop.cancel();
@@ -137,6 +180,11 @@ impl Drop for Isolation {
 }
 
 impl Gate {
+    fn in_background(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let stop = self.stop.clone();
+        self.tasks.spawn(async move { stop.run_until_cancelled(work).await });
+    }
+
     fn tell_denied(&self, denial: &Denial) {
         (self.tell)(Decision::Denied(denial.clone()));
     }
@@ -150,9 +198,22 @@ impl Gate {
 /// A stream from the shim.
 type Link = UnixStream;
 
+/// Checks that containers of an engine of this kind of machine can be held over a stream.
+///
+/// # Errors
+/// `Unsupported` when this build has no program that runs there.
+pub(crate) fn check_carried(architecture: &str) -> Result<()> {
+    program()?;
+    if architecture == std::env::consts::ARCH {
+        return Ok(());
+    }
+    let ours = std::env::consts::ARCH;
+    Err(unsupported(&format!("its engine runs programs for {architecture}, and this build's are for {ours}")))
+}
+
 /// Makes the error for a build, or a machine, that cannot isolate.
 pub(crate) fn unsupported(why: &str) -> Error {
     Error::new(ErrorKind::Unsupported, format!("this workload cannot be isolated: {why}")).hint(
-        "use an engine that runs on this Linux machine itself, or leave out `--isolate-network` and limits of the permission profile",
+        "use an engine on a machine of the same kind, or leave out `--isolate-network` and limits of the permission profile",
     )
 }

@@ -92,6 +92,13 @@ pub trait Runtime: Send + Sync + fmt::Debug {
     /// Lists our containers, running or not.
     async fn list(&self) -> Result<Vec<ContainerInfo>>;
 
+    /// Puts a program into a folder of a container, which must be in a volume of its own or can be written to.
+    /// Anybody in the container may run it.
+    async fn upload(&self, id: &ContainerId, folder: &str, name: &str, program: &[u8]) -> Result<()>;
+
+    /// Runs a further program in a running container and opens its standard streams.
+    async fn execute(&self, id: &ContainerId, command: &[String]) -> Result<Attachment>;
+
     /// Streams what the container wrote, oldest first.
     async fn logs(
         &self,
@@ -160,6 +167,8 @@ pub struct EngineInfo {
     /// Whether a socket that is mounted into a container can be connected to there: an engine on this machine's
     /// kernel, and this process on Linux.
     pub shares_sockets: bool,
+    /// The processor its containers' programs are for, such as `x86_64` or `aarch64`.
+    pub architecture: String,
 }
 
 /// What is known of an image that is here.
@@ -258,6 +267,10 @@ pub struct Entry {
     pub hosts: BTreeMap<String, Ipv4Addr>,
     /// Where all other names are looked up, on the container's port 53 which any user may listen on.
     pub name_server: Ipv4Addr,
+    /// A folder of the container that is a volume of its own, which the program is brought into before each start;
+    /// `None` when it is mounted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume: Option<String>,
 }
 
 /// One bind mount.

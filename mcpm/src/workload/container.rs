@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 
-use super::{WorkloadSpec, delivery::Delivery, runtime_of};
+use super::{WorkloadSpec, carrying, delivery::Delivery, runtime_of};
 use crate::{
     Environment, ErrorKind, Result,
     isolation::Isolation,
@@ -74,8 +74,14 @@ impl Containers {
         if let Some(isolation) = &self.isolation {
             // Not before one that was left behind has ended: it sees the same socket, and would get the secrets.
             isolation.arm(slot, &self.delivery.with_variables(&self.spec.env))?;
+            carrying::bring_in(self.runtime.as_ref(), &self.spec, id).await?;
         }
-        let Err(error) = self.runtime.start(id).await else { return Ok(()) };
+        let Err(error) = self.runtime.start(id).await else {
+            if let Some(isolation) = &self.isolation {
+                carrying::keep(&self.runtime, &self.spec, slot, id, isolation);
+            }
+            return Ok(());
+        };
         if error.kind() == ErrorKind::PortTaken {
             let tcp =
                 self.spec.ports.iter().filter(|port| port.protocol == Protocol::Tcp && port.host_port != 0);

@@ -33,6 +33,7 @@ fn resolved(options: WorkloadOptions) -> Result<WorkloadSpec> {
         endpoint: "unix:///engine.sock".to_owned(),
         reaches_container_addresses: true,
         shares_sockets: true,
+        architecture: std::env::consts::ARCH.to_owned(),
     };
     let image = ImageInfo {
         id: "sha256:1".to_owned(),

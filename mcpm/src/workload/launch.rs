@@ -264,7 +264,9 @@ impl Launch {
         containers.stop_all(Duration::from_secs(2)).await?;
         let folder = isolation_folder(&Store::new(&self.environment.state_dir), &self.spec.name);
         let port = self.spec.target.as_ref().map(|target| target.port);
-        Isolation::start(&folder, spec, port, gateways, tell).map(|isolation| Some(Arc::new(isolation)))
+        let carried = containers.spec.entry.as_ref().is_some_and(|entry| entry.volume.is_some());
+        let folder = (!carried).then_some(folder.as_path());
+        Isolation::start(folder, spec, port, gateways, tell).map(|isolation| Some(Arc::new(isolation)))
     }
 
     /// Asks the remote server whether it is there. One that is on record may be away for now.

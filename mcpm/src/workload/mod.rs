@@ -19,6 +19,7 @@ use crate::{
     state::Store,
 };
 
+mod carrying;
 mod container;
 mod delivery;
 mod entry;

@@ -9,11 +9,14 @@ use std::{collections::BTreeMap, path::Path};
 use super::{Origin, resolve::Asked};
 use crate::{
     Error, ErrorKind, Result,
-    isolation::{self, IsolationSpec, Layout, MOUNT_POINT},
+    isolation::{self, IsolationSpec, Layout, MOUNT_POINT, PROGRAM},
     options::{PermissionProfile, VolumeSpec},
     permission::{DEFAULT_PIDS, MountRule, Outbound, Profile},
     runtime::{Confinement, EngineInfo, Entry, Mount, Network},
 };
+
+/// What the shim is told when a second one of it carries its connections.
+const CARRIED: &str = "carried";
 
 /// What was decided before anything is known of the engine and the image.
 #[derive(Debug, Clone)]
@@ -153,26 +156,37 @@ impl Reach {
         working_dir: &Path,
     ) -> Result<Option<(IsolationSpec, Entry)>> {
         let Some(outbound) = &self.outbound else { return Ok(None) };
-        if !engine.shares_sockets {
-            // Nothing is to be joined to a stdio server without connections, but nobody hears of its attempts.
-            if outbound.is_nothing() && target_port.is_none() && asked.options.isolate_network != Some(true) {
-                return Ok(None);
+        let carried = !engine.shares_sockets;
+        let gateway = asked.options.allow_runtime_gateway.unwrap_or(false);
+        if carried {
+            match isolation::check_carried(&engine.architecture) {
+                // Nothing is to be joined to a stdio server without connections, but nobody hears of its attempts.
+                Err(_)
+                    if outbound.is_nothing()
+                        && target_port.is_none()
+                        && asked.options.isolate_network != Some(true) =>
+                {
+                    return Ok(None);
+                }
+                checked => checked?,
             }
-            return Err(isolation::unsupported("its engine runs on another machine, or in a virtual one"));
+            if gateway {
+                let message = "the runtime gateway is of the engine's machine, which is another one";
+                return Err(Error::new(ErrorKind::Unsupported, message)
+                    .hint("leave out `--allow-runtime-gateway`, and allow the machine's address"));
+            }
         }
         let learn = asked.options.learn.as_ref().map(|path| working_dir.join(path));
         let layout = Layout::of(outbound, target_port);
+        let mut command_of_entry = vec![format!("{MOUNT_POINT}/{PROGRAM}")];
+        command_of_entry.extend(carried.then(|| CARRIED.to_owned()));
         let entry = Entry {
-            command: vec![format!("{MOUNT_POINT}/shim")],
+            command: command_of_entry,
             hosts: layout.hosts(),
             name_server: std::net::Ipv4Addr::LOCALHOST,
+            volume: carried.then(|| MOUNT_POINT.to_owned()),
         };
-        let spec = IsolationSpec {
-            command,
-            outbound: outbound.clone(),
-            runtime_gateway: asked.options.allow_runtime_gateway.unwrap_or(false),
-            learn,
-        };
+        let spec = IsolationSpec { command, outbound: outbound.clone(), runtime_gateway: gateway, learn };
         Ok(Some((spec, entry)))
     }
 

@@ -251,6 +251,8 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
             env.insert(variable.to_owned(), value);
             origins.insert(format!("env.{variable}"), Origin::Derived);
         }
+    }
+    if entry.as_ref().is_some_and(|entry| entry.volume.is_none()) {
         mounts.push(Mount {
             source: isolation_folder(&Store::new(&around.environment.state_dir), &name),
             target: MOUNT_POINT.to_owned(),

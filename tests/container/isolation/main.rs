@@ -1,6 +1,7 @@
 //! Isolated servers, with a real engine.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod afar;
 mod left_behind;
 mod place;
 mod reach;

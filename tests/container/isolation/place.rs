@@ -72,6 +72,8 @@ json.dump(results, open("/out/results.json", "w"))
 pub(crate) struct Place {
     root: tempfile::TempDir,
     pub(crate) name: String,
+    /// Where its engine is, unless that is the usual one.
+    engine: Option<String>,
 }
 
 impl Place {
@@ -82,7 +84,12 @@ impl Place {
             std::fs::create_dir(root.path().join(folder)).unwrap();
         }
         let name = format!("iso-{}-{what}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        Self { root, name }
+        Self { root, name, engine: None }
+    }
+
+    /// One with the same engine where no socket can be shared with it.
+    pub(crate) fn afar(what: &str) -> Self {
+        Self { engine: Some(super::afar::engine()), ..Self::new(what) }
     }
 
     pub(crate) fn path(&self, below: &str) -> std::path::PathBuf {
@@ -90,7 +97,11 @@ impl Place {
     }
 
     pub(crate) fn environment(&self) -> Environment {
-        Environment { state_dir: self.path("state"), ..Environment::from_process() }
+        let mut environment = Environment { state_dir: self.path("state"), ..Environment::from_process() };
+        if let Some(engine) = &self.engine {
+            environment.engine.docker_host = Some(engine.clone());
+        }
+        environment
     }
 
     /// A workload of this place.

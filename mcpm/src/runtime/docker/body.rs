@@ -78,7 +78,7 @@ pub(super) fn create_body(spec: &ContainerSpec, traits: &Traits) -> Result<Conta
             log_config: traits.bounded_log_driver.as_deref().map(log_config),
             network_mode: Some(spec.network.to_string()),
             port_bindings: Some(ports),
-            mounts: Some(plain_mounts(spec.mounts.iter().chain(&spec.overlays))?),
+            mounts: Some(mounts(spec)?),
             binds: Some(relabelled_mounts(&spec.mounts)?),
             ..HostConfig::default()
         }),
@@ -88,7 +88,7 @@ pub(super) fn create_body(spec: &ContainerSpec, traits: &Traits) -> Result<Conta
 
 fn security(spec: &ContainerSpec, traits: &Traits) -> Vec<String> {
     let mut options = vec!["no-new-privileges".to_owned()];
-    if spec.entry.is_some() && traits.selinux {
+    if spec.entry.as_ref().is_some_and(|entry| entry.volume.is_none()) && traits.selinux {
         // Else the container may not connect to the socket that is mounted for it.
         options.push("label=disable".to_owned());
     }
@@ -118,6 +118,19 @@ fn port_bindings(spec: &ContainerSpec) -> PortMap {
         bindings.entry(key).or_default().get_or_insert_default().push(binding);
     }
     bindings
+}
+
+/// What is mounted, but for what is relabelled.
+fn mounts(spec: &ContainerSpec) -> Result<Vec<ApiMount>> {
+    let mut all = plain_mounts(spec.mounts.iter().chain(&spec.overlays))?;
+    let volume = spec.entry.as_ref().and_then(|entry| entry.volume.as_ref());
+    // Without a name, it goes with the container.
+    all.extend(volume.map(|folder| ApiMount {
+        typ: Some(MountType::VOLUME),
+        target: Some(folder.clone()),
+        ..ApiMount::default()
+    }));
+    Ok(all)
 }
 
 /// Mounts in the form that makes no source that is missing.

@@ -136,6 +136,7 @@ fn a_program_in_front_of_the_server_is_the_first_process() {
         command: vec!["/.mcpm/shim".to_owned(), "0".to_owned()],
         hosts: BTreeMap::from([("a.example".to_owned(), Ipv4Addr::new(127, 77, 0, 1))]),
         name_server: Ipv4Addr::LOCALHOST,
+        volume: None,
     };
     let spec = ContainerSpec { entry: Some(entry), network: Network::None, ..spec() };
     let body = create_body(&spec, &Traits { selinux: true, ..traits() }).unwrap();
@@ -146,6 +147,14 @@ fn a_program_in_front_of_the_server_is_the_first_process() {
     assert_eq!(host.dns.unwrap(), ["127.0.0.1"]);
     assert_eq!(host.sysctls.unwrap()["net.ipv4.ip_unprivileged_port_start"], "0");
     assert_eq!(host.security_opt.unwrap(), ["no-new-privileges", "label=disable"]);
+    let mut carried = spec.clone();
+    carried.entry.as_mut().unwrap().volume = Some("/.mcpm".to_owned());
+    let selinux = Traits { selinux: true, ..traits() };
+    let host = create_body(&carried, &selinux).unwrap().host_config.unwrap();
+    assert_eq!(host.security_opt.unwrap(), ["no-new-privileges"]);
+    let volume = host.mounts.unwrap().pop().unwrap();
+    let expected = (Some(MountType::VOLUME), None, Some("/.mcpm".to_owned()));
+    assert_eq!((volume.typ, volume.source, volume.target), expected);
 }
 
 #[test]

@@ -129,6 +129,7 @@ impl Docker {
             endpoint: endpoint.to_string(),
             reaches_container_addresses: traits.same_kernel && !info.is_rootless(),
             shares_sockets: traits.same_kernel,
+            architecture: info.processor().to_owned(),
         };
         Ok(Self { api, endpoint: endpoint.clone(), engine, traits, credentials })
     }
@@ -139,6 +140,7 @@ impl Docker {
 #[serde(rename_all = "PascalCase", default)]
 struct SystemInfo {
     kernel_version: String,
+    architecture: String,
     logging_driver: String,
     init_commit: Commit,
     security_options: Option<Vec<String>>,
@@ -154,6 +156,15 @@ struct Commit {
 }
 
 impl SystemInfo {
+    /// The processor, as Rust has it; one engine asks the kernel, the other the language it is written in.
+    fn processor(&self) -> &str {
+        match self.architecture.as_str() {
+            "amd64" => "x86_64",
+            "arm64" => "aarch64",
+            other => other,
+        }
+    }
+
     fn is_rootless(&self) -> bool {
         self.rootless || self.has("rootless")
     }

@@ -1,7 +1,8 @@
 //! Docker Engine, and Podman through its Docker-compatible API, as a [`Runtime`].
 //!
 //! `connect` says where an engine is and what it can do, `body` what a container is created from,
-//! `container` how it lives, `streams` how it is read and written, `image` how images are found and pulled, `build` how they are built,
+//! `container` how it lives, `streams` how it is read and written, `exec` how further programs
+//! run in it, `image` how images are found and pulled, `build` how they are built,
 //! `get` and `inspect` what the engine's answers mean and `errors` what its refusals mean.
 
 use std::{net::IpAddr, time::Duration};
@@ -24,6 +25,7 @@ mod build;
 mod connect;
 mod container;
 mod errors;
+mod exec;
 mod get;
 mod image;
 mod inspect;
@@ -112,6 +114,14 @@ impl Runtime for Docker {
 
     async fn list(&self) -> Result<Vec<ContainerInfo>> {
         self.list_containers().await
+    }
+
+    async fn upload(&self, id: &ContainerId, folder: &str, name: &str, program: &[u8]) -> Result<()> {
+        self.upload_program(id, folder, name, program).await
+    }
+
+    async fn execute(&self, id: &ContainerId, command: &[String]) -> Result<Attachment> {
+        self.execute_in(id, command).await
     }
 
     async fn logs(

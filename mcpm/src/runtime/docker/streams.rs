@@ -54,7 +54,7 @@ impl Docker {
 }
 
 /// Containers have no terminal, so a piece of no stream is what a broken connection left of a frame.
-fn chunk(piece: Result<LogOutput, ApiError>, operation: &str) -> Option<Result<LogChunk>> {
+pub(super) fn chunk(piece: Result<LogOutput, ApiError>, operation: &str) -> Option<Result<LogChunk>> {
     match piece {
         Ok(LogOutput::StdOut { message }) => Some(Ok(LogChunk { stream: LogStream::Stdout, bytes: message })),
         Ok(LogOutput::StdErr { message }) => Some(Ok(LogChunk { stream: LogStream::Stderr, bytes: message })),
