@@ -24,6 +24,7 @@ mod dns;
 mod frames;
 mod memory;
 mod names;
+mod offers;
 mod relay;
 mod server;
 mod sys;

@@ -7,6 +7,7 @@ use crate::{
     config::Config,
     dns,
     names::Names,
+    offers::Offers,
     relay::{Pair, State},
     sys::{self, Epoll, Errno, Event, Fd, Place, complain},
     way::Way,
@@ -17,8 +18,6 @@ const ANY: [u8; 4] = [0; 4];
 const DNS_PORT: u16 = 53;
 /// Most joined connections: two files each, of 1024 that a process may open by default.
 const PAIRS: usize = 400;
-/// Connections that wait until mcpm wants to reach the server.
-const SPARE: usize = 4;
 /// Datagrams that are answered before others have their turn.
 const DATAGRAMS: usize = 32;
 
@@ -34,6 +33,7 @@ struct Shim {
     epoll: Epoll,
     names: Names,
     inbound_port: Option<u16>,
+    offers: Offers,
     links: Vec<Option<Box<Link>>>,
 }
 
@@ -63,10 +63,8 @@ pub(crate) fn run(way: Way, config: Config, engine_env: &[&[u8]]) -> Result<i32,
         }
     }
     let names = Names::new(names, below, any_name);
-    let mut shim = Shim { way, epoll, names, inbound_port, links: Vec::new() };
-    if inbound_port.is_some() {
-        (0..SPARE).for_each(|_| shim.offer());
-    }
+    let offers = Offers::new(inbound_port.is_some());
+    let mut shim = Shim { way, epoll, names, inbound_port, offers, links: Vec::new() };
     let variables = child::environment(engine_env, &env);
     let watcher = if watch { sys::Watcher::prepare() } else { None };
     let started = child::start(&args, &variables, || {
@@ -84,7 +82,8 @@ pub(crate) fn run(way: Way, config: Config, engine_env: &[&[u8]]) -> Result<i32,
     sys::close_standard(1);
     let mut events = [Event::NONE; 64];
     loop {
-        let count = match shim.epoll.wait(&mut events) {
+        shim.make_offers();
+        let count = match shim.epoll.wait_for(&mut events, shim.offers.wait(sys::now())) {
             Ok(count) => count,
             Err(Errno::INTERRUPTED) => continue,
             Err(_) => return Err(b"the kernel watches no sockets"),
@@ -144,28 +143,37 @@ impl Shim {
         }
     }
 
-    /// Has a connection wait until mcpm wants to reach the server.
-    fn offer(&mut self) {
-        if let Ok(link) = self.way.connect()
-            && sys::send(&link, b"inbound\n").is_ok()
-        {
-            self.add(Link::Spare(link));
+    /// Has connections wait until mcpm wants to reach the server.
+    fn make_offers(&mut self) {
+        for _ in 0..self.offers.due(sys::now()) {
+            let offer = self.way.connect().and_then(|link| sys::send(&link, b"inbound\n").map(|_| link));
+            if !offer.is_ok_and(|link| self.add(Link::Spare(link))) {
+                return self.offers.failed(sys::now());
+            }
+            self.offers.made();
         }
     }
 
-    fn add(&mut self, link: Link) {
+    /// Tells whether there is room for one more joined pair. Connections that wait have theirs beside.
+    fn has_room(&self) -> bool {
+        let joined = |link: &&Option<Box<Link>>| matches!(link.as_deref(), Some(Link::Joined(_)));
+        self.links.iter().filter(joined).count() < PAIRS
+    }
+
+    /// Takes a connection in; tells whether that could be done.
+    fn add(&mut self, link: Link) -> bool {
+        if matches!(link, Link::Joined(_)) && !self.has_room() {
+            return false;
+        }
         let free = self.links.iter().position(Option::is_none);
         let at = free.unwrap_or(self.links.len());
-        if at >= PAIRS {
-            return;
-        }
         let token = JOINED + at as u64;
         let watched = match &link {
             Link::Joined(pair) => pair.watch(&self.epoll, token),
             Link::Spare(fd) => self.epoll.watch(fd, token),
         };
         if watched.is_err() {
-            return;
+            return false;
         }
         if free.is_none() {
             self.links.push(None);
@@ -175,6 +183,7 @@ impl Shim {
         }
         // What happened before it was watched is told once more, but the first words go out at once.
         self.go_on(token);
+        true
     }
 
     /// Something has happened to a connection.
@@ -190,15 +199,17 @@ impl Shim {
             Some(Link::Spare(link)) => {
                 let mut word = [0];
                 match sys::read(link, &mut word) {
-                    Err(Errno::AGAIN) => {}
+                    Err(Errno::AGAIN | Errno::INTERRUPTED) => {}
                     Ok(1) => {
                         if let Some(link) = place.take() {
                             self.reach(*link);
                         }
-                        self.offer();
+                        self.offers.taken();
                     }
-                    // mcpm wants no more.
-                    _ => *place = None,
+                    _ => {
+                        *place = None;
+                        self.offers.broke(sys::now());
+                    }
                 }
             }
             None => {}
@@ -209,11 +220,11 @@ impl Shim {
     fn reach(&mut self, link: Link) {
         let (Link::Spare(link), Some(port)) = (link, self.inbound_port) else { return };
         match sys::connect(Place { address: LOOPBACK, port }) {
-            Ok(server) => {
+            Ok(server) if self.has_room() => {
                 self.epoll.forget(&link);
                 self.add(Link::Joined(Pair::connecting(link, server)));
             }
-            Err(_) => {
+            _ => {
                 let _ = sys::send(&link, b"-");
             }
         }

@@ -49,6 +49,7 @@ pub(super) mod number {
     pub(crate) const OPENAT: usize = 56;
     pub(crate) const PREAD64: usize = 67;
     pub(crate) const PPOLL: usize = 73;
+    pub(crate) const CLOCK_GETTIME: usize = 113;
     pub(crate) const SECCOMP: usize = 277;
 }
 

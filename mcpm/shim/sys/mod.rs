@@ -106,6 +106,16 @@ pub(crate) fn map_memory(size: usize) -> *mut u8 {
     mapped.map_or(core::ptr::null_mut(), |address| address as *mut u8)
 }
 
+/// Milliseconds of a clock that nobody sets.
+pub(crate) fn now() -> u64 {
+    const MONOTONIC: usize = 1;
+    let mut time = [0_i64; 2];
+    // SAFETY: the kernel writes a time of two numbers there.
+    let _ = unsafe { call(number::CLOCK_GETTIME, [MONOTONIC, &raw mut time as usize, 0, 0, 0, 0]) };
+    let [seconds, nanos] = time;
+    (seconds * 1000 + nanos / 1_000_000) as u64
+}
+
 /// Ends the process.
 pub(crate) fn exit(code: i32) -> ! {
     loop {
@@ -178,11 +188,17 @@ impl Epoll {
 
     /// Waits for events and returns how many there are.
     pub(crate) fn wait(&self, events: &mut [Event]) -> Result<usize> {
+        self.wait_for(events, None)
+    }
+
+    /// Waits for events for so many milliseconds at most.
+    pub(crate) fn wait_for(&self, events: &mut [Event], limit: Option<u64>) -> Result<usize> {
+        let limit = limit.map_or(usize::MAX, |limit| limit.min(60_000) as usize);
         // SAFETY: the kernel writes at most that many events there.
         unsafe {
             call(
                 number::EPOLL_PWAIT,
-                [self.0.arg(), events.as_mut_ptr() as usize, events.len(), usize::MAX, 0, 0],
+                [self.0.arg(), events.as_mut_ptr() as usize, events.len(), limit, 0, 0],
             )
         }
     }

@@ -49,6 +49,7 @@ pub(super) mod number {
     pub(crate) const OPENAT: usize = 257;
     pub(crate) const PREAD64: usize = 17;
     pub(crate) const PPOLL: usize = 271;
+    pub(crate) const CLOCK_GETTIME: usize = 228;
     pub(crate) const SECCOMP: usize = 317;
 }
 

@@ -12,9 +12,12 @@ mod config;
 mod dns;
 #[path = "../../shim/names.rs"]
 mod names;
+#[path = "../../shim/offers.rs"]
+mod offers;
 
 use config::Config;
 use names::Names;
+use offers::Offers;
 
 fn layout(outbound: &str, target_port: Option<u16>) -> Layout {
     Layout::of(&serde_json::from_str(outbound).unwrap(), target_port)
@@ -95,6 +98,36 @@ fn names_that_came_up_later_give_way_and_the_others_stay() {
     assert_eq!(names.address(b"a.example"), Some([127, 77, 0, 1]));
     assert_eq!(names.name([127, 78, 0, 1]), None);
     assert_eq!(names.name([127, 77, 0, 0]), None);
+}
+
+#[test]
+fn offers_are_renewed_at_once_when_taken_and_after_pauses_when_lost() {
+    assert_eq!((Offers::new(false).due(0), Offers::new(false).wait(0)), (0, None));
+    let mut offers = Offers::new(true);
+    let all = offers.due(5);
+    assert!(all > 0);
+    (0..all).for_each(|_| offers.made());
+    assert_eq!((offers.due(5), offers.wait(5)), (0, None));
+    offers.taken();
+    assert_eq!((offers.due(5), offers.wait(5)), (1, Some(0)));
+    offers.made();
+    // All break at once, again and again; nothing is forgotten, and the pauses grow to a bound.
+    let (mut now, mut longest) = (5, 0);
+    for _ in 0..20 {
+        (0..all).for_each(|_| offers.broke(now));
+        let wait = offers.wait(now).unwrap();
+        assert!(wait > 0 && wait >= longest && wait <= 2000, "{wait}");
+        longest = wait;
+        assert_eq!((offers.due(now), offers.due(now + wait)), (0, all));
+        now += wait;
+        (0..all).for_each(|_| offers.made());
+    }
+    assert_eq!(longest, 2000);
+    // One that is taken says that all is well.
+    offers.taken();
+    offers.made();
+    offers.broke(now);
+    assert!(offers.wait(now).unwrap() < 100);
 }
 
 /// A question for a name.

@@ -9,8 +9,11 @@ use std::{
     time::Duration,
 };
 
+use mcpm::workload::WorkloadEvent;
+use rmcp::{ServiceExt as _, transport::StreamableHttpClientTransport};
+
 use super::{
-    place::{PYTHON, Place, docker, started},
+    place::{HTTP, PYTHON, Place, docker, started, tools},
     reach, server,
 };
 
@@ -81,4 +84,34 @@ async fn nothing_is_mounted_and_nothing_stays() {
     running.stop(Duration::from_secs(5)).await.unwrap();
     place.forget().await;
     assert_eq!(docker(&["volume", "ls", "-q", "--filter", &format!("name={volume}")]), "");
+}
+
+/// Asks until a client is answered: what was under way when a stream broke is lost with it.
+async fn until_there(url: &str) {
+    while ().serve(StreamableHttpClientTransport::from_uri(url)).await.is_err() {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_breaks_is_replaced() {
+    let place = Place::afar("far-again");
+    let builder = place.workload(HTTP).set("permission-profile", "none").unwrap();
+    let (running, ..) = started(builder).await;
+    let mut events = running.events();
+    let carries = |line: &&str| line.ends_with("/.mcpm/shim carry");
+    for _ in 0..3 {
+        until_there(running.url()).await;
+        let processes = docker(&["top", &place.name, "-o", "pid,args"]);
+        let carrier = processes.lines().find(carries).unwrap_or_else(|| panic!("{processes}"));
+        let pid = carrier.split_whitespace().next().unwrap().parse().unwrap();
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    }
+    until_there(running.url()).await;
+    assert!(tools(running.url()).await > 0);
+    running.stop(Duration::from_secs(5)).await.unwrap();
+    // The server itself was never lost.
+    while let Some(event) = events.next().await {
+        assert!(!matches!(event, WorkloadEvent::Recovered {}), "{event:?}");
+    }
+    place.forget().await;
 }

@@ -4,6 +4,10 @@ use std::{net::TcpListener, time::Duration};
 
 use mcpm::workload::WorkloadEvent;
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
 
 use super::place::{HTTP, PYTHON, Place, docker, machine, started, tools};
 
@@ -98,6 +102,85 @@ async fn a_profile_bounds_memory_processes_and_what_can_be_written() {
     assert_eq!(found["NanoCpus"], 500_000_000);
     assert_eq!((&found["PidsLimit"], &found["ReadonlyRootfs"]), (&json!(77), &json!(true)));
     assert_eq!(found["OomScoreAdj"], 500);
+    running.stop(Duration::from_secs(5)).await.unwrap();
+    place.forget().await;
+}
+
+/// Answers what is asked, and holds what is posted until its client is gone.
+const HOLDING: &str = r#"
+import asyncio
+
+async def serve(reader, writer):
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+        if head.startswith(b"POST"):
+            await reader.read(-1)
+        else:
+            writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+            await writer.drain()
+    finally:
+        writer.close()
+
+async def main():
+    server = await asyncio.start_server(serve, "127.0.0.1", 8000, backlog=1000)
+    await server.serve_forever()
+
+asyncio.run(main())
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_had_all_the_connections_there_are_is_reached_again() {
+    many(Place::new("many")).await;
+}
+
+pub(crate) async fn many(place: Place) {
+    let mut builder = place.workload(PYTHON).set("permission-profile", "none").unwrap();
+    for (option, value) in [
+        ("transport", "streamable-http"),
+        ("target-port", "8000"),
+        ("args", "python3"),
+        ("args", "-c"),
+        ("args", HOLDING),
+    ] {
+        builder = builder.set(option, value).unwrap();
+    }
+    let (running, ..) = started(builder).await;
+    let place_of_proxy =
+        running.url().strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap().to_owned();
+    let held = format!(
+        "POST /mcp HTTP/1.1\r\nHost: {place_of_proxy}\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\nContent-Length: 2\r\n\r\n{{}}"
+    );
+    // More than the container takes: when one is refused, all others are there.
+    let (answered, mut answers) = tokio::sync::mpsc::channel(1);
+    let mut clients = tokio::task::JoinSet::new();
+    for _ in 0..450 {
+        let (place_of_proxy, held, answered) = (place_of_proxy.clone(), held.clone(), answered.clone());
+        clients.spawn(async move {
+            let mut client = TcpStream::connect(place_of_proxy).await.unwrap();
+            client.write_all(held.as_bytes()).await.unwrap();
+            let mut answer = [0; 12];
+            client.read_exact(&mut answer).await.unwrap();
+            let _ = answered.send(answer).await;
+        });
+    }
+    let answer = answers.recv().await.unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 50"), "{}", String::from_utf8_lossy(&answer));
+    clients.shutdown().await;
+    let asked = format!(
+        "GET /mcp HTTP/1.1\r\nHost: {place_of_proxy}\r\nAccept: text/event-stream\r\nConnection: close\r\n\r\n"
+    );
+    loop {
+        // Until those that were held are gone.
+        let mut client = TcpStream::connect(&place_of_proxy).await.unwrap();
+        client.write_all(asked.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        if answer.starts_with("HTTP/1.1 404") {
+            break;
+        }
+        assert!(answer.starts_with("HTTP/1.1 50"), "{answer}");
+    }
     running.stop(Duration::from_secs(5)).await.unwrap();
     place.forget().await;
 }
