@@ -1,7 +1,11 @@
 //! Tells of refused connections, without letting a server that tries for ever drown everything else.
+//!
+//! Refusals are bounded by kind: by rule, and names that were looked up apart from connections. So a server that looks up
+//! a thousand names a second hides neither that it was kept from the machine nor what it tried to connect to. What is
+//! not told one by one is counted, and told as a number.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -9,19 +13,68 @@ use std::{
 use super::{WorkloadEvent, events::Events};
 use crate::isolation::{Decision, Denial, Rule};
 
-/// The same refusal is told again after this.
+/// Refusals are told anew after this.
 const AGAIN: Duration = Duration::from_secs(60);
-/// Most refusals that are remembered; beyond that, new ones are told of in the log alone.
-const REMEMBERED: usize = 1024;
+/// Most refusals of a kind that are told one by one until then.
+const ONE_BY_ONE: usize = 64;
 
-/// What makes two refusals the same: host, port and rule.
-type Kind = (String, Option<u16>, Rule);
+/// The rule, and whether it was a look-up.
+type Kind = (Rule, bool);
 
 /// Tells listeners and the log.
 #[derive(Debug)]
 pub(super) struct Refusals {
     events: Events,
-    told: Mutex<HashMap<Kind, Instant>>,
+    told: Mutex<Told>,
+}
+
+/// What was told, by kind.
+#[derive(Debug, Default)]
+struct Told(HashMap<Kind, Recent>);
+
+/// What was told of a kind since a moment.
+#[derive(Debug)]
+struct Recent {
+    since: Instant,
+    told: HashSet<(String, Option<u16>)>,
+    /// How many came that were new and not told.
+    more: u64,
+}
+
+/// What to say about a refusal.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct News {
+    /// How many of the kind were not told before, once that is over.
+    untold: u64,
+    /// Whether it is told.
+    tell: bool,
+    /// Whether it is the first one too many.
+    full: bool,
+}
+
+impl Told {
+    fn hear(&mut self, denial: &Denial, now: Instant) -> News {
+        let kind = (denial.rule, denial.port.is_none());
+        let begin = || Recent { since: now, told: HashSet::new(), more: 0 };
+        let recent = self.0.entry(kind).or_insert_with(begin);
+        let mut news = News::default();
+        if now.duration_since(recent.since) >= AGAIN {
+            news.untold = recent.more;
+            *recent = begin();
+        }
+        let place = (denial.host.to_string(), denial.port);
+        if recent.told.contains(&place) {
+            return news;
+        }
+        if recent.told.len() < ONE_BY_ONE {
+            recent.told.insert(place);
+            news.tell = true;
+        } else {
+            news.full = recent.more == 0;
+            recent.more += 1;
+        }
+        news
+    }
 }
 
 impl Refusals {
@@ -34,23 +87,25 @@ impl Refusals {
             Decision::Allowed { host, port, address } => {
                 tracing::debug!(%host, port, %address, "a connection was opened");
             }
-            Decision::Denied(denial) if self.is_news(denial) => self.tell(denial),
-            Decision::Denied(denial) => tracing::debug!("{denial}"),
+            Decision::Denied(denial) => {
+                // No code panics while it holds the lock.
+                let news =
+                    self.told.lock().unwrap_or_else(PoisonError::into_inner).hear(denial, Instant::now());
+                if news.untold > 0 {
+                    self.count(denial, &format!("{} more {}", news.untold, what(denial, news.untold)));
+                }
+                if news.full {
+                    self.count(denial, &format!("more {} than are told one by one", what(denial, 2)));
+                }
+                if news.tell { self.tell(denial) } else { tracing::debug!("{denial}") }
+            }
         }
     }
 
-    fn is_news(&self, denial: &Denial) -> bool {
-        let key = (denial.host.to_string(), denial.port, denial.rule);
-        // No code panics while it holds the lock.
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() >= REMEMBERED {
-            told.retain(|_, since| since.elapsed() < AGAIN);
-        }
-        if told.len() >= REMEMBERED || told.get(&key).is_some_and(|since| since.elapsed() < AGAIN) {
-            return false;
-        }
-        told.insert(key, Instant::now());
-        true
+    fn count(&self, denial: &Denial, what: &str) {
+        let message = format!("the rule `{}` refused {what}", denial.rule);
+        tracing::warn!("{message}");
+        self.events.tell(WorkloadEvent::Warning { message });
     }
 
     fn tell(&self, denial: &Denial) {
@@ -62,5 +117,69 @@ impl Refusals {
             rule: denial.rule.to_string(),
             fix: denial.fix.clone(),
         });
+    }
+}
+
+fn what(denial: &Denial, count: u64) -> &'static str {
+    match (denial.port, count) {
+        (None, 1) => "look-up",
+        (None, _) => "look-ups",
+        (Some(_), 1) => "connection",
+        (Some(_), _) => "connections",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn denial(host: &str, port: Option<u16>, rule: Rule) -> Denial {
+        Denial { host: host.parse().unwrap(), port, address: None, rule, fix: String::new() }
+    }
+
+    #[test]
+    fn noise_hides_no_other_kind_of_refusal_and_is_counted() {
+        let mut told = Told::default();
+        let begin = Instant::now();
+        let mut heard: Vec<News> = (0..5000)
+            .map(|number| denial(&format!("n{number}.example"), None, Rule::HostNotAllowed))
+            .map(|denial| told.hear(&denial, begin))
+            .collect();
+        assert!(heard[..ONE_BY_ONE].iter().all(|news| *news == News { tell: true, ..News::default() }));
+        heard.drain(..ONE_BY_ONE);
+        assert_eq!(heard[0], News { full: true, ..News::default() });
+        assert!(heard[1..].iter().all(|news| *news == News::default()));
+        // What went to the same place before is remembered, and nothing beyond.
+        let size: usize = told.0.values().map(|recent| recent.told.len()).sum();
+        assert_eq!(size, ONE_BY_ONE);
+        for other in [
+            denial("n9999.example", Some(443), Rule::HostNotAllowed),
+            denial("n9999.example", Some(443), Rule::PortNotAllowed),
+            denial("169.254.169.254", Some(80), Rule::MetadataAddress),
+        ] {
+            assert!(told.hear(&other, begin).tell, "{other}");
+            assert!(!told.hear(&other, begin).tell, "{other}");
+        }
+        let later = begin + AGAIN;
+        let one = denial("n9999.example", None, Rule::HostNotAllowed);
+        let all = 5000 - ONE_BY_ONE as u64;
+        assert_eq!(told.hear(&one, later), News { untold: all, tell: true, full: false });
+        assert_eq!(told.hear(&one, later), News::default());
+    }
+
+    #[tokio::test]
+    async fn listeners_hear_of_the_noise_and_of_what_is_in_it() {
+        let refusals = Refusals::new(Events::new());
+        let mut events = refusals.events.listen();
+        let hear = |denial: Denial| refusals.hear(&Decision::Denied(denial));
+        (0..=ONE_BY_ONE).for_each(|n| hear(denial(&format!("n{n}.example"), None, Rule::NoNetwork)));
+        hear(denial("evil.example", Some(443), Rule::NoNetwork));
+        for _ in 0..ONE_BY_ONE {
+            assert!(matches!(events.next().await, Some(WorkloadEvent::ConnectionRefused { .. })));
+        }
+        let Some(WorkloadEvent::Warning { message }) = events.next().await else { panic!("no warning") };
+        assert_eq!(message, "the rule `no-network` refused more look-ups than are told one by one");
+        let last = events.next().await;
+        assert!(matches!(last, Some(WorkloadEvent::ConnectionRefused { port: Some(443), .. })), "{last:?}");
     }
 }
