@@ -10,7 +10,7 @@ use std::{
 use super::{Decision, address};
 use crate::{
     Error, ErrorKind, Result,
-    permission::{Host, HostRule, MountRule, Profile},
+    permission::{Host, HostRule, Profile},
 };
 
 /// What was reached so far.
@@ -23,12 +23,11 @@ pub(crate) struct Learner {
 }
 
 impl Learner {
-    /// Begins with a profile that allows no connection, so that a path that cannot be written shows at once.
+    /// Begins with `base`, a profile that allows no connection, so that a path that cannot be written shows at once.
     ///
     /// # Errors
     /// `InvalidOption` when there is a file: somebody may have worked on it. `Io` when it cannot be written.
-    pub(crate) fn begin(path: &Path, mounts: Vec<MountRule>) -> Result<Self> {
-        let base = Profile { mounts, ..Profile::default() };
+    pub(crate) fn begin(path: &Path, base: Profile) -> Result<Self> {
         let learner = Self { path: path.to_owned(), base, reached: Mutex::default() };
         match fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -49,10 +48,10 @@ impl Learner {
     ///
     /// # Errors
     /// `InvalidOption` when the file is no profile any more, `Io` when it cannot be read or written.
-    pub(crate) fn resume(path: &Path, mounts: Vec<MountRule>) -> Result<Self> {
+    pub(crate) fn resume(path: &Path, base: Profile) -> Result<Self> {
         let base = match Profile::read(path) {
             Ok(learnt) => learnt,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Self::begin(path, mounts),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Self::begin(path, base),
             Err(error) => return Err(error),
         };
         let learner = Self { path: path.to_owned(), base, reached: Mutex::default() };
@@ -121,7 +120,7 @@ mod tests {
     fn what_was_reached_is_allowed_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("profile.json");
-        let learner = Learner::begin(&path, Vec::new()).unwrap();
+        let learner = Learner::begin(&path, Profile::default()).unwrap();
         assert!(Profile::read(&path).unwrap().outbound.is_nothing());
         learner.hear(&reached("b.example", 443, "1.1.1.1"));
         learner.hear(&reached("a.example", 5432, "1.1.1.1"));
@@ -131,21 +130,21 @@ mod tests {
             rules(&path),
             ["a.example:5432", "b.example:443", "host.docker.internal:80", "172.17.0.1:80"]
         );
-        assert!(Learner::begin(&folder.path().join("no/folder"), Vec::new()).is_err());
+        assert!(Learner::begin(&folder.path().join("no/folder"), Profile::default()).is_err());
     }
 
     #[test]
     fn a_later_start_goes_on_with_what_was_learnt() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("profile.json");
-        Learner::resume(&path, Vec::new()).unwrap().hear(&reached("b.example", 443, "1.1.1.1"));
-        let again = Learner::resume(&path, Vec::new()).unwrap();
+        Learner::resume(&path, Profile::default()).unwrap().hear(&reached("b.example", 443, "1.1.1.1"));
+        let again = Learner::resume(&path, Profile::default()).unwrap();
         assert_eq!(rules(&path), ["b.example:443"]);
         again.hear(&reached("b.example", 443, "1.1.1.1"));
         again.hear(&reached("a.example", 443, "1.1.1.1"));
         assert_eq!(rules(&path), ["b.example:443", "a.example:443"]);
         fs::write(&path, "{").unwrap();
-        assert_eq!(Learner::resume(&path, Vec::new()).unwrap_err().kind(), ErrorKind::InvalidOption);
+        assert_eq!(Learner::resume(&path, Profile::default()).unwrap_err().kind(), ErrorKind::InvalidOption);
         assert_eq!(fs::read(&path).unwrap(), b"{");
     }
 
@@ -153,10 +152,10 @@ mod tests {
     fn a_new_workload_writes_over_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("profile.json");
-        Learner::begin(&path, Vec::new()).unwrap();
-        let retried = Learner::begin(&path, Vec::new()).unwrap();
+        Learner::begin(&path, Profile::default()).unwrap();
+        let retried = Learner::begin(&path, Profile::default()).unwrap();
         retried.hear(&reached("a.example", 443, "1.1.1.1"));
-        assert_eq!(Learner::begin(&path, Vec::new()).unwrap_err().kind(), ErrorKind::InvalidOption);
+        assert_eq!(Learner::begin(&path, Profile::default()).unwrap_err().kind(), ErrorKind::InvalidOption);
         assert_eq!(rules(&path), ["a.example:443"]);
     }
 
@@ -164,7 +163,7 @@ mod tests {
     fn what_is_learnt_at_once_is_all_written() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("profile.json");
-        let learner = Learner::begin(&path, Vec::new()).unwrap();
+        let learner = Learner::begin(&path, Profile::default()).unwrap();
         std::thread::scope(|scope| {
             for thread in 1..=8_u16 {
                 let learner = &learner;

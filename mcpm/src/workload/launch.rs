@@ -252,9 +252,11 @@ impl Launch {
     async fn isolate(&self, containers: &Containers, record: &Arc<Record>) -> Result<Option<Arc<Isolation>>> {
         let Some(spec) = &self.spec.isolation else { return Ok(None) };
         let gateways = containers.runtime.gateways().await?;
-        let mounts = reach::as_rules(&containers.spec.mounts);
+        let store = Store::new(&self.environment.state_dir);
+        let own = store.folder(&self.spec.name);
+        let base = reach::without_connections(&containers.spec, &self.spec.proxy.allowed_hosts, &own);
         let begin = if self.recorded { Learner::resume } else { Learner::begin };
-        let learner = spec.learn.as_ref().map(|path| begin(path, mounts)).transpose()?;
+        let learner = spec.learn.as_ref().map(|path| begin(path, base)).transpose()?;
         let refusals = Refusals::new(record.events.clone());
         let tell = Arc::new(move |decision: Decision| {
             learner.iter().for_each(|learner| learner.hear(&decision));
@@ -262,7 +264,7 @@ impl Launch {
         });
         // Containers that a lost supervisor left behind see the socket, whatever slot they were for.
         containers.stop_all(Duration::from_secs(2)).await?;
-        let folder = isolation_folder(&Store::new(&self.environment.state_dir), &self.spec.name);
+        let folder = isolation_folder(&store, &self.spec.name);
         let port = self.spec.target.as_ref().map(|target| target.port);
         let carried = containers.spec.entry.as_ref().is_some_and(|entry| entry.volume.is_some());
         let folder = (!carried).then_some(folder.as_path());

@@ -11,8 +11,8 @@ use crate::{
     Error, ErrorKind, Result,
     isolation::{self, IsolationSpec, Layout, MOUNT_POINT, PROGRAM},
     options::{PermissionProfile, VolumeSpec},
-    permission::{DEFAULT_PIDS, MountRule, Outbound, Profile},
-    runtime::{Confinement, EngineInfo, Entry, Mount, Network},
+    permission::{Bytes, DEFAULT_PIDS, MountRule, Outbound, Profile, Resources, Tmpfs},
+    runtime::{Confinement, ContainerSpec, EngineInfo, Entry, Mount, Network},
 };
 
 /// What the shim is told when a second one of it carries its connections.
@@ -250,15 +250,31 @@ impl Reach {
     }
 }
 
-/// What the mounts of a learnt profile are: those that the workload has.
-pub(super) fn as_rules(mounts: &[Mount]) -> Vec<MountRule> {
-    let ours = |mount: &&Mount| mount.target != MOUNT_POINT;
-    let rule = |mount: &Mount| MountRule {
+/// What a learnt profile begins with: all that the workload has, but no connection. `record` is the workload's folder,
+/// whose parts mcpm itself mounts.
+pub(super) fn without_connections(container: &ContainerSpec, inbound: &[String], record: &Path) -> Profile {
+    let mounts = container.mounts.iter().filter(|mount| !mount.source.starts_with(record));
+    let mount = |mount: &Mount| MountRule {
         source: mount.source.clone(),
         target: Some(mount.target.clone()),
         read_only: mount.read_only,
     };
-    mounts.iter().filter(ours).map(rule).collect()
+    let Confinement { memory, nano_cpus, read_only_root, tmpfs, privileged } = &container.confinement;
+    #[expect(clippy::cast_precision_loss, reason = "at most 1024 processors, in billionths")]
+    let cpus = nano_cpus.map(|cpus| cpus as f64 / 1e9);
+    let pids = u32::try_from(container.pids_limit).ok().filter(|pids| *pids != DEFAULT_PIDS);
+    Profile {
+        mounts: mounts.map(mount).collect(),
+        inbound: inbound.to_vec(),
+        privileged: *privileged,
+        resources: Resources { memory: memory.map(Bytes), cpus, pids },
+        read_only_root: *read_only_root,
+        tmpfs: tmpfs
+            .iter()
+            .map(|(target, size)| Tmpfs { target: target.clone(), size: Bytes(*size) })
+            .collect(),
+        ..Profile::default()
+    }
 }
 
 pub(super) fn network(mode: &str) -> Network {
@@ -267,5 +283,64 @@ pub(super) fn network(mode: &str) -> Network {
         "host" => Network::Host,
         "none" => Network::None,
         name => Network::Custom(name.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_learnt_profile_has_all_of_the_workload_but_its_connections_and_mcpms_own_mounts() {
+        let text = r#"{
+            "read": ["/etc/hosts:/hosts"], "write": ["/tmp:/t"],
+            "network": {"outbound": {"allow_host": []}, "inbound": {"allow_host": ["a.example"]}},
+            "resources": {"memory": "512m", "cpus": 1.5, "pids": 64},
+            "read_only_root": true, "tmpfs": ["/scratch:1m"]
+        }"#;
+        let profile = Profile::from_json(text).unwrap();
+        let reach = Reach {
+            profile: profile.clone(),
+            network: Network::None,
+            network_origin: Origin::Default,
+            profile_origin: Origin::Registry,
+            outbound: Some(Outbound::default()),
+            isolation_origin: Origin::Given,
+            warnings: Vec::new(),
+        };
+        let record = Path::new("/state/workloads/w");
+        let own = |folder: &str, target: &str| Mount {
+            source: record.join(folder),
+            target: target.to_owned(),
+            read_only: true,
+            relabel: None,
+        };
+        let mut mounts = reach.mounts(&[], Path::new("/")).unwrap();
+        mounts.extend([own("link", MOUNT_POINT), own("certificates", "/etc/mcpm")]);
+        let container = ContainerSpec {
+            name: "w".to_owned(),
+            image: "image".to_owned(),
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            labels: BTreeMap::new(),
+            mounts,
+            overlays: Vec::new(),
+            network: Network::None,
+            ports: Vec::new(),
+            stdin: true,
+            pids_limit: reach.pids_limit(),
+            confinement: reach.confinement(),
+            entry: None,
+        };
+        let learnt = without_connections(&container, &profile.inbound, record);
+        assert_eq!(learnt, profile);
+        // What is as everywhere is not written down.
+        let plain = ContainerSpec {
+            mounts: Vec::new(),
+            pids_limit: DEFAULT_PIDS.into(),
+            confinement: Confinement::default(),
+            ..container
+        };
+        assert_eq!(without_connections(&plain, &[], record), Profile::default());
     }
 }
