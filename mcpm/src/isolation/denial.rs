@@ -48,6 +48,8 @@ pub enum Rule {
     ReservedAddress,
     /// The name in the TLS handshake is not that of the connection.
     ServerNameMismatch,
+    /// The TLS handshake names nobody, so that the connection may be for any name of that address.
+    ServerNameMissing,
     /// It went neither to the proxy nor to an allowed name, so nothing could carry it.
     DirectConnection,
     /// Too many connections are open.
@@ -69,6 +71,7 @@ impl Rule {
             Self::PrivateAddress => "private-address",
             Self::ReservedAddress => "reserved-address",
             Self::ServerNameMismatch => "server-name-mismatch",
+            Self::ServerNameMissing => "server-name-missing",
             Self::DirectConnection => "direct-connection",
             Self::TooManyConnections => "too-many-connections",
         }
@@ -130,6 +133,13 @@ impl Denial {
                 _ => add(&place),
             },
             Rule::ServerNameMismatch => "connect to the name that the handshake asks for".to_owned(),
+            Rule::ServerNameMissing => match (self.address, self.port) {
+                (Some(address), Some(port)) => format!(
+                    "have the handshake say the name (SNI), or {}",
+                    add(&format!("{}:{port}", Host::Address(address)))
+                ),
+                _ => "have the handshake say the name (SNI)".to_owned(),
+            },
             Rule::DirectConnection => {
                 "connect by name, or over the HTTP proxy that the environment names".to_owned()
             }

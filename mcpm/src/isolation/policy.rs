@@ -133,6 +133,13 @@ impl Policy {
         }
     }
 
+    /// Tells whether an address may be connected to by itself, whatever name leads there.
+    pub(super) fn allows_address(&self, address: SocketAddr) -> bool {
+        let ip = address.ip().to_canonical();
+        self.outbound.decide(&Host::Address(ip), address.port()).is_ok()
+            || self.runtime_gateway && self.gateways.contains(&ip)
+    }
+
     fn decide(&self, host: &Host, port: u16) -> Result<(), Denial> {
         self.outbound.decide(host, port).map_err(|refusal| {
             let rule = match refusal {

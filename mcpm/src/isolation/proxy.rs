@@ -21,7 +21,11 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 
-use super::{Denial, Gate, Link, policy::No, tunnel};
+use super::{
+    Denial, Gate, Link,
+    policy::No,
+    tunnel::{self, Alive, Signing},
+};
 use crate::permission::Host;
 
 /// How long the head of a request may take.
@@ -103,12 +107,17 @@ async fn forward(
     gate: &Gate,
     server: TcpStream,
 ) -> Result<Response<Body>, hyper::Error> {
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(server)).await?;
-    gate.tasks.spawn(gate.stop.clone().run_until_cancelled_owned(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "a host broke off");
+    let alive = Arc::new(Alive::new());
+    let server = TokioIo::new(Signing::new(server, Arc::clone(&alive)));
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(server).await?;
+    gate.in_background(async move {
+        tokio::select! {
+            outcome = connection => if let Err(error) = outcome {
+                tracing::debug!(%error, "a host broke off");
+            },
+            () = alive.idle() => tracing::debug!("a host and its client said nothing for too long"),
         }
-    }));
+    });
     let (mut head, body) = request.into_parts();
     // The host that was decided about is the one that is asked for.
     if let Some(host) = head.uri.authority().and_then(|host| HeaderValue::from_str(host.as_str()).ok()) {

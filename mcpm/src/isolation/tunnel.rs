@@ -3,13 +3,19 @@
 use std::{
     io,
     net::SocketAddr,
-    sync::atomic::{AtomicU64, Ordering},
-    time::{Duration, Instant},
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
 };
 
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf},
     net::TcpStream,
+    time::Instant,
 };
 
 use super::{
@@ -69,13 +75,14 @@ pub(super) async fn join(
     client: impl AsyncRead + AsyncWrite + Unpin,
     server: TcpStream,
 ) -> io::Result<()> {
+    let address = server.peer_addr()?;
     let (mut from_client, mut to_client) = tokio::io::split(client);
     let (mut from_server, mut to_server) = server.into_split();
     let alive = Alive::new();
     let refused = tokio::sync::Notify::new();
     let out = async {
         let words = hello::first_words(&mut from_client).await?;
-        if let Some(denial) = wrong_name(host, port, &words.kind) {
+        if let Some(denial) = wrong_name(gate, host, port, address, &words.kind) {
             gate.tell_denied(&denial);
             refused.notify_one();
             // Whoever hears of it ends both ways.
@@ -89,7 +96,7 @@ pub(super) async fn join(
     let both = async { tokio::try_join!(out, back).map(drop) };
     let denied = tokio::select! {
         outcome = both => return outcome,
-        () = alive.idle_for(IDLE) => return Err(io::ErrorKind::TimedOut.into()),
+        () = alive.idle() => return Err(io::ErrorKind::TimedOut.into()),
         () = refused.notified() => true,
     };
     if denied {
@@ -100,15 +107,23 @@ pub(super) async fn join(
 }
 
 /// Says why a handshake does not fit the connection, if so.
-fn wrong_name(host: &Host, port: u16, words: &Kind) -> Option<Denial> {
-    let wrong = match (words, host) {
-        (Kind::Other, _) | (Kind::Tls(None), _) => false,
-        (Kind::Strange, _) => true,
-        // Whoever may reach an address may ask for anything there.
-        (Kind::Tls(Some(_)), Host::Address(_)) => false,
-        (Kind::Tls(Some(asked)), Host::Name(name)) => !asked.trim_end_matches('.').eq_ignore_ascii_case(name),
+fn wrong_name(gate: &Gate, host: &Host, port: u16, address: SocketAddr, words: &Kind) -> Option<Denial> {
+    // Whoever may reach an address may ask for anything there.
+    let Host::Name(name) = host else {
+        return (*words == Kind::Strange).then(|| Denial::new(host, Some(port), Rule::ServerNameMismatch));
     };
-    wrong.then(|| Denial::new(host, Some(port), Rule::ServerNameMismatch))
+    let asked = match words {
+        Kind::Other => return None,
+        Kind::Tls(None) if gate.policy.allows_address(address) => return None,
+        Kind::Tls(None) => {
+            let address = address.ip().to_canonical();
+            return Some(Denial::of_address(host, port, address, Rule::ServerNameMissing));
+        }
+        Kind::Tls(Some(asked)) => Some(asked.trim_end_matches('.')),
+        Kind::Strange => None,
+    };
+    let fits = asked.is_some_and(|asked| asked.eq_ignore_ascii_case(name));
+    (!fits).then(|| Denial::new(host, Some(port), Rule::ServerNameMismatch))
 }
 
 async fn copy(
@@ -128,19 +143,25 @@ async fn copy(
 }
 
 /// When something last went through.
-struct Alive {
+#[derive(Debug)]
+pub(super) struct Alive {
     since: Instant,
     millis: AtomicU64,
 }
 
 impl Alive {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { since: Instant::now(), millis: AtomicU64::new(0) }
     }
 
     fn sign(&self) {
         let millis = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.millis.store(millis, Ordering::Relaxed);
+    }
+
+    /// Completes once there was no sign for as long as nothing may go through.
+    pub(super) async fn idle(&self) {
+        self.idle_for(IDLE).await;
     }
 
     /// Completes once there was no sign for that long.
@@ -155,3 +176,57 @@ impl Alive {
         }
     }
 }
+
+/// A stream whose every byte is a sign.
+#[derive(Debug)]
+pub(super) struct Signing<S> {
+    stream: S,
+    alive: Arc<Alive>,
+}
+
+impl<S> Signing<S> {
+    pub(super) fn new(stream: S, alive: Arc<Alive>) -> Self {
+        Self { stream, alive }
+    }
+
+    fn signed<T>(&self, outcome: Poll<T>) -> Poll<T> {
+        if outcome.is_ready() {
+            self.alive.sign();
+        }
+        outcome
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Signing<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let outcome = Pin::new(&mut self.stream).poll_read(context, buffer);
+        self.signed(outcome)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Signing<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.signed(outcome)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+#[path = "tunnel_tests.rs"]
+mod tests;

@@ -1,0 +1,117 @@
+use std::sync::Mutex;
+
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use tokio::{io::DuplexStream, net::TcpListener};
+
+use super::*;
+use crate::isolation::{Isolation, IsolationSpec};
+
+/// What a client that connects to `a.example` begins a handshake with.
+fn handshake(says_name: bool) -> Vec<u8> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(RootCertStore::empty())
+        .with_no_client_auth();
+    config.enable_sni = says_name;
+    let mut client = ClientConnection::new(Arc::new(config), "a.example".try_into().unwrap()).unwrap();
+    let mut bytes = Vec::new();
+    client.write_tls(&mut bytes).unwrap();
+    bytes
+}
+
+/// A joined pair: the client's end, the host's end, and what was decided meanwhile.
+struct Joined {
+    client: DuplexStream,
+    host: TcpStream,
+    denied: Arc<Mutex<Vec<(Rule, String)>>>,
+    joined: tokio::task::JoinHandle<io::Result<()>>,
+    _isolation: Isolation,
+}
+
+async fn joined(rules: &[&str], host: &str) -> Joined {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let outbound = serde_json::json!({ "allow_host": rules }).to_string();
+    let spec = IsolationSpec {
+        command: Vec::new(),
+        outbound: serde_json::from_str(&outbound).unwrap(),
+        runtime_gateway: false,
+        learn: None,
+    };
+    let denied = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&denied);
+    let tell = Arc::new(move |decision| {
+        if let Decision::Denied(denial) = decision {
+            heard.lock().unwrap().push((denial.rule, denial.fix));
+        }
+    });
+    let isolation = Isolation::start(None, &spec, None, Vec::new(), tell).unwrap();
+    let (client, theirs) = tokio::io::duplex(64 * 1024);
+    let server = TcpStream::connect(address).await.unwrap();
+    let (host_end, _) = listener.accept().await.unwrap();
+    let (gate, host) = (Arc::clone(&isolation.gate), host.parse::<Host>().unwrap());
+    let joined = tokio::spawn(async move { join(&gate, &host, address.port(), theirs, server).await });
+    Joined { client, host: host_end, denied, joined, _isolation: isolation }
+}
+
+#[tokio::test]
+async fn a_handshake_that_names_nobody_is_for_whoever_may_reach_the_address() {
+    for (rules, host, says_name, refused) in [
+        (&["a.example"][..], "a.example", true, false),
+        (&["a.example"], "a.example", false, true),
+        (&["*.example"], "a.example", false, true),
+        // The port of the address is another one, so nothing is allowed by it.
+        (&["a.example", "127.0.0.1:1"], "a.example", false, true),
+        (&["a.example", "127.0.0.1"], "a.example", false, false),
+        (&["a.example", "127.0.0.0/8"], "a.example", false, false),
+        (&["127.0.0.1"], "127.0.0.1", false, false),
+        (&["b.example"], "b.example", true, true),
+    ] {
+        let mut joined = joined(rules, host).await;
+        let said = handshake(says_name);
+        joined.client.write_all(&said).await.unwrap();
+        if refused {
+            let mut answer = Vec::new();
+            joined.client.read_to_end(&mut answer).await.unwrap();
+            assert_eq!(answer, hello::ACCESS_DENIED, "{rules:?}");
+            let denied = joined.denied.lock().unwrap().clone();
+            let rule = if says_name { Rule::ServerNameMismatch } else { Rule::ServerNameMissing };
+            assert_eq!(denied.len(), 1);
+            assert_eq!(denied[0].0, rule);
+            assert_eq!(denied[0].1.contains("`127.0.0.1:"), !says_name, "{denied:?}");
+            // Not a byte went out.
+            joined.joined.await.unwrap().unwrap();
+            assert_eq!(joined.host.read(&mut [0]).await.unwrap(), 0);
+        } else {
+            let mut heard = vec![0; said.len()];
+            joined.host.read_exact(&mut heard).await.unwrap();
+            assert_eq!(heard, said, "{rules:?}");
+            assert!(joined.denied.lock().unwrap().is_empty());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tunnel_through_which_nothing_goes_is_closed() {
+    let alive = Arc::new(Alive::new());
+    let (mut near, far) = tokio::io::duplex(64);
+    let mut signing = Signing::new(far, Arc::clone(&alive));
+    let begin = Instant::now();
+    let idle = {
+        let alive = Arc::clone(&alive);
+        tokio::spawn(async move {
+            alive.idle().await;
+            Instant::now()
+        })
+    };
+    tokio::time::advance(IDLE / 2).await;
+    near.write_all(b"x").await.unwrap();
+    signing.read_exact(&mut [0]).await.unwrap();
+    tokio::time::advance(IDLE / 2).await;
+    signing.write_all(b"y").await.unwrap();
+    let last = Instant::now();
+    assert!(last >= begin + IDLE);
+    assert!(idle.await.unwrap() >= last + IDLE);
+}
