@@ -39,6 +39,7 @@ pub mod proxy;
 pub mod registry;
 pub mod runtime;
 pub mod secrets;
+mod shown;
 pub mod state;
 pub mod transport;
 pub mod workload;

@@ -140,7 +140,7 @@ fn what_is_odd_about_the_address_is_said_at_the_start() {
     for (status, words) in [
         ("404 Not Found", "knows nothing at"),
         (
-            "308 Permanent Redirect\r\nLocation: https://example.com/mcp",
+            "308 Permanent Redirect\r\nLocation: https://s3cret:s3cret@example.com/mcp?token=s3cret#s3cret",
             "redirects to `https://example.com/mcp`",
         ),
         ("500 Internal Server Error", "answers with an error (500)"),
@@ -182,6 +182,57 @@ fn what_a_remote_server_cannot_be_asked_is_refused_and_leaves_nothing() {
     home.says(&["run", "https://mcp.example.com/v1/mcp?key=hidden", "--plan"]).succeeded();
     home.has_nothing_left();
     home.matches("remote/refused");
+}
+
+#[test]
+fn a_key_in_a_url_is_in_no_message() {
+    let home = Home::without_engine();
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for secret in ["?key=canary", "?key=canary@x#canary", "#canary"] {
+        for base in ["https://127.0.0.1:99999/a", "https://me:canary@127.0.0.1:99999/a", "ftp://a/b"]
+            .into_iter()
+            .chain(["http://example.com/r.json", "https://canary@example.com/a"])
+        {
+            let url = format!("{base}{secret}");
+            for args in [
+                &["run", &url, "-e", "A=b"][..],
+                &["run", &url, "--registry", &url, "--plan"],
+                &["run", "a", "--registry", &url],
+                &["registry", "list", "--registry", &url],
+                &["registry", "info", "a", "--registry", &url],
+                &["proxy", "p", "--target-uri", &url, "--host", "192.0.2.1"],
+            ] {
+                let outcome = home.run(args);
+                assert_ne!(outcome.code, Some(0), "{args:?}");
+                assert!(!outcome.stderr.contains("canary"), "{outcome:?}");
+            }
+        }
+        let (document, api) =
+            (format!("http://{closed}/r.json{secret}"), format!("http://{closed}/r{secret}"));
+        for registry in [&document, &api] {
+            for args in [
+                &["registry", "search", "a", "--registry", registry][..],
+                &["run", "a", "--registry", registry],
+            ] {
+                let outcome = home.run(args);
+                assert_eq!(outcome.code, Some(10), "{outcome:?}");
+                assert!(
+                    !outcome.stderr.contains("canary") && !outcome.stdout.contains("canary"),
+                    "{outcome:?}"
+                );
+            }
+        }
+    }
+    // Registries that answer, and have nothing at that place.
+    for (path, status) in [("r.json", "404 Not Found"), ("api", "404 Not Found"), ("api", "200 OK")] {
+        let (authority, _told) = server(Box::leak(Box::new([status])));
+        let url = format!("http://{authority}/{path}?key=canary");
+        let outcome = home.run(&["registry", "list", "--registry", &url]);
+        assert_eq!(outcome.code, Some(10), "{outcome:?}");
+        assert!(outcome.stderr.contains("127.0.0.1") && !outcome.stderr.contains("canary"), "{outcome:?}");
+    }
+    let plan = home.run(&["run", "https://example.com/mcp?key=canary", "--plan", "-o", "json"]).succeeded();
+    assert!(!plan.stdout.contains("canary"), "{plan:?}");
 }
 
 #[test]

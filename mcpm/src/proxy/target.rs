@@ -13,6 +13,7 @@ use url::Url;
 
 use crate::{
     Error, ErrorKind, Result,
+    shown::shown_text,
     transport::http::{Address, Client, Dial},
 };
 
@@ -48,7 +49,7 @@ impl Target {
     /// Reads a target URI: `http` or `https`, with or without a path and a query.
     pub(crate) fn parse(uri: &str) -> Result<Self> {
         let bad = |reason: &str| {
-            let shown = without_credentials(uri);
+            let shown = shown_text(uri);
             Error::new(ErrorKind::InvalidOption, format!("`{shown}` is no target URI: {reason}"))
                 .hint("write `http://HOST[:PORT][/PATH]` or `https://…`")
         };
@@ -152,17 +153,6 @@ impl Reached {
         let value = HeaderValue::from_str(&host).map_err(|error| bad().source(error))?;
         let scheme = if address.tls { "https" } else { "http" };
         Ok(Self { client: Client::new(address), host: value, origin: format!("{scheme}://{host}"), life })
-    }
-}
-
-/// A URI for people: what stands before the last `@` may be a password, whether or not it parses.
-fn without_credentials(uri: &str) -> String {
-    match uri.rsplit_once('@') {
-        Some((before, rest)) => {
-            let scheme = before.split_once("://").map_or("", |(scheme, _)| scheme);
-            format!("{scheme}://…@{rest}")
-        }
-        None => uri.to_owned(),
     }
 }
 

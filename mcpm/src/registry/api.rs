@@ -5,7 +5,7 @@ use std::time::Duration;
 use url::Url;
 
 use super::{Entry, OnNotice, cache::Cache, document, fetch::LARGEST};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, shown::shown};
 
 /// The versions of the API, the newest first. A base URL that ends in one is taken as it is.
 const VERSIONS: &[&str] = &["v0.1", "v0"];
@@ -63,7 +63,8 @@ async fn pages(
                 let message = format!("the pages of the registry are larger than {} MiB", LARGEST >> 20);
                 Error::new(ErrorKind::Registry, message).hint("search for a narrower name")
             })?;
-            let page = document::page(&bytes, on_notice).map_err(|error| error.with("registry", base))?;
+            let page =
+                document::page(&bytes, on_notice).map_err(|error| error.with("registry", shown(base)))?;
             entries.extend(page.entries);
             if page.next.is_none() || page.next == cursor {
                 return Ok(entries);
@@ -75,7 +76,7 @@ async fn pages(
             }
         }
     }
-    Err(Error::new(ErrorKind::Registry, format!("there is no MCP registry at `{base}`"))
+    Err(Error::new(ErrorKind::Registry, format!("there is no MCP registry at `{}`", shown(base)))
         .hint("name the base URL, without `/v0.1/servers`"))
 }
 
@@ -89,7 +90,7 @@ pub(super) async fn candidates(
     if name.contains('/') {
         let url = below(base, versions(base)[0], &["servers", name, "versions", "latest"])?;
         if let Some(bytes) = cache.find(&url, on_notice).await? {
-            return document::entries(&bytes, on_notice).map_err(|error| error.with("registry", base));
+            return document::entries(&bytes, on_notice).map_err(|error| error.with("registry", shown(base)));
         }
     }
     // Older registries look up ids only. The last part is enough to find the rest by.
@@ -105,7 +106,7 @@ fn versions(base: &Url) -> &'static [&'static str] {
 fn below(base: &Url, version: &str, parts: &[&str]) -> Result<Url> {
     let mut url = base.clone();
     url.path_segments_mut()
-        .map_err(|()| Error::new(ErrorKind::Registry, format!("`{base}` can have no path")))?
+        .map_err(|()| Error::new(ErrorKind::Registry, format!("`{}` can have no path", shown(base))))?
         .pop_if_empty()
         .extend((!version.is_empty()).then_some(version))
         .extend(parts);

@@ -15,7 +15,7 @@ use super::{
     OnNotice,
     fetch::{Fetched, fetch},
 };
-use crate::{Error, ErrorKind, Result, state::FORMAT_VERSION};
+use crate::{Error, ErrorKind, Result, shown::shown, state::FORMAT_VERSION};
 
 /// How long a document holds that says nothing of it.
 const HOLDS: Duration = Duration::from_secs(5 * 60);
@@ -55,11 +55,9 @@ impl Cache {
     /// # Errors
     /// `Registry` when it cannot be fetched and there is no copy, or when there is none.
     pub(super) async fn get(&self, url: &Url, on_notice: OnNotice<'_>) -> Result<Vec<u8>> {
-        self.find(url, on_notice).await?.ok_or_else(|| {
-            let mut shown = url.clone();
-            shown.set_query(None);
-            Error::new(ErrorKind::Registry, format!("there is nothing at `{shown}`"))
-        })
+        self.find(url, on_notice)
+            .await?
+            .ok_or_else(|| Error::new(ErrorKind::Registry, format!("there is nothing at `{}`", shown(url))))
     }
 
     /// Returns a document; `None` when the registry says that there is none.

@@ -8,6 +8,7 @@ use url::{Host, Url};
 
 use crate::{
     Error, ErrorKind, Result,
+    shown::shown,
     transport::{
         body::Body,
         http::{Address, Client},
@@ -45,13 +46,6 @@ pub(super) async fn fetch(url: &Url, etag: Option<&str>) -> Result<Fetched> {
             Err(failed(Error::new(ErrorKind::Registry, message)))
         }
     }
-}
-
-/// The URL without its query, which may hold a key.
-fn shown(url: &Url) -> String {
-    let mut url = url.clone();
-    url.set_query(None);
-    url.into()
 }
 
 async fn follow(url: &Url, etag: Option<&str>) -> Result<Fetched> {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use super::{Argument, Entry, Input, Way, entry::clean, toolhive::Extension};
-use crate::{Error, ErrorKind, Result, image::ImageReference, options::Transport};
+use crate::{Error, ErrorKind, Result, image::ImageReference, options::Transport, shown::shown_text};
 
 const PUBLISHER: &str = "io.modelcontextprotocol.registry/publisher-provided";
 const OFFICIAL: &str = "io.modelcontextprotocol.registry/official";
@@ -291,7 +291,7 @@ fn remote_way(remote: Remote) -> Result<Way> {
     let url = remote.url.unwrap_or_default();
     let transport = transport(&remote.kind)?;
     if !url.starts_with("https://") && !url.starts_with("http://") {
-        let message = format!("`{}` is no URL of a remote server", clean(&url));
+        let message = format!("`{}` is no URL of a remote server", clean(&shown_text(&url)));
         return Err(Error::new(ErrorKind::Registry, message));
     }
     Ok(Way {

@@ -8,7 +8,11 @@ use std::{
 use serde::Deserialize;
 use url::{Host, Url};
 
-use crate::{Error, ErrorKind, Result, state::FORMAT_VERSION};
+use crate::{
+    Error, ErrorKind, Result,
+    shown::{shown, shown_text},
+    state::FORMAT_VERSION,
+};
 
 /// The file of settings in the folder of settings.
 const SETTINGS: &str = "config.json";
@@ -87,10 +91,7 @@ impl RegistrySource {
 /// Reads the URL of a registry. What comes over plain HTTP could be anybody's, and says what is run.
 fn checked(text: &str) -> Result<Url> {
     let bad = |why: &str| {
-        Error::new(
-            ErrorKind::InvalidOption,
-            format!("`{}` is no URL of a registry: {why}", text.escape_debug()),
-        )
+        Error::new(ErrorKind::InvalidOption, format!("`{}` is no URL of a registry: {why}", shown_text(text)))
     };
     let url = Url::parse(text).map_err(|error| bad(&error.to_string()))?;
     if !url.username().is_empty() || url.password().is_some() {
@@ -127,11 +128,7 @@ impl fmt::Display for RegistrySource {
         match self {
             Self::Embedded => f.write_str("embedded"),
             Self::File(path) => write!(f, "{}", path.display()),
-            Self::Document(url) | Self::Api(url) => {
-                let mut url = url.clone();
-                url.set_query(None);
-                write!(f, "{url}")
-            }
+            Self::Document(url) | Self::Api(url) => f.write_str(&shown(url)),
         }
     }
 }

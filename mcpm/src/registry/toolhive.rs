@@ -10,7 +10,7 @@ use super::{
     entry::clean,
     server_json::{InputJson, check_name, or_none},
 };
-use crate::{Error, ErrorKind, Result, image::ImageReference, options::Transport};
+use crate::{Error, ErrorKind, Result, image::ImageReference, options::Transport, shown::shown_text};
 
 /// A whole registry. Groups hold further servers, which are found by the same names.
 #[derive(Deserialize)]
@@ -122,7 +122,9 @@ fn entry(name: &str, value: Value) -> Result<Entry> {
             (image, true)
         }
         (None, Some(url)) if url.starts_with("https://") || url.starts_with("http://") => (url, false),
-        (None, Some(url)) => return Err(bad(format!("`{}` is no URL of a remote server", clean(&url)))),
+        (None, Some(url)) => {
+            return Err(bad(format!("`{}` is no URL of a remote server", clean(&shown_text(&url)))));
+        }
         (Some(_), Some(_)) => return Err(bad("it has both an image and a URL".to_owned())),
         (None, None) => return Err(bad("it has neither an image nor a URL".to_owned())),
     };

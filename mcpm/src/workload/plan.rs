@@ -9,6 +9,7 @@ use crate::{
     package::Recipe,
     permission::Bytes,
     runtime::{ContainerSpec, EngineInfo, ImageInfo, Network},
+    shown::shown_text,
 };
 
 /// What `mcpm run` would do. Nothing was touched to find out.
@@ -214,6 +215,9 @@ fn without_values<S: Serializer>(spec: &WorkloadSpec, serializer: S) -> Result<S
             value["place"]["remote"]["url"] = serde_json::json!(remote.shown());
             value["asked"]["server"] = serde_json::json!(remote.shown());
         }
+    }
+    if let Some(registry) = spec.asked.registry.as_deref().filter(|registry| registry.contains("://")) {
+        value["asked"]["registry"] = serde_json::json!(shown_text(registry));
     }
     if let Some(asked) = value["asked"].as_object_mut().filter(|_| !spec.asked.env.is_empty()) {
         let names: Vec<&String> = spec.asked.env.iter().map(|variable| &variable.name).collect();

@@ -14,6 +14,7 @@ use crate::{
     Environment, Error, ErrorKind, Result,
     options::{OptionSet as _, Transport, WorkloadOptions},
     proxy::target::Target,
+    shown::{shown, shown_text},
     state::SPEC_VERSION,
 };
 
@@ -61,7 +62,7 @@ impl RemoteUrl {
     /// `InvalidOption` for what is no `http` or `https` URL, or holds credentials.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let mut url = Url::parse(text).map_err(|error| {
-            Error::new(ErrorKind::InvalidOption, format!("`{}` is no URL", text.escape_debug())).source(error)
+            Error::new(ErrorKind::InvalidOption, format!("`{}` is no URL", shown_text(text))).source(error)
         })?;
         if !url.username().is_empty() || url.password().is_some() {
             // Not repeated, since it would show them.
@@ -84,11 +85,9 @@ impl RemoteUrl {
         }
     }
 
-    /// The URL with its query left out, which often holds a key.
+    /// The URL for people.
     pub(super) fn shown(&self) -> String {
-        let mut url = self.0.clone();
-        url.set_query(None);
-        url.into()
+        shown(&self.0)
     }
 
     /// Where clients find the server below the proxy's address: where it is on its own host.

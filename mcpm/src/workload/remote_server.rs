@@ -20,6 +20,7 @@ use crate::{
         respond::{Request, Response},
         target::Target,
     },
+    shown::shown_text,
     transport::body::Body,
 };
 
@@ -58,7 +59,7 @@ pub(super) async fn ask(target: &Target, shown: &str) -> Result<Option<String>> 
         StatusCode::NOT_FOUND => Some(format!("the remote server knows nothing at `{shown}` (404)")),
         _ if status.is_redirection() => {
             let place = answer.headers().get(header::LOCATION).and_then(|place| place.to_str().ok());
-            let place = place.map(|place| format!(" to `{place}`")).unwrap_or_default();
+            let place = place.map(|place| format!(" to `{}`", shown_text(place))).unwrap_or_default();
             Some(format!("the remote server redirects{place} ({}); run that URL instead", status.as_u16()))
         }
         _ if status.is_server_error() => {

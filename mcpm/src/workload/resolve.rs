@@ -28,6 +28,7 @@ use crate::{
     },
     package::certificates,
     runtime::{ContainerSpec, EngineInfo, ImageInfo, Mount, Network, PublishedPort, labels},
+    shown::shown_text,
     state::{SPEC_VERSION, Store},
 };
 
@@ -75,7 +76,8 @@ impl Asked {
         };
         let source = source::classify(server)?.below(working_dir);
         if options.registry.is_some() && !matches!(source, Source::Named { .. }) {
-            let message = format!("`--registry` is for names of servers, and `{server}` is none");
+            let message =
+                format!("`--registry` is for names of servers, and `{}` is none", shown_text(server));
             return Err(Error::new(ErrorKind::InvalidOption, message));
         }
         if let Source::Package(package) = &source {

@@ -9,6 +9,7 @@ use crate::{
     isolation::IsolationSpec,
     options::{ProxyMode, SecretRef, Transport, WorkloadOptions},
     runtime::ContainerSpec,
+    shown::shown_text,
 };
 
 /// A workload as it is started and recorded.
@@ -105,7 +106,7 @@ pub struct RemoteSpec {
 impl RemoteSpec {
     /// Returns the URL for people: without its query, which often holds a key.
     pub fn shown(&self) -> String {
-        RemoteUrl::parse(&self.url).map_or_else(|_| self.url.clone(), |url| url.shown())
+        RemoteUrl::parse(&self.url).map_or_else(|_| shown_text(&self.url), |url| url.shown())
     }
 }
 
