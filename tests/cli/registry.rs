@@ -2,12 +2,12 @@
 
 use std::{
     io::{Read as _, Write as _},
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 use serde_json::json;
 
-use super::support::{Home, Session};
+use super::support::{Home, Session, docker, inspect};
 
 const HTTP: &str = "mcpm-test/everything-http:1";
 
@@ -168,24 +168,123 @@ fn what_is_missing_is_asked_for_on_a_terminal_and_a_secret_is_not_shown() {
     let home = Home::new();
     let registry = registry(&home, "https://mcp.example.com/mcp");
     let name = home.name("asked");
-    let program = home.mcpm(&[]).get_program().to_str().unwrap().to_owned();
-    let mut typing =
-        Typing::begin(&home, &format!("{program} run keyed --registry {registry} --name {name}"));
+    let canary = format!("canary-{}", home.name("value"));
+    let program = home.program();
+    let run = format!("{program} run keyed --debug --registry {registry} --name {name}");
+    let mut typing = Typing::begin(&home, &run);
     // Ctrl-U and backspace edit.
-    typing.answer("THE_KEY - Key of the service: ", "wrong\u{15}s3crett\u{7f}\r");
+    typing.answer("THE_KEY - Key of the service: ", &format!("wrong\u{15}{canary}t\u{7f}\r"));
     typing.answer("THE_REGION: ", "europe west\r");
     let (code, shown) = typing.end();
     assert_eq!(code, Some(0), "{shown}");
-    assert!(shown.contains("europe west") && !shown.contains("s3cret"), "{shown}");
+    assert!(shown.contains("europe west") && !shown.contains(&canary), "{shown}");
+    let container = inspect(&name);
+    let delivered = format!("THE_KEY={canary}");
+    assert!(container["Config"]["Env"].to_string().contains(&delivered), "the server gets it: {container}");
+    is_nowhere(&home, &name, &canary);
     let spec = std::fs::read_to_string(home.record(&name).join("spec.json")).unwrap();
     let spec: serde_json::Value = serde_json::from_str(&spec).unwrap();
-    let env = &spec["place"]["container"]["env"];
-    assert_eq!((&env["THE_KEY"], &env["THE_REGION"]), (&json!("s3cret"), &json!("europe west")));
+    assert_eq!(spec["place"]["container"]["env"]["THE_REGION"], "europe west");
+    assert_eq!(spec["secrets"], json!([format!("{name}/THE_KEY,target=THE_KEY")]));
     // An export needs no prompt for what may be shown, and does not hold what may not.
     let exported = home.run(&["export", &name]).succeeded().stdout;
-    assert!(exported.contains("THE_REGION=europe west") && !exported.contains("s3cret"), "{exported}");
+    assert!(exported.contains("THE_REGION=europe west") && !exported.contains("THE_KEY"), "{exported}");
+
+    // Nobody is there to be asked again: what runs goes on.
+    let refused = home.run(&["restart", &name]);
+    assert_eq!(refused.code, Some(4), "{refused:?}");
+    assert!(refused.stderr.contains(&format!("`mcpm secret set {name}/THE_KEY`")), "{refused:?}");
+    assert_eq!(home.info(&name)["status"], "running");
+    let mut typing = Typing::begin(&home, &format!("{program} restart {name}"));
+    typing.answer(&format!("{name}/THE_KEY: "), &format!("{canary}-2\r"));
+    let (code, shown) = typing.end();
+    assert_eq!((code, shown.contains(&canary)), (Some(0), false), "{shown}");
+    assert!(inspect(&name)["Config"]["Env"].to_string().contains(&format!("{delivered}-2")));
+    // Kept in the store, it is asked for no more.
+    home.set(&format!("MCPM_SECRET_{name}/THE_KEY"), &format!("{canary}-3"));
+    home.run(&["restart", &name]).succeeded();
+    assert!(inspect(&name)["Config"]["Env"].to_string().contains(&format!("{delivered}-3")));
+    is_nowhere(&home, &name, &canary);
     home.run(&["rm", &name]).succeeded();
     home.has_nothing_left();
+}
+
+#[test]
+fn a_typed_secret_of_an_isolated_server_is_not_in_the_engine_either() {
+    let home = Home::new();
+    let registry = registry(&home, "https://mcp.example.com/mcp");
+    let name = home.name("held");
+    let canary = format!("canary-{}", home.name("value"));
+    let run = format!("{} run keyed --isolate-network --registry {registry} --name {name}", home.program());
+    let mut typing = Typing::begin(&home, &format!("{run} -e THE_REGION=eu"));
+    typing.answer("THE_KEY - Key of the service: ", &format!("{canary}\r"));
+    let (code, shown) = typing.end();
+    assert_eq!((code, shown.contains(&canary)), (Some(0), false), "{shown}");
+    assert!(!docker(&["inspect", &name]).contains(&canary));
+    is_nowhere(&home, &name, &canary);
+    let pid = docker(&["inspect", "--format", "{{.State.Pid}}", &name]);
+    let inside = docker(&["top", &name, "-eo", "pid"]);
+    let has_it = |pid: &str| {
+        let environ = std::fs::read(format!("/proc/{}/environ", pid.trim())).unwrap_or_default();
+        String::from_utf8_lossy(&environ).contains(&format!("THE_KEY={canary}"))
+    };
+    assert!(inside.lines().skip(1).any(has_it), "the server gets it: {pid} {inside}");
+    home.run(&["rm", &name]).succeeded();
+    home.has_nothing_left();
+}
+
+#[test]
+fn a_secret_that_would_be_an_argument_is_refused() {
+    let home = Home::without_engine();
+    let argument = json!({"type": "named", "name": "--key", "valueHint": "API_KEY", "isRequired": true, "isSecret": true});
+    let package = json!({"registryType": "oci", "identifier": HTTP, "transport": {"type": "stdio"},
+        "packageArguments": [argument]});
+    let document = json!({"name": "com.example/argued", "version": "1.0.0", "packages": [package]});
+    let registry = home.write("argued.json", &document.to_string());
+    for more in [&[][..], &["--plan"]] {
+        let outcome = home.run(&[&["run", "argued", "--registry", &registry][..], more].concat());
+        assert_eq!((outcome.code, outcome.stderr.lines().count()), (Some(3), 1), "{outcome:?}");
+        assert!(outcome.stderr.contains("the secret `API_KEY` as an argument"), "{outcome:?}");
+    }
+    // Whoever writes the arguments has decided.
+    let outcome = home.run(&["run", "argued", "--registry", &registry, "--", "--verbose"]);
+    assert_eq!(outcome.code, Some(6), "{outcome:?}");
+}
+
+/// Asserts that a value that was typed is in no file, no argument, nothing that is shown, and of the container in
+/// nothing but its variables.
+#[track_caller]
+fn is_nowhere(home: &Home, name: &str, canary: &str) {
+    for folder in ["state", "home", "runtime"] {
+        let found = Command::new("grep").args(["-rl", canary]).arg(home.path(folder)).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&found.stdout), "", "files below {folder}");
+    }
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let arguments = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let arguments = String::from_utf8_lossy(&arguments).into_owned();
+        assert!(!arguments.contains(canary), "{arguments}");
+    }
+    let supervisor = std::fs::read(format!("/proc/{}/environ", home.supervisor(name))).unwrap();
+    assert!(!String::from_utf8_lossy(&supervisor).contains(canary));
+    let mut container = inspect(name);
+    container["Config"]["Env"] = serde_json::Value::Null;
+    assert!(!container.to_string().contains(canary), "{container}");
+    let export = home.text("canary.json");
+    for args in [
+        &["list", "-o", "json"][..],
+        &["status", name, "-o", "json"],
+        &["logs", name],
+        &["logs", name, "--proxy"],
+        &["export", name],
+        &["export", name, &export],
+    ] {
+        let outcome = home.run(args).succeeded();
+        assert!(!outcome.stdout.contains(canary) && !outcome.stderr.contains(canary), "{outcome:?}");
+    }
+    assert!(!std::fs::read_to_string(&export).unwrap().contains(canary));
+    let events =
+        docker(&["events", "--since", "5m", "--until", "0s", "--filter", &format!("container={name}")]);
+    assert!(!events.contains(canary), "{events}");
 }
 
 #[test]

@@ -69,13 +69,14 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         let progress = Progress::default();
         loop {
             let spec = progress.during(workload.events(), workload.resolve()).await?;
+            let secrets = workload.with_typed(&spec, secrets.clone());
             if workload.options().print_resolved_overlays.unwrap_or(false) {
                 for overlay in spec.container().into_iter().flat_map(|container| &container.overlays) {
                     let _ = writeln!(io::stderr(), "overlay: {}", overlay.target);
                 }
             }
             let started = if foreground {
-                let launch = Launch::new(spec.clone(), environment.clone()).secrets(secrets.clone());
+                let launch = Launch::new(spec.clone(), environment.clone()).secrets(secrets);
                 Box::pin(in_foreground(launch.restarts(RestartPolicy::NEVER).ephemeral(), form)).await
             } else {
                 detached(spec.clone(), &secrets, false, debug, form).await.map(|()| ExitCode::SUCCESS)

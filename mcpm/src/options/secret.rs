@@ -79,7 +79,7 @@ impl OptionValue for Secret {
 }
 
 /// A secret of the secrets manager that the server gets as an environment variable or as a file.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SecretRef {
     /// Name of the secret.
     pub name: String,

@@ -163,7 +163,7 @@ impl Secrets {
 
     /// The values of those names that exist. The store is left alone when it is not needed: opening it may mean
     /// that somebody is asked for a password.
-    async fn find(&self, names: &[String]) -> Result<BTreeMap<String, Secret>> {
+    pub(crate) async fn find(&self, names: &[String]) -> Result<BTreeMap<String, Secret>> {
         let mut found = self.given.read(names).await?;
         let rest: Vec<String> = names.iter().filter(|name| !found.contains_key(*name)).cloned().collect();
         if !rest.is_empty() {

@@ -20,6 +20,11 @@ impl SecretValues {
         self.0.get(name)
     }
 
+    /// Adds values; those of a name that is there already take its place.
+    pub fn extend(&mut self, more: Self) {
+        self.0.extend(more.0);
+    }
+
     /// Tells whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

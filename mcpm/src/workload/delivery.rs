@@ -13,13 +13,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{WorkloadName, container::fnv1a};
+use super::{WorkloadName, WorkloadSpec, container::fnv1a};
 use crate::{
     Environment, Error, ErrorKind, Result,
     isolation::MOUNT_POINT,
     options::{Secret, SecretRef, SecretTarget, WorkloadOptions},
     runtime::{ContainerSpec, Mount},
-    secrets::SecretValues,
+    secrets::{self, SecretValues, Secrets},
     state::file::{cannot, create_folders},
 };
 
@@ -53,6 +53,49 @@ pub(super) fn check(options: &WorkloadOptions) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Finds the values that a recorded workload refers to; those that the user once typed, and did not keep, are typed
+/// again.
+///
+/// # Errors
+/// `NotFound` when a value is missing; `SecretsUnavailable`; `Interrupted`.
+pub(super) async fn values(spec: &WorkloadSpec, environment: &Environment) -> Result<SecretValues> {
+    let (mut kept, typed) = (spec.secret_names(), spec.typed_secrets());
+    if typed.is_empty() {
+        return secrets::read(&kept, environment).await;
+    }
+    kept.retain(|name| !typed.contains(name));
+    // Opened once, since that may mean that somebody is asked for a password.
+    let secrets = Secrets::open(environment)?;
+    let mut values = if kept.is_empty() { SecretValues::default() } else { secrets.read(&kept).await? };
+    let (found, closed) = match secrets.find(&typed).await {
+        Ok(found) => (found, None),
+        // A store that cannot be opened is no reason not to ask: it need not have the value.
+        Err(error) if error.kind() == ErrorKind::SecretsUnavailable => (BTreeMap::new(), Some(error)),
+        Err(error) => return Err(error),
+    };
+    values.extend(SecretValues::new(found));
+    for name in typed.iter().filter(|name| values.get(name).is_none()).collect::<Vec<_>>() {
+        let answer = match &environment.interaction {
+            Some(interaction) => interaction.ask_secret(name).await?,
+            None => None,
+        };
+        let Some(answer) = answer else { return Err(closed.unwrap_or_else(|| not_kept(&spec.name, name))) };
+        if answer.expose().is_empty() {
+            let message = format!("the server needs a value for `{name}`");
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
+        values.extend([(name.clone(), answer)].into_iter().collect());
+    }
+    Ok(values)
+}
+
+fn not_kept(workload: &WorkloadName, secret: &str) -> Error {
+    let message =
+        format!("the secret `{secret}` was typed when `{workload}` was first started, and is not kept");
+    Error::new(ErrorKind::NotFound, message)
+        .hint(format!("keep it with `mcpm secret set {secret}`, or start `{workload}` in a terminal"))
 }
 
 /// The values of one launch, on their way into its containers.

@@ -1,12 +1,9 @@
 //! What of a registry's entry is used for a workload: one way to run it, and the values it wants.
 //!
 //! What the user gave goes before what the entry says. A value that the entry requires and nobody gave is asked for.
+//! What is typed as a secret goes the way of secrets from then on: it is never part of what is asked or done.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::TcpListener,
-    sync::Mutex,
-};
+use std::{collections::BTreeMap, net::TcpListener, sync::Mutex};
 
 use super::{
     Origin, WorkloadName,
@@ -30,8 +27,8 @@ pub(super) struct Supplied {
     pub(super) options: WorkloadOptions,
     /// Variables by name.
     pub(super) env: BTreeMap<String, (String, Origin)>,
-    /// Variables that must not be exported, since the user typed them as secrets.
-    pub(super) secrets: BTreeSet<String>,
+    /// Variables that the user typed as secrets.
+    pub(super) secrets: BTreeMap<String, Secret>,
     /// What would be asked for, in a plan.
     pub(super) questions: Vec<String>,
 }
@@ -168,18 +165,21 @@ pub(super) async fn supply(asked: &Asked, environment: &Environment, asking: &As
         let given = super::resolve::asked_variables(asked, environment)?;
         for input in &way.env {
             let as_secret = options.secret.iter().any(|secret| secret.target == input.name);
-            if as_secret || given.contains_key(&input.name) || supplied.env.contains_key(&input.name) {
+            let known = supplied.env.contains_key(&input.name) || supplied.secrets.contains_key(&input.name);
+            if as_secret || known || given.contains_key(&input.name) {
                 continue;
             }
-            if let Some(value) = value_of(input, asking).await? {
-                // The name is the registry's, so it is checked as one that is typed.
-                if format!("{}=", input.name).parse::<EnvVar>().is_err() || input.name.contains('=') {
-                    let message = format!("`{}` cannot name a variable", input.name.escape_debug());
-                    return Err(Error::new(ErrorKind::Registry, message));
-                }
-                if value.secret {
-                    supplied.secrets.insert(input.name.clone());
-                }
+            let Some(value) = value_of(input, asking).await? else { continue };
+            let typed_secret = value.secret && value.origin == Origin::Answered;
+            // The name is the registry's, so it is checked as one that is typed.
+            let fits = !input.name.contains('=') && format!("{}=", input.name).parse::<EnvVar>().is_ok();
+            if !fits || typed_secret && !names_secret(&input.name) {
+                let message = format!("`{}` cannot name a variable", input.name.escape_debug());
+                return Err(Error::new(ErrorKind::Registry, message));
+            }
+            if typed_secret {
+                supplied.secrets.insert(input.name.clone(), Secret::from(value.text));
+            } else {
                 supplied.env.insert(input.name.clone(), (value.text, value.origin));
             }
         }
@@ -198,7 +198,7 @@ pub(super) async fn supply(asked: &Asked, environment: &Environment, asking: &As
     let mut asked = asked.clone();
     // What was typed at a prompt is asked for as if it had been given, so that an export needs no prompt.
     for (name, (value, origin)) in &supplied.env {
-        if *origin == Origin::Answered && !supplied.secrets.contains(name) {
+        if *origin == Origin::Answered {
             asked.answered.push((name.as_str(), value.as_str()).into());
         }
     }
@@ -206,9 +206,44 @@ pub(super) async fn supply(asked: &Asked, environment: &Environment, asking: &As
     Ok(asked)
 }
 
+/// Tells whether a name can be a part of a reference to a secret, as the variable that it is delivered in.
+fn names_secret(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    (1..=128).contains(&name.len()) && name.chars().all(fits)
+}
+
+/// Refuses a secret that the user would be asked for and that would end in a list of arguments, which every process of
+/// the machine can read, as engine and record can.
+fn refuse_secret(input: &Input, what: &str) -> Result<()> {
+    if !asks_secret(input, false, false) {
+        return Ok(());
+    }
+    let message =
+        format!("the entry wants the secret `{}` as {what}, where others could read it", input.name);
+    Err(Error::new(ErrorKind::Unsupported, message).hint(
+        "give it in a way that hides it, if the server has one (`--secret NAME,target=VARIABLE`), and the server's \
+         arguments yourself after `--`",
+    ))
+}
+
+/// Tells whether a value of an input would be typed as a secret.
+fn asks_secret(input: &Input, required: bool, secret: bool) -> bool {
+    let (required, secret) = (required || input.required, secret || input.secret);
+    match (&input.value, &input.default) {
+        (Some(template), _) => input.variables.iter().any(|(name, part)| {
+            template.contains(&format!("{{{name}}}")) && asks_secret(part, required, secret)
+        }),
+        (None, Some(_)) => false,
+        (None, None) => required && secret,
+    }
+}
+
 async fn arguments(way: &Way, asking: &Asking<'_>) -> Result<Vec<String>> {
     let mut args = Vec::new();
     for argument in &way.args {
+        if let Argument::Positional(input) | Argument::Named { input: Some(input), .. } = argument {
+            refuse_secret(input, "an argument")?;
+        }
         match argument {
             Argument::Positional(input) => {
                 args.extend(value_of(input, asking).await?.map(|value| value.text))
@@ -227,6 +262,7 @@ async fn arguments(way: &Way, asking: &Asking<'_>) -> Result<Vec<String>> {
 /// What an entry wants mounted. The place on this machine is the user's to name: one that the entry names would open
 /// this machine to a server without anybody's consent.
 async fn volume(input: &Input, asking: &Asking<'_>) -> Result<Option<VolumeSpec>> {
+    refuse_secret(input, "a part of a mount")?;
     let refused = |what: &str| {
         let what = what.escape_debug();
         let message = format!("the entry mounts `{what}`, and a place on this machine is not its to choose");
@@ -280,7 +316,12 @@ async fn filled(template: &str, input: &Input, asking: &Asking<'_>) -> Result<Op
             rest = after;
             continue;
         };
-        let mut variable = Input { required: variable.required || input.required, ..variable.clone() };
+        let mut variable = Input {
+            required: variable.required || input.required,
+            // A part of what must not be shown is not shown either.
+            secret: variable.secret || input.secret,
+            ..variable.clone()
+        };
         if template.len() == variable.name.len() + 2 {
             // The variable is the whole value, which has a name that says more.
             variable.name.clone_from(&input.name);
@@ -327,9 +368,12 @@ impl Asking<'_> {
             None => None,
         };
         let Some(answer) = answer else {
-            return Err(
-                missing().hint("give it with `--env`, or as an argument after `--`, or run in a terminal")
-            );
+            let how = if input.secret {
+                format!("give it with `--secret NAME,target={}`, or run in a terminal", input.name)
+            } else {
+                "give it with `--env`, or as an argument after `--`, or run in a terminal".to_owned()
+            };
+            return Err(missing().hint(how));
         };
         if answer.expose().is_empty() {
             return Err(missing());

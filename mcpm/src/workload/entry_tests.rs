@@ -79,8 +79,21 @@ async fn an_entry_supplies_what_nobody_gave_and_the_user_the_rest() {
     assert_eq!(effective.args, ["Berlin", "--units", "metric", "--verbose"]);
     assert_eq!(asked.origin("transport"), Origin::Registry);
     assert_eq!(value(&asked, "WEATHER_REGION"), Some(("eu", Origin::Registry)));
-    assert_eq!(value(&asked, "WEATHER_KEY"), Some(("WEATHER_KEY-1", Origin::Answered)));
-    assert_eq!(value(&asked, "WEATHER_TOKEN"), Some(("WEATHER_TOKEN-2", Origin::Answered)));
+    assert_eq!(value(&asked, "WEATHER_KEY"), None, "a secret is no variable among others");
+    let name: WorkloadName = "web".parse().unwrap();
+    let typed: Vec<(String, &str)> = asked
+        .typed_secrets(&name)
+        .into_iter()
+        .map(|(secret, value)| (secret.to_string(), value.expose()))
+        .collect();
+    assert_eq!(
+        typed,
+        [
+            ("web/WEATHER_KEY,target=WEATHER_KEY".to_owned(), "WEATHER_KEY-1"),
+            ("web/WEATHER_TOKEN,target=WEATHER_TOKEN".to_owned(), "WEATHER_TOKEN-2"),
+        ]
+    );
+    assert!(!format!("{asked:?}").contains("WEATHER_KEY-1"), "not even a developer sees it");
     assert_eq!(value(&asked, "WEATHER_OPTIONAL"), None);
     assert!(effective.volume.is_empty(), "a volume with an optional part that nobody named");
     let questions = user.asked.into_inner().unwrap();
@@ -187,6 +200,54 @@ async fn an_answer_must_be_one_of_the_choices() {
     let user = User::default();
     let error = value_of(&input, &Asking::User(Some(&user))).await.err().unwrap();
     assert_eq!(error.message(), "`A` is one of x");
+}
+
+#[tokio::test]
+async fn a_part_of_a_secret_is_typed_unseen_and_ends_in_no_argument_or_mount() {
+    let part = |name: &str, secret| {
+        let input = Input { name: name.to_owned(), required: true, secret, ..Input::default() };
+        (name.to_owned(), input)
+    };
+    let input = |secret, part: (String, Input)| Input {
+        name: "KEY".to_owned(),
+        value: Some(format!("--key={{{}}}", part.0)),
+        secret,
+        variables: [part].into(),
+        ..Input::default()
+    };
+    for input in [input(true, part("key", false)), input(false, part("key", true))] {
+        let user = User::default();
+        let value = value_of(&input, &Asking::User(Some(&user))).await.unwrap().unwrap();
+        assert_eq!((value.text.as_str(), value.secret), ("--key=key-1", true));
+        assert_eq!(user.asked.into_inner().unwrap(), [("key".to_owned(), true)]);
+        let user = User::default();
+        let flag = "--key".to_owned();
+        for argument in
+            [Argument::Positional(input.clone()), Argument::Named { flag, input: Some(input.clone()) }]
+        {
+            let way = Way { args: vec![argument], ..Way::default() };
+            let error = arguments(&way, &Asking::User(Some(&user))).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
+            assert!(error.to_string().contains("the secret `KEY` as an argument"), "{error}");
+        }
+        let error = volume(&input, &Asking::User(Some(&user))).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert_eq!(user.asked.into_inner().unwrap(), [], "it is refused before it is asked for");
+    }
+    let seen = input(false, part("level", false));
+    let way = Way { args: vec![Argument::Positional(seen)], ..Way::default() };
+    let user = User::default();
+    assert_eq!(arguments(&way, &Asking::User(Some(&user))).await.unwrap(), ["--key=level-1"]);
+}
+
+#[test]
+fn what_names_a_variable_of_a_secret_cannot_name_a_file_or_another_secret() {
+    for name in ["KEY", "a.b-c_1"] {
+        assert!(names_secret(name), "{name}");
+    }
+    for name in ["", "file:/etc/passwd", "A,target=B", "A B", "Ä", &"A".repeat(129)] {
+        assert!(!names_secret(name), "{name}");
+    }
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use super::{
     EventStream, Place, RemoteSpec, WorkloadEvent, WorkloadSpec,
     container::Containers,
-    delivery::Delivery,
+    delivery::{self, Delivery},
     events::Events,
     http_server::{Care, HttpServer, START_LIMIT},
     ignore, mismatch, reach,
@@ -29,7 +29,7 @@ use crate::{
         target::Target,
     },
     runtime::Exit,
-    secrets::{self, SecretValues},
+    secrets::SecretValues,
     state::{Claim, Document, Lock, Phase, Status, Store},
     transport::{Ended, RestartPolicy, keeper::OnEvent},
 };
@@ -103,7 +103,7 @@ impl Launch {
     pub async fn start(mut self) -> Result<RunningWorkload> {
         let values = match self.secrets.take() {
             Some(values) => values,
-            None => secrets::read(&self.spec.secret_names(), &self.environment).await?,
+            None => delivery::values(&self.spec, &self.environment).await?,
         };
         if let Place::Container(container) = &mut self.spec.place {
             if self.recorded {

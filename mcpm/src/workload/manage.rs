@@ -19,7 +19,7 @@ use crate::{
     Environment, Error, ErrorKind, Result,
     options::{RuntimeChoice, Transport},
     runtime::{ContainerInfo, ContainerState, LogChunk, LogOptions, Runtime, labels},
-    secrets::{self, SecretValues},
+    secrets::SecretValues,
     state::{ContainerView, Document, Groups, Lock, Phase, Shown, Status, Store, replace_file, truth},
 };
 
@@ -108,12 +108,13 @@ impl Workloads {
         self.store.load(&self.find(name)?, Document::Spec)
     }
 
-    /// Reads the values of a workload's secrets, as its next start needs them.
+    /// Reads the values of a workload's secrets, as its next start needs them. One that the user typed at its first
+    /// start, and that is kept nowhere, is asked for again.
     ///
     /// # Errors
-    /// `NotFound` for the workload and for missing secrets; `SecretsUnavailable`.
+    /// `NotFound` for the workload and for missing secrets; `SecretsUnavailable`; `Interrupted`.
     pub async fn secrets(&self, name: &str) -> Result<SecretValues> {
-        secrets::read(&self.spec(name)?.secret_names(), &self.environment).await
+        delivery::values(&self.spec(name)?, &self.environment).await
     }
 
     /// Returns the file that a workload's supervisor writes its log to.

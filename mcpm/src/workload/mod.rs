@@ -223,6 +223,15 @@ impl Workload {
         secrets::read(&names, &self.environment).await
     }
 
+    /// Adds to the values of [`secrets`](Self::secrets) those that the user typed while `spec` was
+    /// [resolved](Self::resolve). They are kept nowhere.
+    #[must_use]
+    pub fn with_typed(&self, spec: &WorkloadSpec, mut secrets: SecretValues) -> SecretValues {
+        let typed = self.settled.get().into_iter().flat_map(|asked| asked.typed_secrets(&spec.name));
+        secrets.extend(typed.map(|(secret, value)| (secret.name, value.clone())).collect());
+        secrets
+    }
+
     /// Tells whether the name was worked out, was taken by somebody else since, and another one is free: then
     /// [`resolve`](Self::resolve) gives that.
     ///
@@ -245,7 +254,8 @@ impl Workload {
         loop {
             // Boxed, since it happens once and is large.
             let spec = Box::pin(self.resolve()).await?;
-            let mut launch = Launch::new(spec.clone(), self.environment.clone()).secrets(secrets.clone());
+            let values = self.with_typed(&spec, secrets.clone());
+            let mut launch = Launch::new(spec.clone(), self.environment.clone()).secrets(values);
             launch.events = self.events.clone();
             match Box::pin(launch.start()).await {
                 Err(error) if error.kind() == ErrorKind::NameTaken && self.would_rename(&spec)? => {}

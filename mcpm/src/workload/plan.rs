@@ -149,7 +149,9 @@ fn confinement(spec: &WorkloadSpec, container: &ContainerSpec) -> Vec<(String, S
         rows.push(row("environment", name.clone(), &format!("env.{name}")));
     }
     for secret in &spec.secrets {
-        rows.push(row("secret", delivery::shown(secret, container.entry.is_some()), "secret"));
+        let origin = spec.secret_origin(secret).map(|origin| origin.to_string()).unwrap_or_default();
+        let how = delivery::shown(secret, container.entry.is_some());
+        rows.push(("secret".to_owned(), how, origin));
     }
     for (key, value) in &container.labels {
         rows.push(row("label", format!("{key}={value}"), ""));

@@ -23,8 +23,8 @@ use crate::{
     image::ImageReference,
     isolation::{Layout, MOUNT_POINT},
     options::{
-        EnvVar, OptionSet as _, PermissionProfile, ProxyMode, SecretTarget, Transport, VolumeSpec,
-        WorkloadOptions,
+        EnvVar, OptionSet as _, PermissionProfile, ProxyMode, Secret, SecretRef, SecretTarget, Transport,
+        VolumeSpec, WorkloadOptions,
     },
     package::certificates,
     runtime::{ContainerSpec, EngineInfo, ImageInfo, Mount, Network, PublishedPort, labels},
@@ -119,6 +119,12 @@ impl Asked {
     /// What was given, then what the registry says, then the declared defaults.
     pub(super) fn effective(&self) -> WorkloadOptions {
         self.without_defaults().or(WorkloadOptions::defaults())
+    }
+
+    /// What the user typed as secrets, and how the workload of that name refers to it.
+    pub(super) fn typed_secrets(&self, name: &WorkloadName) -> BTreeMap<SecretRef, &Secret> {
+        let typed = self.supplied.iter().flat_map(|supplied| &supplied.secrets);
+        typed.map(|(target, value)| ((format!("{name}/{target}"), target.as_str()).into(), value)).collect()
     }
 
     fn without_defaults(&self) -> WorkloadOptions {
@@ -228,7 +234,8 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
     // In an image that is built, they are part of it.
     let trusts = options.ca_cert.is_some() && around.package.is_none();
     let mut env = variables(asked, around.environment, transport, target.as_ref(), trusts, &mut origins)?;
-    for secret in &options.secret {
+    let typed = asked.typed_secrets(&name);
+    for secret in options.secret.iter().chain(typed.keys()) {
         // A secret goes before what a file says, and before what the server is told.
         if let SecretTarget::Variable(name) = secret.destination() {
             env.remove(name);
@@ -237,6 +244,9 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
     }
     if !options.secret.is_empty() {
         origins.insert("secret".to_owned(), asked.origin("secret"));
+    }
+    for secret in typed.keys() {
+        origins.insert(format!("secret.{}", secret.target), Origin::Answered);
     }
     let mut mounts = reach.mounts(&options.volume, working_dir)?;
     let globally = options.ignore_globally.unwrap_or(true);
@@ -292,7 +302,7 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
         proxy,
         target,
         place: Place::Container(Box::new(container)),
-        secrets: options.secret.clone(),
+        secrets: options.secret.iter().chain(typed.keys()).cloned().collect(),
         isolation,
         warnings: reach.warnings,
         package: around.package,

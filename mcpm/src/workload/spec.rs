@@ -64,6 +64,17 @@ impl WorkloadSpec {
     pub fn secret_names(&self) -> Vec<String> {
         self.secrets.iter().map(|secret| secret.name.clone()).collect()
     }
+
+    /// Returns the names of those that the user typed, which are kept only if the user sees to it.
+    pub fn typed_secrets(&self) -> Vec<String> {
+        let typed = |secret: &&SecretRef| self.secret_origin(secret) == Some(Origin::Answered);
+        self.secrets.iter().filter(typed).map(|secret| secret.name.clone()).collect()
+    }
+
+    pub(super) fn secret_origin(&self, secret: &SecretRef) -> Option<Origin> {
+        let own = self.origins.get(&format!("secret.{}", secret.target));
+        own.or_else(|| self.origins.get("secret")).copied()
+    }
 }
 
 /// Where a server runs.
