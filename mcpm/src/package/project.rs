@@ -10,7 +10,7 @@ use std::{
 };
 
 use ignore::{
-    Match, WalkBuilder,
+    WalkBuilder,
     gitignore::{Gitignore, GitignoreBuilder},
 };
 
@@ -136,7 +136,7 @@ impl Project {
             let path = entry.path();
             let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
             let below = path.strip_prefix(&self.root).unwrap_or(path);
-            if !is_folder && !matches!(docker.matched_path_or_any_parents(below, false), Match::Ignore(_)) {
+            if !is_folder && !docker.ignores(below) {
                 files.push(entry.into_path());
             }
         }
@@ -144,34 +144,45 @@ impl Project {
         Ok(files)
     }
 
-    /// Reads `.dockerignore`, whose patterns begin at the root, unlike those of Git.
-    fn dockerignore(&self) -> Result<Gitignore> {
+    /// Reads `.dockerignore`.
+    fn dockerignore(&self) -> Result<DockerIgnore> {
         let path = self.root.join(".dockerignore");
         let broken = |error: ignore::Error| {
             Error::new(ErrorKind::InvalidOption, format!("cannot use `{}`", path.display())).source(error)
         };
-        // Patterns and paths are both taken from the root.
-        let mut builder = GitignoreBuilder::new("");
+        let mut patterns = Vec::new();
         let text = match fs::read_to_string(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             // Files that nobody was to have are not sent because a list cannot be read.
             text => text.map_err(|error| broken(error.into()))?,
         };
         for line in text.lines() {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
+            if line.starts_with('#') {
                 continue;
             }
-            let (not, pattern) = match line.strip_prefix('!') {
-                Some(pattern) => ("!", pattern),
-                None => ("", line),
-            };
-            let pattern = pattern.trim().trim_start_matches("./").trim_matches('/');
+            let line = line.trim();
+            let pattern = line.strip_prefix('!');
+            let lets_in = pattern.is_some();
+            let pattern = pattern.unwrap_or(line).trim().trim_start_matches("./").trim_matches('/');
             if !pattern.is_empty() && pattern != "." {
-                builder.add_line(None, &format!("{not}/{pattern}")).map_err(broken)?;
+                // Patterns and paths are both taken from the root.
+                let mut builder = GitignoreBuilder::new("");
+                builder.add_line(None, &format!("/{pattern}")).map_err(broken)?;
+                patterns.push((lets_in, builder.build().map_err(broken)?));
             }
         }
-        builder.build().map_err(broken)
+        Ok(DockerIgnore(patterns))
+    }
+}
+
+/// The patterns of a `.dockerignore`, and whether each lets in. They begin at the root, unlike those of Git, and the
+/// last one that matches a path or a folder that it is in decides, wherever that folder is.
+struct DockerIgnore(Vec<(bool, Gitignore)>);
+
+impl DockerIgnore {
+    fn ignores(&self, path: &Path) -> bool {
+        let matches = |pattern: &Gitignore| pattern.matched_path_or_any_parents(path, false).is_ignore();
+        self.0.iter().rev().find(|(_, pattern)| matches(pattern)).is_some_and(|(lets_in, _)| !lets_in)
     }
 }
 

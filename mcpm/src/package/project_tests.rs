@@ -75,6 +75,32 @@ fn what_git_and_docker_are_told_to_ignore_stays_here() {
 }
 
 #[test]
+fn the_last_pattern_of_dockerignore_that_matches_decides() {
+    let packed = |ignored: &str| {
+        let files = ["go.mod", "docs/a.md", "docs/deep/b.md", "docs/keep.md", "c.md"];
+        let mut all: Vec<(String, &str)> = files.map(|file| (format!("project/{file}"), "")).into();
+        all.push(("project/.dockerignore".to_owned(), ignored));
+        let all: Vec<(&str, &str)> = all.iter().map(|(path, content)| (path.as_str(), *content)).collect();
+        let names = Folder::new(&all).packed().0;
+        let names = names.iter().filter_map(|name| name.strip_prefix("src/")?.strip_suffix(".md"));
+        names.collect::<Vec<_>>().join(" ")
+    };
+    for (ignored, kept) in [
+        ("docs\n!docs/keep.md\n", "c docs/keep"),
+        // Taken back before it is named again.
+        ("!docs/keep.md\ndocs\n", "c"),
+        ("docs\n!docs/keep.md\ndocs/k*\n", "c"),
+        ("docs/keep.md\n!docs\n", "c docs/a docs/deep/b docs/keep"),
+        ("**/*.md\n!docs/deep\n", "docs/deep/b"),
+        ("*\n!docs\ndocs/deep/b.md\n!go.mod\n", "docs/a docs/keep"),
+        ("*.md\n", "docs/a docs/deep/b docs/keep"),
+        ("#c.md\n!*.md\n", "c docs/a docs/deep/b docs/keep"),
+    ] {
+        assert_eq!(packed(ignored), kept, "{ignored:?}");
+    }
+}
+
+#[test]
 fn patterns_above_the_project_count_only_in_a_repository() {
     let files = [("project/go.mod", ""), ("project/.env", ""), (".gitignore", ".env\n")];
     let folder = Folder::new(&files);
