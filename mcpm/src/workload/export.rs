@@ -6,7 +6,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{WorkloadSpec, file_error_kind, toolhive};
-use crate::{Error, ErrorKind, Result, options::WorkloadOptions, state::FORMAT_VERSION};
+use crate::{
+    Error, ErrorKind, Result,
+    options::{Arity, Kind, OptionSet as _, WorkloadOptions},
+    state::FORMAT_VERSION,
+};
 
 /// The file's form. Options are written as on a command line, in snake case; secrets are left out.
 #[derive(Debug, Serialize, Deserialize)]
@@ -68,7 +72,14 @@ pub(super) fn read(path: &Path) -> Result<Imported> {
             format!("`{shown}` has version {version}, and this mcpm reads version {FORMAT_VERSION}");
         return Err(Error::new(ErrorKind::InvalidOption, message));
     }
-    let exported: Exported = serde_json::from_str(&text).map_err(broken)?;
+    let exported: Exported =
+        serde_json::from_str(&text).map_err(|error| match bad_value(&document["run"]) {
+            Some((field, why)) => {
+                let message = format!("`{field}` in `{shown}` has a bad value: {why}");
+                Error::new(ErrorKind::InvalidOption, message)
+            }
+            None => broken(error),
+        })?;
     if exported.run.from_config.is_some() {
         return Err(Error::new(
             ErrorKind::InvalidOption,
@@ -76,6 +87,32 @@ pub(super) fn read(path: &Path) -> Result<Imported> {
         ));
     }
     Ok(Imported { options: exported.run, notices: Vec::new() })
+}
+
+/// Finds the field that has a bad value, and says which values it can have. The value itself may be a secret.
+fn bad_value(run: &Value) -> Option<(&'static str, String)> {
+    run.as_object()?.iter().find_map(|(name, value)| {
+        let spec = WorkloadOptions::SPECS.iter().find(|spec| spec.name == name)?;
+        let alone = Value::Object([(name.clone(), value.clone())].into_iter().collect());
+        serde_json::from_value::<WorkloadOptions>(alone).err()?;
+        let items = match value {
+            Value::Array(items) if spec.arity != Arity::One => items.as_slice(),
+            _ if spec.arity != Arity::One => return Some((spec.name, "expected a list".to_owned())),
+            one => std::slice::from_ref(one),
+        };
+        let expected = match spec.kind {
+            Kind::Bool => "expected `true` or `false`",
+            Kind::Port | Kind::Float => "expected a number",
+            _ => "expected text",
+        };
+        // What is wrong as it would be typed has words of its own. The rest has the wrong type.
+        let typed = |item: &Value| match item {
+            Value::String(text) => spec.check(text).err(),
+            Value::Number(_) | Value::Bool(_) => spec.check(&item.to_string()).err(),
+            _ => None,
+        };
+        Some((spec.name, items.iter().find_map(typed).unwrap_or_else(|| expected.to_owned())))
+    })
 }
 
 /// Leaves out the names of all options, which the refusal of an unknown one lists.

@@ -1,9 +1,11 @@
-use proptest::prelude::*;
+use std::sync::LazyLock;
+
+use proptest::{prelude::*, strategy::ValueTree as _};
 
 use super::{super::*, *};
 use crate::{
     image::ImageReference,
-    options::OptionSet,
+    options::{Kind, OptionSet, OptionSpec},
     runtime::{EngineInfo, EngineName, ImageInfo},
     workload::resolve::{Asked, Surroundings},
 };
@@ -40,7 +42,7 @@ fn resolved(options: WorkloadOptions) -> Result<WorkloadSpec> {
         digest: None,
         labels: std::collections::BTreeMap::new(),
         exposed_ports: vec![3000],
-        entrypoint: Vec::new(),
+        entrypoint: vec!["/notes".to_owned()],
         command: Vec::new(),
     };
     let surroundings = Surroundings {
@@ -105,50 +107,143 @@ fn holds(schema: &Value, document: &Value) -> Result<(), String> {
     Ok(())
 }
 
-fn options() -> impl Strategy<Value = Vec<(&'static str, String)>> {
+/// Files and folders that options name, for as long as the tests run.
+fn place(below: &str) -> String {
+    static FOLDER: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("envs")).unwrap();
+        for (name, text) in [
+            ("a.env", "FROM_FILE=1\n"),
+            ("envs/b.env", "FROM_FOLDER=2\n"),
+            (
+                "profile.json",
+                r#"{"network": {"outbound": {"allow_host": ["example.com"], "allow_port": [443]}}}"#,
+            ),
+            ("ca.pem", "not looked at here"),
+        ] {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        folder
+    });
+    FOLDER.path().join(below).to_str().unwrap().to_owned()
+}
+
+/// What can be given for an option, as it is typed.
+fn values(spec: &'static OptionSpec) -> BoxedStrategy<String> {
     let word = "[a-zA-Z0-9_.=/ -]{0,12}";
-    let one = prop_oneof![
-        Just(("transport", "stdio".to_owned())),
-        Just(("transport", "sse".to_owned())),
-        Just(("proxy_mode", "sse".to_owned())),
-        Just(("trust_proxy_headers", "true".to_owned())),
-        Just(("network", "host".to_owned())),
-        "[a-z][a-z0-9]{1,8}".prop_map(|name| ("name", name)),
-        (1..=65535_u16).prop_map(|port| ("proxy_port", port.to_string())),
-        (1..=65535_u16).prop_map(|port| ("target_port", port.to_string())),
-        (1..=65535_u16).prop_map(|port| ("publish", format!("{port}:80"))),
-        word.prop_map(|text| ("args", text)),
-        ("[A-Z]{1,4}", "\\PC{0,9}").prop_map(|(name, value)| ("env", format!("{name}={value}"))),
-        ("[a-z]{1,4}", word).prop_map(|(key, value)| ("label", format!("{key}={value}"))),
-        "/[a-z]{1,6}".prop_map(|prefix| ("endpoint_prefix", prefix)),
-        "https://[a-z]{1,8}\\.example".prop_map(|origin| ("allowed_origins", origin)),
-    ];
+    let of = |words: &'static [&'static str]| prop::sample::select(words).prop_map(str::to_owned).boxed();
+    match spec.name {
+        "args" => word.boxed(),
+        "name" => "[a-z][a-z0-9]{1,8}".boxed(),
+        "group" | "package_command" | "runtime_add_package" => "[a-z]{1,8}".boxed(),
+        "label" => ("[a-z]{1,4}", word).prop_map(|(key, value)| format!("{key}={value}")).boxed(),
+        "host" | "target_host" => of(&["127.0.0.1", "localhost", "::1"]),
+        "publish" => prop_oneof![
+            (1..=65535_u16).prop_map(|port| format!("{port}:80")),
+            (1..=65535_u16).prop_map(|port| port.to_string()),
+            Just("[::1]:53:53/udp".to_owned()),
+        ]
+        .boxed(),
+        "network" => of(&["host", "none", "bridge", "default", "mine", "container:other"]),
+        "env" => ("[A-Z]{1,4}", "\\PC{0,9}").prop_map(|(name, value)| format!("{name}={value}")).boxed(),
+        "env_file" => Just(place("a.env")).boxed(),
+        "env_file_dir" => Just(place("envs")).boxed(),
+        "secret" => prop_oneof![
+            ("[a-z/]{1,6}", "[A-Z]{1,4}").prop_map(|(name, target)| format!("{name},target={target}")),
+            "[a-z]{1,6}".prop_map(|name| format!("{name},target=file:/run/{name}")),
+        ]
+        .boxed(),
+        "volume" => ("/[a-z]{1,3}", prop::sample::select(&["", ":ro", ":ro,z"][..]))
+            .prop_map(|(target, mode)| format!("{}:{target}{mode}", place("envs")))
+            .boxed(),
+        "permission_profile" => prop_oneof![of(&["none", "network"]), Just(place("profile.json"))].boxed(),
+        "learn" => Just(place("learnt.json")).boxed(),
+        "ca_cert" => Just(place("ca.pem")).boxed(),
+        "runtime_image" => of(&["debian:13", "registry.example.com/base:1"]),
+        "endpoint_prefix" => "/[a-z]{1,6}".boxed(),
+        "allowed_origins" => "https://[a-z]{1,8}\\.example".boxed(),
+        "registry" => of(&["embedded", "https://registry.example.com/v0.1", "/etc/servers.json"]),
+        _ => match spec.kind {
+            Kind::Bool => of(&["true", "false"]),
+            Kind::Port => (1..=65535_u16).prop_map(|port| port.to_string()).boxed(),
+            Kind::Choice(words) => prop::sample::select(words).prop_map(|word| word.text.to_owned()).boxed(),
+            kind => panic!("`{}` is a new {kind:?}: say here what can be given for it", spec.name),
+        },
+    }
+}
+
+/// The options that can be given, apart from those that only concern the command they are given to.
+fn exported() -> Vec<&'static OptionSpec> {
+    let passing = ["server", "from_config", "foreground", "debug", "rebuild", "offline"];
+    let lasting = |spec: &&OptionSpec| spec.unsupported.is_none() && !passing.contains(&spec.name);
+    WorkloadOptions::SPECS.iter().filter(lasting).filter(|spec| spec.kind != Kind::Secret).collect()
+}
+
+const SERVERS: &[&str] = &[
+    "registry.example.com/notes:1",
+    "image:notes",
+    "https://mcp.example.com/v1/mcp?k=v",
+    "uvx://example-notes@1.2",
+    "go:///project",
+    "registry:com.example/notes",
+];
+
+fn options() -> impl Strategy<Value = Vec<(&'static str, String)>> {
+    let one = prop::sample::select(exported())
+        .prop_flat_map(|spec| values(spec).prop_map(move |text| (spec.name, text)));
     let server = prop_oneof![
-        Just("registry.example.com/notes:1".to_owned()),
-        Just("image:notes".to_owned()),
+        prop::sample::select(SERVERS).prop_map(str::to_owned),
         "https://[a-z]{2,8}\\.example\\.com/[a-z]{0,5}(\\?k=[a-z]{1,4})?",
     ];
-    (server, prop::collection::vec(one, 0..8)).prop_map(|(server, mut all)| {
+    (server, prop::collection::vec(one, 0..5)).prop_map(|(server, mut all)| {
         all.push(("server", server));
         all
     })
 }
 
+/// Resolves what was chosen, exports it and resolves that; `None` for what is refused, which nobody exports.
+fn there_and_back(chosen: &[(&str, String)]) -> Option<(WorkloadSpec, WorkloadSpec)> {
+    let mut options = WorkloadOptions::default();
+    for (name, text) in chosen {
+        options.set(name, text).unwrap();
+    }
+    let spec = resolved(options).ok()?;
+    let again = round_trip(&spec);
+    assert_eq!(text(&again).unwrap(), text(&spec).unwrap(), "{chosen:?}");
+    let same = WorkloadSpec { origins: spec.origins.clone(), asked: spec.asked.clone(), ..again };
+    Some((spec, same))
+}
+
+/// With a generator that always begins the same.
+#[test]
+fn each_option_outlives_an_export() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    for spec in exported() {
+        let mut survived = 0;
+        for _ in 0..16 {
+            let value = values(spec).new_tree(&mut runner).unwrap().current();
+            for server in SERVERS {
+                let chosen = [(spec.name, value.clone()), ("server", (*server).to_owned())];
+                if let Some((before, after)) = there_and_back(&chosen) {
+                    assert_eq!(after, before, "{chosen:?}");
+                    let written: Value = serde_json::from_str(&text(&before).unwrap()).unwrap();
+                    assert!(written["run"].get(spec.name).is_some(), "{chosen:?}: {written}");
+                    survived += 1;
+                }
+            }
+        }
+        assert!(survived > 0, "`{}` was never let through", spec.name);
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn what_was_exported_is_the_same_workload(chosen in options()) {
-        let mut options = WorkloadOptions::default();
-        for (name, text) in &chosen {
-            options.set(name, text).unwrap();
+        if let Some((before, after)) = there_and_back(&chosen) {
+            prop_assert_eq!(after, before);
         }
-        // What is refused is exported by nobody.
-        let Ok(spec) = resolved(options) else { return Ok(()) };
-        let again = round_trip(&spec);
-        let same = WorkloadSpec { origins: spec.origins.clone(), asked: spec.asked.clone(), ..again.clone() };
-        prop_assert_eq!(&same, &spec);
-        prop_assert_eq!(text(&again).unwrap(), text(&spec).unwrap());
     }
 }
 
@@ -166,7 +261,7 @@ fn the_schema_knows_each_option_that_is_exported_and_no_secret() {
     let schema = export_schema();
     let properties = schema["properties"]["run"]["properties"].as_object().unwrap();
     for spec in WorkloadOptions::SPECS {
-        let hidden = spec.kind == crate::options::Kind::Secret || spec.name == "from_config";
+        let hidden = spec.kind == Kind::Secret || spec.name == "from_config";
         assert_eq!(properties.contains_key(spec.name), !hidden, "{}", spec.name);
     }
     let secret = serde_json::json!({"version": 1, "run": {"server": "a:1", "oidc_client_secret": "x"}});
