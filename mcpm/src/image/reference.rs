@@ -126,8 +126,11 @@ impl ImageReference {
     /// Returns the shortest name that means this repository, without tag and digest: `alpine`,
     /// `grafana/mcp-grafana`, `ghcr.io/org/server`.
     pub fn familiar_name(&self) -> String {
-        if self.registry == DEFAULT_REGISTRY {
-            self.familiar_path().to_owned()
+        let short = self.familiar_path();
+        // A path on Docker Hub may look like another registry's.
+        let is_same = || Self::parse(short).is_ok_and(|again| again.same_repository(self));
+        if self.registry == DEFAULT_REGISTRY && is_same() {
+            short.to_owned()
         } else {
             format!("{}/{}", self.registry, self.repository)
         }

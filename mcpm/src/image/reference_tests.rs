@@ -95,6 +95,11 @@ fn familiar_names_leave_out_what_is_implied() {
     assert_eq!(parse("docker.io/o/s").familiar_name(), "o/s");
     assert_eq!(parse("ghcr.io/o/s:1").familiar_name(), "ghcr.io/o/s");
     assert_eq!(parse("localhost/library/s").familiar_name(), "localhost/library/s");
+    // Read again, each of these would be of another registry, or no name.
+    assert_eq!(parse("docker.io/ghcr.io/o/s").familiar_name(), "docker.io/ghcr.io/o/s");
+    assert_eq!(parse("docker.io/localhost/s").familiar_name(), "docker.io/localhost/s");
+    let id = "0".repeat(64);
+    assert_eq!(parse(&format!("docker.io/{id}")).familiar_name(), format!("docker.io/library/{id}"));
 }
 
 #[test]
