@@ -6,7 +6,7 @@ use clap::{
 };
 use mcpm::{
     Result,
-    options::{Arity, Kind, OptionSet, OptionSpec, Place, Required},
+    options::{Arity, Kind, OptionSet, OptionSpec, Place, Required, WorkloadOptions},
 };
 
 /// Adds every option of a set; fits [`Command::defer`].
@@ -17,7 +17,15 @@ pub(crate) fn add<O: OptionSet>(command: Command) -> Command {
 
 /// Whether any command was asked to say what it does.
 pub(crate) fn debug(matches: &ArgMatches) -> bool {
-    matches.try_get_one::<String>("debug").ok().flatten().is_some_and(|debug| debug == "true")
+    // Every command takes the global options; the rows of `run` stand for all of them.
+    let mut options = WorkloadOptions::default();
+    for spec in WorkloadOptions::SPECS.iter().filter(|spec| spec.place == Place::Global) {
+        if let Ok(Some(text)) = matches.try_get_one::<String>(spec.name) {
+            // The parser has checked it.
+            let _ = options.set(spec.name, text);
+        }
+    }
+    options.debug.unwrap_or(false)
 }
 
 /// Returns one option as an argument.

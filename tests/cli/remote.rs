@@ -185,6 +185,28 @@ fn what_a_remote_server_cannot_be_asked_is_refused_and_leaves_nothing() {
 }
 
 #[test]
+fn debug_says_what_is_done_and_only_debug_does() {
+    let (authority, _told) = server(&["200 OK"]);
+    let home = Home::without_engine();
+    // A copy that cannot be kept stops nothing, and is said to whoever wants to know.
+    home.write("home/.cache", "no folder");
+    let url = format!("http://{authority}/r.json");
+    let list = ["registry", "list", "--registry", &url];
+    for (before, after, speaks) in [
+        (&[][..], &[][..], false),
+        (&[], &["--debug"], true),
+        (&["--debug"], &[], true),
+        (&["--debug=false"], &[], false),
+        (&["--debug"], &["--debug=false"], false),
+    ] {
+        let outcome = home.run(&[before, &list, after].concat());
+        assert_eq!(outcome.code, Some(10), "the answer is no registry: {outcome:?}");
+        let said = outcome.stderr.contains("DEBUG") && outcome.stderr.contains("is not kept");
+        assert_eq!(said, speaks, "{before:?} {after:?}: {outcome:?}");
+    }
+}
+
+#[test]
 fn a_key_in_a_url_is_in_no_message() {
     let home = Home::without_engine();
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

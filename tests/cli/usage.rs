@@ -186,10 +186,32 @@ fn an_exported_file_is_checked_before_an_engine_is_asked() {
 #[test]
 fn a_file_that_may_not_be_read_is_named() {
     let home = Home::without_engine();
-    let file = home.write("secret.env", "A=1\n");
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).unwrap();
-    let outcome = home.as_nobody(&["run", "image", "--env-file", &file]);
-    assert_eq!(outcome.code, Some(1));
+    let closed = |path: String| {
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
+        path
+    };
+    let file = closed(home.write("secret.env", "A=1\n"));
+    let inner = closed(home.write("some/secret.env", "A=1\n"));
+    home.write("closed/a.env", "A=1\n");
+    let folder = closed(home.text("closed"));
+    let config = closed(home.write("exported.json", "{}"));
+    let volume = format!("{folder}/a.env:/data");
+    let some = home.text("some");
+    for args in [
+        &["run", "image", "--env-file", &file][..],
+        &["run", "image", "--env-file-dir", &some],
+        &["run", "image", "--env-file-dir", &folder],
+        &["run", "image", "--volume", &volume],
+        &["run", "--from-config", &config],
+    ] {
+        let outcome = home.as_nobody(args);
+        assert_eq!((outcome.code, outcome.stderr.lines().count()), (Some(1), 1), "{args:?}: {outcome:?}");
+        assert_eq!(outcome.stdout, "");
+    }
+    assert!(!home.path("state").exists(), "nothing is left behind");
+    // So that the home can be removed by whoever made it.
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+    drop(inner);
     home.matches("usage/unreadable");
 }
 
