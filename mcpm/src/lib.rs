@@ -25,6 +25,9 @@ mod alarm;
 mod docker_config;
 pub mod environment;
 pub mod error;
+#[cfg(any(fuzzing, test))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod image;
 pub mod interaction;
 pub mod isolation;

@@ -100,6 +100,12 @@ impl Registry {
     }
 }
 
+/// What is fuzzed of it.
+#[cfg(any(fuzzing, test))]
+pub(crate) fn fuzzing_entries(bytes: &[u8]) -> Result<Vec<Entry>> {
+    document::entries(bytes, &|_| {})
+}
+
 /// The entry that a name leads to.
 fn chosen(entries: Vec<Entry>, name: &str) -> Result<Option<Entry>> {
     let ends_so = |entry: &Entry| {

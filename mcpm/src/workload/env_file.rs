@@ -52,7 +52,8 @@ fn unreadable(path: &Path, error: std::io::Error) -> Error {
     Error::new(file_error_kind(&error), format!("cannot read `{}`", path.display())).source(error)
 }
 
-fn parse(text: &str) -> Result<BTreeMap<String, String>, (usize, &'static str)> {
+/// Reads the text of a file; an error names its line.
+pub(super) fn parse(text: &str) -> Result<BTreeMap<String, String>, (usize, &'static str)> {
     let mut all = BTreeMap::new();
     for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
         let line = line.trim();

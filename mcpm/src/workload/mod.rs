@@ -46,6 +46,22 @@ mod toolhive;
 mod trust;
 mod wanted;
 
+/// What is fuzzed of what nobody else sees.
+#[cfg(any(fuzzing, test))]
+pub(crate) mod fuzzing {
+    use std::{collections::BTreeMap, path::Path};
+
+    use crate::Result;
+
+    pub(crate) fn env_file(text: &str) -> Result<BTreeMap<String, String>, (usize, &'static str)> {
+        super::env_file::parse(text)
+    }
+
+    pub(crate) fn ignores(patterns: &str, folder: &Path, path: &Path) -> Result<bool> {
+        super::ignore::ignores(patterns, folder, path)
+    }
+}
+
 pub use crate::name::WorkloadName;
 pub use events::{EventStream, WorkloadEvent};
 pub use export_schema::export_schema;

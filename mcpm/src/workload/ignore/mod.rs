@@ -23,6 +23,9 @@ use crate::{
 mod rules;
 mod walk;
 
+#[cfg(any(fuzzing, test))]
+pub(super) use rules::ignores;
+
 /// Engines become slow with many mounts.
 const MOST: usize = 500;
 

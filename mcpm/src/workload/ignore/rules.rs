@@ -35,6 +35,13 @@ pub(super) fn read(path: &Path) -> Result<Option<Patterns>> {
     Ok(Some(Patterns { text, shown: path.display().to_string() }))
 }
 
+/// What patterns in `folder` say of a path.
+#[cfg(any(fuzzing, test))]
+pub(in crate::workload) fn ignores(text: &str, folder: &Path, path: &Path) -> Result<bool> {
+    let patterns = Patterns { text: text.to_owned(), shown: "fuzzed".to_owned() };
+    Ok(Rules::none().with(folder, &patterns)?.ignores(path, false))
+}
+
 /// The patterns in force in a folder.
 #[derive(Debug, Clone)]
 pub(super) struct Rules(Option<Rc<Level>>);
