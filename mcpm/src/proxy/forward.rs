@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts};
 use http_body::Body as _;
 use memchr::memmem::Finder;
 
@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     Error, alarm::Alarms, mcp::error_code, mcp::message::Message, mcp::peek::id_in, transport::body::Body,
+    transport::http::Head,
 };
 
 /// How long the server may take for the head of an answer to a POST.
@@ -49,7 +50,7 @@ impl Forward {
         let reached = self.target.reached();
         let is_get = request.method() == Method::GET;
         let public = is_get.then(|| self.publicity.of(request.headers()));
-        let (mut request, asked) = match self.prepare(request).await {
+        let (mut parts, body, asked) = match self.prepare(request).await {
             Ok(prepared) => prepared,
             Err(response) => return response,
         };
@@ -60,23 +61,27 @@ impl Forward {
                 return respond::error(status, error_code::INTERNAL_ERROR, &reason, &asked.id());
             }
         };
-        request.headers_mut().insert(header::HOST, reached.host.clone());
-        let place = self.sessions.find(request.headers());
-        let in_session = place.map(|place| InSession::take(&mut request, place, asked.whole));
-        let opening = opening(&request, &asked.body);
-        let mut response = match self.exchange(&reached, request, &asked).await {
+        parts.headers.insert(header::HOST, reached.host.clone());
+        let in_session = self.sessions.find(&parts.headers).map(|place| InSession::take(&mut parts, place));
+        let opening = opening(&parts, &asked.body);
+        let head = Head::new(&parts, &body);
+        // What the client sent keeps the whole buffer of its connection, so none of it is kept until the answer.
+        drop(parts);
+        let mut response = match self.exchange(&reached, &head, body, &asked).await {
             Ok(response) => response,
             Err(response) => return response,
         };
         if let Some(in_session) = &in_session
-            && in_session.concerns(&response, reached.life)
+            && in_session.concerns(&head, &response, reached.life)
         {
             // Boxed, since it is rare and large.
-            let answered = reopen::answered(&self.sessions, &reached, in_session, &asked.body, response);
+            let repeatable = asked.whole.then_some(&asked.body);
+            let answered =
+                reopen::answered(&self.sessions, &reached, in_session, &head, repeatable, response);
             response = match Box::pin(answered).await {
                 Outcome::Answer(response) => response,
-                Outcome::Again(request) => {
-                    let again = Box::pin(self.exchange(&reached, request, &asked)).await;
+                Outcome::Again(head, body) => {
+                    let again = Box::pin(self.exchange(&reached, &head, body, &asked)).await;
                     in_session.named(again.unwrap_or_else(|response| response))
                 }
             };
@@ -97,12 +102,12 @@ impl Forward {
     async fn exchange(
         &self,
         reached: &Reached,
-        request: Request,
+        head: &Head,
+        body: Body,
         asked: &Asked,
     ) -> Result<Response, Response> {
-        let is_post = request.method() == Method::POST;
-        let mut sending = pin!(reached.client.send(request));
-        let answered = if is_post {
+        let mut sending = pin!(reached.client.send_written(head, body));
+        let answered = if head.method() == Method::POST {
             self.alarms.within(PATIENCE, sending).await
         } else {
             // The head of an event stream may come with the first event.
@@ -124,21 +129,20 @@ impl Forward {
     }
 
     /// Makes the server's form of a request, and keeps the body if it is small.
-    async fn prepare(&self, request: Request) -> Result<(Request, Asked), Response> {
+    async fn prepare(&self, request: Request) -> Result<(Parts, Body, Asked), Response> {
         let (mut parts, body) = request.into_parts();
         parts.uri = self.target.map(&parts.uri);
         strip(&mut parts.headers, |name| !self.publicity.trusted && is_of_proxy(name));
-        parts.version = http::Version::HTTP_11;
         let size = body.size_hint().exact();
         if size.is_some_and(|size| (1..=SMALL as u64).contains(&size)) {
             let body = body.whole().await.map_err(|broken| untaken::broken(&broken))?;
             // A copy, since the bytes would keep the whole buffer of their connection until the answer.
             let asked = Asked { body: Bytes::copy_from_slice(&body), whole: true, ..Asked::default() };
-            return Ok((Request::from_parts(parts, Body::from(body)), asked));
+            return Ok((parts, Body::from(body), asked));
         }
         if size == Some(0) || parts.method != Method::POST {
             let asked = Asked { whole: size == Some(0), ..Asked::default() };
-            return Ok((Request::from_parts(parts, body), asked));
+            return Ok((parts, body, asked));
         }
         // Boxed, since it is rare and large.
         let peeked = Box::pin(body.peek(SMALL)).await;
@@ -149,17 +153,17 @@ impl Forward {
             }
             _ => Asked { id: id_in(&begun), ..Asked::default() },
         };
-        Ok((Request::from_parts(parts, body), asked))
+        Ok((parts, body, asked))
     }
 }
 
 /// What is to be remembered of a request that opens a session.
-fn opening(request: &Request, body: &Bytes) -> Option<Opening> {
-    if body.is_empty() || request.headers().contains_key(SESSION) || !may_initialize(body) {
+fn opening(parts: &Parts, body: &Bytes) -> Option<Opening> {
+    if body.is_empty() || parts.headers.contains_key(SESSION) || !may_initialize(body) {
         return None;
     }
     let is_initialize = Message::parse(body.clone()).is_ok_and(|asked| asked.method() == "initialize");
-    is_initialize.then(|| Opening { uri: request.uri().clone(), body: body.clone() })
+    is_initialize.then(|| Opening { uri: parts.uri.clone(), body: body.clone() })
 }
 
 /// What is kept of a request while it is under way.

@@ -7,11 +7,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use http::{HeaderValue, Method, StatusCode, Uri, header, request::Parts};
 
 use super::{
     respond::{self, JSON, Request, Response},
-    sessions::{Opening, Place, SESSION, Sessions},
+    sessions::{Opening, Place, SESSION, Sessions, copied},
     target::Reached,
 };
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
         message::{Kind, Message},
         peek::id_in,
     },
-    transport::body::Body,
+    transport::{body::Body, http::Head},
 };
 
 /// How long the server may take to open a session again.
@@ -41,16 +41,13 @@ const OF_REQUEST: [&str; 8] = [
     VERSION,
 ];
 
-/// A request of a session that is remembered, as its client sent it.
+/// A request of a session that is remembered.
 #[derive(Debug)]
 pub(super) struct InSession {
     /// Where the session was when the request was sent.
     pub(super) place: Place,
-    method: Method,
-    uri: Uri,
-    headers: HeaderMap,
-    /// Whether it can be sent a second time.
-    repeatable: bool,
+    /// The id that the client knows.
+    client: HeaderValue,
 }
 
 /// Why a session cannot be opened again.
@@ -62,64 +59,59 @@ enum Failure {
 }
 
 impl InSession {
-    /// Remembers a request, and names the session as the server knows it.
-    pub(super) fn take(request: &mut Request, place: Place, repeatable: bool) -> Self {
-        let (method, uri, headers) =
-            (request.method().clone(), request.uri().clone(), request.headers().clone());
-        if headers.get(SESSION) != Some(&place.server) {
-            request.headers_mut().insert(SESSION, place.server.clone());
-        }
-        Self { place, method, uri, headers, repeatable }
+    /// Names the session as the server knows it.
+    pub(super) fn take(parts: &mut Parts, place: Place) -> Self {
+        let client = match parts.headers.get_mut(SESSION) {
+            Some(named) if *named != place.server => {
+                let client = copied(named);
+                named.clone_from(&place.server);
+                client
+            }
+            _ => place.server.clone(),
+        };
+        Self { place, client }
     }
 
     /// Whether an answer says something of the session, or names it.
-    pub(super) fn concerns(&self, response: &Response, life: u64) -> bool {
+    pub(super) fn concerns(&self, head: &Head, response: &Response, life: u64) -> bool {
         response.status() == StatusCode::NOT_FOUND
             || self.place.life != life
-            || self.method == Method::DELETE
-            || response.headers().get(SESSION).is_some_and(|named| self.client() != Some(named))
-    }
-
-    /// The id that the client knows.
-    fn client(&self) -> Option<&HeaderValue> {
-        self.headers.get(SESSION)
+            || *head.method() == Method::DELETE
+            || response.headers().get(SESSION).is_some_and(|named| self.client != named)
     }
 
     /// Gives an answer the session id that the client knows.
     pub(super) fn named(&self, mut response: Response) -> Response {
-        if let (Some(named), Some(client)) = (response.headers_mut().get_mut(SESSION), self.client()) {
-            named.clone_from(client);
+        if let Some(named) = response.headers_mut().get_mut(SESSION) {
+            named.clone_from(&self.client);
         }
         response
     }
+}
 
-    /// The request with the session's present id.
-    fn again(&self, server: &HeaderValue, body: Bytes) -> Request {
-        let mut request = Request::new(Body::from(body));
-        *request.method_mut() = self.method.clone();
-        *request.uri_mut() = self.uri.clone();
-        *request.headers_mut() = self.headers.clone();
-        request.headers_mut().insert(SESSION, server.clone());
-        // The new session has not said anything yet.
-        request.headers_mut().remove("last-event-id");
-        request
-    }
+/// A request as it was sent, with the session's present id.
+fn again(mut sent: Parts, server: HeaderValue, body: Bytes) -> (Head, Body) {
+    sent.headers.insert(SESSION, server);
+    // The new session has not said anything yet.
+    sent.headers.remove("last-event-id");
+    let body = Body::from(body);
+    (Head::new(&sent, &body), body)
+}
 
-    /// A message of the handshake, with what the client's own request says of the client.
-    fn handshake(&self, uri: &Uri, body: Bytes) -> Request {
-        let mut request = Request::new(Body::from(body));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = uri.clone();
-        let headers = request.headers_mut();
-        *headers = self.headers.clone();
-        for name in OF_REQUEST {
-            headers.remove(name);
-        }
-        headers.remove(SESSION);
-        headers.insert(header::CONTENT_TYPE, JSON);
-        headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-        request
+/// A message of the handshake, with what the request that was sent says of the client.
+fn handshake(sent: &Parts, uri: &Uri, body: Bytes) -> Request {
+    let mut request = Request::new(Body::from(body));
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = uri.clone();
+    let headers = request.headers_mut();
+    *headers = sent.headers.clone();
+    for name in OF_REQUEST {
+        headers.remove(name);
     }
+    headers.remove(SESSION);
+    headers.insert(header::CONTENT_TYPE, JSON);
+    headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    request
 }
 
 /// What becomes of an answer in a session.
@@ -127,21 +119,21 @@ pub(super) enum Outcome {
     /// It is the client's.
     Answer(Response),
     /// The request was refused for its lost session, which is open again: this is to be sent now.
-    Again(Request),
+    Again(Head, Body),
 }
 
 /// Looks at an answer in a session: what it says of the session is noted, and where it says that the session is
-/// lost, the session is opened again.
+/// lost, the session is opened again. `body` is that of the request, if it can be sent a second time.
 pub(super) async fn answered(
     sessions: &Sessions,
     reached: &Reached,
     request: &InSession,
-    body: &Bytes,
+    head: &Head,
+    body: Option<&Bytes>,
     response: Response,
 ) -> Outcome {
-    let Some(client) = request.client() else { return Outcome::Answer(response) };
-    let status = response.status();
-    if request.method == Method::DELETE {
+    let (client, status) = (&request.client, response.status());
+    if *head.method() == Method::DELETE {
         if status.is_success() || status == StatusCode::NOT_FOUND {
             sessions.forget(client);
         }
@@ -158,14 +150,17 @@ pub(super) async fn answered(
         }
         return Outcome::Answer(request.named(response));
     }
-    let Some((opening, turn)) = sessions.opening(client).filter(|(opening, _)| opening.uri == request.uri)
-    else {
+    let known = sessions.opening(client);
+    let (Some((opening, turn)), Some(sent), Some(body)) = (known, head.parts(), body) else {
         return Outcome::Answer(request.named(response));
     };
+    if opening.uri != sent.uri {
+        return Outcome::Answer(request.named(response));
+    }
     let (response, text) = look(response).await;
     let unknown_method =
         Message::parse(text).is_ok_and(|answer| answer.error_code() == Some(error_code::METHOD_NOT_FOUND));
-    if unknown_method || !request.repeatable {
+    if unknown_method {
         return Outcome::Answer(request.named(response));
     }
     let reopening = async {
@@ -174,7 +169,7 @@ pub(super) async fn answered(
             // Another request of the session has seen to it meanwhile.
             Some(place) if place != request.place => Ok(place.server),
             Some(_) => {
-                let server = open(reached, request, &opening).await?;
+                let server = open(reached, &sent, &opening).await?;
                 sessions.settle(client, &request.place, Place { server: server.clone(), life: reached.life });
                 tracing::info!("a session that the server had lost was opened again");
                 Ok(server)
@@ -183,7 +178,10 @@ pub(super) async fn answered(
         }
     };
     let failure = match tokio::time::timeout(PATIENCE, reopening).await {
-        Ok(Ok(server)) => return Outcome::Again(request.again(&server, body.clone())),
+        Ok(Ok(server)) => {
+            let (head, body) = again(sent, server, body.clone());
+            return Outcome::Again(head, body);
+        }
         Ok(Err(failure)) => failure,
         Err(_) => Failure::Refused("the server did not answer `initialize` in time".to_owned()),
     };
@@ -212,13 +210,13 @@ async fn look(response: Response) -> (Response, Bytes) {
 }
 
 /// Opens a session as its client did, and returns the id that the server gives it.
-async fn open(reached: &Reached, request: &InSession, opening: &Opening) -> Result<HeaderValue, Failure> {
+async fn open(reached: &Reached, sent: &Parts, opening: &Opening) -> Result<HeaderValue, Failure> {
     let refused = |reason: &str| Failure::Refused(reason.to_owned());
     let send = async |request| {
         let sent = reached.client.send(request).await;
         sent.map(|answer| answer.map(Body::Received)).map_err(|error| Failure::Unreachable(error.to_string()))
     };
-    let answer = send(request.handshake(&opening.uri, opening.body.clone())).await?;
+    let answer = send(handshake(sent, &opening.uri, opening.body.clone())).await?;
     if !answer.status().is_success() {
         return Err(refused(&format!("`initialize` was answered with {}", answer.status())));
     }
@@ -226,12 +224,12 @@ async fn open(reached: &Reached, request: &InSession, opening: &Opening) -> Resu
     let result =
         result_of(answer.into_body()).await.ok_or_else(|| refused("the server refused `initialize`"))?;
     let version = chosen_version(result.result()).ok_or_else(|| refused("the server chose no version"))?;
-    let agreed = request.headers.get(VERSION);
+    let agreed = sent.headers.get(VERSION);
     if agreed.is_some_and(|agreed| agreed.as_bytes() != version.as_bytes()) {
         return Err(refused("the server speaks another version now"));
     }
     let text = Bytes::from_static(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
-    let mut initialized = request.handshake(&opening.uri, text);
+    let mut initialized = handshake(sent, &opening.uri, text);
     initialized.headers_mut().insert(SESSION, server.clone());
     if let Some(agreed) = agreed {
         initialized.headers_mut().insert(VERSION, agreed.clone());

@@ -168,7 +168,7 @@ impl Session {
 }
 
 /// A value of its own: one out of a message keeps the whole buffer of its connection.
-fn copied(value: &HeaderValue) -> HeaderValue {
+pub(super) fn copied(value: &HeaderValue) -> HeaderValue {
     HeaderValue::from_bytes(value.as_bytes()).unwrap_or_else(|_| value.clone())
 }
 

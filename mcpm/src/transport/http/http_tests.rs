@@ -1,4 +1,4 @@
-use std::{convert::Infallible, time::Duration};
+use std::convert::Infallible;
 
 use bytes::Bytes;
 use http::Request;
@@ -31,8 +31,10 @@ async fn exchange(client: &Client, body: impl Into<Body>) -> Bytes {
 #[tokio::test]
 async fn a_connection_is_used_again_until_the_server_closes_it() {
     let (listener, client) = listener().await;
+    let (close, closed) = tokio::sync::oneshot::channel();
     let server = tokio::spawn(async move {
         let mut served = Vec::new();
+        let mut close = Some(close);
         for requests in [2, 1] {
             let (mut stream, _) = listener.accept().await.expect("a connection");
             for _ in 0..requests {
@@ -40,16 +42,117 @@ async fn a_connection_is_used_again_until_the_server_closes_it() {
                 served.push(read > 0);
                 stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.expect("written");
             }
+            drop(stream);
+            if let Some(close) = close.take() {
+                close.send(()).expect("somebody waits");
+            }
         }
         served
     });
     for _ in 0..2 {
         assert_eq!(exchange(&client, Bytes::from_static(b"{}")).await, "ok");
     }
-    // The end of the connection has to arrive.
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    closed.await.expect("closed");
+    // The runtime has to hear of it from the system, which it asks now and then.
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
     assert_eq!(exchange(&client, Bytes::from_static(b"{}")).await, "ok");
     assert_eq!(server.await.expect("no panic"), [true; 3]);
+}
+
+/// What a client makes of an answer: its body, and whether its connection is kept.
+async fn made_of(answer: &str) -> Result<(String, bool), String> {
+    let (listener, client) = listener().await;
+    let server = async {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        assert!(stream.read(&mut [0; 4096]).await.expect("a request") > 0);
+        stream.write_all(answer.as_bytes()).await.expect("written");
+        // Open until the client has seen all of it, unless the body ends so.
+        (!answer.contains("closed")).then_some(stream)
+    };
+    let asked = async {
+        let response = client.send(post(Body::empty())).await.map_err(|error| said(&error))?;
+        assert!(!response.headers().contains_key("transfer-encoding"));
+        let body = response.into_body().collect().await.map_err(|error| error.to_string())?;
+        Ok((String::from_utf8(body.to_bytes().to_vec()).expect("text"), client.pool.take().is_some()))
+    };
+    // The stream lives until both are done.
+    let (_stream, outcome) = tokio::join!(server, asked);
+    outcome
+}
+
+fn said(error: &crate::Error) -> String {
+    std::error::Error::source(error).map(ToString::to_string).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn an_answer_ends_where_it_says() {
+    for (answer, body, kept) in [
+        ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", "ok", true),
+        ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 x\r\na: b\r\n\r\nHTTP/1.1 204 x\r\n\r\n", "", true),
+        ("HTTP/1.1 304 x\r\ncontent-length: 5\r\n\r\n", "", true),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: x, Close\r\n\r\nok", "ok", false),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 2, 2\r\ncontent-length: 2\r\n\r\nok", "ok", true),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok, and more", "ok", false),
+        ("HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok", "ok", false),
+        ("HTTP/1.0 200 OK\r\ncontent-length: 2\r\nconnection: keep-alive\r\n\r\nok", "ok", true),
+        ("HTTP/1.1 200 OK\r\n\r\nuntil closed", "until closed", false),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: Chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", "ok", true),
+        (
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ncontent-length: 9\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+            "ok",
+            false,
+        ),
+    ] {
+        assert_eq!(made_of(answer).await, Ok((body.to_owned(), kept)), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_answer_is_refused() {
+    let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(129));
+    let large = format!("HTTP/1.1 200 OK\r\na: {}", "b".repeat(70_000));
+    for (answer, reason) in [
+        ("SSH-2.0-OpenSSH\r\n\r\n", "is not HTTP/1.1"),
+        ("HTTP/2.0 200 OK\r\n\r\n", "is not HTTP/1.1"),
+        ("HTTP/1.1 200 OK\r\na: b\r\n c\r\n\r\n", "is not HTTP/1.1"),
+        ("HTTP/1.1 101 x\r\n\r\n", "changes the protocol"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\nok", "length is none"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: +2\r\n\r\nok", "length is none"),
+        ("HTTP/1.1 200 OK\r\ncontent-length:\r\n\r\nok", "length is none"),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n", "transfer coding"),
+        ("HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", "transfer coding"),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nz\r\n", "chunk"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\nclosed", "was closed"),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n20\r\nclosed", "was closed"),
+        ("HTTP/1.1 200 OK\r\na: closed", "was closed"),
+        (&many, "too many headers"),
+        (&large, "too large"),
+    ] {
+        let refused = made_of(answer).await.expect_err(answer);
+        assert!(refused.contains(reason), "{answer:?}: {refused}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_before_the_body_has_gone_out_is_passed_on() {
+    let (listener, client) = listener().await;
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        assert!(stream.read(&mut [0; 4096]).await.expect("a request") > 0);
+        stream.write_all(b"HTTP/1.1 413 x\r\ncontent-length: 3\r\n\r\nbig").await.expect("written");
+        stream
+    });
+    let piece = || Ok(Frame::data(Bytes::from_static(&[0; 1000])));
+    let pieces = futures_util::stream::once(async move { piece() });
+    // It never ends.
+    let body = StreamBody::new(futures_util::StreamExt::chain(pieces, futures_util::stream::pending()));
+    let response = client.send(post(Body::stream(body))).await.expect("an answer");
+    assert_eq!(response.status(), 413);
+    assert_eq!(response.into_body().collect().await.expect("a body").to_bytes(), "big");
+    assert!(client.pool.take().is_none(), "a connection on which a body is still sent");
+    drop(server.await);
 }
 
 #[tokio::test]

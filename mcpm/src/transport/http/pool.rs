@@ -38,17 +38,14 @@ impl Pool {
                 return None;
             }
             // The server may have closed it meanwhile.
-            if link.is_usable() {
+            if link.is_silent() {
                 return Some(link);
             }
         }
     }
 
     /// Keeps a connection whose last answer was read to the end.
-    pub(super) fn keep(self: &Arc<Self>, mut link: Box<Link>) {
-        if !link.is_usable() {
-            return;
-        }
+    pub(super) fn keep(self: &Arc<Self>, link: Box<Link>) {
         let mut kept = self.lock();
         if kept.links.len() < KEPT {
             kept.links.push((link, Instant::now()));

@@ -20,6 +20,13 @@ pub(super) enum Stream {
     Unix(UnixStream),
 }
 
+impl Stream {
+    /// Whether what was written may have to be flushed.
+    pub(super) fn buffers(&self) -> bool {
+        matches!(self, Self::Tls(_))
+    }
+}
+
 impl AsyncRead for Stream {
     fn poll_read(
         self: Pin<&mut Self>,

@@ -1,0 +1,122 @@
+//! Where the body of an answer ends (RFC 9112 sections 6 and 7).
+
+use bytes::{Buf as _, Bytes};
+
+use super::broken::Broken;
+
+/// Longest line that says how long a chunk is, and longest trailer section, in bytes.
+const LONGEST: u16 = 8 << 10;
+
+/// What is left of a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// So many bytes.
+    Sized(u64),
+    /// All until the connection is closed.
+    UntilClosed,
+    /// Chunks.
+    Chunked(Chunk),
+}
+
+/// Where in a chunked body the reader is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Chunk {
+    /// In the digits of a size.
+    Size { size: u64, digits: u8 },
+    /// Behind them, in what a server may add for others.
+    Extension { size: u64, length: u16 },
+    /// Before the line feed that ends the line of a size.
+    SizeEnd { size: u64 },
+    /// In its data.
+    Data { left: u64 },
+    /// Before the carriage return, or the line feed, behind its data.
+    DataEnd { returned: bool },
+    /// Behind the last one: in a trailer, of which `line` bytes stand on the present line.
+    Trailer { length: u16, line: u16, returned: bool },
+    /// Nothing is left.
+    Over,
+}
+
+impl Framing {
+    pub(super) const fn chunked() -> Self {
+        Self::Chunked(Chunk::Size { size: 0, digits: 0 })
+    }
+
+    /// Whether nothing is left.
+    pub(super) fn is_over(self) -> bool {
+        matches!(self, Self::Sized(0) | Self::Chunked(Chunk::Over))
+    }
+
+    /// Takes the next piece of the body from what was read; `None` when there is none in it.
+    pub(super) fn take(&mut self, read: &mut Bytes) -> Result<Option<Bytes>, Broken> {
+        match self {
+            Self::UntilClosed => Ok((!read.is_empty()).then(|| std::mem::take(read))),
+            Self::Sized(left) => Ok(take(left, read)),
+            Self::Chunked(chunk) => chunk.take(read),
+        }
+    }
+}
+
+/// Takes as much as there is, and not more than `left`.
+fn take(left: &mut u64, read: &mut Bytes) -> Option<Bytes> {
+    let size = usize::try_from(*left).map_or(read.len(), |left| left.min(read.len()));
+    *left -= size as u64;
+    (size > 0).then(|| read.split_to(size))
+}
+
+impl Chunk {
+    /// Takes the next piece, and reads on while no byte of the body follows, so that an end that was read is known.
+    fn take(&mut self, read: &mut Bytes) -> Result<Option<Bytes>, Broken> {
+        self.skip(read)?;
+        let Self::Data { left } = self else { return Ok(None) };
+        let piece = take(left, read);
+        if *left == 0 {
+            *self = Self::DataEnd { returned: false };
+            self.skip(read)?;
+        }
+        Ok(piece)
+    }
+
+    /// Reads up to the next byte of data.
+    fn skip(&mut self, read: &mut Bytes) -> Result<(), Broken> {
+        while !matches!(self, Self::Data { .. } | Self::Over) && read.has_remaining() {
+            *self = self.after(read.get_u8()).ok_or(Broken::Malformed("a chunk of its body is none"))?;
+        }
+        Ok(())
+    }
+
+    fn after(self, byte: u8) -> Option<Self> {
+        let longer = |length: u16| length.checked_add(1).filter(|length| *length <= LONGEST);
+        Some(match (self, byte) {
+            (Self::Size { size, digits: 1.. }, b'\r') => Self::SizeEnd { size },
+            (Self::Size { size, digits: 1.. }, b';' | b' ' | b'\t') => Self::Extension { size, length: 0 },
+            (Self::Size { size, digits }, digit) => {
+                let value = char::from(digit).to_digit(16)?;
+                // Sixteen digits are all that a number of 64 bits has.
+                (digits < 16).then_some(())?;
+                Self::Size { size: size << 4 | u64::from(value), digits: digits + 1 }
+            }
+            (Self::Extension { size, .. }, b'\r') => Self::SizeEnd { size },
+            (Self::Extension { .. }, b'\n') => return None,
+            (Self::Extension { size, length }, _) => Self::Extension { size, length: longer(length)? },
+            (Self::SizeEnd { size: 0 }, b'\n') => Self::Trailer { length: 0, line: 0, returned: false },
+            (Self::SizeEnd { size }, b'\n') => Self::Data { left: size },
+            (Self::DataEnd { returned: false }, b'\r') => Self::DataEnd { returned: true },
+            (Self::DataEnd { returned: true }, b'\n') => Self::Size { size: 0, digits: 0 },
+            (Self::Trailer { line: 0, returned: true, .. }, b'\n') => Self::Over,
+            (Self::Trailer { length, returned: true, .. }, b'\n') => {
+                Self::Trailer { length: longer(length)?, line: 0, returned: false }
+            }
+            (Self::Trailer { returned: true, .. }, _) | (Self::Trailer { .. }, b'\n') => return None,
+            (Self::Trailer { length, line, .. }, b'\r') => Self::Trailer { length, line, returned: true },
+            (Self::Trailer { length, line, .. }, _) => {
+                Self::Trailer { length: longer(length)?, line: line + 1, returned: false }
+            }
+            (Self::SizeEnd { .. } | Self::DataEnd { .. } | Self::Data { .. } | Self::Over, _) => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "framing_tests.rs"]
+mod tests;

@@ -1,0 +1,202 @@
+//! Heads of requests and answers, as they stand on the wire (RFC 9112).
+
+use std::mem::MaybeUninit;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, request, response};
+use http_body::Body as _;
+
+use super::{broken::Broken, framing::Framing};
+use crate::transport::body::Body;
+
+/// Most headers of an answer.
+const HEADERS: usize = 128;
+/// Largest head of an answer in bytes.
+pub(super) const LARGEST: usize = 64 << 10;
+const VERSION: &str = " HTTP/1.1\r\n";
+const LINE: &str = "\r\n";
+const CHUNKED: &str = "transfer-encoding: chunked\r\n";
+
+/// The head of a request, written out.
+#[derive(Debug, Clone)]
+pub(crate) struct Head {
+    method: Method,
+    text: Bytes,
+    /// Whether its body says piece by piece how long it is.
+    chunked: bool,
+}
+
+impl Head {
+    /// Writes the head of a request, with what `body` needs to be understood and nothing that is said of another.
+    pub(crate) fn new(parts: &request::Parts, body: &Body) -> Self {
+        let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+        let size = body.size_hint().exact();
+        let length = size.filter(|size| *size > 0 || tells_length(parts)).map(|size| size.to_string());
+        let framing = match (&length, size) {
+            (Some(length), _) => [header::CONTENT_LENGTH.as_str(), ": ", length, LINE],
+            (None, Some(_)) => [""; 4],
+            (None, None) => [CHUNKED, "", "", ""],
+        };
+        let first = [parts.method.as_str(), " ", path, VERSION];
+        let size_of = |words: [&str; 4]| words.iter().map(|word| word.len()).sum::<usize>();
+        let headers = || parts.headers.iter().filter(|(name, _)| !is_framing(name));
+        let lines: usize = headers().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+        // The exact size, so that the text needs no second allocation.
+        let mut text = Vec::with_capacity(size_of(first) + lines + size_of(framing) + LINE.len());
+        let mut put = |words: &[&[u8]]| words.iter().for_each(|word| text.extend_from_slice(word));
+        put(&first.map(str::as_bytes));
+        for (name, value) in headers() {
+            put(&[name.as_str().as_bytes(), b": ", value.as_bytes(), LINE.as_bytes()]);
+        }
+        put(&framing.map(str::as_bytes));
+        put(&[LINE.as_bytes()]);
+        Self { method: parts.method.clone(), text: text.into(), chunked: size.is_none() }
+    }
+
+    /// The request's method.
+    pub(crate) fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// What was written; `None` for what this crate would not have written.
+    pub(crate) fn parts(&self) -> Option<request::Parts> {
+        let mut headers = [const { MaybeUninit::uninit() }; HEADERS];
+        let mut read = httparse::Request::new(&mut []);
+        let parsed = read.parse_with_uninit_headers(&self.text, &mut headers).ok()?;
+        if parsed.is_partial() {
+            return None;
+        }
+        let (mut parts, ()) = http::Request::new(()).into_parts();
+        parts.method = self.method.clone();
+        parts.uri = read.path?.parse::<Uri>().ok()?;
+        parts.headers = self::headers(&self.text, read.headers).ok()?;
+        Some(parts)
+    }
+
+    pub(super) fn text(&self) -> &Bytes {
+        &self.text
+    }
+
+    pub(super) fn is_chunked(&self) -> bool {
+        self.chunked
+    }
+}
+
+/// Whether a body of length 0 is said to be that (RFC 9110 section 8.6).
+fn tells_length(parts: &request::Parts) -> bool {
+    matches!(parts.method, Method::POST | Method::PUT | Method::PATCH)
+        || parts.headers.contains_key(header::CONTENT_LENGTH)
+}
+
+/// Whether a header says where the body ends, which each connection says for itself.
+fn is_framing(name: &HeaderName) -> bool {
+    *name == header::CONTENT_LENGTH || *name == header::TRANSFER_ENCODING
+}
+
+/// The head of an answer, and what was read beyond it.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) parts: response::Parts,
+    pub(super) framing: Framing,
+    /// Whether another request can follow on the connection.
+    pub(super) lasts: bool,
+    pub(super) rest: Bytes,
+}
+
+impl Answer {
+    /// Reads a head; `None` when it has not all come. What only announces an answer is passed over.
+    pub(super) fn read(text: &mut Bytes, method: &Method) -> Result<Option<Self>, Broken> {
+        loop {
+            let mut room = [const { MaybeUninit::uninit() }; HEADERS];
+            let mut read = httparse::Response::new(&mut []);
+            let config = httparse::ParserConfig::default();
+            let parsed = config
+                .parse_response_with_uninit_headers(&mut read, text, &mut room)
+                .map_err(|error| Broken::Malformed(because(error)))?;
+            let httparse::Status::Complete(used) = parsed else {
+                let larger = text.len() > LARGEST;
+                return if larger { Err(Broken::Malformed("its head is too large")) } else { Ok(None) };
+            };
+            let status = read.code.and_then(|code| StatusCode::from_u16(code).ok());
+            let status = status.ok_or(Broken::Malformed("its status is none"))?;
+            if status.is_informational() {
+                if status == StatusCode::SWITCHING_PROTOCOLS {
+                    return Err(Broken::Malformed("it changes the protocol unasked"));
+                }
+                *text = text.slice(used..);
+                continue;
+            }
+            let mut headers = headers(text, read.headers)?;
+            let is_old = read.version == Some(0);
+            let mut lasts = if is_old { says(&headers, "keep-alive") } else { !says(&headers, "close") };
+            let bodiless = *method == Method::HEAD
+                || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+            let framing =
+                if bodiless { Framing::Sized(0) } else { framing(&mut headers, is_old, &mut lasts)? };
+            let (mut parts, ()) = http::Response::new(()).into_parts();
+            (parts.status, parts.headers) = (status, headers);
+            return Ok(Some(Self { parts, framing, lasts, rest: text.slice(used..) }));
+        }
+    }
+}
+
+fn because(error: httparse::Error) -> &'static str {
+    match error {
+        httparse::Error::TooManyHeaders => "it has too many headers",
+        _ => "it is not HTTP/1.1",
+    }
+}
+
+/// Copies no value: they stay parts of `text`.
+fn headers(text: &Bytes, read: &[httparse::Header<'_>]) -> Result<HeaderMap, Broken> {
+    // With room for one more, since the other side adds `Date`, and twice the room costs a call to the allocator.
+    let mut headers = HeaderMap::with_capacity(read.len() + 1);
+    for line in read {
+        let name = HeaderName::from_bytes(line.name.as_bytes());
+        let value = HeaderValue::from_maybe_shared(text.slice_ref(line.value));
+        let (Ok(name), Ok(value)) = (name, value) else {
+            return Err(Broken::Malformed("it has a header that is none"));
+        };
+        headers.append(name, value);
+    }
+    Ok(headers)
+}
+
+/// Whether `Connection` has a word.
+fn says(headers: &HeaderMap, word: &str) -> bool {
+    let words = |line: &HeaderValue| {
+        line.to_str().is_ok_and(|line| line.split(',').any(|said| said.trim().eq_ignore_ascii_case(word)))
+    };
+    headers.get_all(header::CONNECTION).iter().any(words)
+}
+
+/// Where the body of an answer ends (RFC 9112 section 6.3).
+fn framing(headers: &mut HeaderMap, is_old: bool, lasts: &mut bool) -> Result<Framing, Broken> {
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    if let Some(coding) = codings.next() {
+        let is_chunked = coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
+        if is_old || !is_chunked || codings.next().is_some() {
+            return Err(Broken::Malformed("its transfer coding is not `chunked`"));
+        }
+        // Whoever says both may mean to have one answer taken for two.
+        *lasts &= headers.remove(header::CONTENT_LENGTH).is_none();
+        headers.remove(header::TRANSFER_ENCODING);
+        return Ok(Framing::chunked());
+    }
+    let lines = headers.get_all(header::CONTENT_LENGTH);
+    let mut lengths = lines.iter().flat_map(|line| line.as_bytes().split(|byte| *byte == b',')).map(length);
+    match lengths.next() {
+        Some(Some(size)) if lengths.all(|other| other == Some(size)) => Ok(Framing::Sized(size)),
+        Some(_) => Err(Broken::Malformed("its length is none")),
+        None => {
+            *lasts = false;
+            Ok(Framing::UntilClosed)
+        }
+    }
+}
+
+fn length(text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text.trim_ascii()).ok()?;
+    // A sign is none of the digits that are allowed.
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}

@@ -1,0 +1,70 @@
+//! What of a request does not go out with its head.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf as _, Bytes};
+use http_body::Body as _;
+use tokio::io::AsyncWrite as _;
+
+use super::{broken::Broken, stream::Stream};
+use crate::transport::body::Body;
+
+/// The rest of a request.
+#[derive(Debug)]
+pub(super) struct Upload {
+    /// To be written now.
+    front: Bytes,
+    body: Body,
+    chunked: bool,
+    /// Whether `front` is all.
+    over: bool,
+}
+
+impl Upload {
+    pub(super) fn new(front: Bytes, body: Body, chunked: bool) -> Self {
+        Self { front, body, chunked, over: false }
+    }
+
+    /// Writes until all is written, or the server or the client has to be waited for.
+    pub(super) fn poll(&mut self, stream: &mut Stream, cx: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+        let mut stream = Pin::new(stream);
+        loop {
+            while self.front.has_remaining() {
+                let written = ready!(stream.as_mut().poll_write(cx, &self.front))?;
+                if written == 0 {
+                    return Poll::Ready(Err(io::Error::from(io::ErrorKind::WriteZero).into()));
+                }
+                self.front.advance(written);
+            }
+            if self.over {
+                return stream.poll_flush(cx).map_err(Broken::Io);
+            }
+            let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) else {
+                // The server may need what it has to go on.
+                ready!(stream.poll_flush(cx))?;
+                return Poll::Pending;
+            };
+            self.front = match frame {
+                Some(Ok(frame)) => frame.into_data().map(|data| self.piece(data)).unwrap_or_default(),
+                Some(Err(error)) => return Poll::Ready(Err(Broken::Request(error))),
+                None => {
+                    self.over = true;
+                    if self.chunked { Bytes::from_static(b"0\r\n\r\n") } else { Bytes::new() }
+                }
+            };
+        }
+    }
+
+    /// A piece of the body as it is written.
+    fn piece(&self, data: Bytes) -> Bytes {
+        if !self.chunked || data.is_empty() {
+            return data;
+        }
+        let size = format!("{:x}\r\n", data.len());
+        [size.as_bytes(), &data[..], b"\r\n"].concat().into()
+    }
+}
