@@ -24,7 +24,7 @@ use crate::{
     transport::{body::Body, http::Head},
 };
 
-/// How long the server may take to open a session again.
+/// How long the server may take to say that a session is lost, and to open it again.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Most bytes that are read of an answer to see what it says.
 const LOOKED_AT: usize = 64 << 10;
@@ -61,10 +61,10 @@ enum Failure {
 impl InSession {
     /// Names the session as the server knows it.
     pub(super) fn take(parts: &mut Parts, place: Place) -> Self {
-        let client = match parts.headers.get_mut(SESSION) {
+        let client = match parts.headers.get(SESSION) {
             Some(named) if *named != place.server => {
                 let client = copied(named);
-                named.clone_from(&place.server);
+                parts.headers.insert(SESSION, place.server.clone());
                 client
             }
             _ => place.server.clone(),
@@ -82,8 +82,8 @@ impl InSession {
 
     /// Gives an answer the session id that the client knows.
     pub(super) fn named(&self, mut response: Response) -> Response {
-        if let Some(named) = response.headers_mut().get_mut(SESSION) {
-            named.clone_from(&self.client);
+        if response.headers().contains_key(SESSION) {
+            response.headers_mut().insert(SESSION, self.client.clone());
         }
         response
     }
@@ -157,7 +157,15 @@ pub(super) async fn answered(
     if opening.uri != sent.uri {
         return Outcome::Answer(request.named(response));
     }
-    let (response, text) = look(response).await;
+    let Ok((response, text)) = tokio::time::timeout(PATIENCE, look(response)).await else {
+        let message = "the server did not answer in time";
+        return Outcome::Answer(respond::error(
+            StatusCode::GATEWAY_TIMEOUT,
+            error_code::INTERNAL_ERROR,
+            message,
+            &id_in(body),
+        ));
+    };
     let unknown_method =
         Message::parse(text).is_ok_and(|answer| answer.error_code() == Some(error_code::METHOD_NOT_FOUND));
     if unknown_method {

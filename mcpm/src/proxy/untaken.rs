@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use http::StatusCode;
+use ::http::StatusCode;
 
 use super::respond::{self, Response};
 use crate::{
@@ -10,20 +10,20 @@ use crate::{
     transport::{
         body::{Broken, PastLimit},
         client_body::TooSlow,
+        http,
     },
 };
 
 /// Answers a request whose body could not be read, under its id if that came.
 pub(super) fn broken(broken: &Broken) -> Response {
-    because_of(broken.cause.as_ref(), &id_in(&broken.begun)).unwrap_or_else(|| {
-        let message = "the body broke off";
-        respond::error(StatusCode::BAD_REQUEST, error_code::PARSE_ERROR, message, &id_in(&broken.begun))
-    })
+    let id = id_in(&broken.begun);
+    because_of(broken.cause.as_ref(), &id).unwrap_or_else(|| broke_off(&id))
 }
 
 /// Answers a request that failed for its own body, if `error` says so.
 pub(super) fn because_of(error: &(dyn Error + 'static), id: &[u8]) -> Option<Response> {
     let mut cause = Some(error);
+    let mut of_body = false;
     while let Some(error) = cause {
         if let Some(past) = error.downcast_ref::<PastLimit>() {
             return Some(too_large(past, id));
@@ -32,9 +32,14 @@ pub(super) fn because_of(error: &(dyn Error + 'static), id: &[u8]) -> Option<Res
             let (status, code) = (StatusCode::REQUEST_TIMEOUT, error_code::INVALID_REQUEST);
             return Some(respond::error(status, code, &slow.to_string(), id));
         }
+        of_body |= matches!(error.downcast_ref(), Some(http::Broken::Request(_)));
         cause = error.source();
     }
-    None
+    of_body.then(|| broke_off(id))
+}
+
+fn broke_off(id: &[u8]) -> Response {
+    respond::error(StatusCode::BAD_REQUEST, error_code::PARSE_ERROR, "the body broke off", id)
 }
 
 /// Answers a request whose body is beyond the limit.

@@ -212,3 +212,19 @@ async fn bodies_beyond_the_limit_are_413() {
     assert_eq!(response.status, 413);
     assert_eq!(response.json().await["id"], 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_breaks_off_on_its_way_is_its_clients_fault() {
+    let front = Front::of("/").await;
+    let begun = format!(r#"{{"id":"b","x":"{}"#, "x".repeat(70 << 10));
+    let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let text = format!("{head}{:x}\r\n{begun}\r\nzz\r\n", begun.len());
+    let http = front.http;
+    let response = tokio::spawn(async move { http.raw(text.as_bytes()).await });
+    let mut connection = front.upstream.accept().await;
+    connection.closed().await;
+    let response = response.await.unwrap();
+    assert_eq!(response.status, 400);
+    let answer = response.json().await;
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&"b".into(), &(-32700).into()));
+}

@@ -23,7 +23,9 @@ pub(super) enum Framing {
 pub(super) enum Chunk {
     /// In the digits of a size.
     Size { size: u64, digits: u8 },
-    /// Behind them, in what a server may add for others.
+    /// Behind them, in blanks.
+    Blank { size: u64, length: u16 },
+    /// In what a server may add for others.
     Extension { size: u64, length: u16 },
     /// Before the line feed that ends the line of a size.
     SizeEnd { size: u64 },
@@ -89,14 +91,17 @@ impl Chunk {
         let longer = |length: u16| length.checked_add(1).filter(|length| *length <= LONGEST);
         Some(match (self, byte) {
             (Self::Size { size, digits: 1.. }, b'\r') => Self::SizeEnd { size },
-            (Self::Size { size, digits: 1.. }, b';' | b' ' | b'\t') => Self::Extension { size, length: 0 },
+            (Self::Size { size, digits: 1.. }, b';') => Self::Extension { size, length: 0 },
+            (Self::Size { size, digits: 1.. }, b' ' | b'\t') => Self::Blank { size, length: 0 },
             (Self::Size { size, digits }, digit) => {
                 let value = char::from(digit).to_digit(16)?;
                 // Sixteen digits are all that a number of 64 bits has.
                 (digits < 16).then_some(())?;
                 Self::Size { size: size << 4 | u64::from(value), digits: digits + 1 }
             }
-            (Self::Extension { size, .. }, b'\r') => Self::SizeEnd { size },
+            (Self::Blank { size, length }, b' ' | b'\t') => Self::Blank { size, length: longer(length)? },
+            (Self::Blank { size, length }, b';') => Self::Extension { size, length },
+            (Self::Blank { size, .. } | Self::Extension { size, .. }, b'\r') => Self::SizeEnd { size },
             (Self::Extension { .. }, b'\n') => return None,
             (Self::Extension { size, length }, _) => Self::Extension { size, length: longer(length)? },
             (Self::SizeEnd { size: 0 }, b'\n') => Self::Trailer { length: 0, line: 0, returned: false },
@@ -112,7 +117,9 @@ impl Chunk {
             (Self::Trailer { length, line, .. }, _) => {
                 Self::Trailer { length: longer(length)?, line: line + 1, returned: false }
             }
-            (Self::SizeEnd { .. } | Self::DataEnd { .. } | Self::Data { .. } | Self::Over, _) => return None,
+            // Data is no matter of single bytes.
+            (Self::Blank { .. } | Self::SizeEnd { .. } | Self::DataEnd { .. }, _) => return None,
+            (Self::Data { .. } | Self::Over, _) => return None,
         })
     }
 }

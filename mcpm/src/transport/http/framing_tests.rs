@@ -27,6 +27,7 @@ fn what_is_no_chunk_is_refused() {
         "+1\r\na\r\n",
         "0x1\r\na\r\n",
         " 1\r\na\r\n",
+        "1 5\r\na\r\n",
         "1\na\n",
         "1\r\nab\r\n",
         "1\r\na\n0\r\n\r\n",

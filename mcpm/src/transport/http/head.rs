@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, request, response};
 use http_body::Body as _;
+use hyper::ext::ReasonPhrase;
 
 use super::{broken::Broken, framing::Framing};
 use crate::transport::body::Body;
@@ -18,7 +19,7 @@ const LINE: &str = "\r\n";
 const CHUNKED: &str = "transfer-encoding: chunked\r\n";
 
 /// The head of a request, written out.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Head {
     method: Method,
     text: Bytes,
@@ -82,6 +83,13 @@ impl Head {
     }
 }
 
+/// The text may hold credentials.
+impl std::fmt::Debug for Head {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Head({} ..)", self.method)
+    }
+}
+
 /// Whether a body of length 0 is said to be that (RFC 9110 section 8.6).
 fn tells_length(parts: &request::Parts) -> bool {
     matches!(parts.method, Method::POST | Method::PUT | Method::PATCH)
@@ -129,12 +137,20 @@ impl Answer {
             let mut headers = headers(text, read.headers)?;
             let is_old = read.version == Some(0);
             let mut lasts = if is_old { says(&headers, "keep-alive") } else { !says(&headers, "close") };
-            let bodiless = *method == Method::HEAD
+            let mut framing = framing(&mut headers, is_old, &mut lasts)?;
+            let bodiless = matches!(*method, Method::HEAD | Method::CONNECT)
                 || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-            let framing =
-                if bodiless { Framing::Sized(0) } else { framing(&mut headers, is_old, &mut lasts)? };
+            if bodiless {
+                // A server that sends the body that it announces is not listened to any more.
+                lasts &= framing.is_over() || framing == Framing::UntilClosed && *method != Method::CONNECT;
+                framing = Framing::Sized(0);
+            }
             let (mut parts, ()) = http::Response::new(()).into_parts();
             (parts.status, parts.headers) = (status, headers);
+            let reason = read.reason.filter(|reason| status.canonical_reason() != Some(reason));
+            if let Some(reason) = reason.and_then(|reason| ReasonPhrase::try_from(reason.as_bytes()).ok()) {
+                parts.extensions.insert(reason);
+            }
             return Ok(Some(Self { parts, framing, lasts, rest: text.slice(used..) }));
         }
     }
@@ -184,14 +200,19 @@ fn framing(headers: &mut HeaderMap, is_old: bool, lasts: &mut bool) -> Result<Fr
         return Ok(Framing::chunked());
     }
     let lines = headers.get_all(header::CONTENT_LENGTH);
-    let mut lengths = lines.iter().flat_map(|line| line.as_bytes().split(|byte| *byte == b',')).map(length);
-    match lengths.next() {
-        Some(Some(size)) if lengths.all(|other| other == Some(size)) => Ok(Framing::Sized(size)),
-        Some(_) => Err(Broken::Malformed("its length is none")),
-        None => {
-            *lasts = false;
-            Ok(Framing::UntilClosed)
+    let mut said = 0;
+    let mut lengths = lines.iter().flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+    let mut next = || lengths.next().map(length).inspect(|_| said += 1);
+    match next() {
+        None => Ok(Framing::UntilClosed),
+        Some(Some(size)) if std::iter::from_fn(&mut next).all(|other| other == Some(size)) => {
+            if said > 1 {
+                // From here on it is said once (RFC 9110 section 8.6).
+                headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size));
+            }
+            Ok(Framing::Sized(size))
         }
+        Some(_) => Err(Broken::Malformed("its length is none")),
     }
 }
 

@@ -67,13 +67,15 @@ async fn made_of(answer: &str) -> Result<(String, bool), String> {
     let server = async {
         let (mut stream, _) = listener.accept().await.expect("a connection");
         assert!(stream.read(&mut [0; 4096]).await.expect("a request") > 0);
-        stream.write_all(answer.as_bytes()).await.expect("written");
+        // The client may have seen enough before all is written.
+        let _ = stream.write_all(answer.as_bytes()).await;
         // Open until the client has seen all of it, unless the body ends so.
         (!answer.contains("closed")).then_some(stream)
     };
     let asked = async {
         let response = client.send(post(Body::empty())).await.map_err(|error| said(&error))?;
         assert!(!response.headers().contains_key("transfer-encoding"));
+        assert!(response.headers().get_all("content-length").iter().all(|length| length != "2, 2"));
         let body = response.into_body().collect().await.map_err(|error| error.to_string())?;
         Ok((String::from_utf8(body.to_bytes().to_vec()).expect("text"), client.pool.take().is_some()))
     };
@@ -91,7 +93,8 @@ async fn an_answer_ends_where_it_says() {
     for (answer, body, kept) in [
         ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", "ok", true),
         ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 x\r\na: b\r\n\r\nHTTP/1.1 204 x\r\n\r\n", "", true),
-        ("HTTP/1.1 304 x\r\ncontent-length: 5\r\n\r\n", "", true),
+        ("HTTP/1.1 304 x\r\n\r\n", "", true),
+        ("HTTP/1.1 304 x\r\ncontent-length: 5\r\n\r\n", "", false),
         ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: x, Close\r\n\r\nok", "ok", false),
         ("HTTP/1.1 200 OK\r\ncontent-length: 2, 2\r\ncontent-length: 2\r\n\r\nok", "ok", true),
         ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok, and more", "ok", false),
@@ -206,4 +209,41 @@ async fn a_request_that_nobody_answers_fails_with_its_connection() {
     let error = client.send(post(Body::empty())).await.expect_err("no answer");
     assert_eq!(error.kind(), crate::ErrorKind::Upstream);
     server.await.expect("no panic");
+}
+
+#[tokio::test]
+async fn a_connection_that_was_closed_is_not_taken_by_a_task_at_the_end_of_its_turn() {
+    let (listener, client) = listener().await;
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        assert!(stream.read(&mut [0; 4096]).await.expect("a request") > 0);
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.expect("written");
+    });
+    assert_eq!(exchange(&client, Bytes::from_static(b"{}")).await, "ok");
+    server.await.expect("no panic");
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    while tokio::task::coop::has_budget_remaining() {
+        tokio::task::coop::consume_budget().await;
+    }
+    assert!(client.pool.take().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_says_nothing_to_a_handshake_is_not_waited_for() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let client = Client::new(Address { host: "127.0.0.1".to_owned(), port, tls: true });
+    let accepted = async {
+        let silent = listener.accept().await;
+        std::future::pending::<()>().await;
+        drop(silent);
+    };
+    tokio::select! {
+        error = client.send(post(Body::empty())) => {
+            assert_eq!(said(&error.expect_err("no handshake")), "timed out");
+        }
+        () = accepted => {}
+    }
 }

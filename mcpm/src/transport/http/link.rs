@@ -4,7 +4,7 @@ use std::{
     future::poll_fn,
     io::{self, IoSlice},
     mem::MaybeUninit,
-    pin::Pin,
+    pin::{Pin, pin},
     task::{Context, Poll, Waker},
 };
 
@@ -84,24 +84,28 @@ impl Link {
         };
         let pieces = [IoSlice::new(head.text()), IoSlice::new(&whole)];
         let written = poll_fn(|cx| Pin::new(&mut self.stream).poll_write_vectored(cx, &pieces)).await;
-        let written = match written {
-            Ok(written) if written > 0 => written,
-            Ok(_) => {
-                return Err(Failure::Unsent(whole.into(), io::Error::from(io::ErrorKind::WriteZero).into()));
+        let error = match written {
+            Ok(written) if written > 0 => {
+                self.keep_rest(head, &whole, body, written);
+                return Ok(());
             }
-            Err(error) => {
-                let body = if whole.is_empty() { body } else { whole.into() };
-                return Err(Failure::Unsent(body, error.into()));
-            }
+            Ok(_) => io::ErrorKind::WriteZero.into(),
+            // TLS may have sent some of it before it failed.
+            Err(error) if self.stream.buffers() => return Err(Failure::Broken(error.into())),
+            Err(error) => error,
         };
-        let is_whole = matches!(body, Body::Full(_)) && written == head.text().len() + whole.len();
-        if !is_whole || self.stream.buffers() {
-            let left = [&head.text()[written.min(head.text().len())..], {
-                &whole[written.saturating_sub(head.text().len())..]
-            }];
+        let body = if whole.is_empty() { body } else { whole.into() };
+        Err(Failure::Unsent(body, error.into()))
+    }
+
+    /// Keeps what was not written of a head, of the bytes behind it, and of a body.
+    fn keep_rest(&mut self, head: &Head, whole: &[u8], body: Body, written: usize) {
+        let text = head.text();
+        let is_all = matches!(body, Body::Full(_)) && written == text.len() + whole.len();
+        if !is_all || self.stream.buffers() {
+            let left = [&text[written.min(text.len())..], &whole[written.saturating_sub(text.len())..]];
             self.upload = Some(Box::new(Upload::new(left.concat().into(), body, head.is_chunked())));
         }
-        Ok(())
     }
 
     /// Sends on, if there is more to be sent.
@@ -133,6 +137,8 @@ impl Link {
 
     /// Whether the server keeps it open and says nothing on it.
     pub(super) fn is_silent(&mut self) -> bool {
-        self.poll_read(&mut Context::from_waker(Waker::noop())).is_pending()
+        // A task that has used up its turn would be told that nothing is there to read.
+        let read = pin!(tokio::task::unconstrained(poll_fn(|cx| self.poll_read(cx))));
+        read.poll(&mut Context::from_waker(Waker::noop())).is_pending()
     }
 }

@@ -16,6 +16,7 @@ mod stream;
 mod upload;
 
 use std::{
+    io,
     net::SocketAddr,
     sync::{Arc, OnceLock},
     time::Duration,
@@ -36,7 +37,7 @@ use stream::Stream;
 use super::{body::Body, tls};
 use crate::{Error, ErrorKind, Result};
 
-/// How long connecting may take.
+/// How long connecting may take, with the handshake of TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Where a server is.
@@ -54,7 +55,7 @@ pub(crate) struct Address {
 #[async_trait]
 pub(crate) trait Dial: Send + Sync + std::fmt::Debug {
     /// Opens one connection.
-    async fn dial(&self) -> std::io::Result<UnixStream>;
+    async fn dial(&self) -> io::Result<UnixStream>;
 }
 
 /// Sends requests to one server.
@@ -120,52 +121,57 @@ impl Client {
 
     /// Tells whether the server takes connections.
     pub(crate) async fn reach(&self) -> Result<()> {
-        match &self.dial {
-            Some(dial) => dial.dial().await.map(drop).map_err(|error| self.unreachable(error)),
-            None => self.dial().await.map(drop),
-        }
+        let dialled = async {
+            match &self.dial {
+                Some(dial) => dial.dial().await.map(drop),
+                None => self.dial().await.map(drop),
+            }
+        };
+        self.in_time(dialled).await
     }
 
     async fn connect(&self) -> Result<Box<Link>> {
-        if let Some(dial) = &self.dial {
-            let stream = dial.dial().await.map_err(|error| self.unreachable(error))?;
-            return Ok(Link::new(Stream::Unix(stream)));
-        }
-        let stream = self.dial().await?;
-        let stream = if self.address.tls {
-            let tls = match self.tls.get() {
-                Some(tls) => tls,
-                None => {
-                    let tls = tls::connector().map_err(|error| self.unreachable(error))?;
-                    self.tls.get_or_init(|| tls)
-                }
-            };
-            let stream = tls::connect(tls, &self.address.host, stream).await;
-            Stream::Tls(Box::new(stream.map_err(|error| self.unreachable(error))?))
-        } else {
-            Stream::Plain(stream)
-        };
-        Ok(Link::new(stream))
+        self.in_time(self.open()).await.map(Link::new)
     }
 
-    async fn dial(&self) -> Result<TcpStream> {
-        let connecting = async {
-            match self.address.host.parse() {
-                Ok(ip) => TcpStream::connect(SocketAddr::new(ip, self.address.port)).await,
-                Err(_) => TcpStream::connect((self.address.host.as_str(), self.address.port)).await,
+    async fn in_time<T>(&self, connecting: impl Future<Output = io::Result<T>>) -> Result<T> {
+        let connected = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await;
+        connected
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+            .map_err(|error| self.unreachable(error))
+    }
+
+    async fn open(&self) -> io::Result<Stream> {
+        if let Some(dial) = &self.dial {
+            return dial.dial().await.map(Stream::Unix);
+        }
+        let stream = self.dial().await?;
+        if !self.address.tls {
+            return Ok(Stream::Plain(stream));
+        }
+        let tls = match self.tls.get() {
+            Some(tls) => tls,
+            None => {
+                let tls = tls::connector()?;
+                self.tls.get_or_init(|| tls)
             }
         };
-        let stream = tokio::time::timeout(CONNECT_TIMEOUT, connecting)
-            .await
-            .unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))
-            .map_err(|error| self.unreachable(error))?;
+        let stream = tls::connect(tls, &self.address.host, stream).await?;
+        Ok(Stream::Tls(Box::new(stream)))
+    }
+
+    async fn dial(&self) -> io::Result<TcpStream> {
+        let stream = match self.address.host.parse() {
+            Ok(ip) => TcpStream::connect(SocketAddr::new(ip, self.address.port)).await?,
+            Err(_) => TcpStream::connect((self.address.host.as_str(), self.address.port)).await?,
+        };
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "cannot turn off delays on a connection");
         }
         Ok(stream)
     }
 
-    fn unreachable(&self, error: std::io::Error) -> Error {
+    fn unreachable(&self, error: io::Error) -> Error {
         Error::new(ErrorKind::Upstream, format!("cannot reach the server at `{}`", self.address))
             .source(error)
     }

@@ -14,7 +14,6 @@ use super::{broken::Broken, stream::Stream};
 use crate::transport::body::Body;
 
 /// The rest of a request.
-#[derive(Debug)]
 pub(super) struct Upload {
     /// To be written now.
     front: Bytes,
@@ -22,6 +21,13 @@ pub(super) struct Upload {
     chunked: bool,
     /// Whether `front` is all.
     over: bool,
+}
+
+/// What is to be written may hold credentials.
+impl std::fmt::Debug for Upload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Upload(..)")
+    }
 }
 
 impl Upload {
