@@ -22,8 +22,15 @@ use crate::{
     },
     package::PackageReference,
     permission::Profile,
-    registry, workload,
+    registry, transport, workload,
 };
+
+/// A server's answer, which is the same wherever it is cut in two.
+pub fn answer(data: &[u8]) {
+    let Some((at, text)) = data.split_first() else { return };
+    let (begin, end) = text.split_at(usize::from(*at).min(text.len()));
+    assert_eq!(transport::http::answer_of(&[text]), transport::http::answer_of(&[begin, end]));
+}
 
 /// A file of variables.
 pub fn env_file(data: &[u8]) {
@@ -113,7 +120,8 @@ mod tests {
 
     type Target = fn(&[u8]);
 
-    const TARGETS: [(&str, Target, &[&str]); 7] = [
+    const TARGETS: [(&str, Target, &[&str]); 8] = [
+        ("answer", answer, &[]),
         ("env_file", env_file, &[]),
         ("ignore_file", ignore_file, &[]),
         ("image", image, &[]),

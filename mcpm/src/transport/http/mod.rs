@@ -191,5 +191,25 @@ impl std::fmt::Display for Address {
     }
 }
 
+/// What is made of an answer that comes in pieces: its status, its body, and whether that has ended.
+#[cfg(any(fuzzing, test))]
+pub(crate) fn answer_of(pieces: &[&[u8]]) -> Option<(u16, Vec<u8>, bool)> {
+    let (mut read, mut answer, mut body) = (bytes::Bytes::new(), None, Vec::new());
+    for piece in pieces {
+        read = [&read[..], piece].concat().into();
+        if answer.is_none() {
+            answer = Answer::read(&mut read, &http::Method::GET).ok()?;
+            if let Some(answer) = &mut answer {
+                read = std::mem::take(&mut answer.rest);
+            }
+        }
+        let Some(answer) = &mut answer else { continue };
+        while let Some(piece) = answer.framing.take(&mut read).ok()? {
+            body.extend_from_slice(&piece);
+        }
+    }
+    answer.map(|answer| (answer.parts.status.as_u16(), body, answer.framing.is_over()))
+}
+
 #[cfg(test)]
 mod http_tests;
