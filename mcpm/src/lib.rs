@@ -22,6 +22,7 @@
 extern crate alloc;
 
 mod alarm;
+pub mod auth;
 mod docker_config;
 pub mod environment;
 pub mod error;

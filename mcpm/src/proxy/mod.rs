@@ -19,6 +19,7 @@ use crate::{
 
 mod admission;
 pub(crate) mod bridge;
+pub(crate) mod denial;
 mod endpoint_event;
 pub(crate) mod forward;
 mod layer;

@@ -3,10 +3,11 @@
 use bytes::Bytes;
 use http::{HeaderValue, Response as HttpResponse, StatusCode, header};
 
+use super::denial::Denial;
 use crate::{
     mcp::{
         error_code,
-        lane::{Refusal, error_answer},
+        lane::{Refusal, error_answer, error_answer_with},
     },
     transport::body::Body,
 };
@@ -45,6 +46,19 @@ pub(crate) fn error(status: StatusCode, code: i64, message: &str, id: &[u8]) -> 
     response
 }
 
+/// Refuses a request for a reason that has an id: a JSON-RPC error that names it, and the reason itself for the
+/// layers further out.
+pub(crate) fn deny(status: StatusCode, code: i64, message: &str, id: &[u8], denial: Denial) -> Response {
+    let data = serde_json::json!({ "reason": denial.id }).to_string();
+    let mut response = json(status, error_answer_with(id, code, message, Some(&data)).freeze());
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+    }
+    tracing::warn!(reason = denial.id, rule = denial.rule, "refused a request");
+    response.extensions_mut().insert(denial);
+    response
+}
+
 /// The answer to a message that is not taken.
 pub(crate) fn refuse(refusal: &Refusal, id: &[u8]) -> Response {
     error(refusal.status, refusal.code, &refusal.message, id)
@@ -56,4 +70,23 @@ pub(crate) fn method_not_allowed(allowed: &'static str) -> Response {
         error(StatusCode::METHOD_NOT_ALLOWED, error_code::INVALID_REQUEST, "method not allowed here", b"");
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_refusal_names_its_reason_to_the_client_and_to_the_layers() {
+        let denial = Denial::new("origin", "origin.not_allowed").rule("none").fix("allow it");
+        let response = deny(StatusCode::FORBIDDEN, error_code::INVALID_REQUEST, "no", b"7", denial.clone());
+        assert_eq!(response.extensions().get::<Denial>(), Some(&denial));
+        let answer: serde_json::Value =
+            serde_json::from_slice(&response.into_body().whole().await.expect("a body")).expect("JSON");
+        let expected = serde_json::json!({
+            "jsonrpc": "2.0", "id": 7,
+            "error": { "code": -32600, "message": "no", "data": { "reason": "origin.not_allowed" } },
+        });
+        assert_eq!(answer, expected);
+    }
 }

@@ -4,7 +4,10 @@ use std::error::Error;
 
 use ::http::StatusCode;
 
-use super::respond::{self, Response};
+use super::{
+    denial::Denial,
+    respond::{self, Response},
+};
 use crate::{
     mcp::{error_code, peek::id_in},
     transport::{
@@ -44,5 +47,9 @@ fn broke_off(id: &[u8]) -> Response {
 
 /// Answers a request whose body is beyond the limit.
 pub(super) fn too_large(past: &PastLimit, id: &[u8]) -> Response {
-    respond::error(StatusCode::PAYLOAD_TOO_LARGE, error_code::INVALID_REQUEST, &past.to_string(), id)
+    let (status, code) = (StatusCode::PAYLOAD_TOO_LARGE, error_code::INVALID_REQUEST);
+    let denial = Denial::new("body_limit", "body_limit.too_large")
+        .rule(format!("{} bytes", past.0))
+        .fix("send a smaller body");
+    respond::deny(status, code, &past.to_string(), id, denial)
 }

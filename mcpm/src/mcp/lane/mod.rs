@@ -392,9 +392,18 @@ fn cancelled(id: u64, reason: &str) -> BytesMut {
 
 /// A JSON-RPC error answer; `id` as its asker wrote it, or `null` when empty.
 pub(crate) fn error_answer(id: &[u8], code: i64, message: &str) -> BytesMut {
+    error_answer_with(id, code, message, None)
+}
+
+/// The same with `data`, which is JSON.
+pub(crate) fn error_answer_with(id: &[u8], code: i64, message: &str, data: Option<&str>) -> BytesMut {
     let message = serde_json::Value::from(message);
     let mut out = BytesMut::from(&b"{\"jsonrpc\":\"2.0\",\"id\":"[..]);
     out.extend_from_slice(if id.is_empty() { b"null" } else { id });
-    out.extend_from_slice(format!(r#","error":{{"code":{code},"message":{message}}}}}"#).as_bytes());
+    out.extend_from_slice(format!(r#","error":{{"code":{code},"message":{message}"#).as_bytes());
+    if let Some(data) = data {
+        out.extend_from_slice(format!(r#","data":{data}"#).as_bytes());
+    }
+    out.extend_from_slice(b"}}");
     out
 }

@@ -10,6 +10,7 @@ use http::{HeaderMap, StatusCode, Uri, header};
 use crate::{
     mcp::error_code,
     proxy::{
+        denial::Denial,
         layer::{Answer, Layer, Next},
         respond::{self, Request},
     },
@@ -39,20 +40,20 @@ impl Origin {
         Self { only_hosts, ..self }
     }
 
-    /// Says why a request is refused, if it is.
-    fn refuses(&self, headers: &HeaderMap) -> Option<&'static str> {
+    /// Says which header a request is refused for, if it is.
+    fn refuses(&self, headers: &HeaderMap) -> Option<Strange> {
         let mut origins = headers.get_all(header::ORIGIN).iter();
         if let Some(origin) = origins.next() {
             let one = origins.next().is_none();
             if !one || !origin.to_str().is_ok_and(|origin| self.allows_origin(origin)) {
-                return Some("Origin not allowed");
+                return Some(Strange::Origin);
             }
         }
         if self.loopback || !self.only_hosts.is_empty() {
             let mut hosts = headers.get_all(header::HOST).iter();
             let host = hosts.next().and_then(|host| host.to_str().ok());
             if hosts.next().is_some() || !host.is_some_and(|host| self.allows_host(host)) {
-                return Some("Host not allowed");
+                return Some(Strange::Host);
             }
         }
         None
@@ -82,6 +83,31 @@ impl Origin {
     }
 }
 
+/// The header that says that a request came from elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Strange {
+    Origin,
+    Host,
+}
+
+impl Strange {
+    fn message(self) -> &'static str {
+        match self {
+            Self::Origin => "Origin not allowed",
+            Self::Host => "Host not allowed",
+        }
+    }
+
+    fn denial(self) -> Denial {
+        match self {
+            Self::Origin => Denial::new("origin", "origin.not_allowed")
+                .fix("name the origin of the page in `--allowed-origins`"),
+            Self::Host => Denial::new("origin", "origin.host_not_allowed")
+                .fix("call the proxy by the name or address it listens on, or by one of `--allowed-origins`"),
+        }
+    }
+}
+
 /// The name or address in `host[:port]`, brackets taken off.
 fn name_of(host: &str) -> Option<&str> {
     let (name, port) = match host.strip_prefix('[') {
@@ -103,9 +129,9 @@ impl Layer for Origin {
     fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> Answer<'a> {
         match self.refuses(request.headers()) {
             None => next.handle(request),
-            Some(reason) => {
-                tracing::warn!(reason, "refused a request");
-                let refused = respond::error(StatusCode::FORBIDDEN, error_code::INVALID_REQUEST, reason, b"");
+            Some(strange) => {
+                let (status, code) = (StatusCode::FORBIDDEN, error_code::INVALID_REQUEST);
+                let refused = respond::deny(status, code, strange.message(), b"", strange.denial());
                 Box::pin(std::future::ready(refused))
             }
         }
@@ -116,7 +142,7 @@ impl Layer for Origin {
 mod tests {
     use super::*;
 
-    fn verdict(layer: &Origin, host: &str, origins: &[&str]) -> Option<&'static str> {
+    fn verdict(layer: &Origin, host: &str, origins: &[&str]) -> Option<Strange> {
         let mut headers = HeaderMap::new();
         headers.insert(header::HOST, host.parse().expect("a header value"));
         for origin in origins {
@@ -139,7 +165,7 @@ mod tests {
             "localhost:x",
             "a@localhost",
         ] {
-            assert_eq!(verdict(&layer, host, &[]), Some("Host not allowed"), "{host}");
+            assert_eq!(verdict(&layer, host, &[]), Some(Strange::Host), "{host}");
         }
     }
 
@@ -157,7 +183,7 @@ mod tests {
             "https://app.example:444",
             "file://localhost",
         ] {
-            assert_eq!(verdict(&layer, "localhost", &[origin]), Some("Origin not allowed"), "{origin}");
+            assert_eq!(verdict(&layer, "localhost", &[origin]), Some(Strange::Origin), "{origin}");
         }
         assert!(verdict(&layer, "localhost", &["http://localhost", "http://localhost"]).is_some());
         assert_eq!(verdict(&layer, "app.example", &[]), None);
@@ -170,7 +196,7 @@ mod tests {
             let layer = Origin::new("127.0.0.1", loopback, []).only_hosts(only);
             assert_eq!(verdict(&layer, "BOX.lan:8080", &[]), None);
             assert_eq!(verdict(&layer, "[::1]:8080", &[]), None);
-            assert_eq!(verdict(&layer, "localhost", &[]), Some("Host not allowed"));
+            assert_eq!(verdict(&layer, "localhost", &[]), Some(Strange::Host));
         }
     }
 

@@ -1,0 +1,5 @@
+//! Who is asking.
+//!
+//! [`incoming`] finds out who calls the proxy.
+
+pub mod incoming;
