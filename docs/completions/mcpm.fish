@@ -83,7 +83,7 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l image-verification -d 
 enabled\t'Refuses it'
 disabled\t'Does not look'"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l ca-cert -d 'Custom CA certificate file used for container builds' -r -F
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l mcpm-ca-bundle -d 'CA certificate bundle for mcpm\'s own HTTP requests (JWKS, OIDC discovery, etc.) [not supported yet]' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l mcpm-ca-bundle -d 'CA certificate bundle for mcpm\'s own HTTP requests (JWKS, OIDC discovery, etc.)' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l runtime-image -d 'Base image for protocol schemes' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l runtime-add-package -d 'Extra package to install in the builder and runtime stages' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l endpoint-prefix -d 'Path prefix prepended to SSE endpoint URLs' -r
@@ -105,18 +105,19 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l offline -d 'Fetch noth
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l allowed-origins -d 'Origins of browser pages that may call the proxy, beside its own' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l registry -d 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-issuer -d 'OIDC issuer URL [not supported yet]' -r -f
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-audience -d 'Expected audience of the token [not supported yet]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-client-id -d 'OIDC client ID [not supported yet]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-client-secret -d 'OIDC client secret, for introspection [not supported yet]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-introspection-url -d 'Token introspection endpoint URL [not supported yet]' -r -f
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-jwks-url -d 'URL to fetch the JWKS from [not supported yet]' -r -f
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-scopes -d 'OAuth scopes advertised in the well-known endpoint (RFC 9728) [default: openid] [not supported yet]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-insecure-allow-http -d 'Allow OIDC issuers without HTTPS, for local development and testing (insecure) [default: false] [not supported yet]' -r -f -a "true\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-issuer -d 'OIDC issuer URL' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-audience -d 'Expected audience of the token [default: the resource URL, else the URL of the proxy]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-client-id -d 'OIDC client ID' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-client-secret -d 'OIDC client secret, for introspection [env: MCPM_OIDC_CLIENT_SECRET]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-introspection-url -d 'Token introspection endpoint URL [default: that of the issuer, with a client secret]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-jwks-url -d 'URL to fetch the JWKS from [default: that of the issuer]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-scopes -d 'OAuth scopes advertised in the well-known endpoint (RFC 9728) [default: openid]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-required-scopes -d 'OAuth scopes that a token must have' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-insecure-allow-http -d 'Allow OIDC issuers without HTTPS, for local development and testing (insecure) [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l jwks-allow-private-ip -d 'Allow JWKS and OIDC endpoints on private IP addresses [default: false] [not supported yet]' -r -f -a "true\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l jwks-allow-private-ip -d 'Allow JWKS and OIDC endpoints on private IP addresses [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l jwks-auth-token-file -d 'File with a bearer token that authenticates JWKS and OIDC requests [not supported yet]' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l jwks-auth-token-file -d 'File with a bearer token that authenticates JWKS and OIDC requests' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth -d 'Enable OAuth/OIDC authentication to the remote server [default: false] [not supported yet]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-issuer -d 'OAuth/OIDC issuer URL [not supported yet]' -r -f
@@ -129,7 +130,7 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-bearer-tok
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-bearer-token-file -d 'File with the bearer token for the remote server [not supported yet]' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-scopes -d 'Scopes requested [default: `openid,profile,email` with OIDC] [not supported yet]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-resource -d 'OAuth 2.0 resource indicator (RFC 8707) [not supported yet]' -r -f
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l resource-url -d 'Explicit resource URL for the OAuth discovery endpoint (RFC 9728) [not supported yet]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l resource-url -d 'Explicit resource URL for the OAuth discovery endpoint (RFC 9728) [default: where the proxy listens]' -r -f
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-callback-port -d 'Port of the local OAuth callback server [default: 8666] [not supported yet]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-skip-browser -d 'Do not open a browser for the OAuth flow [default: false] [not supported yet]' -r -f -a "true\t''
 false\t''"
@@ -171,13 +172,22 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l target-uri -d 'URI o
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l host -d 'IP or hostname the proxy listens on [default: 127.0.0.1]' -r -f -a "(__fish_print_hostnames)"
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l port -d 'Port of this machine the proxy listens on; 0 picks a free one [default: a free port]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l allowed-origins -d 'Origins of browser pages that may call the proxy, beside its own' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-issuer -d 'OIDC issuer URL [not supported yet]' -r -f
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-audience -d 'Expected audience of the token [not supported yet]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-client-id -d 'OIDC client ID [not supported yet]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-client-secret -d 'OIDC client secret, for introspection [not supported yet]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-introspection-url -d 'Token introspection endpoint URL [not supported yet]' -r -f
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-jwks-url -d 'URL to fetch the JWKS from [not supported yet]' -r -f
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-scopes -d 'OAuth scopes advertised in the well-known endpoint (RFC 9728) [default: openid] [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-issuer -d 'OIDC issuer URL' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-audience -d 'Expected audience of the token [default: the resource URL, else the URL of the proxy]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-client-id -d 'OIDC client ID' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-client-secret -d 'OIDC client secret, for introspection [env: MCPM_OIDC_CLIENT_SECRET]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-introspection-url -d 'Token introspection endpoint URL [default: that of the issuer, with a client secret]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-jwks-url -d 'URL to fetch the JWKS from [default: that of the issuer]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-scopes -d 'OAuth scopes advertised in the well-known endpoint (RFC 9728) [default: openid]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-required-scopes -d 'OAuth scopes that a token must have' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-insecure-allow-http -d 'Allow OIDC issuers without HTTPS, for local development and testing (insecure) [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l jwks-allow-private-ip -d 'Allow JWKS and OIDC endpoints on private IP addresses [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l jwks-auth-token-file -d 'File with a bearer token that authenticates JWKS and OIDC requests' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l mcpm-ca-bundle -d 'CA certificate bundle for mcpm\'s own HTTP requests (JWKS, OIDC discovery, etc.)' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l trust-proxy-headers -d 'Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies [default: false]' -r -f -a "true\t''
+false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth -d 'Enable OAuth/OIDC authentication to the remote server [default: false] [not supported yet]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-issuer -d 'OAuth/OIDC issuer URL [not supported yet]' -r -f
@@ -190,7 +200,7 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-bearer-t
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-bearer-token-file -d 'File with the bearer token for the remote server [not supported yet]' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-scopes -d 'Scopes requested [default: `openid,profile,email` with OIDC] [not supported yet]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-resource -d 'OAuth 2.0 resource indicator (RFC 8707) [not supported yet]' -r -f
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l resource-url -d 'Explicit resource URL for the OAuth discovery endpoint (RFC 9728) [not supported yet]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l resource-url -d 'Explicit resource URL for the OAuth discovery endpoint (RFC 9728) [default: where the proxy listens]' -r -f
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-callback-port -d 'Port of the local OAuth callback server [default: 8666] [not supported yet]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-skip-browser -d 'Do not open a browser for the OAuth flow [default: false] [not supported yet]' -r -f -a "true\t''
 false\t''"

@@ -14,6 +14,7 @@ use std::{
 use futures_util::FutureExt as _;
 use mcpm::{
     Environment, Error, ErrorKind, Result,
+    auth::incoming::IncomingSpec,
     options::{OptionSet as _, Secret},
     secrets::{GIVEN_PREFIX, SecretValues},
     state::Store,
@@ -73,6 +74,13 @@ pub(crate) async fn spawn(
         |error: io::Error| Error::new(ErrorKind::Internal, "cannot start the supervisor").source(error);
     let secrets =
         secrets.expose().into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let mut spec = spec;
+    if spec.proxy.incoming.as_ref().is_some_and(IncomingSpec::takes_secret)
+        && spec.asked.oidc_client_secret.is_none()
+    {
+        // It is not on record.
+        spec.asked.oidc_client_secret = Environment::from_process().oidc_client_secret;
+    }
     let given = spec.asked.secrets().into_iter();
     let options = given.map(|(name, value)| (name.to_owned(), value.expose().to_owned())).collect();
     let order = serde_json::to_vec(&Order { spec, secrets, options, recorded, debug })
@@ -80,7 +88,8 @@ pub(crate) async fn spawn(
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
     // The supervisor lives long, and whoever may look at its environment would find there what it was told here.
     for name in std::env::vars_os().map(|(name, _)| name) {
-        if name.to_string_lossy().starts_with(GIVEN_PREFIX) || name == "MCPM_SECRETS_PASSWORD" {
+        let told = name == "MCPM_SECRETS_PASSWORD" || name == "MCPM_OIDC_CLIENT_SECRET";
+        if told || name.to_string_lossy().starts_with(GIVEN_PREFIX) {
             command.env_remove(name);
         }
     }

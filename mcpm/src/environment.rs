@@ -34,6 +34,8 @@ pub struct Environment {
     pub runtime: Option<Arc<dyn Runtime>>,
     /// Where secrets are kept.
     pub secrets: SecretSettings,
+    /// The client secret for introspection, where the options do not give it: `MCPM_OIDC_CLIENT_SECRET`.
+    pub oidc_client_secret: Option<Secret>,
     /// Who is asked for what only a person knows; nobody by default.
     pub interaction: Option<Arc<dyn Interaction>>,
 }
@@ -105,6 +107,7 @@ impl Environment {
                 password_file: path("MCPM_SECRETS_PASSWORD_FILE"),
                 session_bus: text("DBUS_SESSION_BUS_ADDRESS"),
             },
+            oidc_client_secret: text("MCPM_OIDC_CLIENT_SECRET").map(Secret::from),
             interaction: None,
         }
     }

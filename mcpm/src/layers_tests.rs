@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// What each module may use of the others. Errors, options and the environment are everybody's.
-const ALLOWED: [(&str, &[&str]); 13] = [
+const ALLOWED: [(&str, &[&str]); 14] = [
+    ("auth", &["isolation", "transport"]),
     ("name", &[]),
     ("mcp", &[]),
     ("image", &["docker_config", "runtime"]),
@@ -12,13 +13,14 @@ const ALLOWED: [(&str, &[&str]); 13] = [
     ("transport", &["mcp", "runtime"]),
     ("state", &["name"]),
     ("secrets", &["interaction", "state"]),
-    ("proxy", &["mcp", "transport"]),
+    ("proxy", &["auth", "mcp", "transport"]),
     ("permission", &[]),
     ("isolation", &["permission", "state", "transport"]),
     ("registry", &["image", "state", "transport"]),
     (
         "workload",
         &[
+            "auth",
             "image",
             "interaction",
             "isolation",

@@ -55,7 +55,7 @@ fn a_missing_or_superfluous_argument_is_refused() {
 fn an_option_that_is_not_built_yet_is_refused() {
     let home = Home::without_engine();
     let lines = [
-        "run image --oidc-issuer https://issuer",
+        "run image --remote-auth-issuer https://issuer",
         "run image --tools a,b",
         "proxy name --target-uri http://127.0.0.1:1 --remote-auth",
     ];

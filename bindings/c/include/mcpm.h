@@ -446,7 +446,7 @@ void mcpm_workload_builder_ca_cert(mcpm_workload_builder *builder, const char *v
 /**
  * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
  *
- * Not supported yet.
+ * The certificates in it are trusted beside those of this machine.
  */
 void mcpm_workload_builder_mcpm_ca_bundle(mcpm_workload_builder *builder, const char *value);
 
@@ -562,42 +562,45 @@ void mcpm_workload_builder_registry(mcpm_workload_builder *builder, const char *
 /**
  * OIDC issuer URL.
  *
- * Not supported yet.
+ * Each request then needs a token of that issuer. It is compared letter for letter with what tokens
+ * say.
  */
 void mcpm_workload_builder_oidc_issuer(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Expected audience of the token.
  *
- * Not supported yet.
+ * Default: the resource URL, else the URL of the proxy.
  */
 void mcpm_workload_builder_oidc_audience(mcpm_workload_builder *builder, const char *value);
 
 /**
  * OIDC client ID.
  *
- * Not supported yet.
+ * With it, and with the client secret, the identity provider is asked about tokens that are not
+ * signed.
  */
 void mcpm_workload_builder_oidc_client_id(mcpm_workload_builder *builder, const char *value);
 
 /**
  * OIDC client secret, for introspection.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_oidc_client_secret(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Token introspection endpoint URL.
  *
- * Not supported yet.
+ * With an issuer or a JWKS URL beside it, signed tokens are checked with the keys, and only others are
+ * asked about.
+ *
+ * Default: that of the issuer, with a client secret.
  */
 void mcpm_workload_builder_oidc_introspection_url(mcpm_workload_builder *builder, const char *value);
 
 /**
  * URL to fetch the JWKS from.
  *
- * Not supported yet.
+ * Default: that of the issuer.
  */
 void mcpm_workload_builder_oidc_jwks_url(mcpm_workload_builder *builder, const char *value);
 
@@ -605,17 +608,18 @@ void mcpm_workload_builder_oidc_jwks_url(mcpm_workload_builder *builder, const c
  * OAuth scopes advertised in the well-known endpoint (RFC 9728).
  *
  * Default: `openid`.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_oidc_scopes(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * OAuth scopes that a token must have.
+ */
+void mcpm_workload_builder_oidc_required_scopes(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Allow OIDC issuers without HTTPS, for local development and testing (insecure).
  *
  * Default: `false`.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_oidc_insecure_allow_http(mcpm_workload_builder *builder, bool value);
 
@@ -623,15 +627,11 @@ void mcpm_workload_builder_oidc_insecure_allow_http(mcpm_workload_builder *build
  * Allow JWKS and OIDC endpoints on private IP addresses.
  *
  * Default: `false`.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_jwks_allow_private_ip(mcpm_workload_builder *builder, bool value);
 
 /**
  * File with a bearer token that authenticates JWKS and OIDC requests.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_jwks_auth_token_file(mcpm_workload_builder *builder, const char *value);
 
@@ -722,7 +722,7 @@ void mcpm_workload_builder_remote_auth_resource(mcpm_workload_builder *builder, 
 /**
  * Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
  *
- * Not supported yet.
+ * Default: where the proxy listens.
  */
 void mcpm_workload_builder_resource_url(mcpm_workload_builder *builder, const char *value);
 
@@ -961,42 +961,45 @@ void mcpm_proxy_builder_allowed_origins(mcpm_proxy_builder *builder, const char 
 /**
  * OIDC issuer URL.
  *
- * Not supported yet.
+ * Each request then needs a token of that issuer. It is compared letter for letter with what tokens
+ * say.
  */
 void mcpm_proxy_builder_oidc_issuer(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * Expected audience of the token.
  *
- * Not supported yet.
+ * Default: the resource URL, else the URL of the proxy.
  */
 void mcpm_proxy_builder_oidc_audience(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * OIDC client ID.
  *
- * Not supported yet.
+ * With it, and with the client secret, the identity provider is asked about tokens that are not
+ * signed.
  */
 void mcpm_proxy_builder_oidc_client_id(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * OIDC client secret, for introspection.
- *
- * Not supported yet.
  */
 void mcpm_proxy_builder_oidc_client_secret(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * Token introspection endpoint URL.
  *
- * Not supported yet.
+ * With an issuer or a JWKS URL beside it, signed tokens are checked with the keys, and only others are
+ * asked about.
+ *
+ * Default: that of the issuer, with a client secret.
  */
 void mcpm_proxy_builder_oidc_introspection_url(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * URL to fetch the JWKS from.
  *
- * Not supported yet.
+ * Default: that of the issuer.
  */
 void mcpm_proxy_builder_oidc_jwks_url(mcpm_proxy_builder *builder, const char *value);
 
@@ -1004,10 +1007,46 @@ void mcpm_proxy_builder_oidc_jwks_url(mcpm_proxy_builder *builder, const char *v
  * OAuth scopes advertised in the well-known endpoint (RFC 9728).
  *
  * Default: `openid`.
- *
- * Not supported yet.
  */
 void mcpm_proxy_builder_oidc_scopes(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * OAuth scopes that a token must have.
+ */
+void mcpm_proxy_builder_oidc_required_scopes(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Allow OIDC issuers without HTTPS, for local development and testing (insecure).
+ *
+ * Default: `false`.
+ */
+void mcpm_proxy_builder_oidc_insecure_allow_http(mcpm_proxy_builder *builder, bool value);
+
+/**
+ * Allow JWKS and OIDC endpoints on private IP addresses.
+ *
+ * Default: `false`.
+ */
+void mcpm_proxy_builder_jwks_allow_private_ip(mcpm_proxy_builder *builder, bool value);
+
+/**
+ * File with a bearer token that authenticates JWKS and OIDC requests.
+ */
+void mcpm_proxy_builder_jwks_auth_token_file(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
+ *
+ * The certificates in it are trusted beside those of this machine.
+ */
+void mcpm_proxy_builder_mcpm_ca_bundle(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
+ *
+ * Default: `false`.
+ */
+void mcpm_proxy_builder_trust_proxy_headers(mcpm_proxy_builder *builder, bool value);
 
 /**
  * Enable OAuth/OIDC authentication to the remote server.
@@ -1096,7 +1135,7 @@ void mcpm_proxy_builder_remote_auth_resource(mcpm_proxy_builder *builder, const 
 /**
  * Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
  *
- * Not supported yet.
+ * Default: where the proxy listens.
  */
 void mcpm_proxy_builder_resource_url(mcpm_proxy_builder *builder, const char *value);
 

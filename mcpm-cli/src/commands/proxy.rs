@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Command};
-use mcpm::{ProxyBuilder, Result, options::ProxyOptions};
+use mcpm::{Environment, ProxyBuilder, Result, options::ProxyOptions};
 
 use crate::{
     args, executor,
@@ -18,7 +18,10 @@ pub(crate) fn command() -> Command {
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
-    let options = args::options::<ProxyOptions>(matches)?;
+    let mut options = args::options::<ProxyOptions>(matches)?;
+    if options.oidc_client_id.is_some() && options.oidc_client_secret.is_none() {
+        options.oidc_client_secret = Environment::from_process().oidc_client_secret;
+    }
     let proxy = ProxyBuilder::from(options).build()?;
     executor::run(async {
         let running = proxy.start().await?;

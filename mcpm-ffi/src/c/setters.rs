@@ -270,7 +270,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_ca_cert(builder: *mut WorkloadBui
 
 /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
 ///
-/// Not supported yet.
+/// The certificates in it are trusted beside those of this machine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_mcpm_ca_bundle(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -420,7 +420,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_registry(builder: *mut WorkloadBu
 
 /// OIDC issuer URL.
 ///
-/// Not supported yet.
+/// Each request then needs a token of that issuer. It is compared letter for letter with what tokens
+/// say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_oidc_issuer(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -429,7 +430,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_oidc_issuer(builder: *mut Workloa
 
 /// Expected audience of the token.
 ///
-/// Not supported yet.
+/// Default: the resource URL, else the URL of the proxy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_oidc_audience(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -438,7 +439,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_oidc_audience(builder: *mut Workl
 
 /// OIDC client ID.
 ///
-/// Not supported yet.
+/// With it, and with the client secret, the identity provider is asked about tokens that are not
+/// signed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_oidc_client_id(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -446,8 +448,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_oidc_client_id(builder: *mut Work
 }
 
 /// OIDC client secret, for introspection.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_oidc_client_secret(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -456,7 +456,10 @@ pub unsafe extern "C" fn mcpm_workload_builder_oidc_client_secret(builder: *mut 
 
 /// Token introspection endpoint URL.
 ///
-/// Not supported yet.
+/// With an issuer or a JWKS URL beside it, signed tokens are checked with the keys, and only others are
+/// asked about.
+///
+/// Default: that of the issuer, with a client secret.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_oidc_introspection_url(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -465,7 +468,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_oidc_introspection_url(builder: *
 
 /// URL to fetch the JWKS from.
 ///
-/// Not supported yet.
+/// Default: that of the issuer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_oidc_jwks_url(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -475,19 +478,22 @@ pub unsafe extern "C" fn mcpm_workload_builder_oidc_jwks_url(builder: *mut Workl
 /// OAuth scopes advertised in the well-known endpoint (RFC 9728).
 ///
 /// Default: `openid`.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_oidc_scopes(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "oidc_scopes", value) }
 }
 
+/// OAuth scopes that a token must have.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_oidc_required_scopes(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "oidc_required_scopes", value) }
+}
+
 /// Allow OIDC issuers without HTTPS, for local development and testing (insecure).
 ///
 /// Default: `false`.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_oidc_insecure_allow_http(builder: *mut WorkloadBuilder, value: bool) {
     // SAFETY: the conventions in the header.
@@ -497,8 +503,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_oidc_insecure_allow_http(builder:
 /// Allow JWKS and OIDC endpoints on private IP addresses.
 ///
 /// Default: `false`.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_jwks_allow_private_ip(builder: *mut WorkloadBuilder, value: bool) {
     // SAFETY: the conventions in the header.
@@ -506,8 +510,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_jwks_allow_private_ip(builder: *m
 }
 
 /// File with a bearer token that authenticates JWKS and OIDC requests.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_jwks_auth_token_file(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -622,7 +624,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_auth_resource(builder: *mu
 
 /// Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
 ///
-/// Not supported yet.
+/// Default: where the proxy listens.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_resource_url(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -921,7 +923,8 @@ pub unsafe extern "C" fn mcpm_proxy_builder_allowed_origins(builder: *mut ProxyB
 
 /// OIDC issuer URL.
 ///
-/// Not supported yet.
+/// Each request then needs a token of that issuer. It is compared letter for letter with what tokens
+/// say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_oidc_issuer(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -930,7 +933,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_oidc_issuer(builder: *mut ProxyBuild
 
 /// Expected audience of the token.
 ///
-/// Not supported yet.
+/// Default: the resource URL, else the URL of the proxy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_oidc_audience(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -939,7 +942,8 @@ pub unsafe extern "C" fn mcpm_proxy_builder_oidc_audience(builder: *mut ProxyBui
 
 /// OIDC client ID.
 ///
-/// Not supported yet.
+/// With it, and with the client secret, the identity provider is asked about tokens that are not
+/// signed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_oidc_client_id(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -947,8 +951,6 @@ pub unsafe extern "C" fn mcpm_proxy_builder_oidc_client_id(builder: *mut ProxyBu
 }
 
 /// OIDC client secret, for introspection.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_oidc_client_secret(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -957,7 +959,10 @@ pub unsafe extern "C" fn mcpm_proxy_builder_oidc_client_secret(builder: *mut Pro
 
 /// Token introspection endpoint URL.
 ///
-/// Not supported yet.
+/// With an issuer or a JWKS URL beside it, signed tokens are checked with the keys, and only others are
+/// asked about.
+///
+/// Default: that of the issuer, with a client secret.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_oidc_introspection_url(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -966,7 +971,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_oidc_introspection_url(builder: *mut
 
 /// URL to fetch the JWKS from.
 ///
-/// Not supported yet.
+/// Default: that of the issuer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_oidc_jwks_url(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -976,12 +981,60 @@ pub unsafe extern "C" fn mcpm_proxy_builder_oidc_jwks_url(builder: *mut ProxyBui
 /// OAuth scopes advertised in the well-known endpoint (RFC 9728).
 ///
 /// Default: `openid`.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_oidc_scopes(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "oidc_scopes", value) }
+}
+
+/// OAuth scopes that a token must have.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_oidc_required_scopes(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "oidc_required_scopes", value) }
+}
+
+/// Allow OIDC issuers without HTTPS, for local development and testing (insecure).
+///
+/// Default: `false`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_oidc_insecure_allow_http(builder: *mut ProxyBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.oidc_insecure_allow_http = Some(value); Ok(()) }) }
+}
+
+/// Allow JWKS and OIDC endpoints on private IP addresses.
+///
+/// Default: `false`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_jwks_allow_private_ip(builder: *mut ProxyBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.jwks_allow_private_ip = Some(value); Ok(()) }) }
+}
+
+/// File with a bearer token that authenticates JWKS and OIDC requests.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_jwks_auth_token_file(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "jwks_auth_token_file", value) }
+}
+
+/// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
+///
+/// The certificates in it are trusted beside those of this machine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_mcpm_ca_bundle(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "mcpm_ca_bundle", value) }
+}
+
+/// Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
+///
+/// Default: `false`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_trust_proxy_headers(builder: *mut ProxyBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.trust_proxy_headers = Some(value); Ok(()) }) }
 }
 
 /// Enable OAuth/OIDC authentication to the remote server.
@@ -1092,7 +1145,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_auth_resource(builder: *mut P
 
 /// Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
 ///
-/// Not supported yet.
+/// Default: where the proxy listens.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_resource_url(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.

@@ -156,7 +156,7 @@ pub struct WorkloadOptions {
     pub ca_cert: Option<PathBuf>,
     /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
     ///
-    /// Not supported yet.
+    /// The certificates in it are trusted beside those of this machine.
     #[uniffi(default)]
     pub mcpm_ca_bundle: Option<PathBuf>,
     /// Base image for protocol schemes.
@@ -238,58 +238,56 @@ pub struct WorkloadOptions {
     pub registry: Option<String>,
     /// OIDC issuer URL.
     ///
-    /// Not supported yet.
+    /// Each request then needs a token of that issuer. It is compared letter for letter with what tokens
+    /// say.
     #[uniffi(default)]
     pub oidc_issuer: Option<String>,
     /// Expected audience of the token.
     ///
-    /// Not supported yet.
+    /// Default: the resource URL, else the URL of the proxy.
     #[uniffi(default)]
     pub oidc_audience: Option<String>,
     /// OIDC client ID.
     ///
-    /// Not supported yet.
+    /// With it, and with the client secret, the identity provider is asked about tokens that are not
+    /// signed.
     #[uniffi(default)]
     pub oidc_client_id: Option<String>,
     /// OIDC client secret, for introspection.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub oidc_client_secret: Option<Secret>,
     /// Token introspection endpoint URL.
     ///
-    /// Not supported yet.
+    /// With an issuer or a JWKS URL beside it, signed tokens are checked with the keys, and only others are
+    /// asked about.
+    ///
+    /// Default: that of the issuer, with a client secret.
     #[uniffi(default)]
     pub oidc_introspection_url: Option<String>,
     /// URL to fetch the JWKS from.
     ///
-    /// Not supported yet.
+    /// Default: that of the issuer.
     #[uniffi(default)]
     pub oidc_jwks_url: Option<String>,
     /// OAuth scopes advertised in the well-known endpoint (RFC 9728).
     ///
     /// Default: `openid`.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub oidc_scopes: Vec<String>,
+    /// OAuth scopes that a token must have.
+    #[uniffi(default)]
+    pub oidc_required_scopes: Vec<String>,
     /// Allow OIDC issuers without HTTPS, for local development and testing (insecure).
     ///
     /// Default: `false`.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub oidc_insecure_allow_http: Option<bool>,
     /// Allow JWKS and OIDC endpoints on private IP addresses.
     ///
     /// Default: `false`.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub jwks_allow_private_ip: Option<bool>,
     /// File with a bearer token that authenticates JWKS and OIDC requests.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub jwks_auth_token_file: Option<PathBuf>,
     /// Enable OAuth/OIDC authentication to the remote server.
@@ -356,7 +354,7 @@ pub struct WorkloadOptions {
     pub remote_auth_resource: Option<String>,
     /// Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
     ///
-    /// Not supported yet.
+    /// Default: where the proxy listens.
     #[uniffi(default)]
     pub resource_url: Option<String>,
     /// Port of the local OAuth callback server.
@@ -536,41 +534,68 @@ pub struct ProxyOptions {
     pub allowed_origins: Vec<String>,
     /// OIDC issuer URL.
     ///
-    /// Not supported yet.
+    /// Each request then needs a token of that issuer. It is compared letter for letter with what tokens
+    /// say.
     #[uniffi(default)]
     pub oidc_issuer: Option<String>,
     /// Expected audience of the token.
     ///
-    /// Not supported yet.
+    /// Default: the resource URL, else the URL of the proxy.
     #[uniffi(default)]
     pub oidc_audience: Option<String>,
     /// OIDC client ID.
     ///
-    /// Not supported yet.
+    /// With it, and with the client secret, the identity provider is asked about tokens that are not
+    /// signed.
     #[uniffi(default)]
     pub oidc_client_id: Option<String>,
     /// OIDC client secret, for introspection.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub oidc_client_secret: Option<Secret>,
     /// Token introspection endpoint URL.
     ///
-    /// Not supported yet.
+    /// With an issuer or a JWKS URL beside it, signed tokens are checked with the keys, and only others are
+    /// asked about.
+    ///
+    /// Default: that of the issuer, with a client secret.
     #[uniffi(default)]
     pub oidc_introspection_url: Option<String>,
     /// URL to fetch the JWKS from.
     ///
-    /// Not supported yet.
+    /// Default: that of the issuer.
     #[uniffi(default)]
     pub oidc_jwks_url: Option<String>,
     /// OAuth scopes advertised in the well-known endpoint (RFC 9728).
     ///
     /// Default: `openid`.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub oidc_scopes: Vec<String>,
+    /// OAuth scopes that a token must have.
+    #[uniffi(default)]
+    pub oidc_required_scopes: Vec<String>,
+    /// Allow OIDC issuers without HTTPS, for local development and testing (insecure).
+    ///
+    /// Default: `false`.
+    #[uniffi(default)]
+    pub oidc_insecure_allow_http: Option<bool>,
+    /// Allow JWKS and OIDC endpoints on private IP addresses.
+    ///
+    /// Default: `false`.
+    #[uniffi(default)]
+    pub jwks_allow_private_ip: Option<bool>,
+    /// File with a bearer token that authenticates JWKS and OIDC requests.
+    #[uniffi(default)]
+    pub jwks_auth_token_file: Option<PathBuf>,
+    /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
+    ///
+    /// The certificates in it are trusted beside those of this machine.
+    #[uniffi(default)]
+    pub mcpm_ca_bundle: Option<PathBuf>,
+    /// Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
+    ///
+    /// Default: `false`.
+    #[uniffi(default)]
+    pub trust_proxy_headers: Option<bool>,
     /// Enable OAuth/OIDC authentication to the remote server.
     ///
     /// Default: `false`.
@@ -635,7 +660,7 @@ pub struct ProxyOptions {
     pub remote_auth_resource: Option<String>,
     /// Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
     ///
-    /// Not supported yet.
+    /// Default: where the proxy listens.
     #[uniffi(default)]
     pub resource_url: Option<String>,
     /// Port of the local OAuth callback server.

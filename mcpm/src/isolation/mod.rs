@@ -61,6 +61,11 @@ pub struct IsolationSpec {
     pub learn: Option<std::path::PathBuf>,
 }
 
+/// Tells whether an address is one of the internet, and not of this machine or of a network around it.
+pub(crate) fn is_public(address: IpAddr) -> bool {
+    address::special(address).is_none()
+}
+
 /// Hears of every decision.
 pub(crate) type Tell = Arc<dyn Fn(Decision) + Send + Sync>;
 

@@ -214,11 +214,11 @@ fn an_option_that_waits_for_its_feature_is_refused_unless_it_changes_nothing() {
     let result =
         |name, text| run(&[("server", "s"), (name, text)]).check().map_err(|e| (e.kind(), e.to_string()));
     assert_eq!(
-        result("oidc-issuer", "https://i"),
-        Err((ErrorKind::Unsupported, "`--oidc-issuer` is not supported yet".into()))
+        result("remote-auth-issuer", "https://i"),
+        Err((ErrorKind::Unsupported, "`--remote-auth-issuer` is not supported yet".into()))
     );
     assert!(result("remote-auth-bearer-token", "t").is_err());
-    assert!(result("oidc-scopes", "openid,email").is_err());
+    assert!(result("token-exchange-scopes", "openid,email").is_err());
     // Nothing is verified, so the default is a promise that would not be kept.
     assert_eq!(
         result("image-verification", "warn"),
@@ -229,7 +229,7 @@ fn an_option_that_waits_for_its_feature_is_refused_unless_it_changes_nothing() {
     );
     for (name, text) in [
         ("image-verification", "disabled"),
-        ("oidc-scopes", "openid"),
+        ("token-exchange-subject-token-type", "access_token"),
         ("remote-auth-timeout", "30000ms"),
         ("remote-auth", "false"),
         ("otel-sampling-rate", "0.10"),

@@ -108,7 +108,9 @@ options! {
         /// offered them in a file, by the usual variables.
         ca_cert: Option<PathBuf>;
         /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.)
-        mcpm_ca_bundle: Option<PathBuf> [unsupported: Some("authentication")];
+        ///
+        /// The certificates in it are trusted beside those of this machine.
+        mcpm_ca_bundle: Option<PathBuf>;
         /// Base image for protocol schemes
         runtime_image: Option<String> [placeholder: Some("IMAGE")];
         /// Extra package to install in the builder and runtime stages
@@ -164,29 +166,54 @@ options! {
     }
     section "Incoming authentication" for (run, proxy) {
         /// OIDC issuer URL
-        oidc_issuer: Option<String> [kind: Kind::Url, unsupported: Some("incoming authentication")];
+        ///
+        /// Each request then needs a token of that issuer. It is compared letter for letter with what tokens say.
+        oidc_issuer: Option<String> [kind: Kind::Url];
         /// Expected audience of the token
-        oidc_audience: Option<String> [placeholder: Some("AUDIENCE"), unsupported: Some("incoming authentication")];
-        /// OIDC client ID
-        oidc_client_id: Option<String> [placeholder: Some("ID"), unsupported: Some("incoming authentication")];
-        /// OIDC client secret, for introspection
-        oidc_client_secret: Option<Secret> [unsupported: Some("incoming authentication")];
-        /// Token introspection endpoint URL
-        oidc_introspection_url: Option<String> [kind: Kind::Url, unsupported: Some("incoming authentication")];
-        /// URL to fetch the JWKS from
-        oidc_jwks_url: Option<String> [kind: Kind::Url, unsupported: Some("incoming authentication")];
-        /// OAuth scopes advertised in the well-known endpoint (RFC 9728)
-        oidc_scopes: List<String> = "openid" [
-            placeholder: Some("SCOPE,..."), unsupported: Some("incoming authentication"),
+        oidc_audience: Option<String> [
+            placeholder: Some("AUDIENCE"), computed: Some("the resource URL, else the URL of the proxy"),
         ];
+        /// OIDC client ID
+        ///
+        /// With it, and with the client secret, the identity provider is asked about tokens that are not signed.
+        oidc_client_id: Option<String> [placeholder: Some("ID")];
+        /// OIDC client secret, for introspection
+        oidc_client_secret: Option<Secret> [env: Some("MCPM_OIDC_CLIENT_SECRET")];
+        /// Token introspection endpoint URL
+        ///
+        /// With an issuer or a JWKS URL beside it, signed tokens are checked with the keys, and only others are asked
+        /// about.
+        oidc_introspection_url: Option<String> [
+            kind: Kind::Url, computed: Some("that of the issuer, with a client secret"),
+        ];
+        /// URL to fetch the JWKS from
+        oidc_jwks_url: Option<String> [kind: Kind::Url, computed: Some("that of the issuer")];
+        /// OAuth scopes advertised in the well-known endpoint (RFC 9728)
+        oidc_scopes: List<String> = "openid" [placeholder: Some("SCOPE,...")];
+        /// OAuth scopes that a token must have
+        oidc_required_scopes: List<String> [placeholder: Some("SCOPE,..."), addition: true];
     }
     section "Incoming authentication" for (run) {
         /// Allow OIDC issuers without HTTPS, for local development and testing (insecure)
-        oidc_insecure_allow_http: Option<bool> = "false" [unsupported: Some("incoming authentication")];
+        oidc_insecure_allow_http: Option<bool> = "false";
         /// Allow JWKS and OIDC endpoints on private IP addresses
-        jwks_allow_private_ip: Option<bool> = "false" [unsupported: Some("incoming authentication")];
+        jwks_allow_private_ip: Option<bool> = "false";
         /// File with a bearer token that authenticates JWKS and OIDC requests
-        jwks_auth_token_file: Option<PathBuf> [unsupported: Some("incoming authentication")];
+        jwks_auth_token_file: Option<PathBuf>;
+    }
+    section "Incoming authentication" for (proxy) {
+        /// Allow OIDC issuers without HTTPS, for local development and testing (insecure)
+        oidc_insecure_allow_http: Option<bool> = "false" [addition: true];
+        /// Allow JWKS and OIDC endpoints on private IP addresses
+        jwks_allow_private_ip: Option<bool> = "false" [addition: true];
+        /// File with a bearer token that authenticates JWKS and OIDC requests
+        jwks_auth_token_file: Option<PathBuf> [addition: true];
+        /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.)
+        ///
+        /// The certificates in it are trusted beside those of this machine.
+        mcpm_ca_bundle: Option<PathBuf> [addition: true];
+        /// Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies
+        trust_proxy_headers: Option<bool> = "false" [addition: true];
     }
     section "Outgoing authentication" for (run, proxy) {
         /// Enable OAuth/OIDC authentication to the remote server
@@ -225,7 +252,7 @@ options! {
         /// OAuth 2.0 resource indicator (RFC 8707)
         remote_auth_resource: Option<String> [kind: Kind::Url, unsupported: Some("outgoing authentication")];
         /// Explicit resource URL for the OAuth discovery endpoint (RFC 9728)
-        resource_url: Option<String> [kind: Kind::Url, unsupported: Some("incoming authentication")];
+        resource_url: Option<String> [kind: Kind::Url, computed: Some("where the proxy listens")];
         /// Port of the local OAuth callback server
         remote_auth_callback_port: Option<u16> = "8666" [unsupported: Some("outgoing authentication")];
         /// Do not open a browser for the OAuth flow

@@ -11,7 +11,7 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use http_body::{Body as HttpBody, Frame};
 
-use super::public::Public;
+use super::{owners::Opening, public::Public};
 use crate::transport::body::BodyError;
 
 /// A stream's beginning that holds no whole event up to here is passed on as it is.
@@ -23,13 +23,15 @@ pub(super) struct EndpointEvent<B> {
     public: Public,
     /// Origin of the server, to be taken off.
     origin: String,
+    /// Who is told of the place, and the path of the stream.
+    opening: Option<(Opening, String)>,
     /// What came of the first event; `None` once that is settled.
     head: Option<BytesMut>,
 }
 
 impl<B> EndpointEvent<B> {
-    pub(super) fn new(body: B, public: Public, origin: String) -> Self {
-        Self { body, public, origin, head: Some(BytesMut::new()) }
+    pub(super) fn new(body: B, public: Public, origin: String, opening: Option<(Opening, String)>) -> Self {
+        Self { body, public, origin, opening, head: Some(BytesMut::new()) }
     }
 
     /// Takes a piece of the stream and returns what of it can go on.
@@ -63,6 +65,9 @@ impl<B> EndpointEvent<B> {
         let (_, place) = lines.find(|(field, _)| *field == "data").filter(|_| is_endpoint)?;
         let place = place.trim();
         let path = place.strip_prefix(self.origin.as_str()).unwrap_or(place);
+        if let Some((opening, at)) = &self.opening {
+            opening.at(path, at);
+        }
         if !path.starts_with('/') || path.starts_with("//") {
             // Relative to `/sse`, or on another host altogether: not ours to say.
             return None;
@@ -116,7 +121,7 @@ mod tests {
 
     fn through(text: &str, size: usize) -> String {
         let public = Public { origin: None, prefix: "/p".to_owned() };
-        let mut stream = EndpointEvent::new((), public, "http://10.0.0.2:80".to_owned());
+        let mut stream = EndpointEvent::new((), public, "http://10.0.0.2:80".to_owned(), None);
         let pieces = text.as_bytes().chunks(size).map(Bytes::copy_from_slice);
         let out: Vec<u8> = pieces.flat_map(|piece| stream.take(piece)).collect();
         String::from_utf8(out).expect("text")

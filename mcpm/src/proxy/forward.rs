@@ -14,6 +14,7 @@ use memchr::memmem::Finder;
 use super::{
     endpoint_event::EndpointEvent,
     layer::{Answer, Endpoint},
+    owners,
     public::{Public, Publicity},
     reopen::{self, InSession, Outcome},
     respond::{self, Request, Response},
@@ -50,6 +51,8 @@ impl Forward {
         let reached = self.target.reached();
         let is_get = request.method() == Method::GET;
         let public = is_get.then(|| self.publicity.of(request.headers()));
+        let opening_place = request.extensions().get::<owners::Opening>().cloned();
+        let opening_place = opening_place.map(|opening| (opening, request.uri().path().to_owned()));
         let (mut parts, body, asked) = match self.prepare(request).await {
             Ok(prepared) => prepared,
             Err(response) => return response,
@@ -93,7 +96,7 @@ impl Forward {
             self.sessions.remember(id, opening, reached.life);
         }
         match public {
-            Some(public) => relocate(response, public, &reached),
+            Some(public) => relocate(response, public, &reached, opening_place),
             None => response,
         }
     }
@@ -191,7 +194,12 @@ fn may_initialize(body: &[u8]) -> bool {
 }
 
 /// Has the event that says where to post name a place on the proxy.
-fn relocate(response: Response, public: Public, reached: &Reached) -> Response {
+fn relocate(
+    response: Response,
+    public: Public,
+    reached: &Reached,
+    opening: Option<(owners::Opening, String)>,
+) -> Response {
     // A compressed stream cannot be read here, and waiting for its first event would hold it back.
     let is_events = response.headers().get(header::CONTENT_TYPE).is_some_and(is_event_stream)
         && !response.headers().contains_key(header::CONTENT_ENCODING);
@@ -201,7 +209,7 @@ fn relocate(response: Response, public: Public, reached: &Reached) -> Response {
     let (mut parts, body) = response.into_parts();
     // Its one event may get longer.
     parts.headers.remove(header::CONTENT_LENGTH);
-    let body = Body::stream(EndpointEvent::new(body, public, reached.origin.clone()));
+    let body = Body::stream(EndpointEvent::new(body, public, reached.origin.clone(), opening));
     Response::from_parts(parts, body)
 }
 

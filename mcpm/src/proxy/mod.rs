@@ -6,6 +6,7 @@
 
 use std::{
     net::SocketAddr,
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -14,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Error, ErrorKind, Result,
+    auth::incoming::{AskedOfCallers as _, Incoming},
     options::{OptionSet as _, ProxyOptions},
 };
 
@@ -25,9 +27,11 @@ pub(crate) mod forward;
 mod layer;
 pub(crate) mod layers;
 pub(crate) mod listener;
+mod owners;
 mod port_holder;
 pub(crate) mod public;
 mod reopen;
+pub(crate) mod resource;
 pub(crate) mod respond;
 mod sessions;
 pub(crate) mod stack;
@@ -37,8 +41,9 @@ mod untaken;
 
 use forward::Forward;
 pub(crate) use layer::{Answer, Endpoint};
-use layers::origin::Origin;
+use layers::{authenticate::Gate, origin::Origin};
 use public::Publicity;
+use resource::Resource;
 use stack::Stack;
 pub use stdio::{RunningStdioProxy, StdioProxy};
 use target::{MCP_PATH, Target};
@@ -65,11 +70,20 @@ impl ProxyBuilder {
     /// `InvalidOption` for bad, missing or contradicting options, `Unsupported` for features not built yet.
     pub fn build(self) -> Result<Proxy> {
         self.options.check()?;
+        // Relative paths are those of the process, which has no other folder here.
+        let incoming = self.options.incoming(Path::new(""))?;
+        let client_secret = self.options.oidc_client_secret.clone();
         let options = self.options.or(ProxyOptions::defaults());
         let required = |value: &Option<String>, name: &str| {
             value.clone().ok_or_else(|| Error::new(ErrorKind::InvalidOption, format!("`{name}` is required")))
         };
+        if let Some(incoming) = &incoming {
+            let host = options.host.as_deref().unwrap_or_default();
+            incoming.check_secret(client_secret.as_ref())?;
+            incoming.check_reach(host, options.trust_proxy_headers.unwrap_or(false))?;
+        }
         Ok(Proxy {
+            incoming: incoming.map(|spec| Incoming::new(spec, client_secret)).transpose()?,
             name: required(&options.server_name, "SERVER_NAME")?,
             target: Target::parse(&required(&options.target_uri, "--target-uri")?)?,
             options,
@@ -88,6 +102,7 @@ impl From<ProxyOptions> for ProxyBuilder {
 pub struct Proxy {
     name: String,
     target: Target,
+    incoming: Option<Incoming>,
     options: ProxyOptions,
 }
 
@@ -120,13 +135,17 @@ impl Proxy {
             _ => MCP_PATH,
         };
         let target = Arc::new(self.target);
+        let trusted = self.options.trust_proxy_headers.unwrap_or(false);
+        let publicity = Publicity { prefix: None, trusted };
         let served = Served {
             host,
             path,
             transport: "http",
             allowed_origins: self.options.allowed_origins.to_vec(),
             allowed_hosts: Vec::new(),
-            endpoint: Box::new(Forward::new(target, Publicity::default())),
+            incoming: self.incoming,
+            publicity: publicity.clone(),
+            endpoint: Box::new(Forward::new(target, publicity)),
         };
         RunningProxy::serve(self.name.clone(), listener, served)
     }
@@ -142,6 +161,10 @@ pub(crate) struct Served<'a> {
     pub(crate) allowed_origins: Vec<String>,
     /// Names that clients may call it by; empty leaves that to the address.
     pub(crate) allowed_hosts: Vec<String>,
+    /// Who is let in; `None` lets everybody.
+    pub(crate) incoming: Option<Incoming>,
+    /// How clients see it.
+    pub(crate) publicity: Publicity,
     pub(crate) endpoint: Box<dyn Endpoint>,
 }
 
@@ -160,12 +183,17 @@ impl RunningProxy {
         let address = listener
             .local_addr()
             .map_err(|error| Error::new(ErrorKind::Io, "the listener has no address").source(error))?;
-        if !address.ip().is_loopback() {
+        if served.incoming.is_none() && !address.ip().is_loopback() {
             tracing::warn!(%address, "the proxy listens beyond this machine and asks nobody who they are");
         }
         let origin = Origin::new(served.host, address.ip().is_loopback(), served.allowed_origins)
             .only_hosts(served.allowed_hosts);
-        let settings = stack::Settings { origin, transport: served.transport };
+        let gate = served.incoming.map(|incoming| {
+            let explicit = incoming.spec().resource_url.clone();
+            let resource = Resource::new(explicit, served.host, address, served.path, served.publicity);
+            Arc::new(Gate::new(incoming, resource, name.clone()))
+        });
+        let settings = stack::Settings { origin, transport: served.transport, gate };
         let stack = Arc::new(Stack::new(settings, served.endpoint));
         let stop = CancellationToken::new();
         let task = tokio::spawn(listener::serve(listener, stack, stop.clone()));

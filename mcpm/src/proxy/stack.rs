@@ -1,8 +1,18 @@
 //! The order of the layers: the one place that knows it.
 
+use std::sync::Arc;
+
 use super::{
     layer::{Answer, Endpoint, Layer, Next},
-    layers::{body_limit::BodyLimit, health::Health, origin::Origin, recover::Recover},
+    layers::{
+        authenticate::{Authenticate, Gate},
+        body_limit::BodyLimit,
+        health::Health,
+        origin::Origin,
+        recover::Recover,
+        session_owner::SessionOwner,
+        well_known::WellKnown,
+    },
     respond::Request,
 };
 
@@ -12,6 +22,8 @@ pub(crate) struct Settings {
     pub(crate) origin: Origin,
     /// How the server behind is reached, for `/health`.
     pub(crate) transport: &'static str,
+    /// Who may come in; `None` lets everybody.
+    pub(crate) gate: Option<Arc<Gate>>,
 }
 
 /// All layers, outermost first, and what they protect.
@@ -22,7 +34,7 @@ pub(crate) struct Stack {
 
 impl Stack {
     pub(crate) fn new(settings: Settings, endpoint: Box<dyn Endpoint>) -> Self {
-        let layers: Vec<Box<dyn Layer>> = vec![
+        let mut layers: Vec<Box<dyn Layer>> = vec![
             // Outermost: a defect anywhere below costs one request, not the connection.
             Box::new(Recover),
             // Before anything reads a body.
@@ -32,6 +44,14 @@ impl Stack {
             // For probes of the machine, which are no MCP clients.
             Box::new(Health::new(settings.transport)),
         ];
+        if let Some(gate) = settings.gate {
+            // Before anybody is asked who they are: it says how they find that out.
+            layers.push(Box::new(WellKnown::new(Arc::clone(&gate))));
+            // Before anything is done for a caller, and takes their token off.
+            layers.push(Box::new(Authenticate::new(gate)));
+            // Needs to know who is asking; whoever looks into sessions may then trust that they are the caller's.
+            layers.push(Box::new(SessionOwner::default()));
+        }
         Self { layers, endpoint }
     }
 

@@ -151,6 +151,8 @@ impl StdioProxy {
             transport: "stdio",
             allowed_origins: Vec::new(),
             allowed_hosts: Vec::new(),
+            incoming: None,
+            publicity: Publicity::default(),
             endpoint: Box::new(server.bridge(self.mode, Publicity::default())),
         };
         Ok(RunningStdioProxy { proxy: RunningProxy::serve(self.name, listener, served)?, server })

@@ -24,7 +24,7 @@ pub(crate) mod keeper;
 mod keeper_tests;
 mod local;
 pub(crate) mod stdio;
-mod tls;
+pub(crate) mod tls;
 
 /// Starts processes of one stdio server.
 #[async_trait]

@@ -1,11 +1,16 @@
 //! TLS towards a server, with the roots this machine trusts.
 
-use std::{io, sync::Arc};
+use std::{io, path::Path, sync::Arc};
 
-use rustls::{ClientConfig, pki_types::ServerName};
-use rustls_platform_verifier::BuilderVerifierExt as _;
+use rustls::{
+    ClientConfig,
+    pki_types::{CertificateDer, ServerName, pem::PemObject as _},
+};
+use rustls_platform_verifier::{BuilderVerifierExt as _, Verifier};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream};
+
+use crate::{Error, ErrorKind, Result};
 
 /// Reads the machine's trusted roots; costs some milliseconds, so it is done at the first use.
 pub(super) fn connector() -> io::Result<TlsConnector> {
@@ -14,6 +19,37 @@ pub(super) fn connector() -> io::Result<TlsConnector> {
         .with_safe_default_protocol_versions()
         .and_then(|config| config.with_platform_verifier())
         .map_err(io::Error::other)?
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+/// Trusts the certificates of a PEM file beside those roots, if one is named.
+///
+/// # Errors
+/// `InvalidOption` for a file that cannot be read or holds no certificate.
+pub(crate) fn connector_with(bundle: Option<&Path>) -> Result<TlsConnector> {
+    let unfit = |error: Box<dyn std::error::Error + Send + Sync>| {
+        Error::new(ErrorKind::Io, "the certificates that this machine trusts cannot be read").source(error)
+    };
+    let Some(path) = bundle else { return connector().map_err(|error| unfit(error.into())) };
+    let refused = |why: String| {
+        let message = format!("cannot use the certificates in `{}`: {why}", path.display());
+        Error::new(ErrorKind::InvalidOption, message)
+    };
+    let found: std::result::Result<Vec<_>, _> =
+        CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    let extra = found.map_err(|error| refused(error.to_string()))?;
+    if extra.is_empty() {
+        return Err(refused("there is none in PEM form".to_owned()));
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = Verifier::new_with_extra_roots(extra, Arc::clone(&provider))
+        .map_err(|error| refused(error.to_string()))?;
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| unfit(error.into()))?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
     Ok(TlsConnector::from(Arc::new(config)))
 }

@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
+    auth::incoming::Incoming,
     isolation::{Decision, Isolation, Learner},
     options::{ProxyMode, Transport},
     proxy::{
@@ -115,6 +116,7 @@ impl Launch {
                 ignore::prepare(&self.environment)?;
             }
         }
+        let incoming = self.incoming()?;
         let store = Store::new(&self.environment.state_dir);
         let claim = if self.recorded { None } else { Some(store.create(&self.spec.name)?) };
         let lock = Lock::acquire(&store.lock_path(&self.spec.name))?;
@@ -136,7 +138,8 @@ impl Launch {
         store.save(&self.spec.name, Document::Spec, &self.spec)?;
         let record = Arc::new(Record::begin(store.clone(), self.spec.name.clone(), self.events.clone())?);
         record.events.tell(WorkloadEvent::Starting { name: self.spec.name.to_string() });
-        for message in exposure(address.ip()).into_iter().chain(self.spec.warnings.clone()) {
+        let exposed = exposure(address.ip()).filter(|_| incoming.is_none());
+        for message in exposed.into_iter().chain(self.spec.warnings.clone()) {
             record.events.tell(WorkloadEvent::Warning { message });
         }
         let started = self.start_server(&record, &values).await;
@@ -153,6 +156,8 @@ impl Launch {
             transport: self.spec.transport.as_str(),
             allowed_origins: self.spec.proxy.allowed_origins.clone(),
             allowed_hosts: self.spec.proxy.allowed_hosts.clone(),
+            incoming,
+            publicity: self.publicity(),
             endpoint,
         };
         let proxy = RunningProxy::serve(self.spec.name.to_string(), listener, served)?;
@@ -182,15 +187,29 @@ impl Launch {
         })
     }
 
+    /// How clients see the proxy.
+    fn publicity(&self) -> Publicity {
+        Publicity {
+            prefix: self.spec.proxy.endpoint_prefix.clone(),
+            trusted: self.spec.proxy.trust_proxy_headers,
+        }
+    }
+
+    /// Who is let in. The client secret is not on record: a workload that is started again needs it anew.
+    fn incoming(&self) -> Result<Option<Incoming>> {
+        let Some(spec) = &self.spec.proxy.incoming else { return Ok(None) };
+        let secret = self.spec.asked.oidc_client_secret.as_ref();
+        let secret = secret.or(self.environment.oidc_client_secret.as_ref()).cloned();
+        spec.check_secret(secret.as_ref())?;
+        Incoming::new(spec.clone(), secret).map(Some)
+    }
+
     async fn start_server(
         &self,
         record: &Arc<Record>,
         values: &SecretValues,
     ) -> Result<(Option<Containers>, Server, Box<dyn Endpoint>)> {
-        let publicity = Publicity {
-            prefix: self.spec.proxy.endpoint_prefix.clone(),
-            trusted: self.spec.proxy.trust_proxy_headers,
-        };
+        let publicity = self.publicity();
         let containers = match &self.spec.place {
             Place::Container(_) => Containers::of(&self.spec, &self.environment).await?,
             Place::Remote(remote) => {

@@ -97,6 +97,11 @@ impl Plan {
         let port = if spec.proxy.port == 0 { "a free port".to_owned() } else { spec.proxy.port.to_string() };
         rows.push(row("proxy host", spec.proxy.host.clone(), "host"));
         rows.push(row("proxy port", port, "proxy_port"));
+        if let Some(incoming) = &spec.proxy.incoming {
+            let sources = [&incoming.issuer, &incoming.jwks_url, &incoming.introspection_url];
+            let source = sources.into_iter().flatten().next().map_or("nobody", String::as_str);
+            rows.push(row("callers", format!("with a token of {source}"), "incoming"));
+        }
         if let Some(target) = &spec.target {
             let via = match &target.via {
                 Via::ContainerAddress => "on the container's address".to_owned(),

@@ -114,7 +114,7 @@ fn registered_label(domain: &str) -> &str {
 }
 
 /// Refuses what can only be asked of a container, in one message.
-pub(super) fn check(asked: &Asked) -> Result<()> {
+pub(super) fn check(asked: &Asked, environment: &Environment) -> Result<()> {
     let options = &asked.options;
     let refused: Vec<String> = WorkloadOptions::SPECS
         .iter()
@@ -131,7 +131,7 @@ pub(super) fn check(asked: &Asked) -> Result<()> {
         return Err(Error::new(ErrorKind::InvalidOption, message)
             .hint("use `--transport streamable-http` or `--transport sse`"));
     }
-    resolve::check_proxy(&asked.effective())
+    resolve::check_proxy(&asked.effective(), &environment.working_dir)
 }
 
 /// Works out the whole workload.
@@ -141,7 +141,7 @@ pub(super) fn resolve(
     name: WorkloadName,
     environment: &Environment,
 ) -> Result<WorkloadSpec> {
-    check(asked)?;
+    check(asked, environment)?;
     let options = asked.effective();
     let mut origins = BTreeMap::new();
     origins.insert("name".to_owned(), asked.name_origin());
@@ -150,7 +150,7 @@ pub(super) fn resolve(
     for field in ["group", "transport", "host", "endpoint_prefix", "trust_proxy_headers"] {
         origins.insert(field.to_owned(), asked.origin(field));
     }
-    let proxy: ProxySpec = resolve::proxy(asked, &options, &mut origins)?;
+    let proxy: ProxySpec = resolve::proxy(asked, &options, &mut origins, &environment.working_dir)?;
     Ok(WorkloadSpec {
         engine: None,
         version: SPEC_VERSION,

@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
+    auth::incoming::AskedOfCallers as _,
     image::ImageReference,
     isolation::{Layout, MOUNT_POINT},
     options::{
@@ -164,10 +165,10 @@ pub(super) struct Surroundings<'a> {
 /// Refuses what is wrong whatever the engine and the image say, before they are asked.
 pub(super) fn check(asked: &Asked, environment: &Environment) -> Result<()> {
     if let Source::Remote(_) = asked.source {
-        return remote::check(asked);
+        return remote::check(asked, environment);
     }
     let options = asked.effective();
-    check_proxy(&options)?;
+    check_proxy(&options, &environment.working_dir)?;
     check_labels(&options)?;
     delivery::check(&options)?;
     let reach = Reach::of(asked, &environment.working_dir)?;
@@ -273,7 +274,7 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
         });
     }
     let group = options.group.clone().unwrap_or_default();
-    let mut proxy = proxy(asked, &options, &mut origins)?;
+    let mut proxy = proxy(asked, &options, &mut origins, working_dir)?;
     proxy.allowed_hosts.clone_from(&reach.profile.inbound);
     let container = ContainerSpec {
         name: name.to_string(),
@@ -315,7 +316,16 @@ pub(super) fn proxy(
     asked: &Asked,
     options: &WorkloadOptions,
     origins: &mut BTreeMap<String, Origin>,
+    working_dir: &Path,
 ) -> Result<ProxySpec> {
+    let incoming = asked.options.incoming(working_dir)?;
+    if incoming.is_some() {
+        for name in ["oidc_issuer", "oidc_jwks_url", "oidc_introspection_url"] {
+            if asked.options.is_given(name) {
+                origins.insert("incoming".to_owned(), asked.origin(name));
+            }
+        }
+    }
     let proxy = ProxySpec {
         host: options.host.clone().unwrap_or_default(),
         port: options.proxy_port.unwrap_or(0),
@@ -324,6 +334,7 @@ pub(super) fn proxy(
         trust_proxy_headers: options.trust_proxy_headers.unwrap_or(false),
         allowed_origins: options.allowed_origins.clone(),
         allowed_hosts: Vec::new(),
+        incoming,
     };
     let port_origin = if proxy.port == 0 { Origin::Derived } else { asked.origin("proxy_port") };
     origins.insert("proxy_port".to_owned(), port_origin);
@@ -331,9 +342,15 @@ pub(super) fn proxy(
 }
 
 /// Refuses what is wrong with the proxy's options.
-pub(super) fn check_proxy(options: &WorkloadOptions) -> Result<()> {
+pub(super) fn check_proxy(options: &WorkloadOptions, working_dir: &Path) -> Result<()> {
     check_host(options)?;
-    prefix(options).map(drop)
+    prefix(options)?;
+    if let Some(incoming) = options.incoming(working_dir)? {
+        let host = options.host.as_deref().unwrap_or_default();
+        incoming.check_reach(host, options.trust_proxy_headers.unwrap_or(false))?;
+        incoming.check_files()?;
+    }
+    Ok(())
 }
 
 /// What runs in the container: the image's entry point, and what was asked for or else the image's own arguments.
@@ -368,6 +385,8 @@ pub(super) fn exported(asked: &Asked, working_dir: &Path) -> WorkloadOptions {
             named => named.clone(),
         },
         ca_cert: options.ca_cert.as_ref().map(absolute),
+        mcpm_ca_bundle: options.mcpm_ca_bundle.as_ref().map(absolute),
+        jwks_auth_token_file: options.jwks_auth_token_file.as_ref().map(absolute),
         env_file_dir: options.env_file_dir.as_ref().map(absolute),
         volume: options.volume.iter().map(volume).collect(),
         env: options.env.iter().chain(&asked.answered).cloned().collect(),

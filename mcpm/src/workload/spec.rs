@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{WorkloadName, remote::RemoteUrl};
 use crate::{
+    auth::incoming::IncomingSpec,
     isolation::IsolationSpec,
     options::{ProxyMode, SecretRef, Transport, WorkloadOptions},
     runtime::ContainerSpec,
@@ -140,6 +141,9 @@ pub struct ProxySpec {
     /// Names that clients may call it by; empty leaves that to the address it listens on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_hosts: Vec<String>,
+    /// What callers are asked for; `None` lets everybody in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incoming: Option<IncomingSpec>,
 }
 
 /// Where an HTTP server is reached.

@@ -1608,47 +1608,80 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * OIDC issuer URL.
      *
-     * Not supported yet.
+     * Each request then needs a token of that issuer. It is compared letter for letter with what tokens
+     * say.
      */
     public var oidcIssuer: String?
     /**
      * Expected audience of the token.
      *
-     * Not supported yet.
+     * Default: the resource URL, else the URL of the proxy.
      */
     public var oidcAudience: String?
     /**
      * OIDC client ID.
      *
-     * Not supported yet.
+     * With it, and with the client secret, the identity provider is asked about tokens that are not
+     * signed.
      */
     public var oidcClientId: String?
     /**
      * OIDC client secret, for introspection.
-     *
-     * Not supported yet.
      */
     public var oidcClientSecret: Secret?
     /**
      * Token introspection endpoint URL.
      *
-     * Not supported yet.
+     * With an issuer or a JWKS URL beside it, signed tokens are checked with the keys, and only others are
+     * asked about.
+     *
+     * Default: that of the issuer, with a client secret.
      */
     public var oidcIntrospectionUrl: String?
     /**
      * URL to fetch the JWKS from.
      *
-     * Not supported yet.
+     * Default: that of the issuer.
      */
     public var oidcJwksUrl: String?
     /**
      * OAuth scopes advertised in the well-known endpoint (RFC 9728).
      *
      * Default: `openid`.
-     *
-     * Not supported yet.
      */
     public var oidcScopes: [String]
+    /**
+     * OAuth scopes that a token must have.
+     */
+    public var oidcRequiredScopes: [String]
+    /**
+     * Allow OIDC issuers without HTTPS, for local development and testing (insecure).
+     *
+     * Default: `false`.
+     */
+    public var oidcInsecureAllowHttp: Bool?
+    /**
+     * Allow JWKS and OIDC endpoints on private IP addresses.
+     *
+     * Default: `false`.
+     */
+    public var jwksAllowPrivateIp: Bool?
+    /**
+     * File with a bearer token that authenticates JWKS and OIDC requests.
+     */
+    public var jwksAuthTokenFile: PathBuf?
+    /**
+     * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
+     *
+     * The certificates in it are trusted beside those of this machine.
+     */
+    public var mcpmCaBundle: PathBuf?
+    /**
+     * Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
+     *
+     * Default: `false`.
+     */
+    public var trustProxyHeaders: Bool?
     /**
      * Enable OAuth/OIDC authentication to the remote server.
      *
@@ -1725,7 +1758,7 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
      *
-     * Not supported yet.
+     * Default: where the proxy listens.
      */
     public var resourceUrl: String?
     /**
@@ -1849,40 +1882,67 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * OIDC issuer URL.
          *
-         * Not supported yet.
+         * Each request then needs a token of that issuer. It is compared letter for letter with what tokens
+         * say.
          */oidcIssuer: String? = nil, 
         /**
          * Expected audience of the token.
          *
-         * Not supported yet.
+         * Default: the resource URL, else the URL of the proxy.
          */oidcAudience: String? = nil, 
         /**
          * OIDC client ID.
          *
-         * Not supported yet.
+         * With it, and with the client secret, the identity provider is asked about tokens that are not
+         * signed.
          */oidcClientId: String? = nil, 
         /**
          * OIDC client secret, for introspection.
-         *
-         * Not supported yet.
          */oidcClientSecret: Secret? = nil, 
         /**
          * Token introspection endpoint URL.
          *
-         * Not supported yet.
+         * With an issuer or a JWKS URL beside it, signed tokens are checked with the keys, and only others are
+         * asked about.
+         *
+         * Default: that of the issuer, with a client secret.
          */oidcIntrospectionUrl: String? = nil, 
         /**
          * URL to fetch the JWKS from.
          *
-         * Not supported yet.
+         * Default: that of the issuer.
          */oidcJwksUrl: String? = nil, 
         /**
          * OAuth scopes advertised in the well-known endpoint (RFC 9728).
          *
          * Default: `openid`.
-         *
-         * Not supported yet.
          */oidcScopes: [String] = [], 
+        /**
+         * OAuth scopes that a token must have.
+         */oidcRequiredScopes: [String] = [], 
+        /**
+         * Allow OIDC issuers without HTTPS, for local development and testing (insecure).
+         *
+         * Default: `false`.
+         */oidcInsecureAllowHttp: Bool? = nil, 
+        /**
+         * Allow JWKS and OIDC endpoints on private IP addresses.
+         *
+         * Default: `false`.
+         */jwksAllowPrivateIp: Bool? = nil, 
+        /**
+         * File with a bearer token that authenticates JWKS and OIDC requests.
+         */jwksAuthTokenFile: PathBuf? = nil, 
+        /**
+         * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
+         *
+         * The certificates in it are trusted beside those of this machine.
+         */mcpmCaBundle: PathBuf? = nil, 
+        /**
+         * Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
+         *
+         * Default: `false`.
+         */trustProxyHeaders: Bool? = nil, 
         /**
          * Enable OAuth/OIDC authentication to the remote server.
          *
@@ -1948,7 +2008,7 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
          *
-         * Not supported yet.
+         * Default: where the proxy listens.
          */resourceUrl: String? = nil, 
         /**
          * Port of the local OAuth callback server.
@@ -2040,6 +2100,12 @@ public struct ProxyOptions: Equatable, Hashable {
         self.oidcIntrospectionUrl = oidcIntrospectionUrl
         self.oidcJwksUrl = oidcJwksUrl
         self.oidcScopes = oidcScopes
+        self.oidcRequiredScopes = oidcRequiredScopes
+        self.oidcInsecureAllowHttp = oidcInsecureAllowHttp
+        self.jwksAllowPrivateIp = jwksAllowPrivateIp
+        self.jwksAuthTokenFile = jwksAuthTokenFile
+        self.mcpmCaBundle = mcpmCaBundle
+        self.trustProxyHeaders = trustProxyHeaders
         self.remoteAuth = remoteAuth
         self.remoteAuthIssuer = remoteAuthIssuer
         self.remoteAuthAuthorizeUrl = remoteAuthAuthorizeUrl
@@ -2096,6 +2162,12 @@ public struct FfiConverterTypeProxyOptions: FfiConverterRustBuffer {
                 oidcIntrospectionUrl: FfiConverterOptionString.read(from: &buf), 
                 oidcJwksUrl: FfiConverterOptionString.read(from: &buf), 
                 oidcScopes: FfiConverterSequenceString.read(from: &buf), 
+                oidcRequiredScopes: FfiConverterSequenceString.read(from: &buf), 
+                oidcInsecureAllowHttp: FfiConverterOptionBool.read(from: &buf), 
+                jwksAllowPrivateIp: FfiConverterOptionBool.read(from: &buf), 
+                jwksAuthTokenFile: FfiConverterOptionTypePathBuf.read(from: &buf), 
+                mcpmCaBundle: FfiConverterOptionTypePathBuf.read(from: &buf), 
+                trustProxyHeaders: FfiConverterOptionBool.read(from: &buf), 
                 remoteAuth: FfiConverterOptionBool.read(from: &buf), 
                 remoteAuthIssuer: FfiConverterOptionString.read(from: &buf), 
                 remoteAuthAuthorizeUrl: FfiConverterOptionString.read(from: &buf), 
@@ -2138,6 +2210,12 @@ public struct FfiConverterTypeProxyOptions: FfiConverterRustBuffer {
         FfiConverterOptionString.write(value.oidcIntrospectionUrl, into: &buf)
         FfiConverterOptionString.write(value.oidcJwksUrl, into: &buf)
         FfiConverterSequenceString.write(value.oidcScopes, into: &buf)
+        FfiConverterSequenceString.write(value.oidcRequiredScopes, into: &buf)
+        FfiConverterOptionBool.write(value.oidcInsecureAllowHttp, into: &buf)
+        FfiConverterOptionBool.write(value.jwksAllowPrivateIp, into: &buf)
+        FfiConverterOptionTypePathBuf.write(value.jwksAuthTokenFile, into: &buf)
+        FfiConverterOptionTypePathBuf.write(value.mcpmCaBundle, into: &buf)
+        FfiConverterOptionBool.write(value.trustProxyHeaders, into: &buf)
         FfiConverterOptionBool.write(value.remoteAuth, into: &buf)
         FfiConverterOptionString.write(value.remoteAuthIssuer, into: &buf)
         FfiConverterOptionString.write(value.remoteAuthAuthorizeUrl, into: &buf)
@@ -2615,7 +2693,7 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
      *
-     * Not supported yet.
+     * The certificates in it are trusted beside those of this machine.
      */
     public var mcpmCaBundle: PathBuf?
     /**
@@ -2714,67 +2792,66 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * OIDC issuer URL.
      *
-     * Not supported yet.
+     * Each request then needs a token of that issuer. It is compared letter for letter with what tokens
+     * say.
      */
     public var oidcIssuer: String?
     /**
      * Expected audience of the token.
      *
-     * Not supported yet.
+     * Default: the resource URL, else the URL of the proxy.
      */
     public var oidcAudience: String?
     /**
      * OIDC client ID.
      *
-     * Not supported yet.
+     * With it, and with the client secret, the identity provider is asked about tokens that are not
+     * signed.
      */
     public var oidcClientId: String?
     /**
      * OIDC client secret, for introspection.
-     *
-     * Not supported yet.
      */
     public var oidcClientSecret: Secret?
     /**
      * Token introspection endpoint URL.
      *
-     * Not supported yet.
+     * With an issuer or a JWKS URL beside it, signed tokens are checked with the keys, and only others are
+     * asked about.
+     *
+     * Default: that of the issuer, with a client secret.
      */
     public var oidcIntrospectionUrl: String?
     /**
      * URL to fetch the JWKS from.
      *
-     * Not supported yet.
+     * Default: that of the issuer.
      */
     public var oidcJwksUrl: String?
     /**
      * OAuth scopes advertised in the well-known endpoint (RFC 9728).
      *
      * Default: `openid`.
-     *
-     * Not supported yet.
      */
     public var oidcScopes: [String]
+    /**
+     * OAuth scopes that a token must have.
+     */
+    public var oidcRequiredScopes: [String]
     /**
      * Allow OIDC issuers without HTTPS, for local development and testing (insecure).
      *
      * Default: `false`.
-     *
-     * Not supported yet.
      */
     public var oidcInsecureAllowHttp: Bool?
     /**
      * Allow JWKS and OIDC endpoints on private IP addresses.
      *
      * Default: `false`.
-     *
-     * Not supported yet.
      */
     public var jwksAllowPrivateIp: Bool?
     /**
      * File with a bearer token that authenticates JWKS and OIDC requests.
-     *
-     * Not supported yet.
      */
     public var jwksAuthTokenFile: PathBuf?
     /**
@@ -2853,7 +2930,7 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
      *
-     * Not supported yet.
+     * Default: where the proxy listens.
      */
     public var resourceUrl: String?
     /**
@@ -3184,7 +3261,7 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
          *
-         * Not supported yet.
+         * The certificates in it are trusted beside those of this machine.
          */mcpmCaBundle: PathBuf? = nil, 
         /**
          * Base image for protocol schemes.
@@ -3266,58 +3343,56 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * OIDC issuer URL.
          *
-         * Not supported yet.
+         * Each request then needs a token of that issuer. It is compared letter for letter with what tokens
+         * say.
          */oidcIssuer: String? = nil, 
         /**
          * Expected audience of the token.
          *
-         * Not supported yet.
+         * Default: the resource URL, else the URL of the proxy.
          */oidcAudience: String? = nil, 
         /**
          * OIDC client ID.
          *
-         * Not supported yet.
+         * With it, and with the client secret, the identity provider is asked about tokens that are not
+         * signed.
          */oidcClientId: String? = nil, 
         /**
          * OIDC client secret, for introspection.
-         *
-         * Not supported yet.
          */oidcClientSecret: Secret? = nil, 
         /**
          * Token introspection endpoint URL.
          *
-         * Not supported yet.
+         * With an issuer or a JWKS URL beside it, signed tokens are checked with the keys, and only others are
+         * asked about.
+         *
+         * Default: that of the issuer, with a client secret.
          */oidcIntrospectionUrl: String? = nil, 
         /**
          * URL to fetch the JWKS from.
          *
-         * Not supported yet.
+         * Default: that of the issuer.
          */oidcJwksUrl: String? = nil, 
         /**
          * OAuth scopes advertised in the well-known endpoint (RFC 9728).
          *
          * Default: `openid`.
-         *
-         * Not supported yet.
          */oidcScopes: [String] = [], 
+        /**
+         * OAuth scopes that a token must have.
+         */oidcRequiredScopes: [String] = [], 
         /**
          * Allow OIDC issuers without HTTPS, for local development and testing (insecure).
          *
          * Default: `false`.
-         *
-         * Not supported yet.
          */oidcInsecureAllowHttp: Bool? = nil, 
         /**
          * Allow JWKS and OIDC endpoints on private IP addresses.
          *
          * Default: `false`.
-         *
-         * Not supported yet.
          */jwksAllowPrivateIp: Bool? = nil, 
         /**
          * File with a bearer token that authenticates JWKS and OIDC requests.
-         *
-         * Not supported yet.
          */jwksAuthTokenFile: PathBuf? = nil, 
         /**
          * Enable OAuth/OIDC authentication to the remote server.
@@ -3384,7 +3459,7 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Explicit resource URL for the OAuth discovery endpoint (RFC 9728).
          *
-         * Not supported yet.
+         * Default: where the proxy listens.
          */resourceUrl: String? = nil, 
         /**
          * Port of the local OAuth callback server.
@@ -3584,6 +3659,7 @@ public struct WorkloadOptions: Equatable, Hashable {
         self.oidcIntrospectionUrl = oidcIntrospectionUrl
         self.oidcJwksUrl = oidcJwksUrl
         self.oidcScopes = oidcScopes
+        self.oidcRequiredScopes = oidcRequiredScopes
         self.oidcInsecureAllowHttp = oidcInsecureAllowHttp
         self.jwksAllowPrivateIp = jwksAllowPrivateIp
         self.jwksAuthTokenFile = jwksAuthTokenFile
@@ -3693,6 +3769,7 @@ public struct FfiConverterTypeWorkloadOptions: FfiConverterRustBuffer {
                 oidcIntrospectionUrl: FfiConverterOptionString.read(from: &buf), 
                 oidcJwksUrl: FfiConverterOptionString.read(from: &buf), 
                 oidcScopes: FfiConverterSequenceString.read(from: &buf), 
+                oidcRequiredScopes: FfiConverterSequenceString.read(from: &buf), 
                 oidcInsecureAllowHttp: FfiConverterOptionBool.read(from: &buf), 
                 jwksAllowPrivateIp: FfiConverterOptionBool.read(from: &buf), 
                 jwksAuthTokenFile: FfiConverterOptionTypePathBuf.read(from: &buf), 
@@ -3788,6 +3865,7 @@ public struct FfiConverterTypeWorkloadOptions: FfiConverterRustBuffer {
         FfiConverterOptionString.write(value.oidcIntrospectionUrl, into: &buf)
         FfiConverterOptionString.write(value.oidcJwksUrl, into: &buf)
         FfiConverterSequenceString.write(value.oidcScopes, into: &buf)
+        FfiConverterSequenceString.write(value.oidcRequiredScopes, into: &buf)
         FfiConverterOptionBool.write(value.oidcInsecureAllowHttp, into: &buf)
         FfiConverterOptionBool.write(value.jwksAllowPrivateIp, into: &buf)
         FfiConverterOptionTypePathBuf.write(value.jwksAuthTokenFile, into: &buf)

@@ -19,6 +19,7 @@ use crate::{
         sse,
     },
     proxy::{
+        owners::Opening,
         public::Publicity,
         respond::{self, Request, Response},
     },
@@ -35,6 +36,9 @@ pub(super) fn open(router: &Arc<Router>, publicity: &Publicity, request: &Reques
         Err(refusal) => return respond::refuse(&refusal, b""),
     };
     let path = format!("/messages?session_id={}", id.as_str());
+    if let Some(opening) = request.extensions().get::<Opening>() {
+        opening.at(&path, "/sse");
+    }
     let endpoint = sse::endpoint(&publicity.of(request.headers()).path(&path));
     let closing = Arc::clone(router);
     Events::new(reader, None, Numbering::None)

@@ -63,6 +63,8 @@ pub(crate) struct Client {
     address: Address,
     /// How it is connected to, unless by its address.
     dial: Option<Arc<dyn Dial>>,
+    /// Where its address was found, if nobody is to look again.
+    pinned: Vec<SocketAddr>,
     pool: Arc<Pool>,
     tls: OnceLock<TlsConnector>,
 }
@@ -75,7 +77,12 @@ impl std::fmt::Debug for Client {
 
 impl Client {
     pub(crate) fn new(address: Address) -> Self {
-        Self { address, dial: None, pool: Arc::default(), tls: OnceLock::new() }
+        Self { address, dial: None, pinned: Vec::new(), pool: Arc::default(), tls: OnceLock::new() }
+    }
+
+    /// A client that connects to these addresses alone, and trusts what `tls` trusts.
+    pub(crate) fn pinned(address: Address, at: Vec<SocketAddr>, tls: TlsConnector) -> Self {
+        Self { pinned: at, tls: OnceLock::from(tls), ..Self::new(address) }
     }
 
     /// A client of a server that is connected to in another way than by its address, which is for messages.
@@ -162,6 +169,7 @@ impl Client {
 
     async fn dial(&self) -> io::Result<TcpStream> {
         let stream = match self.address.host.parse() {
+            _ if !self.pinned.is_empty() => TcpStream::connect(&self.pinned[..]).await?,
             Ok(ip) => TcpStream::connect(SocketAddr::new(ip, self.address.port)).await?,
             Err(_) => TcpStream::connect((self.address.host.as_str(), self.address.port)).await?,
         };

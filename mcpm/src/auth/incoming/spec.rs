@@ -1,0 +1,300 @@
+//! What callers are asked for, as the options say it, and which of these options go together.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::{
+    Error, ErrorKind, Result,
+    auth::http::Guard,
+    auth::incoming::Incoming,
+    options::{OptionSet, ProxyOptions, Secret, WorkloadOptions},
+};
+
+/// What callers are asked for. The client secret is no part of it, so that it can be recorded.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IncomingSpec {
+    /// Who issues their tokens.
+    pub issuer: Option<String>,
+    /// Whom the tokens must be meant for; otherwise the URL of the proxy.
+    pub audience: Option<String>,
+    /// Who asks about tokens.
+    pub client_id: Option<String>,
+    /// Where tokens are asked about; otherwise what the issuer says, if there is a client secret.
+    pub introspection_url: Option<String>,
+    /// Where the issuer's keys are; otherwise what the issuer says.
+    pub jwks_url: Option<String>,
+    /// Scopes that clients are told of.
+    pub scopes: Vec<String>,
+    /// Scopes that a token must have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub required_scopes: Vec<String>,
+    /// The proxy as clients know it; otherwise where it listens.
+    pub resource_url: Option<String>,
+    /// Whether plain HTTP is spoken with others than this machine.
+    pub allow_http: bool,
+    /// Whether addresses that are not public are asked.
+    pub allow_private_ip: bool,
+    /// A file with a token for requests to the issuer.
+    pub token_file: Option<PathBuf>,
+    /// A file with certificates that are trusted beside those of the machine.
+    pub ca_bundle: Option<PathBuf>,
+}
+
+/// What turns incoming authentication on.
+const SOURCES: [&str; 3] = ["oidc_issuer", "oidc_jwks_url", "oidc_introspection_url"];
+/// What means nothing without it.
+const FURTHER: [&str; 10] = [
+    "oidc_audience",
+    "oidc_client_id",
+    "oidc_client_secret",
+    "oidc_scopes",
+    "oidc_required_scopes",
+    "oidc_insecure_allow_http",
+    "jwks_allow_private_ip",
+    "jwks_auth_token_file",
+    "mcpm_ca_bundle",
+    "resource_url",
+];
+
+/// Options of a command that say who may come in.
+pub(crate) trait AskedOfCallers: OptionSet {
+    /// What they say, paths below `working_dir`; `None` when callers are asked nothing.
+    ///
+    /// # Errors
+    /// `InvalidOption` for options that do not go together, or say what cannot be.
+    fn incoming(&self, working_dir: &Path) -> Result<Option<IncomingSpec>>;
+}
+
+macro_rules! asked_of_callers {
+    ($($options:ty),+) => {$(
+        impl AskedOfCallers for $options {
+            fn incoming(&self, working_dir: &Path) -> Result<Option<IncomingSpec>> {
+                if !is_on(self)? {
+                    return Ok(None);
+                }
+                let absolute = |path: &PathBuf| working_dir.join(path);
+                let spec = IncomingSpec {
+                    issuer: self.oidc_issuer.clone(),
+                    audience: self.oidc_audience.clone(),
+                    client_id: self.oidc_client_id.clone(),
+                    introspection_url: self.oidc_introspection_url.clone(),
+                    jwks_url: self.oidc_jwks_url.clone(),
+                    scopes: match &self.oidc_scopes[..] {
+                        [] => Self::defaults().oidc_scopes.to_vec(),
+                        scopes => scopes.to_vec(),
+                    },
+                    required_scopes: self.oidc_required_scopes.to_vec(),
+                    resource_url: self.resource_url.clone(),
+                    allow_http: self.oidc_insecure_allow_http.unwrap_or(false),
+                    allow_private_ip: self.jwks_allow_private_ip.unwrap_or(false),
+                    token_file: self.jwks_auth_token_file.as_ref().map(absolute),
+                    ca_bundle: self.mcpm_ca_bundle.as_ref().map(absolute),
+                };
+                spec.check(self.oidc_client_secret.as_ref())?;
+                Ok(Some(spec))
+            }
+        }
+    )+};
+}
+asked_of_callers!(WorkloadOptions, ProxyOptions);
+
+/// Whether callers are asked who they are.
+fn is_on<O: OptionSet>(options: &O) -> Result<bool> {
+    if SOURCES.iter().any(|name| options.is_given(name)) {
+        return Ok(true);
+    }
+    let says_something = |name: &&str| {
+        let texts = |options: &O| options.slot(name).map(crate::options::Stored::texts);
+        // A secret has no text, and no default.
+        let is_secret = options.slot(name).is_some_and(|slot| !slot.secrets().is_empty());
+        options.is_given(name) && (is_secret || texts(options) != texts(&O::defaults()))
+    };
+    match FURTHER.iter().find(|name| says_something(name)).and_then(|name| O::spec(name)) {
+        None => Ok(false),
+        Some(option) => Err(Error::new(
+            ErrorKind::InvalidOption,
+            format!("`{}` means nothing while callers are not asked who they are", option.shown()),
+        )
+        .hint("say who issues their tokens with `--oidc-issuer`")),
+    }
+}
+
+fn refused(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidOption, message.into())
+}
+
+impl IncomingSpec {
+    /// What requests to the issuer are held to.
+    pub(crate) fn guard(&self) -> Guard {
+        Guard {
+            allow_http: self.allow_http,
+            allow_private: self.allow_private_ip,
+            ca_bundle: self.ca_bundle.clone(),
+        }
+    }
+
+    /// Whether the client secret is used, if there is one.
+    pub fn takes_secret(&self) -> bool {
+        self.client_id.is_some()
+    }
+
+    fn check(&self, secret: Option<&Secret>) -> Result<()> {
+        let guard = self.guard();
+        let urls = [
+            ("--oidc-issuer", &self.issuer),
+            ("--oidc-jwks-url", &self.jwks_url),
+            ("--oidc-introspection-url", &self.introspection_url),
+        ];
+        for (option, url) in urls {
+            if let Some(url) = url {
+                guard.check(url).map_err(|error| error.with("option", option))?;
+            }
+        }
+        if self.introspection_url.is_some() && self.client_id.is_none() {
+            return Err(refused("`--oidc-introspection-url` needs `--oidc-client-id`")
+                .hint("the endpoint wants to know who asks about a token"));
+        }
+        if secret.is_some() && self.client_id.is_none() {
+            return Err(refused("`--oidc-client-secret` needs `--oidc-client-id`"));
+        }
+        for scope in self.scopes.iter().chain(&self.required_scopes) {
+            if !is_scope(scope) {
+                return Err(refused(format!("`{}` is no scope", scope.escape_debug())));
+            }
+        }
+        self.resource_url.as_deref().map_or(Ok(()), check_resource)
+    }
+
+    /// Refuses to ask about tokens in nobody's name. The secret is known last of all: it is in no record and no file.
+    ///
+    /// # Errors
+    /// `InvalidOption` says where it is looked for.
+    pub(crate) fn check_secret(&self, secret: Option<&Secret>) -> Result<()> {
+        if self.introspection_url.is_none() || secret.is_some() || self.token_file.is_some() {
+            return Ok(());
+        }
+        Err(refused("the client secret for introspection is missing, and it is not kept on record")
+            .hint("give it in `MCPM_OIDC_CLIENT_SECRET`"))
+    }
+
+    /// Refuses files that cannot be used, before anything is made for a proxy that could not start.
+    ///
+    /// # Errors
+    /// `InvalidOption` names the file.
+    pub(crate) fn check_files(&self) -> Result<()> {
+        Incoming::new(self.clone(), None).map(drop)
+    }
+
+    /// Refuses a proxy that others reach, and of which nobody has said what its tokens are to be meant for: its own
+    /// address is not what clients call it by, and what they call it by is theirs to choose.
+    ///
+    /// # Errors
+    /// `InvalidOption` says what to say.
+    pub(crate) fn check_reach(&self, host: &str, trusts_headers: bool) -> Result<()> {
+        let name = host.trim_matches(['[', ']']);
+        let is_loopback = name.eq_ignore_ascii_case("localhost")
+            || name.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
+        if is_loopback || trusts_headers || self.audience.is_some() || self.resource_url.is_some() {
+            return Ok(());
+        }
+        Err(refused(format!("nothing says whom tokens are to be meant for when clients come to `{host}`"))
+            .hint(
+                "give the URL that clients use with `--resource-url`, or the audience with `--oidc-audience`",
+            ))
+    }
+}
+
+/// A scope is of printable ASCII without quotes and backslashes (RFC 6749 section 3.3).
+fn is_scope(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| matches!(byte, 0x21 | 0x23..=0x5b | 0x5d..=0x7e))
+}
+
+fn check_resource(text: &str) -> Result<()> {
+    let bad =
+        |why: &str| refused(format!("`{text}` is no resource URL: {why}")).with("option", "--resource-url");
+    let url = Url::parse(text).map_err(|_| bad("it is no URL"))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+        return Err(bad("it is neither `https` nor `http`"));
+    }
+    if url.fragment().is_some() || url.query().is_some() {
+        return Err(bad("it has a query or a fragment"));
+    }
+    if !url.username().is_empty() || url.password().is_some() || text.bytes().any(|byte| byte == b'"') {
+        return Err(refused("`--resource-url` holds what is no part of a resource URL"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(options: &[(&str, &str)]) -> Result<Option<IncomingSpec>> {
+        let mut all = ProxyOptions::default();
+        for (name, value) in options {
+            all.set(name, value)?;
+        }
+        all.incoming(Path::new("/work"))
+    }
+
+    #[test]
+    fn a_key_source_turns_it_on_and_nothing_else_means_anything_alone() {
+        assert_eq!(asked(&[]).expect("fine"), None);
+        for off in [("jwks-allow-private-ip", "false"), ("oidc-scopes", "openid")] {
+            assert_eq!(asked(&[off]).expect("fine"), None);
+        }
+        for name in SOURCES {
+            let more = ("oidc-client-id", "me");
+            let spec = asked(&[(name, "https://id.example/x"), more]).expect("fine").expect("on");
+            assert_eq!(spec.scopes, ["openid"]);
+        }
+        for (name, value) in [
+            ("oidc-audience", "a"),
+            ("oidc-client-id", "a"),
+            ("oidc-client-secret", "a"),
+            ("oidc-scopes", "a"),
+            ("oidc-required-scopes", "a"),
+            ("oidc-insecure-allow-http", "true"),
+            ("jwks-allow-private-ip", "true"),
+            ("jwks-auth-token-file", "f"),
+            ("mcpm-ca-bundle", "f"),
+            ("resource-url", "https://mcp.example/mcp"),
+        ] {
+            let error = asked(&[(name, value)]).expect_err(name).to_string();
+            assert!(error.contains(name) && error.contains("--oidc-issuer"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_refused() {
+        let issuer = ("oidc-issuer", "https://id.example");
+        for (more, said) in [
+            (("oidc-issuer", "http://id.example"), "--oidc-insecure-allow-http"),
+            (("oidc-introspection-url", "https://id.example/i"), "`--oidc-client-id`"),
+            (("oidc-client-secret", "hush"), "`--oidc-client-id`"),
+            (("oidc-jwks-url", "ftp://id.example/i"), "--oidc-jwks-url"),
+            (("oidc-scopes", "a\"b"), "no scope"),
+            (("resource-url", "https://mcp.example/mcp?x"), "no resource URL"),
+        ] {
+            let error = asked(&[issuer, more]).expect_err(said).to_string();
+            assert!(error.contains(said) && !error.contains("hush"), "{error}");
+        }
+        let http = [("oidc-issuer", "http://id.example"), ("oidc-insecure-allow-http", "true")];
+        assert!(asked(&http).is_ok());
+    }
+
+    #[test]
+    fn a_proxy_that_others_reach_says_whom_tokens_are_meant_for() {
+        let spec = IncomingSpec::default();
+        for host in ["localhost", "127.0.0.1", "::1", "[::1]"] {
+            assert!(spec.check_reach(host, false).is_ok(), "{host}");
+        }
+        assert!(spec.check_reach("0.0.0.0", false).is_err());
+        assert!(spec.check_reach("0.0.0.0", true).is_ok());
+        let told = IncomingSpec { audience: Some("a".to_owned()), ..spec };
+        assert!(told.check_reach("0.0.0.0", false).is_ok());
+    }
+}

@@ -1,0 +1,223 @@
+use std::time::{Duration, SystemTime};
+
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use ring::{
+    hmac,
+    rand::SystemRandom,
+    signature::{
+        ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair,
+        EcdsaSigningAlgorithm, Ed25519KeyPair, KeyPair as _,
+    },
+};
+use serde_json::{Value, json};
+
+use super::{Principal, Refusal, claims, jwks::Keys, jwt};
+
+const ISSUER: &str = "https://id.example";
+const NOW: Duration = Duration::from_secs(1_800_000_000);
+
+enum Pair {
+    Ed25519(Ed25519KeyPair),
+    Ecdsa(EcdsaKeyPair),
+}
+
+impl Pair {
+    fn ed25519() -> Self {
+        let written = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).expect("a key");
+        Self::Ed25519(Ed25519KeyPair::from_pkcs8(written.as_ref()).expect("a key"))
+    }
+
+    fn ecdsa(algorithm: &'static EcdsaSigningAlgorithm) -> Self {
+        let random = SystemRandom::new();
+        let written = EcdsaKeyPair::generate_pkcs8(algorithm, &random).expect("a key");
+        Self::Ecdsa(EcdsaKeyPair::from_pkcs8(algorithm, written.as_ref(), &random).expect("a key"))
+    }
+
+    fn public(&self) -> &[u8] {
+        match self {
+            Self::Ed25519(pair) => pair.public_key().as_ref(),
+            Self::Ecdsa(pair) => pair.public_key().as_ref(),
+        }
+    }
+
+    fn jwk(&self, id: &str) -> Value {
+        match (self, self.public()) {
+            (Self::Ed25519(_), public) => {
+                json!({ "kty": "OKP", "crv": "Ed25519", "kid": id, "x": encode(public) })
+            }
+            (Self::Ecdsa(_), point) => {
+                let (x, y) = point[1..].split_at(point.len() / 2);
+                let curve = if x.len() == 32 { "P-256" } else { "P-384" };
+                json!({ "kty": "EC", "crv": curve, "kid": id, "x": encode(x), "y": encode(y), "use": "sig" })
+            }
+        }
+    }
+
+    fn sign(&self, header: &Value, claims: &Value) -> String {
+        let message = message(header, claims);
+        let signature = match self {
+            Self::Ed25519(pair) => pair.sign(message.as_bytes()).as_ref().to_vec(),
+            Self::Ecdsa(pair) => {
+                let signature = pair.sign(&SystemRandom::new(), message.as_bytes()).expect("a signature");
+                signature.as_ref().to_vec()
+            }
+        };
+        format!("{message}.{}", encode(&signature))
+    }
+}
+
+fn encode(bytes: &[u8]) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(bytes)
+}
+
+fn message(header: &Value, claims: &Value) -> String {
+    format!("{}.{}", encode(header.to_string().as_bytes()), encode(claims.to_string().as_bytes()))
+}
+
+fn good() -> Value {
+    let now = NOW.as_secs();
+    json!({ "iss": ISSUER, "sub": "ann", "aud": ["a", "b"], "exp": now + 60, "iat": now, "scope": "read write",
+            "azp": "app", "tenant": 7 })
+}
+
+fn check(keys: &Value, token: &str) -> Result<Principal, Refusal> {
+    let keys = Keys::read(keys.to_string().as_bytes()).expect("a set of keys");
+    let signed = jwt::read(token).expect("a signed token")?;
+    keys.check(&signed)?;
+    claims::principal(signed.claims()?, token, Some(ISSUER), None, SystemTime::UNIX_EPOCH + NOW)
+}
+
+#[test]
+fn a_token_of_the_issuer_is_taken_and_all_of_it_is_kept() {
+    for (pair, algorithm) in [
+        (Pair::ed25519(), "EdDSA"),
+        (Pair::ed25519(), "Ed25519"),
+        (Pair::ecdsa(&ECDSA_P256_SHA256_FIXED_SIGNING), "ES256"),
+        (Pair::ecdsa(&ECDSA_P384_SHA384_FIXED_SIGNING), "ES384"),
+    ] {
+        let keys = json!({ "keys": [{ "kty": "oct", "k": "x" }, { "kty": "new" }, 7, pair.jwk("1")] });
+        for header in [
+            json!({ "alg": algorithm, "kid": "1", "typ": "at+jwt" }),
+            json!({ "alg": algorithm, "typ": "JWT" }),
+        ] {
+            let principal = check(&keys, &pair.sign(&header, &good())).expect("a principal");
+            assert_eq!((&principal.issuer[..], &principal.subject[..]), (ISSUER, "ann"));
+            assert_eq!(
+                (principal.audience, principal.scopes),
+                (vec!["a".into(), "b".into()], vec!["read".to_owned(), "write".to_owned()])
+            );
+            assert_eq!(principal.client_id.as_deref(), Some("app"));
+            assert_eq!(principal.claims["tenant"], 7);
+        }
+    }
+}
+
+#[test]
+fn a_signature_counts_only_with_the_issuers_key_of_the_right_kind() {
+    let (pair, other) = (Pair::ecdsa(&ECDSA_P256_SHA256_FIXED_SIGNING), Pair::ed25519());
+    let keys = json!({ "keys": [pair.jwk("1"), other.jwk("2")] });
+    let signed = |pair: &Pair, header: Value| check(&keys, &pair.sign(&header, &good())).map(drop);
+    let stranger = Pair::ecdsa(&ECDSA_P256_SHA256_FIXED_SIGNING);
+    assert_eq!(signed(&pair, json!({ "alg": "ES256", "kid": "1" })), Ok(()));
+    assert_eq!(signed(&stranger, json!({ "alg": "ES256", "kid": "1" })), Err(Refusal::Signature));
+    assert_eq!(signed(&stranger, json!({ "alg": "ES256", "kid": "3" })), Err(Refusal::UnknownKey));
+    assert_eq!(signed(&stranger, json!({ "alg": "ES256" })), Err(Refusal::UnknownKey));
+    let own = json!({ "alg": "ES256", "kid": "1", "jwk": stranger.jwk("1"), "jku": "https://evil.example" });
+    assert_eq!(signed(&stranger, own), Err(Refusal::Signature), "a key of its own");
+    // The right key under an algorithm that it is not for.
+    for algorithm in ["ES384", "EdDSA", "RS256", "PS512"] {
+        let header = json!({ "alg": algorithm, "kid": "1" });
+        assert_eq!(signed(&pair, header), Err(Refusal::Algorithm), "{algorithm}");
+    }
+    for algorithm in ["none", "NONE", "", "HS256", "HS512", "ES256K", "dir"] {
+        let header = json!({ "alg": algorithm, "kid": "1" });
+        assert_eq!(signed(&pair, header), Err(Refusal::Algorithm), "{algorithm}");
+    }
+    for header in [
+        json!({ "alg": "ES256", "kid": "1", "crit": ["b64"], "b64": false }),
+        json!({ "alg": "ES256", "kid": "1", "typ": "logout+jwt" }),
+    ] {
+        assert_eq!(signed(&pair, header), Err(Refusal::Malformed));
+    }
+    for (name, value) in [("use", json!("enc")), ("key_ops", json!(["sign"])), ("alg", json!("ES384"))] {
+        let mut key = pair.jwk("1");
+        key[name] = value;
+        let token = pair.sign(&json!({ "alg": "ES256", "kid": "1" }), &good());
+        assert!(check(&json!({ "keys": [key] }), &token).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn neither_no_signature_nor_one_made_with_the_public_key_counts() {
+    let pair = Pair::ed25519();
+    let keys = json!({ "keys": [pair.jwk("1")] });
+    let none = format!("{}.", message(&json!({ "alg": "none", "kid": "1" }), &good()));
+    assert_eq!(check(&keys, &none).map(drop), Err(Refusal::Algorithm));
+    let text = message(&json!({ "alg": "HS256", "kid": "1" }), &good());
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, pair.public()), text.as_bytes());
+    let confused = format!("{text}.{}", encode(tag.as_ref()));
+    assert_eq!(check(&keys, &confused).map(drop), Err(Refusal::Algorithm));
+    let unsigned = format!("{}.", message(&json!({ "alg": "EdDSA", "kid": "1" }), &good()));
+    assert_eq!(check(&keys, &unsigned).map(drop), Err(Refusal::Signature));
+}
+
+#[test]
+fn what_a_token_says_must_hold_now_and_for_us() {
+    let pair = Pair::ed25519();
+    let keys = json!({ "keys": [pair.jwk("1")] });
+    let now = NOW.as_secs();
+    for (name, value, expected) in [
+        ("exp", json!(now - 59), None),
+        ("exp", json!(now - 61), Some(Refusal::Expired)),
+        ("exp", Value::Null, Some(Refusal::Expired)),
+        ("exp", json!("soon"), Some(Refusal::Malformed)),
+        ("exp", json!(-1), Some(Refusal::Malformed)),
+        ("exp", json!(1e300), None),
+        ("exp", json!(f64::from(u32::MAX) + 0.5), None),
+        ("nbf", json!(now + 59), None),
+        ("nbf", json!(now + 61), Some(Refusal::NotYet)),
+        ("iat", json!(now + 61), Some(Refusal::NotYet)),
+        ("iss", json!("https://id.example/"), Some(Refusal::Issuer)),
+        ("iss", json!("https://ID.example"), Some(Refusal::Issuer)),
+        ("iss", Value::Null, Some(Refusal::Issuer)),
+        ("iss", json!([ISSUER]), Some(Refusal::Issuer)),
+        ("sub", json!(""), Some(Refusal::Subject)),
+        ("sub", Value::Null, Some(Refusal::Subject)),
+    ] {
+        let mut claims = good();
+        claims[name] = value;
+        let token = pair.sign(&json!({ "alg": "EdDSA", "kid": "1" }), &claims);
+        assert_eq!(check(&keys, &token).err(), expected, "{name} {}", claims[name]);
+    }
+}
+
+#[test]
+fn who_is_asked_about_a_token_may_leave_out_what_a_token_may_not() {
+    let now = SystemTime::UNIX_EPOCH + NOW;
+    let asked = |claims: Value| {
+        let Value::Object(claims) = claims else { panic!("an object") };
+        claims::principal(claims, "opaque", Some(ISSUER), Some(ISSUER), now)
+    };
+    let principal = asked(json!({ "client_id": "app" })).expect("a principal");
+    assert_eq!((&principal.issuer[..], &principal.subject[..]), (ISSUER, "app"));
+    assert!(principal.expires > now);
+    assert!(matches!(asked(json!({ "sub": "a", "iss": "https://other.example" })), Err(Refusal::Issuer)));
+    assert!(matches!(asked(json!({ "sub": "a", "exp": NOW.as_secs() - 61 })), Err(Refusal::Expired)));
+    assert!(matches!(asked(json!({})), Err(Refusal::Subject)));
+}
+
+#[test]
+fn what_is_no_signed_token_is_left_to_those_who_know() {
+    for token in ["opaque", "a.b.c", "a.b", "..", "", "e30.e30.e30", "a.b.c.d.e"] {
+        assert!(jwt::read(token).is_none(), "{token}");
+    }
+}
+
+#[test]
+fn a_set_of_keys_is_bounded() {
+    let set = |count: usize| json!({ "keys": vec![Pair::ed25519().jwk("1"); count] }).to_string();
+    assert!(Keys::read(set(100).as_bytes()).is_ok());
+    assert!(Keys::read(set(101).as_bytes()).is_err());
+    assert!(Keys::read(b"{}").is_err());
+    assert!(Keys::read(b"<html>").is_err());
+}

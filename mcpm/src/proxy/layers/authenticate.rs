@@ -1,0 +1,256 @@
+//! Asks callers who they are: each request needs a token of its own (RFC 6750; MCP 2025-11-25, authorization).
+//!
+//! The token is for the proxy and goes no further; what it says is in the request's extensions, as
+//! [`Principal`](crate::auth::incoming::Principal).
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use serde_json::{Value, json};
+
+use crate::{
+    auth::incoming::{Incoming, Refusal},
+    mcp::error_code,
+    options::Secret,
+    proxy::{
+        denial::Denial,
+        layer::{Answer, Layer, Next},
+        resource::Resource,
+        respond::{self, Request, Response},
+    },
+};
+
+/// Longest token in bytes.
+const LONGEST: usize = 16 << 10;
+/// What a challenge may name no client for: a resource has nothing to do while its user is away.
+const OFFLINE: &str = "offline_access";
+
+/// Who may come in, and to what.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    incoming: Incoming,
+    resource: Resource,
+    name: String,
+    /// What tokens must be meant for, where it was said.
+    audience: Option<Vec<String>>,
+}
+
+impl Gate {
+    pub(crate) fn new(incoming: Incoming, resource: Resource, name: String) -> Self {
+        let audience = incoming.spec().audience.clone().map(|audience| vec![audience]);
+        Self { incoming, resource, name, audience }
+    }
+
+    pub(super) fn resource(&self) -> &Resource {
+        &self.resource
+    }
+
+    /// What the resource says of itself (RFC 9728 section 2).
+    pub(super) fn metadata(&self, headers: &HeaderMap) -> Value {
+        let mut document = json!({
+            "resource": self.resource.seen(headers).resource,
+            "resource_name": self.name,
+            "scopes_supported": self.scopes(),
+            "bearer_methods_supported": ["header"],
+        });
+        if let Some(issuer) = &self.incoming.spec().issuer {
+            document["authorization_servers"] = json!([issuer]);
+        }
+        document
+    }
+
+    /// What clients are told to ask for.
+    fn scopes(&self) -> Vec<&str> {
+        let spec = self.incoming.spec();
+        let mut scopes: Vec<&str> = Vec::new();
+        for scope in spec.required_scopes.iter().chain(&spec.scopes) {
+            if scope != OFFLINE && !scopes.contains(&scope.as_str()) {
+                scopes.push(scope);
+            }
+        }
+        scopes
+    }
+
+    /// The answer to a request that does not get in; `error` is a code of RFC 6750 section 3.1, if one applies.
+    fn challenge(
+        &self,
+        status: StatusCode,
+        error: Option<&str>,
+        message: &str,
+        headers: &HeaderMap,
+        denial: Denial,
+    ) -> Response {
+        let mut response = respond::deny(status, error_code::INVALID_REQUEST, message, b"", denial);
+        let mut challenge = format!("Bearer resource_metadata=\"{}\"", self.resource.seen(headers).metadata);
+        // A token that lacks scopes needs those that are required, and a client without one is told all.
+        let scopes = match status {
+            StatusCode::FORBIDDEN => self.incoming.spec().required_scopes.join(" "),
+            _ => self.scopes().join(" "),
+        };
+        if !scopes.is_empty() {
+            challenge += &format!(", scope=\"{scopes}\"");
+        }
+        if let Some(error) = error {
+            challenge += &format!(", error=\"{error}\", error_description=\"{message}\"");
+        }
+        if let Ok(challenge) = HeaderValue::from_str(&challenge) {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        response
+    }
+
+    fn refuse(&self, refusal: Refusal, headers: &HeaderMap) -> Response {
+        let mut denial = Denial::new("authenticate", refusal.id()).fix(refusal.fix());
+        let message = refusal.message();
+        match refusal {
+            Refusal::Unavailable => {
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                respond::deny(status, error_code::INTERNAL_ERROR, message, b"", denial)
+            }
+            Refusal::Scope => {
+                denial = denial.rule(self.incoming.spec().required_scopes.join(" "));
+                self.challenge(StatusCode::FORBIDDEN, Some("insufficient_scope"), message, headers, denial)
+            }
+            _ => self.challenge(StatusCode::UNAUTHORIZED, Some("invalid_token"), message, headers, denial),
+        }
+    }
+
+    /// The token of a request.
+    fn token(&self, request: &Request) -> Result<Secret, Response> {
+        let headers = request.headers();
+        let in_query = request.uri().query().is_some_and(|query| {
+            url::form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "access_token")
+        });
+        let found = bearer(headers);
+        let malformed = |message: &str| {
+            let denial = Denial::new("authenticate", "auth.malformed_request")
+                .fix("send one token, as `Authorization: Bearer TOKEN`");
+            self.challenge(StatusCode::BAD_REQUEST, Some("invalid_request"), message, headers, denial)
+        };
+        match (found, in_query) {
+            (Found::Token(_), true) => {
+                Err(malformed("there is a token in the URL beside the one in the header"))
+            }
+            (Found::Token(token), false) => Ok(Secret::from(token)),
+            (Found::Malformed, _) => Err(malformed("there is no token in the form that is expected")),
+            (Found::None, in_query) => {
+                let (id, message) = match in_query {
+                    true => ("auth.token_in_query", "a token is taken from the `Authorization` header only"),
+                    false => ("auth.token_missing", "a token is needed"),
+                };
+                let denial = Denial::new("authenticate", id).fix("send `Authorization: Bearer TOKEN`");
+                Err(self.challenge(StatusCode::UNAUTHORIZED, None, message, headers, denial))
+            }
+        }
+    }
+}
+
+enum Found<'a> {
+    Token(&'a str),
+    None,
+    Malformed,
+}
+
+/// Reads the header of a request (RFC 6750 section 2.1).
+fn bearer(headers: &HeaderMap) -> Found<'_> {
+    let mut lines = headers.get_all(header::AUTHORIZATION).iter();
+    let Some(line) = lines.next() else { return Found::None };
+    let Ok(line) = line.to_str() else { return Found::Malformed };
+    let (scheme, token) = line.split_once(' ').unwrap_or((line, ""));
+    let one = lines.next().is_none();
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        // Somebody else's credentials, of which we know nothing.
+        return if one { Found::None } else { Found::Malformed };
+    }
+    let token = token.trim();
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte);
+    let sound = !token.is_empty()
+        && token.len() <= LONGEST
+        && !token.trim_end_matches('=').is_empty()
+        && token.trim_end_matches('=').bytes().all(is_token);
+    if one && sound { Found::Token(token) } else { Found::Malformed }
+}
+
+/// Whether a browser asks if it may ask, which it does without credentials (Fetch, "CORS-preflight request").
+fn is_preflight(request: &Request) -> bool {
+    *request.method() == Method::OPTIONS
+        && request.headers().contains_key(header::ORIGIN)
+        && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+        && http_body::Body::is_end_stream(request.body())
+}
+
+/// The layer.
+#[derive(Debug)]
+pub(crate) struct Authenticate(Arc<Gate>);
+
+impl Authenticate {
+    pub(crate) fn new(gate: Arc<Gate>) -> Self {
+        Self(gate)
+    }
+}
+
+impl Layer for Authenticate {
+    fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> Answer<'a> {
+        let gate = &self.0;
+        if is_preflight(&request) {
+            request.headers_mut().remove(header::AUTHORIZATION);
+            return next.handle(request);
+        }
+        let token = match gate.token(&request) {
+            Ok(token) => token,
+            Err(refused) => return Box::pin(std::future::ready(refused)),
+        };
+        // It is for the proxy, and for nobody behind it.
+        request.headers_mut().remove(header::AUTHORIZATION);
+        Box::pin(async move {
+            let audiences =
+                gate.audience.clone().unwrap_or_else(|| gate.resource.audiences(request.headers()));
+            // Boxed, since most of it is for the rare case that the provider is asked.
+            match Box::pin(gate.incoming.check(token.expose(), &audiences)).await {
+                Ok(principal) => {
+                    request.extensions_mut().insert(principal);
+                    next.handle(request).await
+                }
+                Err(refusal) => gate.refuse(refusal, request.headers()),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_token_in_the_header_is_found_however_its_scheme_is_written() {
+        let found = |lines: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append(header::AUTHORIZATION, line.parse().expect("a value"));
+            }
+            match bearer(&headers) {
+                Found::Token(token) => format!("token {token}"),
+                Found::None => "none".to_owned(),
+                Found::Malformed => "malformed".to_owned(),
+            }
+        };
+        let long = format!("Bearer {}", "a".repeat(LONGEST + 1));
+        for (lines, expected) in [
+            (&[][..], "none"),
+            (&["Basic dTpw"], "none"),
+            (&["Bearer a.b-c_d~e+f/g=="], "token a.b-c_d~e+f/g=="),
+            (&["bEARER x"], "token x"),
+            (&["Bearer  x "], "token x"),
+            (&["Bearer"], "malformed"),
+            (&["Bearer "], "malformed"),
+            (&["Bearer a b"], "malformed"),
+            (&["Bearer a,b"], "malformed"),
+            (&["Bearer ="], "malformed"),
+            (&["Bearer a", "Bearer a"], "malformed"),
+            (&["Basic a", "Bearer a"], "malformed"),
+            (&[&long], "malformed"),
+        ] {
+            assert_eq!(found(lines), expected, "{lines:?}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Lets only those into a session who have opened it (MCP, "Security Best Practices": session hijacking).
+//!
+//! A session of another is unknown, as one that never was: the answers are the same.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+
+use crate::{
+    auth::incoming::Principal,
+    mcp::error_code,
+    proxy::{
+        denial::Denial,
+        layer::{Answer, Layer, Next},
+        owners::{Opening, Owner, Owners},
+        respond::{self, Request, Response},
+    },
+};
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+
+/// The layer.
+#[derive(Debug, Default)]
+pub(crate) struct SessionOwner {
+    owners: Arc<Owners>,
+}
+
+impl SessionOwner {
+    fn admits(&self, request: &Request, owner: &Owner) -> Result<(), Response> {
+        let named = text(request.headers());
+        let sound = request.headers().get_all(SESSION).iter().count() <= 1;
+        let place = request.uri().path_and_query().map_or("/", |place| place.as_str());
+        let own = match named {
+            Some(id) => self.owners.has(id, owner),
+            None => !request.headers().contains_key(SESSION),
+        };
+        if sound && own && self.owners.may_post(place, owner) {
+            return Ok(());
+        }
+        let denial = Denial::new("session_owner", "session.unknown").fix("open a session with `initialize`");
+        let message = "session not found; open a new one with `initialize`";
+        Err(respond::deny(StatusCode::NOT_FOUND, error_code::SESSION_NOT_FOUND, message, b"", denial))
+    }
+}
+
+fn text(headers: &HeaderMap) -> Option<&str> {
+    headers.get(SESSION).map(HeaderValue::to_str)?.ok()
+}
+
+impl Layer for SessionOwner {
+    fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> Answer<'a> {
+        let Some(principal) = request.extensions().get::<Arc<Principal>>() else {
+            // Only what nobody is asked about comes here without one.
+            return next.handle(request);
+        };
+        let owner = Owner::of(principal);
+        if let Err(refused) = self.admits(&request, &owner) {
+            return Box::pin(std::future::ready(refused));
+        }
+        if *request.method() == Method::GET {
+            // The event that names the place of a session must be readable.
+            request.headers_mut().remove(header::ACCEPT_ENCODING);
+            request.extensions_mut().insert(Opening::new(&self.owners, owner.clone()));
+        }
+        let ends = (*request.method() == Method::DELETE).then(|| text(request.headers()).map(str::to_owned));
+        let ends = ends.flatten();
+        Box::pin(async move {
+            let response = next.handle(request).await;
+            match (&ends, text(response.headers())) {
+                (Some(id), _) if response.status().is_success() => self.owners.forget(id),
+                (_, Some(id)) if response.status().is_success() => self.owners.note(id, &owner),
+                _ => {}
+            }
+            response
+        })
+    }
+}

@@ -1,0 +1,65 @@
+//! Says who issues the tokens that let clients in (RFC 9728), to anybody who asks.
+
+use std::sync::Arc;
+
+use http::{HeaderValue, Method, StatusCode, header};
+
+use super::authenticate::Gate;
+use crate::proxy::{
+    layer::{Answer, Layer, Next},
+    resource::WELL_KNOWN,
+    respond::{self, Request, Response},
+};
+
+const METHODS: &str = "GET, HEAD, OPTIONS";
+
+/// The layer.
+#[derive(Debug)]
+pub(crate) struct WellKnown(Arc<Gate>);
+
+impl WellKnown {
+    pub(crate) fn new(gate: Arc<Gate>) -> Self {
+        Self(gate)
+    }
+
+    fn answer(&self, request: &Request, suffix: &str) -> Response {
+        if !self.0.resource().is_described_at(suffix, request.headers()) {
+            return respond::empty(StatusCode::NOT_FOUND);
+        }
+        let mut response = match *request.method() {
+            Method::GET | Method::HEAD => {
+                let document = self.0.metadata(request.headers()).to_string();
+                respond::json(StatusCode::OK, document.into())
+            }
+            Method::OPTIONS => {
+                let mut response = respond::empty(StatusCode::NO_CONTENT);
+                let headers = response.headers_mut();
+                headers.insert(header::ALLOW, HeaderValue::from_static(METHODS));
+                headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
+                headers.insert(
+                    header::ACCESS_CONTROL_ALLOW_HEADERS,
+                    HeaderValue::from_static("mcp-protocol-version"),
+                );
+                response
+            }
+            _ => return respond::method_not_allowed(METHODS),
+        };
+        // The origin was looked at: it is one whose pages may call the proxy.
+        if let Some(origin) = request.headers().get(header::ORIGIN) {
+            let headers = response.headers_mut();
+            headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+            headers.insert(header::VARY, HeaderValue::from_static("Origin"));
+        }
+        response
+    }
+}
+
+impl Layer for WellKnown {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> Answer<'a> {
+        let below = request.uri().path().strip_prefix(WELL_KNOWN);
+        match below.filter(|below| below.is_empty() || below.starts_with('/')) {
+            Some(suffix) => Box::pin(std::future::ready(self.answer(&request, suffix))),
+            None => next.handle(request),
+        }
+    }
+}
