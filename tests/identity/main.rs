@@ -1,0 +1,8 @@
+//! Incoming authentication, against a real identity provider and with a real client.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails its test")]
+
+mod login;
+mod outages;
+mod provider;
+mod sessions;
+mod tokens;

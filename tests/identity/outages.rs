@@ -1,0 +1,122 @@
+//! What happens when the identity provider gets new keys, is slow, away, or not what it was.
+
+use mcpm_tests::harness::http::Response;
+use serde_json::{Value, json};
+
+use crate::provider::{Provider, guarded, reason};
+
+async fn told(response: Response) -> (u16, Value) {
+    (response.status, reason(response).await)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn new_keys_are_found_and_strange_ones_are_not_searched_for_again_and_again() {
+    let provider = Provider::start().await;
+    let guarded = guarded(&provider, |proxy| proxy).await;
+    let before = provider.token("robot", guarded.resource()).await;
+    assert_eq!(guarded.send(&before).await.status, 200);
+    provider.control(json!({ "rotate": true })).await;
+    let after = provider.token("robot", guarded.resource()).await;
+    assert_eq!(guarded.send(&after).await.status, 200);
+    assert_eq!(told(guarded.send(&before).await).await, (401, json!("auth.unknown_key")));
+    for number in 0..20 {
+        let header = json!({ "alg": "ES256", "kid": format!("strange-{number}") });
+        let strange = provider.mint(header, json!({}), "stranger").await;
+        assert_eq!(told(guarded.send(&strange).await).await, (401, json!("auth.unknown_key")));
+    }
+    assert_eq!(provider.seen("/jwks").await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_that_is_away_keeps_out_those_whom_nobody_can_vouch_for() {
+    let provider = Provider::start().await;
+    let guarded = guarded(&provider, |proxy| proxy).await;
+    let token = provider.token("robot", guarded.resource()).await;
+    for mode in ["down", "silent", "huge"] {
+        provider.mode(mode).await;
+        let response = guarded.send(&token).await;
+        assert_eq!(response.headers.get("retry-after"), Some("1"), "{mode}");
+        assert_eq!(response.headers.get("www-authenticate"), None, "{mode}");
+        let said = response.json().await.to_string();
+        assert!(said.contains("auth.provider_unavailable") && !said.contains("127.0.0.1"), "{mode}: {said}");
+    }
+    provider.mode("up").await;
+    assert_eq!(guarded.send(&token).await.status, 200);
+    // With the keys at hand nobody needs to be asked.
+    provider.mode("down").await;
+    assert_eq!(guarded.send(&token).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_issuer_must_be_who_it_says() {
+    let provider = Provider::start().await;
+    let other = Provider::start().await;
+    // The metadata is the provider's; the name is not quite.
+    let guarded = guarded(&provider, |proxy| proxy.oidc_issuer(format!("{}/", provider.issuer))).await;
+    let token = provider.token("robot", guarded.resource()).await;
+    assert_eq!(told(guarded.send(&token).await).await, (503, json!("auth.provider_unavailable")));
+    // Keys that are named need no metadata, and are not the keys of another.
+    let keys = format!("{}/jwks", other.issuer);
+    let guarded = crate::provider::guarded(&provider, |proxy| proxy.oidc_jwks_url(keys)).await;
+    let token = provider.token("robot", guarded.resource()).await;
+    assert_eq!(told(guarded.send(&token).await).await.0, 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_is_not_public_is_asked_only_when_that_is_allowed() {
+    let provider = Provider::start().await;
+    let guarded = guarded(&provider, |proxy| proxy.jwks_allow_private_ip(false)).await;
+    let token = provider.token("robot", guarded.resource()).await;
+    assert_eq!(told(guarded.send(&token).await).await, (503, json!("auth.provider_unavailable")));
+    assert_eq!(provider.seen("/.well-known/openid-configuration").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn opaque_tokens_are_asked_about_and_signed_ones_are_not() {
+    let provider = Provider::start().await;
+    let endpoint = format!("{}/token/introspection", provider.issuer);
+    let client = |proxy: mcpm::ProxyBuilder| proxy.oidc_client_id("proxy").oidc_client_secret("proxy-secret");
+    // The endpoint is the one that the metadata names.
+    let found = guarded(&provider, client).await;
+    let opaque = provider.token("opaque", found.resource()).await;
+    assert!(!opaque.contains('.'));
+    for _ in 0..3 {
+        assert_eq!(found.send(&opaque).await.status, 200);
+    }
+    let signed = provider.token("robot", found.resource()).await;
+    assert_eq!(found.send(&signed).await.status, 200);
+    assert_eq!(provider.seen("/token/introspection").await, 1, "what was said holds for a while");
+    let other = provider.token("opaque", "http://127.0.0.1:1/mcp").await;
+    assert_eq!(told(found.send(&other).await).await, (401, json!("auth.wrong_audience")));
+    assert_eq!(told(found.send("nonsense").await).await, (401, json!("auth.token_inactive")));
+
+    // Nobody but the endpoint is known, and nobody else is asked.
+    let before = provider.seen("/.well-known/openid-configuration").await;
+    let named = endpoint.clone();
+    let alone = guarded(&provider, |_| {
+        let proxy = mcpm::Proxy::builder("alone", "http://127.0.0.1:1/mcp").jwks_allow_private_ip(true);
+        client(proxy.oidc_introspection_url(named).oidc_audience("http://alone.example/mcp"))
+    })
+    .await;
+    let opaque = provider.token("opaque", "http://alone.example/mcp").await;
+    // Nothing is behind this proxy: who is let in finds that out.
+    assert_eq!(told(alone.send(&opaque).await).await, (503, Value::Null));
+    assert_eq!(told(alone.send("nonsense").await).await, (401, json!("auth.token_inactive")));
+    assert_eq!(provider.seen("/.well-known/openid-configuration").await, before);
+
+    // A word that was given holds while the provider is away; nobody else comes in.
+    provider.mode("down").await;
+    assert_eq!(found.send(&format!("{opaque}x")).await.status, 503);
+    let wrong = guarded(&provider, |proxy| {
+        proxy.oidc_client_id("proxy").oidc_client_secret("wrong").oidc_introspection_url(endpoint)
+    })
+    .await;
+    provider.mode("up").await;
+    let opaque = provider.token("opaque", wrong.resource()).await;
+    let refused = told(wrong.send(&opaque).await).await;
+    assert_eq!(
+        refused,
+        (503, json!("auth.provider_unavailable")),
+        "a secret that the provider does not take"
+    );
+}

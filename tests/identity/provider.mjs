@@ -1,0 +1,126 @@
+// A real identity provider (oidc-provider) that a test can turn off, slow down, and give new keys.
+//
+//     provider.mjs
+//
+// Prints {"issuer": URL} once it listens. Beside what the provider answers, POST /control takes one JSON object:
+//   {"mode": "up" | "down" | "silent" | "huge"}   how everything is answered from now on; "huge" is for keys alone
+//   {"rotate": true}                              the provider gets new keys, and forgets the old ones
+//   {"mint": {header, claims}, "with": KIND}      a token signed with the provider's key for header.alg, unless KIND
+//                                                 is "stranger" (another key), "public" (HMAC with the public key)
+//                                                 or "nothing"
+//   {"seen": PATH}                                how often that path was asked for
+// The packages are those in the folder MCPM_TEST_NODE_MODULES.
+import { createHmac } from "node:crypto";
+import { createServer } from "node:http";
+import { createRequire } from "node:module";
+import { pathToFileURL } from "node:url";
+
+const require = createRequire(`${process.env.MCPM_TEST_NODE_MODULES}/`);
+const load = (name) => import(pathToFileURL(require.resolve(name)));
+const { default: Provider } = await load("oidc-provider");
+const jose = await load("jose");
+
+const ALGORITHMS = ["RS256", "PS256", "ES256", "ES384", "EdDSA"];
+const robot = (client_id) => ({
+  client_id,
+  client_secret: `${client_id}-secret`,
+  grant_types: ["client_credentials"],
+  redirect_uris: [],
+  response_types: [],
+});
+// Who started this reads one line and hangs up, and the provider's advice would end it.
+for (const name of ["debug", "info", "warn", "error"]) console[name] = () => {};
+
+let generation = 0;
+let keys;
+let answer;
+let mode = "up";
+const seen = new Map();
+
+const generate = async (suffix) => {
+  const made = {};
+  for (const alg of ALGORITHMS) {
+    const { privateKey } = await jose.generateKeyPair(alg, { extractable: true });
+    made[alg] = { ...(await jose.exportJWK(privateKey)), alg, use: "sig", kid: `${alg}-${suffix}` };
+  }
+  return made;
+};
+const strangers = await generate("stranger");
+
+const renew = async (issuer) => {
+  generation += 1;
+  keys = await generate(generation);
+  const provider = new Provider(issuer, {
+    jwks: { keys: Object.values(keys) },
+    cookies: { keys: ["test"] },
+    clients: [robot("robot"), robot("other"), robot("opaque"), robot("opaque-other"), robot("proxy")],
+    scopes: ["openid", "offline_access", "mcp"],
+    clientDefaults: { id_token_signed_response_alg: "RS256" },
+    features: {
+      clientCredentials: { enabled: true },
+      introspection: { enabled: true },
+      registration: { enabled: true },
+      devInteractions: { enabled: true },
+      resourceIndicators: {
+        enabled: true,
+        useGrantedResource: () => true,
+        getResourceServerInfo: (_, resource, client) => ({
+          scope: "openid mcp",
+          audience: resource,
+          accessTokenTTL: 600,
+          accessTokenFormat: client.clientId.startsWith("opaque") ? "opaque" : "jwt",
+          jwt: { sign: { alg: "RS256" } },
+        }),
+      },
+    },
+  });
+  answer = provider.callback();
+};
+
+const encode = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
+const mint = async ({ header, claims }, kind) => {
+  const message = `${encode(header)}.${encode(claims)}`;
+  if (kind === "nothing") return `${message}.`;
+  if (kind === "public") {
+    const { kty, n, e } = keys.RS256;
+    const pem = await jose.exportSPKI(await jose.importJWK({ kty, n, e }, "RS256"));
+    return `${message}.${createHmac("sha256", pem).update(message).digest("base64url")}`;
+  }
+  const key = (kind === "stranger" ? strangers : keys)[header.alg];
+  const signer = new jose.CompactSign(Buffer.from(JSON.stringify(claims)));
+  return signer.setProtectedHeader(header).sign(await jose.importJWK(key, header.alg));
+};
+
+const control = async (issuer, asked) => {
+  if (asked.mode) mode = asked.mode;
+  if (asked.rotate) await renew(issuer);
+  if (asked.mint) return mint(asked.mint, asked.with);
+  if (asked.seen) return seen.get(asked.seen) ?? 0;
+  return null;
+};
+
+const server = createServer(async (request, response) => {
+  const { pathname } = new URL(request.url, "http://provider");
+  if (pathname === "/control") {
+    let body = "";
+    for await (const piece of request) body += piece;
+    const issuer = `http://127.0.0.1:${server.address().port}`;
+    const said = await control(issuer, JSON.parse(body)).catch((error) => ({ error: String(error) }));
+    response.setHeader("content-type", "application/json").end(JSON.stringify(said));
+    return;
+  }
+  seen.set(pathname, (seen.get(pathname) ?? 0) + 1);
+  if (mode === "down") {
+    response.writeHead(503).end();
+  } else if (mode === "huge" && pathname === "/jwks") {
+    response.setHeader("content-type", "application/json");
+    response.end(JSON.stringify({ keys: [], padding: "x".repeat(4 << 20) }));
+  } else if (mode !== "silent") {
+    answer(request, response);
+  }
+});
+server.listen(0, "127.0.0.1", async () => {
+  const issuer = `http://127.0.0.1:${server.address().port}`;
+  await renew(issuer);
+  console.log(JSON.stringify({ issuer }));
+});

@@ -1,0 +1,142 @@
+//! The identity provider, and proxies that ask for its tokens.
+
+use std::process::Stdio;
+
+use mcpm::{Proxy, ProxyBuilder, RunningProxy};
+use mcpm_tests::{
+    harness::{
+        http::{Http, Response},
+        testbed,
+        upstream::{Answer, Upstream},
+        within,
+    },
+    root,
+};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader},
+    process::{Child, Command},
+    sync::mpsc,
+};
+
+/// What the servers of these tests answer to everything.
+pub(crate) const ANSWER: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+
+/// A provider of one test.
+pub(crate) struct Provider {
+    pub(crate) issuer: String,
+    http: Http,
+    _process: Child,
+}
+
+impl Provider {
+    pub(crate) async fn start() -> Self {
+        let mut process = Command::new(testbed::path("MCPM_TEST_NODE"))
+            .arg(root().join("tests/identity/provider.mjs"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let said = async {
+            loop {
+                let line = lines.next_line().await.unwrap().unwrap();
+                // It may give advice first.
+                if let Ok(Value::Object(said)) = serde_json::from_str(&line) {
+                    break said;
+                }
+            }
+        };
+        let said = within("the identity provider", said).await;
+        let issuer = said["issuer"].as_str().unwrap().to_owned();
+        let http = Http(issuer.strip_prefix("http://").unwrap().parse().unwrap());
+        Self { issuer, http, _process: process }
+    }
+
+    /// Tells it something.
+    pub(crate) async fn control(&self, what: Value) -> Value {
+        self.http.post("/control", what.to_string()).send().await.json().await
+    }
+
+    pub(crate) async fn mode(&self, mode: &str) {
+        self.control(json!({ "mode": mode })).await;
+    }
+
+    /// How often a path was asked for.
+    pub(crate) async fn seen(&self, path: &str) -> u64 {
+        self.control(json!({ "seen": path })).await.as_u64().unwrap()
+    }
+
+    /// A token that a client got for a resource.
+    pub(crate) async fn token(&self, client: &str, resource: &str) -> String {
+        let form = format!(
+            "grant_type=client_credentials&scope=mcp&client_id={client}&client_secret={client}-secret&resource={resource}"
+        );
+        let request = self.http.request("POST", "/token").body(form);
+        let request = request.header("Content-Type", "application/x-www-form-urlencoded");
+        let response = request.send().await.json().await;
+        response["access_token"].as_str().unwrap_or_else(|| panic!("{response}")).to_owned()
+    }
+
+    /// A token that says what the test wants, signed as it wants.
+    pub(crate) async fn mint(&self, header: Value, claims: Value, with: &str) -> String {
+        let minted =
+            self.control(json!({ "mint": { "header": header, "claims": claims }, "with": with })).await;
+        minted.as_str().unwrap_or_else(|| panic!("{minted}")).to_owned()
+    }
+}
+
+/// A proxy that asks for tokens, and what its server sees.
+pub(crate) struct Guarded {
+    pub(crate) proxy: RunningProxy,
+    pub(crate) http: Http,
+    /// The heads of the requests that came through, in one text each.
+    pub(crate) through: mpsc::UnboundedReceiver<String>,
+}
+
+impl Guarded {
+    /// The resource that its tokens are for.
+    pub(crate) fn resource(&self) -> &str {
+        self.proxy.url()
+    }
+
+    /// Sends a message with a token.
+    pub(crate) async fn send(&self, token: &str) -> Response {
+        let request = self.http.post("/mcp", r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+        request.header("Authorization", &format!("Bearer {token}")).send().await
+    }
+}
+
+/// A proxy that asks for tokens of a provider on this machine, unless `change` says otherwise.
+pub(crate) async fn guarded(
+    provider: &Provider,
+    change: impl FnOnce(ProxyBuilder) -> ProxyBuilder,
+) -> Guarded {
+    let server = Upstream::listen().await;
+    let (tell, through) = mpsc::unbounded_channel();
+    let uri = server.uri("/mcp");
+    let calls = std::sync::atomic::AtomicUsize::new(0);
+    server.serve(move |received| {
+        // Who listened may be gone.
+        let _ = tell.send(format!("{}\n{:?}", received.line, received.headers));
+        let opens = String::from_utf8_lossy(&received.body).contains("initialize");
+        let number = calls.fetch_add(usize::from(opens), std::sync::atomic::Ordering::Relaxed);
+        let session = if opens { format!("Mcp-Session-Id: session-{number}\r\n") } else { String::new() };
+        Answer {
+            status: "200 OK".to_owned(),
+            headers: format!("Content-Type: application/json\r\n{session}"),
+            body: ANSWER.to_owned(),
+        }
+    });
+    let asks = Proxy::builder("guarded", uri).jwks_allow_private_ip(true);
+    let asks = change(asks.oidc_issuer(provider.issuer.clone()));
+    let proxy = asks.build().unwrap().start().await.unwrap();
+    Guarded { http: Http(proxy.address()), proxy, through }
+}
+
+/// The reason that a refusal names.
+pub(crate) async fn reason(response: Response) -> Value {
+    response.json().await["error"]["data"]["reason"].clone()
+}

@@ -1,0 +1,210 @@
+//! Which tokens let their bearer in, and what everybody else is told.
+
+use std::time::SystemTime;
+
+use mcpm_tests::harness::http::Response;
+use serde_json::{Value, json};
+
+use crate::provider::{Provider, guarded, reason};
+
+fn challenge(response: &Response) -> String {
+    response.headers.get("www-authenticate").unwrap_or_default().to_owned()
+}
+
+fn now() -> u64 {
+    SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_of_the_provider_lets_in_and_goes_no_further() {
+    let provider = Provider::start().await;
+    let mut guarded = guarded(&provider, |proxy| proxy).await;
+    let token = provider.token("robot", guarded.resource()).await;
+    assert_eq!(guarded.send(&token).await.status, 200);
+    let through = guarded.through.recv().await.unwrap();
+    assert!(!through.contains(&token) && !through.to_lowercase().contains("authorization"), "{through}");
+    // The same token, as others write it.
+    let request = guarded.http.post("/mcp", "{}").header("Authorization", &format!("bearer  {token}"));
+    assert_eq!(request.send().await.status, 200);
+    // One for another resource, of the same provider and client.
+    let other = provider.token("robot", "http://127.0.0.1:1/mcp").await;
+    let refused = guarded.send(&other).await;
+    assert_eq!((refused.status, reason(refused).await), (401, json!("auth.wrong_audience")));
+    assert_eq!(provider.seen("/jwks").await, 1, "keys are fetched once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_with_a_token_is_told() {
+    let provider = Provider::start().await;
+    let mut guarded = guarded(&provider, |proxy| proxy.oidc_scopes("mcp").oidc_required_scopes("mcp")).await;
+    let resource = guarded.resource().to_owned();
+    let claims = |changes: Value| {
+        let mut claims = json!({
+            "iss": provider.issuer, "sub": "ann", "aud": resource, "scope": "mcp",
+            "exp": now() + 600, "iat": now(),
+        });
+        for (name, value) in changes.as_object().unwrap() {
+            claims[name] = value.clone();
+        }
+        claims
+    };
+    let header = |alg: &str| json!({ "alg": alg, "kid": format!("{alg}-1") });
+    let rs256 = || header("RS256");
+    let past = json!({ "exp": now() - 600 });
+    let table = [
+        ("RS256", rs256(), json!({}), "", 200, ""),
+        ("PS256", header("PS256"), json!({}), "", 200, ""),
+        ("ES256", header("ES256"), json!({}), "", 200, ""),
+        ("ES384", header("ES384"), json!({}), "", 200, ""),
+        ("EdDSA", header("EdDSA"), json!({}), "", 200, ""),
+        ("several audiences", rs256(), json!({ "aud": ["x", resource] }), "", 200, ""),
+        (
+            "a clock that is a little off",
+            rs256(),
+            json!({ "exp": now() - 20, "nbf": now() + 20 }),
+            "",
+            200,
+            "",
+        ),
+        ("expired", rs256(), past, "", 401, "auth.token_expired"),
+        ("no end", rs256(), json!({ "exp": null }), "", 401, "auth.token_expired"),
+        ("not yet", rs256(), json!({ "nbf": now() + 600 }), "", 401, "auth.token_not_yet_valid"),
+        ("another issuer", rs256(), json!({ "iss": "https://evil.example" }), "", 401, "auth.wrong_issuer"),
+        ("a slash", rs256(), json!({ "iss": format!("{}/", provider.issuer) }), "", 401, "auth.wrong_issuer"),
+        ("another audience", rs256(), json!({ "aud": "https://x.example" }), "", 401, "auth.wrong_audience"),
+        ("no audience", rs256(), json!({ "aud": null }), "", 401, "auth.wrong_audience"),
+        (
+            "half an audience",
+            rs256(),
+            json!({ "aud": format!("{resource}/x") }),
+            "",
+            401,
+            "auth.wrong_audience",
+        ),
+        ("nobody", rs256(), json!({ "sub": null }), "", 401, "auth.no_subject"),
+        ("too little", rs256(), json!({ "scope": "openid mcpx" }), "", 403, "auth.insufficient_scope"),
+        ("a stranger's key", rs256(), json!({}), "stranger", 401, "auth.bad_signature"),
+        ("no signature", json!({ "alg": "none" }), json!({}), "nothing", 401, "auth.algorithm_not_allowed"),
+        ("a signature that is empty", rs256(), json!({}), "nothing", 401, "auth.bad_signature"),
+        (
+            "HMAC with the public key",
+            json!({ "alg": "HS256", "kid": "RS256-1" }),
+            json!({}),
+            "public",
+            401,
+            "auth.algorithm_not_allowed",
+        ),
+        (
+            "the key of another algorithm",
+            json!({ "alg": "RS256", "kid": "ES256-1" }),
+            json!({}),
+            "",
+            401,
+            "auth.algorithm_not_allowed",
+        ),
+    ];
+    for (label, header, changes, with, status, id) in table {
+        let token = provider.mint(header, claims(changes), with).await;
+        let response = guarded.send(&token).await;
+        assert_eq!(response.status, status, "{label}");
+        if status == 200 {
+            guarded.through.recv().await.unwrap();
+            continue;
+        }
+        let said = challenge(&response);
+        let error = if status == 403 { "insufficient_scope" } else { "invalid_token" };
+        assert!(said.contains(&format!("error=\"{error}\"")), "{label}: {said}");
+        assert!(said.contains("resource_metadata=\"http://127.0.0.1:"), "{label}: {said}");
+        assert!(said.contains("scope=\"mcp\""), "{label}: {said}");
+        assert!(!said.contains(&token), "{label}");
+        assert_eq!(reason(response).await, id, "{label}");
+    }
+    assert!(guarded.through.try_recv().is_err(), "nothing that was refused came through");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_comes_in_the_header_and_nowhere_else() {
+    let provider = Provider::start().await;
+    let mut guarded = guarded(&provider, |proxy| proxy).await;
+    let token = provider.token("robot", guarded.resource()).await;
+    let bearer = format!("Bearer {token}");
+    for (target, headers, status, id) in [
+        ("/mcp".to_owned(), vec![], 401, "auth.token_missing"),
+        ("/mcp".to_owned(), vec!["Basic dTpw"], 401, "auth.token_missing"),
+        (format!("/mcp?access_token={token}"), vec![], 401, "auth.token_in_query"),
+        (format!("/mcp?access_token={token}"), vec![&bearer[..]], 400, "auth.malformed_request"),
+        ("/mcp".to_owned(), vec!["Bearer"], 400, "auth.malformed_request"),
+        ("/mcp".to_owned(), vec!["Bearer a b"], 400, "auth.malformed_request"),
+        ("/mcp".to_owned(), vec![&bearer[..], &bearer[..]], 400, "auth.malformed_request"),
+        ("/mcp".to_owned(), vec!["Bearer opaque"], 401, "auth.token_malformed"),
+        ("/nowhere".to_owned(), vec![], 401, "auth.token_missing"),
+    ] {
+        for method in ["POST", "GET", "DELETE", "OPTIONS"] {
+            let mut request = guarded.http.request(method, &target);
+            for header in &headers {
+                request = request.also("Authorization", header);
+            }
+            let response = request.send().await;
+            assert_eq!(response.status, status, "{method} {target} {headers:?}");
+            let said = challenge(&response);
+            assert!(said.starts_with("Bearer resource_metadata="), "{said}");
+            // Who has said nothing has made no mistake.
+            let silent = matches!(id, "auth.token_missing" | "auth.token_in_query");
+            assert_eq!(said.contains("error="), !silent, "{said}");
+            assert_eq!(reason(response).await, id, "{method} {target} {headers:?}");
+        }
+    }
+    assert!(guarded.through.try_recv().is_err());
+    // A browser asks without credentials whether it may ask, and a probe has none.
+    let preflight = guarded.http.request("OPTIONS", "/mcp").header("Origin", "http://localhost:1");
+    let preflight = preflight.header("Access-Control-Request-Method", "POST").send().await;
+    assert_eq!(preflight.status, 200);
+    assert!(guarded.through.recv().await.unwrap().starts_with("OPTIONS"));
+    assert_eq!(guarded.http.request("GET", "/health").send().await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_proxy_says_who_issues_its_tokens() {
+    let provider = Provider::start().await;
+    let local = guarded(&provider, |proxy| proxy.oidc_scopes("mcp").oidc_scopes("offline_access")).await;
+    for suffix in ["", "/mcp"] {
+        let path = format!("/.well-known/oauth-protected-resource{suffix}");
+        let document = local.http.request("GET", &path).send().await;
+        assert_eq!(document.status, 200);
+        assert_eq!(
+            document.json().await,
+            json!({
+                "resource": local.resource(), "resource_name": "guarded",
+                "authorization_servers": [provider.issuer], "scopes_supported": ["mcp"],
+                "bearer_methods_supported": ["header"],
+            })
+        );
+    }
+    let elsewhere = local.http.request("GET", "/.well-known/oauth-protected-resource/x").send().await;
+    assert_eq!(elsewhere.status, 404);
+    let posted = local.http.request("POST", "/.well-known/oauth-protected-resource").send().await;
+    assert_eq!(posted.status, 405);
+
+    let behind = guarded(&provider, |proxy| proxy.trust_proxy_headers(true)).await;
+    let forwarded = |request: mcpm_tests::harness::http::Request| {
+        let request = request.header("X-Forwarded-Host", "mcp.example").header("X-Forwarded-Proto", "https");
+        request.header("X-Forwarded-Prefix", "/team")
+    };
+    let challenged = forwarded(behind.http.post("/mcp", "{}")).send().await;
+    let place = "https://mcp.example/team/.well-known/oauth-protected-resource/mcp";
+    assert!(challenge(&challenged).contains(place), "{}", challenge(&challenged));
+    let document = behind.http.request("GET", "/.well-known/oauth-protected-resource/mcp");
+    let document = forwarded(document).send().await.json().await;
+    assert_eq!(document["resource"], "https://mcp.example/team/mcp");
+    let token = provider.token("robot", "https://mcp.example/team/mcp").await;
+    let request = behind.http.post("/mcp", "{}").header("Authorization", &format!("Bearer {token}"));
+    assert_eq!(forwarded(request.clone()).send().await.status, 200);
+    assert_eq!(request.send().await.status, 401, "what is not forwarded is for another resource");
+
+    let told = guarded(&provider, |proxy| proxy.resource_url("https://mcp.example/v1")).await;
+    let challenged = told.http.post("/mcp", "{}").send().await;
+    let place = "https://mcp.example/.well-known/oauth-protected-resource/v1";
+    assert!(challenge(&challenged).contains(place), "{}", challenge(&challenged));
+    let token = provider.token("robot", "https://mcp.example/v1").await;
+    assert_eq!(told.send(&token).await.status, 200);
+}
