@@ -116,7 +116,7 @@ impl Gate {
     }
 
     /// The token of a request.
-    fn token(&self, request: &Request) -> Result<Secret, Response> {
+    fn token(&self, request: &Request) -> Result<Secret, Box<Response>> {
         let headers = request.headers();
         let in_query = request.uri().query().is_some_and(|query| {
             url::form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "access_token")
@@ -125,7 +125,13 @@ impl Gate {
         let malformed = |message: &str| {
             let denial = Denial::new("authenticate", "auth.malformed_request")
                 .fix("send one token, as `Authorization: Bearer TOKEN`");
-            self.challenge(StatusCode::BAD_REQUEST, Some("invalid_request"), message, headers, denial)
+            Box::new(self.challenge(
+                StatusCode::BAD_REQUEST,
+                Some("invalid_request"),
+                message,
+                headers,
+                denial,
+            ))
         };
         match (found, in_query) {
             (Found::Token(_), true) => {
@@ -139,7 +145,7 @@ impl Gate {
                     false => ("auth.token_missing", "a token is needed"),
                 };
                 let denial = Denial::new("authenticate", id).fix("send `Authorization: Bearer TOKEN`");
-                Err(self.challenge(StatusCode::UNAUTHORIZED, None, message, headers, denial))
+                Err(Box::new(self.challenge(StatusCode::UNAUTHORIZED, None, message, headers, denial)))
             }
         }
     }
@@ -198,7 +204,7 @@ impl Layer for Authenticate {
         }
         let token = match gate.token(&request) {
             Ok(token) => token,
-            Err(refused) => return Box::pin(std::future::ready(refused)),
+            Err(refused) => return Box::pin(std::future::ready(*refused)),
         };
         // It is for the proxy, and for nobody behind it.
         request.headers_mut().remove(header::AUTHORIZATION);

@@ -26,7 +26,8 @@ pub(crate) struct SessionOwner {
 }
 
 impl SessionOwner {
-    fn admits(&self, request: &Request, owner: &Owner) -> Result<(), Response> {
+    /// The answer to a request that names a session of another.
+    fn refuses(&self, request: &Request, owner: &Owner) -> Option<Response> {
         let named = text(request.headers());
         let sound = request.headers().get_all(SESSION).iter().count() <= 1;
         let place = request.uri().path_and_query().map_or("/", |place| place.as_str());
@@ -35,11 +36,11 @@ impl SessionOwner {
             None => !request.headers().contains_key(SESSION),
         };
         if sound && own && self.owners.may_post(place, owner) {
-            return Ok(());
+            return None;
         }
         let denial = Denial::new("session_owner", "session.unknown").fix("open a session with `initialize`");
         let message = "session not found; open a new one with `initialize`";
-        Err(respond::deny(StatusCode::NOT_FOUND, error_code::SESSION_NOT_FOUND, message, b"", denial))
+        Some(respond::deny(StatusCode::NOT_FOUND, error_code::SESSION_NOT_FOUND, message, b"", denial))
     }
 }
 
@@ -54,7 +55,7 @@ impl Layer for SessionOwner {
             return next.handle(request);
         };
         let owner = Owner::of(principal);
-        if let Err(refused) = self.admits(&request, &owner) {
+        if let Some(refused) = self.refuses(&request, &owner) {
             return Box::pin(std::future::ready(refused));
         }
         if *request.method() == Method::GET {
