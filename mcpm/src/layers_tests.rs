@@ -37,7 +37,8 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     ),
 ];
 /// Inside `mcp/`: each may use those before it.
-const MCP: [&str; 9] = ["message", "outlet", "peek", "sse", "era", "handshake", "session", "lane", "router"];
+const MCP: [&str; 10] =
+    ["fields", "message", "outlet", "peek", "sse", "era", "handshake", "session", "lane", "router"];
 
 /// The first names in `use root::a` and `use root::{a, b::c}`, which rustfmt writes in one way only.
 fn used(text: &str, root: &str) -> BTreeSet<String> {

@@ -131,6 +131,11 @@ impl Message {
         Bytes::copy_from_slice(&self.bytes[self.id.clone()])
     }
 
+    /// The id as written; empty when there is none.
+    pub(crate) fn id_text(&self) -> &[u8] {
+        &self.bytes[self.id.clone()]
+    }
+
     /// Where the id stands.
     pub(crate) fn id_span(&self) -> Span {
         self.id.clone()

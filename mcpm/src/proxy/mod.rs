@@ -27,6 +27,9 @@ pub(crate) mod forward;
 mod layer;
 pub(crate) mod layers;
 pub(crate) mod listener;
+#[cfg_attr(not(test), expect(dead_code, reason = "the layers that look into messages come next"))]
+pub(crate) mod messages;
+mod mirror;
 mod owners;
 mod port_holder;
 pub(crate) mod public;

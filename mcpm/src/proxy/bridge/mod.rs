@@ -1,10 +1,9 @@
 //! Serves a stdio server over HTTP.
 //!
 //! [`streamable`] is `/mcp` in both eras, [`sse`] the deprecated pair `/sse` and `/messages`; [`stream`] turns what
-//! the server says into events and [`mirror`] checks headers against bodies. Whom a message concerns is decided
+//! the server says into events. Headers are checked against bodies by [`super::mirror`]. Whom a message concerns is decided
 //! in [`crate::mcp`].
 
-mod mirror;
 mod sse;
 mod stream;
 mod streamable;

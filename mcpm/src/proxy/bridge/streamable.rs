@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use serde_json::value::RawValue;
 
 use super::{
-    Bridge, mirror, read,
+    Bridge, read,
     stream::{self, Events, Numbering},
 };
 use crate::{
@@ -26,7 +26,11 @@ use crate::{
         session::SessionId,
         sse,
     },
-    proxy::respond::{self, Request, Response},
+    proxy::{
+        messages::is_modern,
+        mirror,
+        respond::{self, Request, Response},
+    },
     transport::body::Body,
 };
 
@@ -161,14 +165,6 @@ struct Call {
     numbering: Numbering,
     /// The status an error has; 200 when there is none.
     status: Option<fn(i64) -> StatusCode>,
-}
-
-/// Whether a message is of the stateless era: its `_meta` or its version header says so.
-fn is_modern(headers: &HeaderMap, message: &Message) -> bool {
-    let by_header =
-        headers.get(VERSION).is_some_and(|version| version.as_bytes() >= era::FIRST_MODERN.as_bytes());
-    let by_meta = || ModernMeta::of(message).is_some_and(|meta| meta.version.is_some());
-    (by_header && !headers.contains_key(SESSION)) || message.method() == "server/discover" || by_meta()
 }
 
 async fn modern(

@@ -46,6 +46,18 @@ pub(super) fn check(
     Ok(())
 }
 
+/// Checks that the headers which name what a message is about, if they are there, say what it says.
+pub(super) fn contradicts(headers: &HeaderMap, message: &Message) -> Result<(), Refusal> {
+    let method = single(headers, METHOD)?;
+    if method.is_some_and(|method| method != message.method()) {
+        return Err(mismatch(METHOD));
+    }
+    let Some(name) = single(headers, NAME)?.map(decode).transpose()? else { return Ok(()) };
+    let params: Value = serde_json::from_str(message.params()).unwrap_or_default();
+    let said = named_by(message.method()).and_then(|field| params[field].as_str());
+    if said.is_none_or(|said| said == name) { Ok(()) } else { Err(mismatch(NAME)) }
+}
+
 /// Checks the arguments of a tool that are mirrored in headers.
 pub(super) fn check_params(
     headers: &HeaderMap,

@@ -1,0 +1,114 @@
+//! The fields of a JSON object, for decisions that depend on one of them.
+//!
+//! Readers differ: of two fields with one name some take the first and some the last, and some do not tell apart
+//! upper and lower case. What they could read in different ways is refused here, so that nobody is shown one
+//! name and acts on another.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{
+    Deserializer as _,
+    de::{MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+/// The fields of an object, in their order.
+#[derive(Debug)]
+pub(crate) struct Fields<'a>(Vec<(String, &'a RawValue)>);
+
+/// A field that can be read in different ways.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ambiguous(String);
+
+impl fmt::Display for Ambiguous {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` can be read in different ways", self.0)
+    }
+}
+
+impl<'a> Fields<'a> {
+    /// Reads an object; `None` when the text is none.
+    pub(crate) fn read(text: &'a str) -> Option<Self> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Vec<(String, &'de RawValue)>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields = Vec::new();
+                while let Some((key, value)) = map.next_entry::<Cow<'de, str>, &'de RawValue>()? {
+                    fields.push((key.into_owned(), value));
+                }
+                Ok(fields)
+            }
+        }
+        serde_json::Deserializer::from_str(text).deserialize_map(Reader).ok().map(Self)
+    }
+
+    /// The value of a field, if it is there.
+    pub(crate) fn one(&self, name: &str) -> Result<Option<&'a RawValue>, Ambiguous> {
+        let mut found = self.0.iter().filter(|(key, _)| key == name || folded(key) == folded(name));
+        match (found.next(), found.next()) {
+            (None, _) => Ok(None),
+            (Some((key, value)), None) if key == name => Ok(Some(value)),
+            (Some((key, _)), None) | (Some(_), Some((key, _))) => Err(Ambiguous(key.clone())),
+        }
+    }
+
+    /// The value of a field, if it is there and a string.
+    pub(crate) fn string(&self, name: &str) -> Result<Option<String>, Ambiguous> {
+        Ok(self.one(name)?.and_then(|value| serde_json::from_str(value.get()).ok()))
+    }
+
+    /// All fields, unless two of them can be taken for each other.
+    pub(crate) fn all(&self) -> Result<&[(String, &'a RawValue)], Ambiguous> {
+        let mut seen = std::collections::HashSet::new();
+        for (key, _) in &self.0 {
+            if !seen.insert(folded(key)) {
+                return Err(Ambiguous(key.clone()));
+            }
+        }
+        Ok(&self.0)
+    }
+}
+
+/// A name as readers see it that do not tell apart upper and lower case. The letters beyond ASCII are those that
+/// Unicode folds into it.
+fn folded(name: &str) -> String {
+    let fold = |letter| match letter {
+        '\u{212a}' => 'k',
+        '\u{17f}' => 's',
+        other => other.to_ascii_lowercase(),
+    };
+    name.chars().map(fold).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_found_only_if_everybody_finds_the_same() {
+        for (text, found) in [
+            (r#"{"name":"a","other":1}"#, Ok(Some("a"))),
+            (r#"{"n\u0061me":"a"}"#, Ok(Some("a"))),
+            (r#"{"other":1}"#, Ok(None)),
+            (r#"{"name":1}"#, Ok(None)),
+            (r#"{"name":"a","name":"b"}"#, Err("name")),
+            (r#"{"name":"a","Name":"b"}"#, Err("Name")),
+            (r#"{"nAme":"b"}"#, Err("nAme")),
+        ] {
+            let fields = Fields::read(text).expect("an object");
+            let got = fields.string("name").map_err(|Ambiguous(key)| key);
+            assert_eq!(got, found.map(|found| found.map(str::to_owned)).map_err(str::to_owned), "{text}");
+        }
+        let fields = Fields::read("{\"to\u{212a}en\":1}").expect("an object");
+        assert!(fields.one("token").is_err());
+        assert!(Fields::read("[1]").is_none() && Fields::read("{").is_none());
+        assert!(Fields::read(r#"{"a":1,"b":2}"#).is_some_and(|fields| fields.all().is_ok()));
+        assert!(Fields::read(r#"{"a":1,"A":2}"#).is_some_and(|fields| fields.all().is_err()));
+    }
+}

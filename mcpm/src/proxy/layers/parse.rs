@@ -1,0 +1,147 @@
+//! Reads the messages of requests and answers, once for all layers that look into them.
+//!
+//! It stands in the stack only when some layer does: otherwise no byte is looked at. A request's body is read
+//! whole, bounded by the body limit, and its messages travel on as `Arc<Asked>`, in the extensions of the
+//! request and of its answer. What decides about messages is [`strict`](Parse::new): then a body that cannot
+//! be read as a reader behind might read it is refused, and so is an answer.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http_body::Body as _;
+
+use crate::{
+    mcp::{
+        era::{Era, ModernMeta},
+        error_code,
+        fields::Fields,
+        lane::Refusal,
+        message::{Kind, Malformed, Message},
+        peek::id_in,
+    },
+    proxy::{
+        layer::{Answer, Layer, Next},
+        messages::{Asked, Hooks, hooked},
+        mirror,
+        respond::{self, Request, Response},
+        untaken,
+    },
+    transport::body::Body,
+};
+
+/// The fields of a message that say what it is.
+const FIELDS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
+
+/// The layer.
+#[derive(Debug)]
+pub(crate) struct Parse {
+    strict: bool,
+}
+
+impl Parse {
+    /// With `strict`, what cannot be read does not pass; without, it passes unseen.
+    pub(crate) fn new(strict: bool) -> Self {
+        Self { strict }
+    }
+
+    async fn parse(&self, mut request: Request, next: Next<'_>) -> Response {
+        let hooks = Hooks::of(&mut request);
+        let headers = request.headers_mut();
+        if headers.contains_key(header::ACCEPT_ENCODING) {
+            // What is compressed cannot be read here.
+            headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
+        // And a part of an answer is no message.
+        headers.remove(header::RANGE);
+        let (request, asked) = match self.read(request).await {
+            Ok(read) => read,
+            Err(response) => return *response,
+        };
+        let mut response = next.handle(request).await;
+        if let Some(asked) = &asked {
+            response.extensions_mut().insert(Arc::clone(asked));
+        }
+        hooked(response, &hooks, asked, self.strict).await
+    }
+
+    /// Reads the body of a request that has one.
+    async fn read(&self, request: Request) -> Result<(Request, Option<Arc<Asked>>), Box<Response>> {
+        if request.body().is_end_stream() || request.body().size_hint().exact() == Some(0) {
+            return Ok((request, None));
+        }
+        let (mut parts, body) = request.into_parts();
+        if self.strict && parts.headers.contains_key(header::CONTENT_ENCODING) {
+            let message = "an encoded body cannot be read here";
+            let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+            return Err(Box::new(respond::error(status, error_code::INVALID_REQUEST, message, b"")));
+        }
+        if !self.strict && parts.method != Method::POST {
+            return Ok((Request::from_parts(parts, body), None));
+        }
+        let body = body.whole().await.map_err(|broken| Box::new(untaken::broken(&broken)))?;
+        let asked = if self.strict && !is_form(&parts.headers, &body) {
+            let asked = Asked::read(&parts.headers, body.clone()).and_then(|asked| {
+                asked.messages().iter().try_for_each(unmistakable)?;
+                Ok(asked)
+            });
+            let refused = |malformed: Malformed| {
+                respond::error(StatusCode::BAD_REQUEST, malformed.code, &malformed.reason, &id_in(&body))
+            };
+            let asked = asked.map_err(|malformed| Box::new(refused(malformed)))?;
+            check_headers(&parts.headers, &asked)
+                .map_err(|(refusal, id)| Box::new(respond::refuse(&refusal, &id)))?;
+            Some(Arc::new(asked))
+        } else {
+            Asked::read(&parts.headers, body.clone()).ok().map(Arc::new)
+        };
+        if let Some(asked) = &asked {
+            parts.extensions.insert(Arc::clone(asked));
+        }
+        Ok((Request::from_parts(parts, Body::from(body)), asked))
+    }
+}
+
+impl Layer for Parse {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> Answer<'a> {
+        Box::pin(self.parse(request, next))
+    }
+}
+
+/// Checks that headers which repeat the body do not contradict it (MCP 2026-07-28, "Standard Request Headers").
+fn check_headers(headers: &HeaderMap, asked: &Asked) -> Result<(), (Refusal, bytes::Bytes)> {
+    for message in asked.messages() {
+        let refused = |refusal| (refusal, message.id());
+        if asked.era() == Era::Modern && message.kind() == Kind::Request && !asked.is_batch() {
+            mirror::check(headers, message, ModernMeta::of(message).as_ref()).map_err(refused)?;
+        } else {
+            mirror::contradicts(headers, message).map_err(refused)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a body is a form, such as those of OAuth, which nobody can take for JSON.
+fn is_form(headers: &HeaderMap, body: &[u8]) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
+    kind.starts_with(b"application/x-www-form-urlencoded")
+        && body.first().is_some_and(u8::is_ascii_alphabetic)
+}
+
+/// Refuses a message with a field that some readers take for another.
+fn unmistakable(message: &Message) -> Result<(), Malformed> {
+    // That it is an object was seen when it was scanned.
+    let Some(fields) = std::str::from_utf8(message.bytes()).ok().and_then(Fields::read) else {
+        return Ok(());
+    };
+    for name in FIELDS {
+        fields.one(name).map_err(|ambiguous| Malformed {
+            code: error_code::INVALID_REQUEST,
+            reason: ambiguous.to_string(),
+        })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "parse_tests.rs"]
+mod tests;

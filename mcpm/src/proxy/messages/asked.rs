@@ -1,0 +1,88 @@
+//! What a client asks: the messages of a request's body.
+
+use bytes::Bytes;
+use http::HeaderMap;
+use serde_json::value::RawValue;
+
+use crate::mcp::{
+    era::{self, Era, ModernMeta},
+    error_code,
+    message::{Kind, Malformed, Message, same_id},
+};
+
+const SESSION: &str = "mcp-session-id";
+const VERSION: &str = "mcp-protocol-version";
+
+/// The messages of a request, read once for all layers: `Arc<Asked>` in the request's extensions, and in its
+/// answer's.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    messages: Vec<Message>,
+    batch: bool,
+    era: Era,
+}
+
+impl Asked {
+    /// Reads a body: one message, or several in an array.
+    pub(crate) fn read(headers: &HeaderMap, body: Bytes) -> Result<Self, Malformed> {
+        let batch = body.trim_ascii_start().starts_with(b"[");
+        let messages = if batch { all(&body)? } else { vec![Message::parse(body)?] };
+        let modern = messages.iter().any(|message| is_modern(headers, message));
+        Ok(Self { messages, batch, era: if modern { Era::Modern } else { Era::Legacy } })
+    }
+
+    /// All messages; there is at least one.
+    pub(crate) fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// Whether they came in an array, which has an array for an answer.
+    pub(crate) fn is_batch(&self) -> bool {
+        self.batch
+    }
+
+    /// The message, if it came alone.
+    pub(crate) fn single(&self) -> Option<&Message> {
+        self.messages.first().filter(|_| !self.batch)
+    }
+
+    /// The era whose rules hold for an answer.
+    pub(crate) fn era(&self) -> Era {
+        self.era
+    }
+
+    /// The one request that an answer answers.
+    pub(super) fn of_answer(&self, answer: &Message) -> Option<&Message> {
+        if answer.kind() != Kind::Response {
+            return None;
+        }
+        let id = answer.id_text();
+        let mut same = self
+            .messages
+            .iter()
+            .filter(|asked| asked.kind() == Kind::Request && same_id(asked.id_text(), id));
+        same.next().filter(|_| same.next().is_none())
+    }
+}
+
+/// The messages of an array.
+fn all(body: &Bytes) -> Result<Vec<Message>, Malformed> {
+    let malformed = |code, reason: &str| Malformed {
+        code,
+        reason: format!("not an array of JSON-RPC messages: {reason}"),
+    };
+    let texts: Vec<&RawValue> = serde_json::from_slice(body)
+        .map_err(|error| malformed(error_code::PARSE_ERROR, &error.to_string()))?;
+    if texts.is_empty() {
+        return Err(malformed(error_code::INVALID_REQUEST, "it is empty"));
+    }
+    texts.iter().map(|text| Message::parse(body.slice_ref(text.get().as_bytes()))).collect()
+}
+
+/// Whether a message is of the stateless era: its `_meta` or its version header says so.
+pub(crate) fn is_modern(headers: &HeaderMap, message: &Message) -> bool {
+    let by_header =
+        headers.get(VERSION).is_some_and(|version| version.as_bytes() >= era::FIRST_MODERN.as_bytes());
+    let by_meta = || ModernMeta::of(message).is_some_and(|meta| meta.version.is_some());
+    (by_header && !headers.contains_key(SESSION)) || message.method() == "server/discover" || by_meta()
+}

@@ -1,0 +1,261 @@
+//! An event stream whose messages pass the hooks (WHATWG HTML, "Server-sent events").
+//!
+//! Only the event that is being read is held. Of an event whose message changes the `data` lines are written
+//! anew; all other lines, comments and line ends stay.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http_body::{Body as HttpBody, Frame};
+
+use super::{Verdict, passage::Passage};
+use crate::{
+    mcp::{message::one_line, sse},
+    transport::body::{Body, BodyError},
+};
+
+/// The stream.
+pub(super) struct Events {
+    body: Body,
+    passage: Passage,
+    largest: usize,
+    /// What came of the event that is being read.
+    held: BytesMut,
+    /// Where in it the line begins that is being read.
+    line: usize,
+    /// Up to where that line was searched for its end.
+    searched: usize,
+    /// Whether the last line ended with a carriage return, to which a line feed may belong.
+    after_return: bool,
+    /// Whether it has comments alone so far.
+    only_comments: bool,
+    /// Whether it is too large, and passes unread.
+    unread: bool,
+    over: bool,
+}
+
+impl Events {
+    pub(super) fn new(body: Body, passage: Passage, largest: usize) -> Self {
+        Self {
+            body,
+            passage,
+            largest,
+            held: BytesMut::new(),
+            line: 0,
+            searched: 0,
+            after_return: false,
+            only_comments: true,
+            unread: false,
+            over: false,
+        }
+    }
+
+    /// Takes a piece of the stream and returns what can go on.
+    fn take(&mut self, piece: &[u8]) -> Bytes {
+        let mut out = BytesMut::new();
+        self.held.put_slice(piece);
+        while let Some(end) = self.line_end() {
+            let line = &self.held[self.line..end];
+            let blank = line.iter().all(|byte| matches!(byte, b'\n' | b'\r'));
+            // A comment alone is waited for by nobody but the one who looks whether the server lives.
+            let done = blank || (self.only_comments && line.starts_with(b":")) || self.unread;
+            self.only_comments &= line.starts_with(b":");
+            (self.line, self.searched) = (end, end);
+            if done {
+                let block = self.cut(end);
+                if self.unread || !blank {
+                    out.put_slice(&block);
+                } else {
+                    self.event(block, &mut out);
+                }
+                self.unread &= !blank;
+                self.only_comments = !self.unread;
+            }
+        }
+        if self.held.len() > self.largest && !self.over {
+            self.too_large(&mut out);
+        }
+        out.freeze()
+    }
+
+    /// Where the line that is being read ends, its end included.
+    fn line_end(&mut self) -> Option<usize> {
+        if self.after_return && self.held.get(self.line) == Some(&b'\n') {
+            // The other half of a line end whose first half was at the end of a piece.
+            self.line += 1;
+            self.searched = self.searched.max(self.line);
+            self.after_return = false;
+        }
+        if self.line < self.held.len() {
+            self.after_return = false;
+        }
+        let Some(found) = memchr::memchr2(b'\n', b'\r', &self.held[self.searched..]) else {
+            self.searched = self.held.len();
+            return None;
+        };
+        let at = self.searched + found;
+        let is_return = self.held[at] == b'\r';
+        if is_return && self.held.get(at + 1) == Some(&b'\n') {
+            return Some(at + 2);
+        }
+        self.after_return = is_return && at + 1 == self.held.len();
+        Some(at + 1)
+    }
+
+    fn cut(&mut self, end: usize) -> Bytes {
+        (self.line, self.searched) = (0, 0);
+        self.held.split_to(end).freeze()
+    }
+
+    fn too_large(&mut self, out: &mut BytesMut) {
+        if self.passage.strict {
+            let reason = format!("a message of the server is larger than {} bytes", self.largest);
+            tracing::warn!(reason, "an event stream was ended");
+            self.fail(&reason, out);
+        } else {
+            self.unread = true;
+            let end = self.held.len();
+            out.put_slice(&self.cut(end));
+        }
+    }
+
+    /// Ends the stream with an error for whoever waits for an answer.
+    fn fail(&mut self, reason: &str, out: &mut BytesMut) {
+        self.over = true;
+        self.held = BytesMut::new();
+        if let Some(error) = self.passage.failure(reason) {
+            out.put_slice(&sse::message(&error, None));
+        }
+        self.passage.end(true);
+    }
+
+    /// Decides about a complete event.
+    fn event(&mut self, block: Bytes, out: &mut BytesMut) {
+        let Some(data) = data(&block) else { return out.put_slice(&block) };
+        // A byte order mark is no part of JSON, but some would pass over it.
+        let text = data.trim_ascii_start();
+        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).trim_ascii_start();
+        if !matches!(text.first(), Some(b'{' | b'[')) {
+            // Where to post, a sign of life: no message.
+            return out.put_slice(&block);
+        }
+        match self.passage.text(data) {
+            Ok(Verdict::Keep) => out.put_slice(&block),
+            Ok(Verdict::Replace(text)) => rewrite(&block, Some(&text), out),
+            Ok(Verdict::Drop) => rewrite(&block, None, out),
+            Err(_) if !self.passage.strict => out.put_slice(&block),
+            Err(malformed) => {
+                tracing::warn!(reason = malformed.reason, "an event that cannot be read was dropped");
+                rewrite(&block, None, out);
+            }
+        }
+    }
+}
+
+/// The lines of an event with their ends.
+fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = block;
+    std::iter::from_fn(move || {
+        let at = memchr::memchr2(b'\n', b'\r', rest).map_or(rest.len(), |at| at + 1);
+        let both = at < rest.len() && rest[at - 1] == b'\r' && rest[at] == b'\n';
+        let (line, left) = rest.split_at(at + usize::from(both));
+        rest = left;
+        (!line.is_empty()).then_some(line)
+    })
+}
+
+/// The value of a line, if it is one of `field`.
+fn value<'a>(line: &'a [u8], field: &[u8]) -> Option<&'a [u8]> {
+    let end = line.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |at| at + 1);
+    // The first line of a stream may begin with a byte order mark.
+    let line = &line[..end];
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+    let rest = line.strip_prefix(field)?;
+    match rest.strip_prefix(b":") {
+        Some(value) => Some(value.strip_prefix(b" ").unwrap_or(value)),
+        None => rest.is_empty().then_some(rest),
+    }
+}
+
+/// The data of an event, its lines joined; `None` when it has none.
+fn data(block: &Bytes) -> Option<Bytes> {
+    let mut values = lines(block).filter_map(|line| value(line, b"data"));
+    let first = values.next()?;
+    let Some(second) = values.next() else { return Some(block.slice_ref(first)) };
+    let mut joined = BytesMut::from(first);
+    for next in [second].into_iter().chain(values) {
+        joined.put_u8(b'\n');
+        joined.put_slice(next);
+    }
+    Some(joined.freeze())
+}
+
+/// Writes an event with other data, or with none.
+fn rewrite(block: &[u8], text: Option<&[u8]>, out: &mut BytesMut) {
+    let mut text = text.map(BytesMut::from);
+    let is_data = |line: &[u8]| value(line, b"data").is_some();
+    let remains = |line: &[u8]| value(line, b"id").is_some() || value(line, b"retry").is_some();
+    if text.is_none() && !lines(block).any(remains) {
+        // An event without data says nothing, unless it moves a client's place in the stream.
+        return lines(block).filter(|line| line.starts_with(b":")).for_each(|line| out.put_slice(line));
+    }
+    for line in lines(block) {
+        if !is_data(line) {
+            out.put_slice(line);
+        } else if let Some(mut text) = text.take() {
+            one_line(&mut text);
+            out.put_slice(b"data: ");
+            out.put_slice(&text);
+            let end = line.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |at| at + 1);
+            out.put_slice(if line[end..].is_empty() { b"\n" } else { &line[end..] });
+        }
+    }
+}
+
+impl HttpBody for Events {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        while !self.over {
+            let Poll::Ready(polled) = Pin::new(&mut self.body).poll_frame(cx) else { return Poll::Pending };
+            let out = match polled.map(|polled| polled.map(Frame::into_data)) {
+                Some(Ok(Ok(piece))) => self.take(&piece),
+                // Trailers say nothing that a client of MCP reads.
+                Some(Ok(Err(_))) => continue,
+                Some(Err(error)) => {
+                    self.over = true;
+                    self.passage.end(true);
+                    return Poll::Ready(Some(Err(error)));
+                }
+                None => {
+                    self.over = true;
+                    // What has no end is no event, but some clients take it for one.
+                    let block = std::mem::take(&mut self.held).freeze();
+                    let mut out = BytesMut::new();
+                    if self.unread {
+                        out.put_slice(&block)
+                    } else {
+                        self.event(block, &mut out)
+                    }
+                    self.passage.end(false);
+                    out.freeze()
+                }
+            };
+            if !out.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(out))));
+            }
+        }
+        Poll::Ready(None)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.over
+    }
+}

@@ -1,0 +1,251 @@
+//! What hooks see and change, in every form of an answer.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode, header};
+use http_body::{Body as HttpBody, Frame};
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    proxy::respond::Response,
+    transport::body::{Body, BodyError},
+};
+
+/// Drops what says `secret`, replaces what says `old`, and remembers what it saw.
+#[derive(Clone, Default)]
+struct Censor(Arc<Mutex<Vec<String>>>);
+
+impl Hook for Censor {
+    fn message(&mut self, said: &Said<'_>) -> Verdict {
+        let text = String::from_utf8_lossy(said.message.bytes()).into_owned();
+        let method = said.asked.map(Message::method).unwrap_or_default();
+        self.0.lock().expect("a lock").push(format!("{method} {text}"));
+        match text.as_str() {
+            text if text.contains("secret") => Verdict::Drop,
+            text if text.contains("old") => Verdict::Replace(text.replace("\"old\"", "\"new\"\n").into()),
+            _ => Verdict::Keep,
+        }
+    }
+
+    fn end(&mut self, broken: bool) {
+        self.0.lock().expect("a lock").push(format!("end {broken}"));
+    }
+}
+
+struct Pieces(std::vec::IntoIter<Bytes>);
+
+impl HttpBody for Pieces {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        Poll::Ready(self.0.next().map(|piece| Ok(Frame::data(piece))))
+    }
+}
+
+fn answer(kind: &str, text: &str, size: usize) -> Response {
+    let pieces: Vec<Bytes> = text.as_bytes().chunks(size).map(Bytes::copy_from_slice).collect();
+    let mut response = Response::new(Body::stream(Pieces(pieces.into_iter())));
+    response.headers_mut().insert(header::CONTENT_TYPE, kind.parse().expect("a header value"));
+    response
+}
+
+fn asked(text: &str) -> Arc<Asked> {
+    Arc::new(Asked::read(&HeaderMap::new(), Bytes::copy_from_slice(text.as_bytes())).expect("messages"))
+}
+
+async fn through(
+    response: Response,
+    asked: Option<Arc<Asked>>,
+    strict: bool,
+) -> (StatusCode, String, String) {
+    let censor = Censor::default();
+    let hooks = Hooks::default();
+    hooks.add(censor.clone());
+    let response = hooked(response, &hooks, asked, strict).await;
+    let (status, length) = (response.status(), response.headers().get(header::CONTENT_LENGTH).cloned());
+    let body = response.into_body().whole().await.expect("a body");
+    if let Some(length) = length {
+        assert_eq!(length.to_str().ok(), Some(body.len().to_string().as_str()));
+    }
+    let seen = censor.0.lock().expect("a lock").join("|");
+    (status, String::from_utf8(body.to_vec()).expect("text"), seen)
+}
+
+const A: &str = r#"{"jsonrpc":"2.0","id":1,"result":{ "n" : 1.0 }}"#;
+const OLD: &str = r#"{"jsonrpc":"2.0","id":1,"result":"old"}"#;
+const SECRET: &str = r#"{"jsonrpc":"2.0","method":"secret"}"#;
+
+#[tokio::test]
+async fn messages_of_a_stream_pass_however_they_arrive() {
+    let text = format!(
+        ": hello\n\nid: 1\nretry: 5\ndata: \n\nevent: endpoint\ndata: /messages\n\n\
+         id: 2\r\nevent: message\r\ndata: {A}\r\n\r\n\
+         : a word\nid: 3\nevent: message\n: and another\ndata:{OLD}\nx: y\n\n\
+         id: 4\ndata: {SECRET}\n\nevent: message\ndata: {SECRET}\n\n\
+         data: {{\"jsonrpc\":\"2.0\",\ndata: \"id\":1,\"result\":\"old\"}}\n\n\
+         data: [{A},{SECRET},{OLD}]\r\rdata: {A}"
+    );
+    let changed = r#"{"jsonrpc":"2.0","id":1,"result":"new" }"#;
+    let expected = format!(
+        ": hello\n\nid: 1\nretry: 5\ndata: \n\nevent: endpoint\ndata: /messages\n\n\
+         id: 2\r\nevent: message\r\ndata: {A}\r\n\r\n\
+         : a word\nid: 3\nevent: message\n: and another\ndata: {changed}\nx: y\n\n\
+         id: 4\n\n\
+         data: {{\"jsonrpc\":\"2.0\", \"id\":1,\"result\":\"new\" }}\n\n\
+         data: [{A},{changed}]\r\rdata: {A}"
+    );
+    for size in [1, 2, 3, 7, 10_000] {
+        let asked = asked(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#);
+        let (_, body, seen) = through(answer("text/event-stream", &text, size), Some(asked), true).await;
+        assert_eq!(body, expected, "in pieces of {size}");
+        assert!(seen.starts_with(&format!("tools/list {A}|tools/list {OLD}| {SECRET}|")), "{seen}");
+        assert!(seen.ends_with("end false"), "{seen}");
+    }
+}
+
+#[tokio::test]
+async fn json_is_changed_whole_and_otherwise_untouched() {
+    for (text, status, expected) in [
+        (A, 200, A),
+        (OLD, 200, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"new\"\n}"),
+        (SECRET, 202, ""),
+        (r#" [{"jsonrpc":"2.0","method":"secret"}] "#, 202, ""),
+    ] {
+        let (got, body, seen) = through(answer("application/json; charset=utf-8", text, 5), None, true).await;
+        assert_eq!((got.as_u16(), body.as_str()), (status, expected));
+        assert!(seen.ends_with("|end false"), "{seen}");
+    }
+    let (_, body, seen) = through(answer("text/html", SECRET, 5), None, true).await;
+    assert_eq!((body.as_str(), seen.as_str()), (SECRET, "end false"));
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_passes_only_when_nothing_depends_on_it() {
+    let asks = || Some(asked(r#"{"jsonrpc":"2.0","id":"x","method":"a"}"#));
+    for text in [r#"{"id":1,"result":{}}"#, r#"{"jsonrpc":"2.0","id":1,"id":2,"result":{}}"#, "{", "[{}]"] {
+        let (status, body, _) = through(answer("application/json", text, 9), asks(), true).await;
+        assert_eq!(status, StatusCode::BAD_GATEWAY, "{text}");
+        assert!(body.starts_with(r#"{"jsonrpc":"2.0","id":"x","error":{"code":-32603"#), "{body}");
+        let (status, body, _) = through(answer("application/json", text, 9), asks(), false).await;
+        assert_eq!((status, body.as_str()), (StatusCode::OK, text));
+        let event = format!("event: x\ndata: {text}\n\ndata: {A}\n\n");
+        let (_, body, _) = through(answer("text/event-stream", &event, 9), asks(), true).await;
+        assert_eq!(body, format!("data: {A}\n\n"));
+        let (_, body, _) = through(answer("text/event-stream", &event, 9), asks(), false).await;
+        assert_eq!(body, event);
+    }
+    let encoded = || {
+        let mut response = answer("application/json", A, 9);
+        response.headers_mut().insert(header::CONTENT_ENCODING, "gzip".parse().expect("a header value"));
+        response
+    };
+    assert_eq!(through(encoded(), asks(), true).await.0, StatusCode::BAD_GATEWAY);
+    assert_eq!(through(encoded(), asks(), false).await.1, A);
+    // A failed request is often answered in a form of its own, which may be JSON too.
+    let mut refused = answer("application/json", r#"{"error":"invalid_token"}"#, 9);
+    *refused.status_mut() = StatusCode::UNAUTHORIZED;
+    assert_eq!(through(refused, asks(), true).await.1, r#"{"error":"invalid_token"}"#);
+}
+
+#[test]
+fn an_event_beyond_the_limit_ends_the_stream_or_passes_unread() {
+    let long = "x".repeat(200);
+    let text =
+        format!("data: {A}\n\ndata: {{\"jsonrpc\":\"2.0\",\ndata: {long}\ndata: }}\n\ndata: {OLD}\n\n");
+    let run = |strict| {
+        let hooks: Vec<Box<dyn Hook>> = vec![Box::new(Censor::default())];
+        let asked = asked(r#"[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":2,"method":"b"}]"#);
+        let passage = passage::Passage { hooks, asked: Some(asked), strict, answered: Vec::new() };
+        let pieces: Vec<Bytes> = text.as_bytes().chunks(10).map(Bytes::copy_from_slice).collect();
+        let body = Body::stream(Pieces(pieces.into_iter()));
+        let body = Body::stream(events::Events::new(body, passage, 100));
+        let body = futures_util::FutureExt::now_or_never(body.whole()).expect("ready").expect("a body");
+        String::from_utf8(body.to_vec()).expect("text")
+    };
+    let strict = run(true);
+    let reason = "a message of the server is larger than 100 bytes";
+    let error = format!(r#"[{{"jsonrpc":"2.0","id":2,"error":{{"code":-32603,"message":"{reason}"}}}}]"#);
+    assert_eq!(strict, format!("data: {A}\n\nevent: message\ndata: {error}\n\n"));
+    assert_eq!(
+        run(false),
+        text.replace(&format!("data: {OLD}"), "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"new\" }")
+    );
+}
+
+#[tokio::test]
+async fn the_hook_of_the_innermost_layer_sees_a_message_first() {
+    struct Appends(&'static str);
+    impl Hook for Appends {
+        fn message(&mut self, said: &Said<'_>) -> Verdict {
+            let text =
+                String::from_utf8_lossy(said.message.bytes()).replace("\"}", &format!("{}\"}}", self.0));
+            Verdict::Replace(text.into())
+        }
+    }
+    let mut request = http::Request::new(Body::empty());
+    let hooks = Hooks::of(&mut request);
+    hooks.add(Appends(" outer"));
+    Hooks::of(&mut request).add(Appends(" inner"));
+    let response = hooked(answer("application/json", OLD, 5), &hooks, None, true).await;
+    let body = response.into_body().whole().await.expect("a body");
+    assert_eq!(&body[..], br#"{"jsonrpc":"2.0","id":1,"result":"old inner outer"}"#);
+}
+
+#[test]
+fn an_answer_is_known_by_its_id_unless_two_share_it() {
+    let asked = asked(
+        r#"[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":"1","method":"b"},
+            {"jsonrpc":"2.0","id":2,"method":"c"},{"jsonrpc":"2.0","id":2,"method":"d"}]"#,
+    );
+    let method = |id: &str| {
+        let answer = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":1}}"#);
+        let answer = Message::parse(answer.into()).expect("an answer");
+        asked.of_answer(&answer).map(|asked| asked.method().to_owned())
+    };
+    assert_eq!(method("1").as_deref(), Some("a"));
+    assert_eq!(method(r#""\u0031""#).as_deref(), Some("b"));
+    assert_eq!((method("2"), method("3")), (None, None));
+    assert!(asked.single().is_none() && asked.is_batch());
+}
+
+/// Keeps everything.
+struct Looks;
+
+impl Hook for Looks {
+    fn message(&mut self, _: &Said<'_>) -> Verdict {
+        Verdict::Keep
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_stream_that_nobody_changes_stays_the_same(
+        parts in prop::collection::vec(
+            prop::sample::select(vec![
+                "data: ", "data:", "id: 1", "event: message", ":", "\n", "\r", "\r\n", "\n\n", "\r\n\r\n", A, OLD,
+                "{", "[", " ", "\u{feff}", "x",
+            ]),
+            0..30,
+        ),
+        size in 1usize..40,
+    ) {
+        let text = parts.concat();
+        let hooks = Hooks::default();
+        hooks.add(Looks);
+        let response = answer("text/event-stream", &text, size);
+        let passed = futures_util::FutureExt::now_or_never(async {
+            hooked(response, &hooks, None, false).await.into_body().whole().await.expect("a body")
+        });
+        prop_assert_eq!(passed.expect("ready"), text.as_bytes());
+    }
+}

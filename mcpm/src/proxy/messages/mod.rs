@@ -1,0 +1,89 @@
+//! The messages of a request and of its answer, for layers that look into them.
+//!
+//! A layer that wants to see what a server says adds a [`Hook`] to the [`Hooks`] of the request on its way in.
+//! [`layers::parse`](super::layers::parse) reads bodies, once for all hooks, and only when there are some: each
+//! complete message of an answer passes them, the one of the innermost layer first. What no hook changes stays
+//! as the server wrote it: fields, order of keys, forms of numbers, ids and comments of event streams.
+
+mod asked;
+mod body;
+mod events;
+#[cfg(test)]
+mod messages_tests;
+mod passage;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+
+pub(crate) use asked::{Asked, is_modern};
+pub(super) use body::hooked;
+
+use super::respond::Request;
+use crate::mcp::message::Message;
+
+/// Largest message of an answer that is held in memory to be looked at: as large as a line of a process may be.
+pub(crate) const LARGEST: usize = 64 << 20;
+
+/// Looks at the messages of one answer. Dropped when the answer is over or its client has gone.
+pub(crate) trait Hook: Send {
+    /// Decides about a message on its way to the client.
+    fn message(&mut self, said: &Said<'_>) -> Verdict;
+
+    /// Is told that the answer is over: to its end, or `broken` off before. Not called when the client has gone.
+    fn end(&mut self, broken: bool) {
+        let _ = broken;
+    }
+}
+
+/// A message of an answer: an answer to a request, or a request or notification of the server.
+#[derive(Debug)]
+pub(crate) struct Said<'a> {
+    pub(crate) message: &'a Message,
+    /// The request of the same exchange that it answers, if it is the only one with that id.
+    ///
+    /// Of use to tell things about an answer, and not to decide about it: servers mix up the answers to requests that
+    /// are under way with the same id, and those on streams of their own belong to requests of other exchanges.
+    pub(crate) asked: Option<&'a Message>,
+}
+
+/// What becomes of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It stays as it is.
+    Keep,
+    /// This message goes on in its place.
+    Replace(Bytes),
+    /// It does not go on.
+    Drop,
+}
+
+/// The hooks of a request. A clone is the same list, so that a layer outside of the one that reads messages can add
+/// to it as well.
+#[derive(Clone, Default)]
+pub(crate) struct Hooks(Arc<Mutex<Vec<Box<dyn Hook>>>>);
+
+impl Hooks {
+    /// The list of a request.
+    pub(crate) fn of(request: &mut Request) -> Self {
+        request.extensions_mut().get_or_insert_default::<Self>().clone()
+    }
+
+    /// Adds one, which sees messages before those that are there already.
+    pub(crate) fn add(&self, hook: impl Hook + 'static) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(hook));
+    }
+
+    /// All of them, in the order in which they see a message.
+    fn take(&self) -> Vec<Box<dyn Hook>> {
+        let mut hooks = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        hooks.reverse();
+        hooks
+    }
+}
+
+impl std::fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Hooks(..)")
+    }
+}
