@@ -46,12 +46,12 @@ fn forward(client: TcpStream) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_hold_over_the_api() {
-    reach::limits(Place::afar("far-limits")).await;
+    Box::pin(reach::limits(Place::afar("far-limits"))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn none_is_no_network_over_the_api() {
-    reach::none(Place::afar("far-none")).await;
+    Box::pin(reach::none(Place::afar("far-none"))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -44,7 +44,7 @@ impl Second {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_reaches_what_its_profile_names_and_nothing_else() {
-    limits(Place::new("limits")).await;
+    Box::pin(limits(Place::new("limits"))).await;
 }
 
 pub(crate) async fn limits(place: Place) {
@@ -175,7 +175,7 @@ async fn everything_public_is_neither_this_machine_nor_its_networks() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn none_is_no_network_and_says_so() {
-    none(Place::new("none")).await;
+    Box::pin(none(Place::new("none"))).await;
 }
 
 pub(crate) async fn none(place: Place) {

@@ -130,7 +130,7 @@ asyncio.run(main())
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_had_all_the_connections_there_are_is_reached_again() {
-    many(Place::new("many")).await;
+    Box::pin(many(Place::new("many"))).await;
 }
 
 pub(crate) async fn many(place: Place) {
