@@ -27,6 +27,15 @@ impl Way {
         }
     }
 
+    /// The same server without anything in the middle; what is added is the difference to it.
+    pub(super) fn direct(self) -> Option<Self> {
+        match self {
+            Self::Nginx | Self::Mcpm | Self::OtherMcpm => Some(Self::Direct),
+            Self::Bridge | Self::OtherBridge => Some(Self::Pipe),
+            Self::Direct | Self::Pipe => None,
+        }
+    }
+
     /// What its figures are divided by.
     pub(super) fn base(self) -> Option<Self> {
         match self {
@@ -46,16 +55,17 @@ pub(super) struct Figures {
     p99: f64,
     /// Calls a second.
     rate: f64,
-    /// Microseconds of processor time per call, of the process in the middle alone.
+    /// Microseconds of processor time per call, of the process in the middle alone; of the server where nothing
+    /// is in the middle.
     pub(super) cpu: f64,
-    /// Resident MB after the load, and at most.
+    /// Resident MB of the same after the load, and at most.
     pub(super) memory: (f64, f64),
 }
 
 /// The head of the table.
 pub(super) const HEAD: &str = "\
-| sessions | way | p50 µs | p99 µs | calls/s | CPU µs/call | resident MB (most) | p50 ratio | CPU ratio |
-|---|---|---|---|---|---|---|---|---|
+| sessions | way | p50 µs | p99 µs | added p50 | added p99 | calls/s | CPU µs/call | resident MB (most) | p50 ratio | CPU ratio |
+|---|---|---|---|---|---|---|---|---|---|---|
 ";
 
 impl Figures {
@@ -83,20 +93,26 @@ impl Figures {
     }
 
     /// A row of the table.
-    pub(super) fn row(&self, sessions: usize, name: &str, base: Option<&Self>) -> String {
+    pub(super) fn row(
+        &self,
+        sessions: usize,
+        name: &str,
+        direct: Option<&Self>,
+        base: Option<&Self>,
+    ) -> String {
         let Self { p50, p99, rate, cpu, memory: (now, most) } = self;
-        let dash = || "–".to_owned();
-        let in_middle = *now > 0.0;
-        let cpu_shown = if in_middle { format!("{cpu:.1}") } else { dash() };
-        let memory = if in_middle { format!("{now:.1} ({most:.1})") } else { dash() };
-        let ratio = |own: f64, base: Option<f64>| match base {
-            Some(base) if base > 0.0 => format!("{:.2}", own / base),
-            _ => dash(),
+        let added = |figure: fn(&Self) -> f64| {
+            direct.map_or("–".to_owned(), |direct| format!("{:+.0}", figure(self) - figure(direct)))
         };
-        let p50_ratio = ratio(*p50, base.map(|base| base.p50));
-        let cpu_ratio = ratio(*cpu, base.map(|base| base.cpu));
+        let ratio = |figure: fn(&Self) -> f64| match base.map(figure) {
+            Some(base) if base > 0.0 => format!("{:.2}", figure(self) / base),
+            _ => "–".to_owned(),
+        };
+        let (added_p50, added_p99) = (added(|of| of.p50), added(|of| of.p99));
+        let (p50_ratio, cpu_ratio) = (ratio(|of| of.p50), ratio(|of| of.cpu));
         format!(
-            "| {sessions} | {name} | {p50:.0} | {p99:.0} | {rate:.0} | {cpu_shown} | {memory} | {p50_ratio} | {cpu_ratio} |\n"
+            "| {sessions} | {name} | {p50:.0} | {p99:.0} | {added_p50} | {added_p99} | {rate:.0} | {cpu:.1} \
+             | {now:.1} ({most:.1}) | {p50_ratio} | {cpu_ratio} |\n"
         )
     }
 }

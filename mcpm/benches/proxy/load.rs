@@ -116,8 +116,16 @@ impl Session {
             .spawn()?;
         let input = server.stdin.take().ok_or("no input")?;
         let output = server.stdout.take().ok_or("no output")?;
-        let pipe = Pipe { _server: server, input, output, buffer: Vec::with_capacity(8192) };
+        let pipe = Pipe { server, input, output, buffer: Vec::with_capacity(8192) };
         Ok(Self { wire: Wire::Pipe(Box::new(pipe)), number, made: 0 })
+    }
+
+    /// The process of a server of its own.
+    pub(super) fn server(&self) -> Option<u32> {
+        match &self.wire {
+            Wire::Http(_) => None,
+            Wire::Pipe(pipe) => pipe.server.id(),
+        }
     }
 
     /// Calls once and checks the answer.
@@ -186,7 +194,7 @@ impl Http {
 
 /// A server process and its pipe.
 struct Pipe {
-    _server: Child,
+    server: Child,
     input: ChildStdin,
     output: ChildStdout,
     buffer: Vec<u8>,

@@ -20,7 +20,7 @@ use std::{
 };
 
 use figures::{Figures, Way};
-use load::{Bound, Outcome};
+use load::{Bound, Outcome, Session};
 use process::Started;
 
 const WAYS: [Way; 5] = [Way::Direct, Way::Nginx, Way::Mcpm, Way::Pipe, Way::Bridge];
@@ -98,8 +98,11 @@ impl Bench<'_> {
             }
             let best: Vec<Figures> = rounds.iter().map(|rounds| Figures::best(rounds)).collect();
             for (way, figures) in ways.iter().zip(&best) {
-                let base = ways.iter().position(|base| way.base() == Some(*base));
-                table += &figures.row(sessions, way.name(), base.map(|base| &best[base]));
+                let of = |other: Option<Way>| {
+                    let place = ways.iter().position(|way| Some(*way) == other);
+                    place.map(|place| &best[place])
+                };
+                table += &figures.row(sessions, way.name(), of(way.direct()), of(way.base()));
             }
         }
         Ok(table)
@@ -113,15 +116,18 @@ impl Bench<'_> {
             _ => load::open(port, sessions).await?,
         };
         load::call(&mut open, Bound::time(WARM_UP)).await?;
-        let cpu = || middle.as_ref().map_or(Ok(Duration::ZERO), Started::cpu);
-        let (before, begin) = (cpu()?, Instant::now());
+        let whose: Vec<u32> = match (&middle, way) {
+            (Some(middle), _) => vec![middle.pid],
+            (None, Way::Pipe) => open.iter().filter_map(Session::server).collect(),
+            (None, _) => vec![self.server.pid],
+        };
+        let (before, begin) = (process::cpu(&whose)?, Instant::now());
         let times = load::call(&mut open, Bound::time(MEASURED)).await?;
-        let (took, spent) = (begin.elapsed(), cpu()? - before);
-        let (now, most) = middle.as_ref().map_or(Ok((0, 0)), Started::memory)?;
+        let (took, spent) = (begin.elapsed(), process::cpu(&whose)? - before);
         let cpu = spent.as_secs_f64() * 1e6 / times.len().max(1) as f64;
         let mut figures = Figures::of(times, took);
         figures.cpu = cpu;
-        figures.memory = (now as f64 / 1024.0, most as f64 / 1024.0);
+        figures.memory = process::memory(&whose)?;
         Ok(figures)
     }
 
@@ -133,9 +139,8 @@ impl Bench<'_> {
             let middle = self.start(way, &[])?.ok_or("nothing was started")?;
             let mut open = load::open(middle.port, 256).await?;
             let times = load::call(&mut open, Bound::time(SOAK)).await?;
-            let (now, most) = middle.memory()?;
+            let (now, most) = process::memory(&[middle.pid])?;
             let name = way.name();
-            let (now, most) = (now as f64 / 1024.0, most as f64 / 1024.0);
             table += &format!(
                 "| {name} | 256 | {} | {} | 0 | {now:.1} ({most:.1}) |\n",
                 SOAK.as_secs(),

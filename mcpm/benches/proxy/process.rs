@@ -82,26 +82,34 @@ pub(super) fn nginx(wrapper: &[String], folder: &Path, upstream: u16) -> Outcome
     Err("nginx did not start".into())
 }
 
-impl Started {
-    /// Time on a processor so far.
-    pub(super) fn cpu(&self) -> Outcome<Duration> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid))?;
+/// Time that these processes had on a processor so far.
+pub(super) fn cpu(pids: &[u32]) -> Outcome<Duration> {
+    let mut ticks = 0;
+    for pid in pids {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
         let fields = stat.rsplit_once(')').ok_or("no fields")?.1;
-        let ticks: u64 =
-            fields.split_whitespace().skip(11).take(2).filter_map(|n| n.parse::<u64>().ok()).sum();
-        Ok(Duration::from_secs(ticks) / u32::try_from(rustix::param::clock_ticks_per_second())?)
+        ticks +=
+            fields.split_whitespace().skip(11).take(2).filter_map(|n| n.parse::<u64>().ok()).sum::<u64>();
     }
+    Ok(Duration::from_secs(ticks) / u32::try_from(rustix::param::clock_ticks_per_second())?)
+}
 
-    /// Resident memory now and at most, in kB.
-    pub(super) fn memory(&self) -> Outcome<(u64, u64)> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.pid))?;
-        let field = |name: &str| {
+/// Resident memory of these processes together, now and at most, in MB.
+pub(super) fn memory(pids: &[u32]) -> Outcome<(f64, f64)> {
+    let (mut now, mut most) = (0, 0);
+    for pid in pids {
+        let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let field = |name: &str| -> Option<u64> {
             let line = status.lines().find_map(|line| line.strip_prefix(name))?;
             line.split_whitespace().next()?.parse().ok()
         };
-        Ok((field("VmRSS:").ok_or("no VmRSS")?, field("VmHWM:").ok_or("no VmHWM")?))
+        now += field("VmRSS:").ok_or("no VmRSS")?;
+        most += field("VmHWM:").ok_or("no VmHWM")?;
     }
+    Ok((now as f64 / 1024.0, most as f64 / 1024.0))
+}
 
+impl Started {
     /// Asks it to end and waits.
     pub(super) fn end(mut self) -> Outcome<()> {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
