@@ -9,6 +9,7 @@ use std::{
     process::Command,
 };
 
+use rmcp::{ServiceExt as _, model::CallToolRequestParams, transport::StreamableHttpClientTransport};
 use serde_json::{Value, json};
 use support::{Home, Program, nightly, testbed, until};
 
@@ -40,6 +41,7 @@ enum Client {
     /// SDK 1, over streamable HTTP or SSE.
     TypeScript1(&'static str),
     Inspector(&'static str),
+    Rust,
 }
 
 impl Client {
@@ -62,6 +64,7 @@ impl Client {
             Self::TypeScript(mode) => with(node(), script("ts_client.mjs"), &common, mode),
             Self::TypeScript1(mode) => with(node(), script("ts_sdk1_client.mjs"), &common, mode),
             Self::Inspector(era) => return inspect(url, tool, era),
+            Self::Rust => return call_from_rust(url, tool),
         };
         let output = command.output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -105,6 +108,21 @@ fn inspect(url: &str, tool: Tool<'_>, era: &str) -> Option<String> {
     None
 }
 
+/// Calls a tool with rmcp.
+#[tokio::main(flavor = "current_thread")]
+async fn call_from_rust(url: &str, tool: Tool<'_>) -> Option<String> {
+    let client = ().serve(StreamableHttpClientTransport::from_uri(url)).await.unwrap();
+    let tools = client.list_all_tools().await.unwrap();
+    assert!(tools.iter().any(|listed| listed.name == tool.name), "{tools:?}");
+    let asked = CallToolRequestParams::new(tool.name.to_owned())
+        .with_arguments(serde_json::from_str(tool.arguments).unwrap());
+    let answer = serde_json::to_string(&client.call_tool(asked).await.unwrap()).unwrap();
+    assert!(answer.contains(tool.answer), "{answer}");
+    let version = client.peer_info().unwrap().protocol_version.to_string();
+    client.cancel().await.unwrap();
+    Some(version)
+}
+
 /// Starts a server and returns its URL.
 #[track_caller]
 fn up(home: &Home, image: &str, more: &[&str]) -> String {
@@ -128,6 +146,7 @@ fn clients_of_every_era_use_a_stdio_server_at_the_same_time() {
         (Client::TypeScript1("streamable"), &legacy),
         (Client::Inspector("legacy"), &None),
         (Client::Inspector("modern"), &None),
+        (Client::Rust, &legacy),
     ];
     std::thread::scope(|scope| {
         for (client, version) in clients {
