@@ -102,6 +102,9 @@ impl WorkloadBuilder {
 
     /// Checks the options and reads the exported configuration, if one is named.
     ///
+    /// Of what is written there it checks the options as well, so the file is read here and not at the start.
+    /// Nothing is changed.
+    ///
     /// # Errors
     /// `InvalidOption` for bad, missing or contradicting options, `Unsupported` for features not built yet, `Io`
     /// for an exported configuration that cannot be read.
