@@ -3,6 +3,9 @@
 
 mod clients;
 mod suite;
+#[expect(dead_code, unused_imports, reason = "shared with the tests of the command line")]
+#[path = "../cli/support/mod.rs"]
+mod support;
 
 use std::path::PathBuf;
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, process::Stdio};
 
-use mcpm::{options::ProxyMode, proxy::Proxy};
+use mcpm::options::ProxyMode;
 use mcpm_tests::harness::{testbed, within};
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
@@ -10,7 +10,10 @@ use tokio::{
     process::{Child, Command},
 };
 
-use crate::{bridge, npm_program};
+use crate::{
+    bridge, npm_program,
+    support::{Home, Program},
+};
 
 /// Passed and failed checks of each scenario.
 #[derive(Debug, PartialEq, Eq)]
@@ -75,17 +78,23 @@ async fn direct(requirements: &str) -> (Child, String) {
     (server, format!("http://{address}/mcp"))
 }
 
-/// The outcome without a proxy, through a bridge from a pipe, and through a forwarding proxy.
+/// The outcome without a proxy, through a bridge from a pipe, and through `mcpm proxy`.
 async fn three_ways(requirements: &str) -> (Outcome, Outcome, Outcome) {
     let (_server, url) = direct(requirements).await;
     let piped = bridge(testbed::path("MCPM_TEST_EVERYTHING_SERVER"), ProxyMode::StreamableHttp).await;
-    let forward = Proxy::builder("server", &url).build().unwrap();
-    let forward = within("the proxy to start", forward.start()).await.unwrap();
-    tokio::join!(
+    let home = Home::without_engine();
+    let mut forward = Program::start(&mut home.mcpm(&["proxy", "server", "--target-uri", &url]));
+    let line = forward.line();
+    let forwarded = line.strip_prefix("server  ").unwrap_or_else(|| panic!("`{line}` is no name and URL"));
+    let outcomes = tokio::join!(
         run(&url, requirements),
         run(piped.proxy().url(), requirements),
-        run(forward.url(), requirements)
-    )
+        run(forwarded, requirements)
+    );
+    forward.signal("TERM");
+    let ended = forward.end();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    outcomes
 }
 
 #[tokio::test(flavor = "multi_thread")]
