@@ -42,6 +42,7 @@ mod remote_server;
 mod resolve;
 mod source;
 mod spec;
+mod target;
 mod toolhive;
 mod trust;
 mod wanted;

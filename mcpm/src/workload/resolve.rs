@@ -5,7 +5,7 @@
 
 use std::{
     collections::BTreeMap,
-    net::{IpAddr, Ipv4Addr},
+    net::Ipv4Addr,
     path::{Path, PathBuf},
 };
 
@@ -16,6 +16,7 @@ use super::{
     reach::Reach,
     remote,
     source::{self, Source},
+    target::{published, refuse_for_stdio, refuse_unreachable, target_address, target_port, via},
     trust,
 };
 use crate::{
@@ -32,9 +33,6 @@ use crate::{
     shown::shown_text,
     state::{SPEC_VERSION, Store},
 };
-
-/// Port of an HTTP server whose image exposes none; the server is told.
-const DEFAULT_TARGET_PORT: u16 = 8080;
 
 /// What was asked, with the exported file read in and defaults filled in.
 #[derive(Debug, Clone)]
@@ -128,7 +126,7 @@ impl Asked {
         typed.map(|(target, value)| ((format!("{name}/{target}"), target.as_str()).into(), value)).collect()
     }
 
-    fn without_defaults(&self) -> WorkloadOptions {
+    pub(super) fn without_defaults(&self) -> WorkloadOptions {
         let supplied = self.supplied.as_ref().map(|supplied| supplied.options.clone());
         self.options.clone().or(supplied.unwrap_or_default())
     }
@@ -403,58 +401,6 @@ fn absolute_registry(registry: &str, working_dir: &Path) -> String {
     }
 }
 
-fn refuse_for_stdio(asked: &Asked) -> Result<()> {
-    for name in ["target_port", "target_host"] {
-        if asked.options.is_given(name) {
-            let flag = name.replace('_', "-");
-            let message =
-                format!("`--{flag}` is for the transports `sse` and `streamable-http`, not for `stdio`");
-            return Err(Error::new(ErrorKind::InvalidOption, message));
-        }
-    }
-    Ok(())
-}
-
-fn target_port(asked: &Asked, exposed: &[u16]) -> Result<(u16, Origin)> {
-    if let Some(port) = asked.without_defaults().target_port {
-        return Ok((port, asked.origin("target_port")));
-    }
-    match exposed {
-        [] => Ok((DEFAULT_TARGET_PORT, Origin::Derived)),
-        [port] => Ok((*port, Origin::Image)),
-        several => {
-            let list = several.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
-            Err(Error::new(ErrorKind::InvalidOption, format!("the image exposes several ports ({list})"))
-                .hint("say which one the server listens on with `--target-port`"))
-        }
-    }
-}
-
-/// How the proxy will get to the server; the server's port is never reachable beside the proxy beyond loopback
-/// unless the user names such a host.
-fn via(asked: &Asked, network: &Network, engine: &EngineInfo) -> Result<Via> {
-    refuse_unreachable(network)?;
-    let host = asked.options.target_host.clone();
-    Ok(match network {
-        Network::Host => Via::Host(host.unwrap_or_else(|| Ipv4Addr::LOCALHOST.to_string())),
-        _ if host.is_none() && engine.reaches_container_addresses => Via::ContainerAddress,
-        _ => Via::PublishedPort,
-    })
-}
-
-/// Refuses a network in which nobody reaches a server that speaks HTTP.
-fn refuse_unreachable(network: &Network) -> Result<()> {
-    let refused = |message| Err(Error::new(ErrorKind::InvalidOption, message));
-    match network {
-        Network::None => refused("a server that speaks HTTP cannot be reached with `--network none`")
-            .map_err(|error| error.hint("use `--transport stdio`, or another network")),
-        Network::Custom(name) if name.starts_with("container:") => {
-            refused("a server that speaks HTTP cannot be reached in another container's network")
-        }
-        Network::Bridge | Network::Host | Network::Custom(_) => Ok(()),
-    }
-}
-
 /// Refuses what is neither an address nor a name. Whether it is one of this machine shows when it is bound.
 fn check_host(options: &WorkloadOptions) -> Result<()> {
     let host = options.host.as_deref().unwrap_or_default();
@@ -466,31 +412,9 @@ fn check_host(options: &WorkloadOptions) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidOption, message))
 }
 
-/// The address of this machine that the server's port is published on for the proxy.
-fn target_address(options: &WorkloadOptions) -> Result<IpAddr> {
-    match options.target_host.as_deref() {
-        None | Some("localhost") => Ok(Ipv4Addr::LOCALHOST.into()),
-        Some(host) => host.trim_matches(['[', ']']).parse().map_err(|error| {
-            Error::new(ErrorKind::InvalidOption, format!("`--target-host {host}` is no address"))
-                .source(error)
-                .hint("the container's port is published on it, so it must be an address of the engine's machine")
-        }),
-    }
-}
-
 /// Where the shim and its socket are.
 pub(super) fn isolation_folder(store: &Store, name: &WorkloadName) -> PathBuf {
     store.folder(name).join("link")
-}
-
-fn published(options: &WorkloadOptions) -> Vec<PublishedPort> {
-    let one = |publish: &crate::options::PublishSpec| PublishedPort {
-        host_ip: publish.host_ip.unwrap_or(Ipv4Addr::LOCALHOST.into()),
-        host_port: publish.host_port.unwrap_or(0),
-        container_port: publish.container_port,
-        protocol: publish.protocol,
-    };
-    options.publish.iter().map(one).collect()
 }
 
 fn prefix(options: &WorkloadOptions) -> Result<Option<String>> {

@@ -1,0 +1,90 @@
+//! Where the server is: its port, the host it is reached on, and what is published for it.
+//!
+//! What is given for it is weighed as all else, see `resolve.rs`; what cannot work with the transport
+//! or the network is refused.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use super::{Origin, Via, resolve::Asked};
+use crate::{
+    Error, ErrorKind, Result,
+    options::{OptionSet as _, PublishSpec, WorkloadOptions},
+    runtime::{EngineInfo, Network, PublishedPort},
+};
+
+/// Port of an HTTP server whose image exposes none; the server is told.
+const DEFAULT_TARGET_PORT: u16 = 8080;
+
+pub(super) fn refuse_for_stdio(asked: &Asked) -> Result<()> {
+    for name in ["target_port", "target_host"] {
+        if asked.options.is_given(name) {
+            let flag = name.replace('_', "-");
+            let message =
+                format!("`--{flag}` is for the transports `sse` and `streamable-http`, not for `stdio`");
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn target_port(asked: &Asked, exposed: &[u16]) -> Result<(u16, Origin)> {
+    if let Some(port) = asked.without_defaults().target_port {
+        return Ok((port, asked.origin("target_port")));
+    }
+    match exposed {
+        [] => Ok((DEFAULT_TARGET_PORT, Origin::Derived)),
+        [port] => Ok((*port, Origin::Image)),
+        several => {
+            let list = several.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
+            Err(Error::new(ErrorKind::InvalidOption, format!("the image exposes several ports ({list})"))
+                .hint("say which one the server listens on with `--target-port`"))
+        }
+    }
+}
+
+/// How the proxy will get to the server; the server's port is never reachable beside the proxy beyond loopback
+/// unless the user names such a host.
+pub(super) fn via(asked: &Asked, network: &Network, engine: &EngineInfo) -> Result<Via> {
+    refuse_unreachable(network)?;
+    let host = asked.options.target_host.clone();
+    Ok(match network {
+        Network::Host => Via::Host(host.unwrap_or_else(|| Ipv4Addr::LOCALHOST.to_string())),
+        _ if host.is_none() && engine.reaches_container_addresses => Via::ContainerAddress,
+        _ => Via::PublishedPort,
+    })
+}
+
+/// Refuses a network in which nobody reaches a server that speaks HTTP.
+pub(super) fn refuse_unreachable(network: &Network) -> Result<()> {
+    let refused = |message| Err(Error::new(ErrorKind::InvalidOption, message));
+    match network {
+        Network::None => refused("a server that speaks HTTP cannot be reached with `--network none`")
+            .map_err(|error| error.hint("use `--transport stdio`, or another network")),
+        Network::Custom(name) if name.starts_with("container:") => {
+            refused("a server that speaks HTTP cannot be reached in another container's network")
+        }
+        Network::Bridge | Network::Host | Network::Custom(_) => Ok(()),
+    }
+}
+
+/// The address of this machine that the server's port is published on for the proxy.
+pub(super) fn target_address(options: &WorkloadOptions) -> Result<IpAddr> {
+    match options.target_host.as_deref() {
+        None | Some("localhost") => Ok(Ipv4Addr::LOCALHOST.into()),
+        Some(host) => host.trim_matches(['[', ']']).parse().map_err(|error| {
+            Error::new(ErrorKind::InvalidOption, format!("`--target-host {host}` is no address"))
+                .source(error)
+                .hint("the container's port is published on it, so it must be an address of the engine's machine")
+        }),
+    }
+}
+
+pub(super) fn published(options: &WorkloadOptions) -> Vec<PublishedPort> {
+    let one = |publish: &PublishSpec| PublishedPort {
+        host_ip: publish.host_ip.unwrap_or(Ipv4Addr::LOCALHOST.into()),
+        host_port: publish.host_port.unwrap_or(0),
+        container_port: publish.container_port,
+        protocol: publish.protocol,
+    };
+    options.publish.iter().map(one).collect()
+}
