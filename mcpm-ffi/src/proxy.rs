@@ -31,9 +31,9 @@ impl Proxy {
         self.0.url().to_owned()
     }
 
-    /// Tells whether it runs or was stopped.
+    /// Returns where it is in its life.
     pub fn status(&self) -> Phase {
-        if self.0.is_running() { Phase::Running } else { Phase::Stopped }
+        self.0.status()
     }
 
     /// Stops listening and lets answers under way finish for up to 2 s. Stopping twice does no harm.

@@ -3,6 +3,7 @@
 use mcpm::{
     ErrorKind,
     proxy::{Proxy, StdioProxy},
+    state::Phase,
 };
 use mcpm_tests::harness::{http::Http, mcp::Session, upstream::Upstream, within};
 use serde_json::json;
@@ -88,8 +89,30 @@ async fn a_stopped_proxy_gives_its_port_back_at_once() {
     let first = start(0).await;
     let port = first.address().port();
     assert_eq!(Http(first.address()).get("/health").send().await.status, 200);
+    assert_eq!((first.status(), first.is_running()), (Phase::Running, true));
     first.stop().await;
-    assert!(!first.is_running());
+    assert_eq!((first.status(), first.is_running()), (Phase::Stopped, false));
     let second = start(port).await;
     assert_eq!(Http(second.address()).get("/health").send().await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proxy_is_stopping_while_an_answer_is_under_way() {
+    let upstream = Upstream::listen().await;
+    let proxy = Proxy::builder("up", upstream.uri("/mcp")).build().unwrap();
+    let proxy = within("the proxy to start", proxy.start()).await.unwrap();
+    let http = Http(proxy.address());
+    let asking = tokio::spawn(http.get("/mcp").send());
+    let (mut connection, _) = upstream.request().await;
+    let mut stop = std::pin::pin!(proxy.stop());
+    tokio::select! {
+        biased;
+        () = stop.as_mut() => panic!("it stopped before the answer came"),
+        () = std::future::ready(()) => {}
+    }
+    assert_eq!((proxy.status(), proxy.is_running()), (Phase::Stopping, false));
+    connection.answer("200 OK", "", "{}").await;
+    within("the stop", stop).await;
+    assert_eq!(proxy.status(), Phase::Stopped);
+    drop(asking);
 }

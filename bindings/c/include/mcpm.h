@@ -220,7 +220,7 @@ const char *mcpm_proxy_name(const mcpm_proxy *proxy);
 const char *mcpm_proxy_url(const mcpm_proxy *proxy);
 
 /**
- * Tells whether a proxy runs or was stopped.
+ * Tells where a proxy is in its life.
  */
 mcpm_status mcpm_proxy_status(const mcpm_proxy *proxy, mcpm_phase *phase, mcpm_error **error);
 

@@ -98,7 +98,7 @@ pub unsafe extern "C" fn mcpm_proxy_url(proxy: *const CProxy) -> *const c_char {
     unsafe { handle::see(proxy) }.map_or(ptr::null(), |proxy| proxy.url.as_ptr())
 }
 
-/// Tells whether a proxy runs or was stopped.
+/// Tells where a proxy is in its life.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_status(
     proxy: *const CProxy,
@@ -109,8 +109,7 @@ pub unsafe extern "C" fn mcpm_proxy_status(
     unsafe {
         handle::guard(error, || {
             let proxy = handle::given(proxy, "proxy")?;
-            let runs = proxy.running.is_running();
-            Out::new(phase, "phase")?.put(if runs { CPhase::Running } else { CPhase::Stopped });
+            Out::new(phase, "phase")?.put(proxy.running.status().into());
             Ok(())
         })
     }

@@ -10,13 +10,17 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::{
+    net::TcpListener,
+    task::{AbortHandle, JoinHandle},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Error, ErrorKind, Result,
     auth::incoming::{AskedOfCallers as _, Incoming},
     options::{OptionSet as _, ProxyOptions},
+    state::Phase,
 };
 
 mod admission;
@@ -172,6 +176,9 @@ pub(crate) struct Served<'a> {
 }
 
 /// A proxy that listens. Dropping it stops it.
+///
+/// Unlike a workload it has no logs, since it starts no server whose output it could have, and cannot be detached:
+/// it is a task of this process and nothing else, so whoever wants it to go on keeps the handle.
 #[derive(Debug)]
 pub struct RunningProxy {
     name: String,
@@ -179,6 +186,8 @@ pub struct RunningProxy {
     address: SocketAddr,
     stop: CancellationToken,
     task: Mutex<Option<JoinHandle<()>>>,
+    /// The same task, to look at while somebody waits for its end.
+    listening: AbortHandle,
 }
 
 impl RunningProxy {
@@ -201,7 +210,8 @@ impl RunningProxy {
         let stop = CancellationToken::new();
         let task = tokio::spawn(listener::serve(listener, stack, stop.clone()));
         let url = format!("http://{}{}", shown_authority(served.host, address), served.path);
-        Ok(Self { name, url, address, stop, task: Mutex::new(Some(task)) })
+        let listening = task.abort_handle();
+        Ok(Self { name, url, address, stop, task: Mutex::new(Some(task)), listening })
     }
 
     /// Returns the name of the server.
@@ -219,10 +229,22 @@ impl RunningProxy {
         self.address
     }
 
+    /// Returns where it is in its life, in the words of a workload.
+    ///
+    /// It is `Running` as long as it listens, whether or not its target answers; of that `/health` tells. It is
+    /// `Stopping` while answers under way finish, and `Failed` when it ended though nobody stopped it.
+    pub fn status(&self) -> Phase {
+        match (self.stop.is_cancelled(), self.listening.is_finished()) {
+            (false, false) => Phase::Running,
+            (true, false) => Phase::Stopping,
+            (true, true) => Phase::Stopped,
+            (false, true) => Phase::Failed,
+        }
+    }
+
     /// Tells whether the proxy still listens.
     pub fn is_running(&self) -> bool {
-        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
-        task.as_ref().is_some_and(|task| !task.is_finished())
+        self.status() == Phase::Running
     }
 
     /// Stops listening and lets answers under way finish for up to 2 s.

@@ -808,7 +808,7 @@ public protocol ProxyProtocol: AnyObject, Sendable {
     func name()  -> String
     
     /**
-     * Tells whether it runs or was stopped.
+     * Returns where it is in its life.
      */
     func status()  -> Phase
     
@@ -912,7 +912,7 @@ open func name() -> String  {
 }
     
     /**
-     * Tells whether it runs or was stopped.
+     * Returns where it is in its life.
      */
 open func status() -> Phase  {
     return try!  FfiConverterTypePhase_lift(try! rustCall() {
@@ -6242,7 +6242,7 @@ private let initializationResult: InitializationResult = {
     if (uniffi_mcpm_ffi_checksum_method_proxy_name() != 50073) {
         return InitializationResult.apiChecksumMismatch
     }
-    if (uniffi_mcpm_ffi_checksum_method_proxy_status() != 4819) {
+    if (uniffi_mcpm_ffi_checksum_method_proxy_status() != 15255) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_method_proxy_stop() != 32732) {

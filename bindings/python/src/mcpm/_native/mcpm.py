@@ -534,7 +534,7 @@ def _uniffi_check_api_checksums(lib):
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_proxy_name() != 50073:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
-    if lib.uniffi_mcpm_ffi_checksum_method_proxy_status() != 4819:
+    if lib.uniffi_mcpm_ffi_checksum_method_proxy_status() != 15255:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_proxy_stop() != 32732:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
@@ -5233,7 +5233,7 @@ class ProxyProtocol(typing.Protocol):
         raise NotImplementedError
     def status(self, ) -> Phase:
         """
-        Tells whether it runs or was stopped.
+        Returns where it is in its life.
 """
         raise NotImplementedError
     async def stop(self, ) -> None:
@@ -5313,7 +5313,7 @@ class Proxy(ProxyProtocol):
         return _uniffi_lift_return(_uniffi_ffi_result)
     def status(self, ) -> Phase:
         """
-        Tells whether it runs or was stopped.
+        Returns where it is in its life.
 """
         _uniffi_lowered_args = (
             self._uniffi_clone_handle(),
