@@ -1,7 +1,7 @@
 //! What is no message, or too much of one, is refused with the status that says so.
 
 use mcpm_tests::harness::{
-    http::Http,
+    http::{Http, Request},
     mcp::{Modern, Session, request, tool},
 };
 use serde_json::json;
@@ -79,15 +79,26 @@ async fn a_body_beyond_the_limit_is_413_however_it_says_its_size() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn headers_beyond_the_limit_are_431() {
+async fn a_head_beyond_the_limits_is_refused_without_a_body() {
     let bridge = legacy().await;
-    let long = bridge.http.get("/health").header("X-Long", &"x".repeat(1 << 20));
-    assert_eq!(long.send().await.status, 431);
-    let mut many = bridge.http.get("/health");
-    for _ in 0..500 {
-        many = many.also("X-Many", "x");
-    }
-    assert_eq!(many.send().await.status, 431);
+    let refused = async |request: Request, status: u16| {
+        let response = request.send().await;
+        assert_eq!(response.status, status);
+        assert_eq!(response.text().await, "");
+    };
+    let headers = |count: usize| {
+        let bare = bridge.http.get("/health");
+        let (line, end) = (1, 1);
+        let own = bare.bytes().iter().filter(|byte| **byte == b'\n').count() - line - end;
+        (own..count).fold(bare, |request, _| request.also("X-Many", "x"))
+    };
+    assert_eq!(headers(100).send().await.status, 200);
+    refused(headers(101), 431).await;
+    refused(bridge.http.get("/health").header("X-Long", &"x".repeat(1 << 20)), 431).await;
+    let target = |length: usize| bridge.http.get(&format!("/{}", "x".repeat(length - 1)));
+    assert_eq!(target(65_534).send().await.status, 404);
+    refused(target(65_535), 414).await;
+    refused(bridge.http.request("G(T", "/health"), 400).await;
     assert_eq!(bridge.http.get("/health").send().await.status, 200);
 }
 
