@@ -4,7 +4,11 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::fs;
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use clap::{Arg, ArgAction, Command};
 use mcpm::options::{Arity, Kind, OptionSet, OptionSpec, Place, ProxyOptions, Required, WorkloadOptions};
@@ -173,4 +177,44 @@ fn every_addition_is_listed_with_its_reason() {
         let line = listed.lines().find(|line| line.starts_with(&format!("| `--{flag}` |")));
         assert!(line.is_some_and(|line| line.contains(&format!("`{command}`"))), "{command} --{flag}");
     }
+}
+
+/// What a comment says of rustc and of docker, and a word that stands for any option.
+const NOT_OURS: [&str; 3] = ["cfg", "flag", "mount"];
+
+/// Returns the names of options that begin a piece of code in backticks.
+fn options_in(text: &str) -> impl Iterator<Item = &str> {
+    let names = text.split("`--").skip(1).map(|rest| {
+        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '-')).unwrap_or(rest.len());
+        rest.get(..end).unwrap_or_default()
+    });
+    // The mark of a PEM file begins alike, and so does what a format string fills in.
+    names.filter(|name| name.starts_with(|c: char| c.is_ascii_lowercase()))
+}
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn an_option_that_the_library_speaks_of_exists() {
+    let mut files = Vec::new();
+    sources(&mcpm_tests::root().join("mcpm/src"), &mut files);
+    let is_test = |path: &PathBuf| path.file_stem().unwrap().to_str().unwrap().ends_with("_tests");
+    let rows: BTreeSet<String> =
+        flags::<WorkloadOptions>().into_iter().chain(flags::<ProxyOptions>()).map(OptionSpec::flag).collect();
+    let mut strange = BTreeSet::new();
+    for file in files.iter().filter(|file| !is_test(file)) {
+        let text = fs::read_to_string(file).unwrap();
+        strange.extend(options_in(&text).filter(|name| !rows.contains(*name)).map(str::to_owned));
+    }
+    assert!(!rows.is_empty() && !files.is_empty());
+    assert_eq!(strange, NOT_OURS.into_iter().map(str::to_owned).collect());
 }
