@@ -3,12 +3,7 @@
 //! The registry is the `docker-registry` program, on loopback, where Docker takes it without TLS. Podman must
 //! be told: set `MCPM_TEST_REGISTRY_PORT`, name that port in its registries and run one test at a time.
 
-use std::{
-    net::{TcpListener, TcpStream},
-    path::Path,
-    process::{Child, Command, Stdio},
-    time::Instant,
-};
+use std::{path::Path, process::Command};
 
 use mcpm::{
     ErrorKind, Result,
@@ -24,76 +19,21 @@ use mcpm::{
     },
 };
 
-use mcpm_tests::harness::testbed;
+use mcpm_tests::harness::registry::Registry;
 
 use super::support::{Engine, LIMIT, docker, endpoint, shell, shell_image, unique};
 
-/// The user `mcpm` with the password `secret`, as `htpasswd -nbB` writes it.
-const USERS: &str = "mcpm:$2y$05$lxFeZhi0O2y8FUgVWFfEzuyroAqCx2zZYVMkN7UGSsZjU/f/llYee\n";
-/// The same login, as `docker login` writes it.
-const LOGIN: &str = "bWNwbTpzZWNyZXQ=";
-
-/// A registry on loopback that ends with its test.
-struct Registry {
-    process: Child,
-    address: String,
-    folder: tempfile::TempDir,
-}
-
-impl Registry {
-    fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let port = std::env::var("MCPM_TEST_REGISTRY_PORT").unwrap_or_else(|_| "0".to_owned());
-        let listener = TcpListener::bind(format!("127.0.0.1:{port}")).unwrap();
-        let port = listener.local_addr().unwrap().port();
-        drop(listener);
-        let address = format!("127.0.0.1:{port}");
-        let path = |name: &str| folder.path().join(name).display().to_string();
-        std::fs::write(path("users"), USERS).unwrap();
-        let config = format!(
-            "version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {}}}}}\n\
-             http: {{addr: \"{address}\"}}\nauth: {{htpasswd: {{realm: test, path: {}}}}}\n",
-            path("data"),
-            path("users"),
-        );
-        std::fs::write(path("config.yml"), config).unwrap();
-        std::fs::create_dir(path("login")).unwrap();
-        let login = format!(r#"{{"auths": {{"{address}": {{"auth": "{LOGIN}"}}}}}}"#);
-        std::fs::write(path("login/config.json"), login).unwrap();
-        let mut command = Command::new(testbed::path("MCPM_TEST_REGISTRY_PROGRAM"));
-        command.arg("serve").arg(path("config.yml")).stdout(Stdio::null()).stderr(Stdio::null());
-        let process = command.spawn().unwrap();
-        let begun = Instant::now();
-        while TcpStream::connect(&address).is_err() {
-            assert!(begun.elapsed() < LIMIT, "the registry does not listen");
-            std::thread::yield_now();
-        }
-        Self { process, address, folder }
-    }
-
-    /// Puts the test image into the registry and takes it away from the engine.
-    fn hold(&self, name: &str) -> ImageReference {
-        let name = format!("{}/{name}", self.address);
-        docker(&["tag", shell_image(), &name]);
-        let login = self.login().display().to_string();
-        let mut push = Command::new("docker");
-        push.args(["--config", &login, "--host", &endpoint(), "push", &name]);
-        let output = push.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        docker(&["rmi", &name]);
-        ImageReference::parse(&name).unwrap()
-    }
-
-    fn login(&self) -> std::path::PathBuf {
-        self.folder.path().join("login")
-    }
-}
-
-impl Drop for Registry {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// Puts the test image into a registry and takes it away from the engine.
+fn hold(registry: &Registry, name: &str) -> ImageReference {
+    let name = format!("{}/{name}", registry.address());
+    docker(&["tag", shell_image(), &name]);
+    let login = registry.login().display().to_string();
+    let mut push = Command::new("docker");
+    push.args(["--config", &login, "--host", &endpoint(), "push", &name]);
+    let output = push.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    docker(&["rmi", &name]);
+    ImageReference::parse(&name).unwrap()
 }
 
 async fn ensure(reference: &ImageReference, login: Option<&Path>) -> Result<Pulled> {
@@ -106,11 +46,11 @@ async fn ensure(reference: &ImageReference, login: Option<&Path>) -> Result<Pull
 #[tokio::test]
 async fn a_private_image_is_pulled_with_the_stored_login_only() {
     let registry = Registry::start();
-    let reference = registry.hold("mcpm/server:1");
+    let reference = hold(&registry, "mcpm/server:1");
 
     let error = ensure(&reference, None).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ImageUnavailable);
-    let step = format!("run `docker login {}`", registry.address);
+    let step = format!("run `docker login {}`", registry.address());
     assert!(error.to_string().contains(&step), "{error}");
 
     let pulled = ensure(&reference, Some(&registry.login())).await.unwrap();
@@ -127,7 +67,7 @@ async fn a_private_image_is_pulled_with_the_stored_login_only() {
     // Podman knows no name of its own for a digest.
     let _ = Command::new("docker").args(["--host", &endpoint(), "rmi", &digest.to_string()]).output();
 
-    let missing = ImageReference::parse(&format!("{}/mcpm/server:2", registry.address)).unwrap();
+    let missing = ImageReference::parse(&format!("{}/mcpm/server:2", registry.address())).unwrap();
     let error = ensure(&missing, Some(&registry.login())).await.unwrap_err();
     assert!(error.to_string().contains("check the name and the tag for typos"), "{error}");
 }
@@ -135,10 +75,10 @@ async fn a_private_image_is_pulled_with_the_stored_login_only() {
 #[tokio::test]
 async fn a_movable_image_is_used_when_its_registry_went_away() {
     let registry = Registry::start();
-    let reference = registry.hold("mcpm/server:latest");
+    let reference = hold(&registry, "mcpm/server:latest");
     let fresh = ensure(&reference, Some(&registry.login())).await.unwrap();
     assert_eq!(fresh.warning, None);
-    let name = registry.address.clone();
+    let name = registry.address().to_owned();
     drop(registry);
     let stale = ensure(&reference, None).await.unwrap();
     docker(&["rmi", &reference.to_string()]);

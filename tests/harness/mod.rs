@@ -3,6 +3,7 @@
 
 pub mod http;
 pub mod mcp;
+pub mod registry;
 pub mod script;
 pub mod sse;
 pub mod testbed;

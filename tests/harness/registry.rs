@@ -1,0 +1,89 @@
+//! A real image registry on loopback that asks for a login and ends with its test.
+
+use std::{
+    net::{TcpListener, TcpStream},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    time::Instant,
+};
+
+use super::{LIMIT, testbed};
+
+/// The user `mcpm` with the password `secret`, as `htpasswd -nbB` writes it.
+const USERS: &str = "mcpm:$2y$05$lxFeZhi0O2y8FUgVWFfEzuyroAqCx2zZYVMkN7UGSsZjU/f/llYee\n";
+/// The same login, as `docker login` writes it.
+const ENCODED: &str = "bWNwbTpzZWNyZXQ=";
+/// The same login, for programs.
+pub const LOGIN: &str = "mcpm:secret";
+
+/// A registry that runs.
+#[derive(Debug)]
+pub struct Registry {
+    process: Child,
+    address: String,
+    folder: tempfile::TempDir,
+}
+
+impl Registry {
+    /// Starts one.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    pub fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let port = std::env::var("MCPM_TEST_REGISTRY_PORT").unwrap_or_else(|_| "0".to_owned());
+        let listener = TcpListener::bind(format!("127.0.0.1:{port}")).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        let address = format!("127.0.0.1:{port}");
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        std::fs::write(path("users"), USERS).unwrap();
+        let config = format!(
+            "version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {}}}}}\n\
+             http: {{addr: \"{address}\"}}\nauth: {{htpasswd: {{realm: test, path: {}}}}}\n",
+            path("data"),
+            path("users"),
+        );
+        std::fs::write(path("config.yml"), config).unwrap();
+        std::fs::create_dir(path("login")).unwrap();
+        let mut command = Command::new(testbed::path("MCPM_TEST_REGISTRY_PROGRAM"));
+        command.arg("serve").arg(path("config.yml")).stdout(Stdio::null()).stderr(Stdio::null());
+        let process = command.spawn().unwrap();
+        let begun = Instant::now();
+        while TcpStream::connect(&address).is_err() {
+            assert!(begun.elapsed() < LIMIT, "the registry does not listen");
+            std::thread::yield_now();
+        }
+        let registry = Self { process, address: address.clone(), folder };
+        registry.log_in(&[&address]);
+        registry
+    }
+
+    /// Its host and port.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The folder with the logins, as `DOCKER_CONFIG`.
+    pub fn login(&self) -> PathBuf {
+        self.folder.path().join("login")
+    }
+
+    /// Stores the login for these addresses.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn log_in(&self, addresses: &[&str]) {
+        let logins: Vec<_> =
+            addresses.iter().map(|address| format!(r#""{address}": {{"auth": "{ENCODED}"}}"#)).collect();
+        let config = format!(r#"{{"auths": {{{}}}}}"#, logins.join(", "));
+        std::fs::write(self.login().join("config.json"), config).unwrap();
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
