@@ -13,6 +13,7 @@ use rmcp::{ServiceExt as _, model::CallToolRequestParams, transport::StreamableH
 use serde_json::{Value, json};
 use support::{Home, Program, nightly, testbed, until};
 
+mod entries;
 mod packages;
 #[expect(dead_code, unused_imports, reason = "shared with the tests of the command line")]
 #[path = "../cli/support/mod.rs"]
