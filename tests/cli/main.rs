@@ -4,6 +4,7 @@
 mod container;
 mod engine;
 mod failures;
+mod headers;
 mod ignore;
 mod isolation;
 mod life;

@@ -126,13 +126,13 @@ fn a_name_that_leads_to_nothing_is_refused_and_leaves_nothing() {
 }
 
 /// A command on a terminal, which `script` is: it shows what a terminal shows.
-struct Typing {
+pub(super) struct Typing {
     child: Child,
     shown: String,
 }
 
 impl Typing {
-    fn begin(home: &Home, line: &str) -> Self {
+    pub(super) fn begin(home: &Home, line: &str) -> Self {
         let mut command = home.command("script");
         command.args(["-q", "-e", "-c", line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         Self { child: command.spawn().unwrap(), shown: String::new() }
@@ -140,7 +140,7 @@ impl Typing {
 
     /// Waits until something is shown, then types.
     #[track_caller]
-    fn answer(&mut self, prompt: &str, typed: &str) {
+    pub(super) fn answer(&mut self, prompt: &str, typed: &str) {
         let mut buffer = [0; 1024];
         while !self.shown.contains(prompt) {
             let count = self.child.stdout.as_mut().unwrap().read(&mut buffer).unwrap();
@@ -151,7 +151,7 @@ impl Typing {
     }
 
     /// Waits for the end, and returns all that was shown.
-    fn end(mut self) -> (Option<i32>, String) {
+    pub(super) fn end(mut self) -> (Option<i32>, String) {
         self.child.stdout.as_mut().unwrap().read_to_string(&mut self.shown).unwrap();
         (self.child.wait().unwrap().code(), self.shown.clone())
     }

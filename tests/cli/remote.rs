@@ -13,7 +13,7 @@ use super::support::{Home, Program, Session, until};
 
 /// A server that answers each request with the next of some statuses, the last one for ever, and tells what it was
 /// asked: request line, then `Authorization`.
-fn server(statuses: &'static [&'static str]) -> (String, mpsc::Receiver<(String, String)>) {
+pub(super) fn server(statuses: &'static [&'static str]) -> (String, mpsc::Receiver<(String, String)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let authority = listener.local_addr().unwrap().to_string();
     let (tell, told) = mpsc::channel();

@@ -367,7 +367,8 @@ void mcpm_workload_builder_env_file_dir(mcpm_workload_builder *builder, const ch
  * Secret fetched from the secrets manager and set as an environment variable.
  *
  * `NAME` is what `mcpm secret set` was told. With `file:` and an absolute path as the target, the
- * server gets a file in its container instead.
+ * server gets a file in its container instead; with `header:` and a name, a remote server gets that
+ * header with each request.
  */
 void mcpm_workload_builder_secret(mcpm_workload_builder *builder, const char *value);
 

@@ -171,7 +171,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_env_file_dir(builder: *mut Worklo
 /// Secret fetched from the secrets manager and set as an environment variable.
 ///
 /// `NAME` is what `mcpm secret set` was told. With `file:` and an absolute path as the target, the
-/// server gets a file in its container instead.
+/// server gets a file in its container instead; with `header:` and a name, a remote server gets that
+/// header with each request.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_secret(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.

@@ -78,12 +78,13 @@ impl OptionValue for Secret {
     }
 }
 
-/// A secret of the secrets manager that the server gets as an environment variable or as a file.
+/// A secret of the secrets manager that the server gets as an environment variable, as a file or in a header.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SecretRef {
     /// Name of the secret.
     pub name: String,
-    /// Name of the environment variable, or `file:` and an absolute path in the container.
+    /// Name of the environment variable, or `file:` and an absolute path in the container, or `header:` and the name of
+    /// a header of each request to a remote server.
     pub target: String,
 }
 
@@ -94,18 +95,30 @@ pub enum SecretTarget<'a> {
     Variable(&'a str),
     /// The file at that absolute path in its container.
     File(&'a str),
+    /// The header of that name, of each request to a remote server.
+    Header(&'a str),
 }
 
 /// What a target that is a file begins with.
 const FILE: &str = "file:";
+/// What a target that is a header begins with.
+const HEADER: &str = "header:";
 
 impl SecretRef {
     /// Returns where the server finds it.
     pub fn destination(&self) -> SecretTarget<'_> {
-        match self.target.strip_prefix(FILE) {
-            Some(path) => SecretTarget::File(path),
+        if let Some(path) = self.target.strip_prefix(FILE) {
+            return SecretTarget::File(path);
+        }
+        match self.target.strip_prefix(HEADER) {
+            Some(header) => SecretTarget::Header(header),
             None => SecretTarget::Variable(&self.target),
         }
+    }
+
+    /// Makes a reference to a secret that a remote server is sent in a header.
+    pub(crate) fn in_header(name: impl Into<String>, header: &str) -> Self {
+        Self { name: name.into(), target: format!("{HEADER}{header}") }
     }
 }
 
@@ -126,6 +139,9 @@ impl FromStr for SecretRef {
             Some((_, target)) if target.strip_prefix(FILE).is_some_and(|path| !is_file(path)) => {
                 Err(refused("expected the absolute path of a file in the container after `file:`"))
             }
+            Some((_, target)) if target.strip_prefix(HEADER).is_some_and(|name| !is_header(name)) => {
+                Err(refused("expected the name of a header after `header:`"))
+            }
             Some((name, target)) if name.contains(',') || target.contains([',', '=', '\0']) => {
                 Err(refused("expected `NAME,target=TARGET` and nothing else"))
             }
@@ -139,6 +155,10 @@ fn is_file(path: &str) -> bool {
     path.strip_prefix('/').is_some_and(|below| {
         below.split('/').all(|part| !matches!(part, "" | "." | "..")) && !path.contains(':')
     })
+}
+
+fn is_header(name: &str) -> bool {
+    name.parse::<http::HeaderName>().is_ok()
 }
 
 impl fmt::Display for SecretRef {

@@ -68,7 +68,8 @@ options! {
         /// Secret fetched from the secrets manager and set as an environment variable
         ///
         /// `NAME` is what `mcpm secret set` was told. With `file:` and an absolute path as the target, the server
-        /// gets a file in its container instead.
+        /// gets a file in its container instead; with `header:` and a name, a remote server gets that header with each
+        /// request.
         secret: Vec<SecretRef>;
         /// Mount a file or folder of this machine into the container
         ///

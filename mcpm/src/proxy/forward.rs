@@ -136,6 +136,7 @@ impl Forward {
         let (mut parts, body) = request.into_parts();
         parts.uri = self.target.map(&parts.uri);
         strip(&mut parts.headers, |name| !self.publicity.trusted && is_of_proxy(name));
+        self.target.dress(&mut parts.headers);
         let size = body.size_hint().exact();
         if size.is_some_and(|size| (1..=SMALL as u64).contains(&size)) {
             let body = body.whole().await.map_err(|broken| untaken::broken(&broken))?;

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use http::{
-    HeaderValue, Uri,
+    HeaderMap, HeaderValue, Uri,
     uri::{Authority, PathAndQuery},
 };
 use url::Url;
@@ -31,6 +31,9 @@ pub(crate) struct Target {
     path: String,
     /// Put in front of every request's own query.
     query: Option<String>,
+    /// Headers that each request gets, in place of what its client sent under those names: they are not a client's to
+    /// choose, be they secret or not.
+    headers: HeaderMap,
 }
 
 /// A server at its present address.
@@ -75,7 +78,21 @@ impl Target {
             moves: AtomicU64::new(0),
             path: url.path().to_owned(),
             query: url.query().filter(|query| !query.is_empty()).map(str::to_owned),
+            headers: HeaderMap::new(),
         })
+    }
+
+    /// Has each request carry these headers.
+    pub(crate) fn with_headers(mut self, headers: HeaderMap) -> Self {
+        self.headers = headers;
+        self
+    }
+
+    /// Puts the server's own headers into those of a request to it.
+    pub(crate) fn dress(&self, headers: &mut HeaderMap) {
+        for (name, value) in &self.headers {
+            headers.insert(name, value.clone());
+        }
     }
 
     /// A server that is not reached yet.
@@ -85,6 +102,7 @@ impl Target {
             moves: AtomicU64::new(0),
             path: "/".to_owned(),
             query: None,
+            headers: HeaderMap::new(),
         }
     }
 

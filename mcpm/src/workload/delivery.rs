@@ -30,6 +30,8 @@ pub(super) const BY_ENGINE: &str =
 pub(super) const BY_SHIM: &str = "handed to the server by the shim (not visible in the engine)";
 /// What a plan says of a file.
 pub(super) const BY_FILE: &str = "delivered as a file that is in memory while the workload runs";
+/// What a plan says of a header.
+pub(super) const BY_HEADER: &str = "sent to the remote server with each request";
 
 /// Refuses references that contradict each other or other options.
 pub(super) fn check(options: &WorkloadOptions) -> Result<()> {
@@ -45,6 +47,9 @@ pub(super) fn check(options: &WorkloadOptions) -> Result<()> {
             }
             SecretTarget::File(path) if options.volume.iter().any(|volume| volume.container_path == path) => {
                 return refused(format!("a volume and a secret are both mounted at `{path}`"));
+            }
+            SecretTarget::Header(_) => {
+                return refused(format!("`{target}` is for remote servers: a container gets no headers"));
             }
             SecretTarget::File(path) if Path::new(path).starts_with(MOUNT_POINT) => {
                 return refused(format!("`{path}` is mcpm's own place in a container"));
@@ -78,7 +83,7 @@ pub(super) async fn values(spec: &WorkloadSpec, environment: &Environment) -> Re
     values.extend(SecretValues::new(found));
     for name in typed.iter().filter(|name| values.get(name).is_none()).collect::<Vec<_>>() {
         let answer = match &environment.interaction {
-            Some(interaction) => interaction.ask_secret(name).await?,
+            Some(interaction) => interaction.ask_secret(&question(spec, name)).await?,
             None => None,
         };
         let Some(answer) = answer else { return Err(closed.unwrap_or_else(|| not_kept(&spec.name, name))) };
@@ -89,6 +94,16 @@ pub(super) async fn values(spec: &WorkloadSpec, environment: &Environment) -> Re
         values.extend([(name.clone(), answer)].into_iter().collect());
     }
     Ok(values)
+}
+
+/// What is asked when a value is typed again: the parts that it was made of at first are not on record.
+fn question(spec: &WorkloadSpec, name: &str) -> String {
+    let is_header =
+        |secret: &&SecretRef| secret.name == name && matches!(secret.destination(), SecretTarget::Header(_));
+    match spec.secrets.iter().find(is_header) {
+        Some(_) => format!("{name} - the whole value of the header"),
+        None => name.to_owned(),
+    }
 }
 
 fn not_kept(workload: &WorkloadName, secret: &str) -> Error {
@@ -137,6 +152,8 @@ impl Delivery {
                     delivery.variables.insert(name.to_owned(), value.clone());
                 }
                 SecretTarget::File(path) => files.push((path, value)),
+                // Only a remote server has some, and no container.
+                SecretTarget::Header(_) => {}
             }
         }
         if !files.is_empty() {
@@ -183,6 +200,7 @@ pub(super) fn shown(reference: &SecretRef, isolated: bool) -> String {
         SecretTarget::Variable(name) if isolated => format!("{name} from `{}`, {BY_SHIM}", reference.name),
         SecretTarget::Variable(name) => format!("{name} from `{}`, {BY_ENGINE}", reference.name),
         SecretTarget::File(path) => format!("{path} from `{}`, {BY_FILE}", reference.name),
+        SecretTarget::Header(header) => format!("{header} from `{}`, {BY_HEADER}", reference.name),
     }
 }
 

@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, net::TcpListener, sync::Mutex};
 
 use super::{
-    Origin, WorkloadName,
+    Origin, WorkloadName, headers,
     resolve::Asked,
     source::{self, Source},
 };
@@ -27,7 +27,9 @@ pub(super) struct Supplied {
     pub(super) options: WorkloadOptions,
     /// Variables by name.
     pub(super) env: BTreeMap<String, (String, Origin)>,
-    /// Variables that the user typed as secrets.
+    /// Headers of each request to a remote server, by name.
+    pub(super) headers: BTreeMap<String, (String, Origin)>,
+    /// Variables or headers that the user typed as secrets.
     pub(super) secrets: BTreeMap<String, Secret>,
     /// What would be asked for, in a plan.
     pub(super) questions: Vec<String>,
@@ -42,10 +44,10 @@ pub(super) enum Asking<'a> {
 }
 
 /// A value on its way to the server.
-struct Value {
-    text: String,
-    origin: Origin,
-    secret: bool,
+pub(super) struct Value {
+    pub(super) text: String,
+    pub(super) origin: Origin,
+    pub(super) secret: bool,
 }
 
 /// Looks a name up in the registry; what is no name there is an image.
@@ -76,16 +78,6 @@ pub(super) async fn locate(
             if !way.ignored.is_empty() {
                 let ignored = way.ignored.join("`, `");
                 on_notice(format!("`{}` asks the engine for `{ignored}`, which is left out", entry.name));
-            }
-            let required: Vec<_> = way
-                .headers
-                .iter()
-                .filter(|header| header.required)
-                .map(|header| header.name.as_str())
-                .collect();
-            if !required.is_empty() {
-                let headers = required.join("`, `");
-                on_notice(format!("`{}` wants the header `{headers}`: clients have to send it", entry.name));
             }
             located.generated(WorkloadName::sanitized(&entry.name.replace(['.', '/'], "-")));
             located.supplied = Some(Box::new(Supplied { way: way.clone(), ..Supplied::default() }));
@@ -192,6 +184,9 @@ pub(super) async fn supply(asked: &Asked, environment: &Environment, asking: &As
             }
         }
     }
+    if let Source::Remote(url) = &asked.source {
+        headers::supply(&way, url, &options.secret, &mut supplied, asking).await?;
+    }
     if let Asking::Note(noted) = asking {
         supplied.questions = noted.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
     }
@@ -206,8 +201,8 @@ pub(super) async fn supply(asked: &Asked, environment: &Environment, asking: &As
     Ok(asked)
 }
 
-/// Tells whether a name can be a part of a reference to a secret, as the variable that it is delivered in.
-fn names_secret(name: &str) -> bool {
+/// Tells whether a name can be a part of a reference to a secret, as the variable or header that it is delivered in.
+pub(super) fn names_secret(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     (1..=128).contains(&name.len()) && name.chars().all(fits)
 }
@@ -227,7 +222,7 @@ fn refuse_secret(input: &Input, what: &str) -> Result<()> {
 }
 
 /// Tells whether a value of an input would be typed as a secret.
-fn asks_secret(input: &Input, required: bool, secret: bool) -> bool {
+pub(super) fn asks_secret(input: &Input, required: bool, secret: bool) -> bool {
     let (required, secret) = (required || input.required, secret || input.secret);
     match (&input.value, &input.default) {
         (Some(template), _) => input.variables.iter().any(|(name, part)| {
@@ -291,7 +286,7 @@ async fn volume(input: &Input, asking: &Asking<'_>) -> Result<Option<VolumeSpec>
 }
 
 /// The value of an input: what the entry fixes, with its variables filled in, else its default, else the user's.
-async fn value_of(input: &Input, asking: &Asking<'_>) -> Result<Option<Value>> {
+pub(super) async fn value_of(input: &Input, asking: &Asking<'_>) -> Result<Option<Value>> {
     if let Some(template) = &input.value {
         return filled(template, input, asking).await;
     }

@@ -1,9 +1,9 @@
-use std::{path::Path, sync::Arc};
+use std::path::Path;
 
 use async_trait::async_trait;
 
 use super::*;
-use crate::options::Secret;
+use crate::options::{Secret, SecretRef};
 
 /// A user who answers each question with its name and a number.
 #[derive(Debug, Default)]
@@ -170,16 +170,37 @@ async fn names_that_lead_to_nothing_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_remote_entry_is_a_remote_server_and_warns_of_headers() {
+async fn a_remote_entry_is_a_remote_server_and_its_headers_are_asked_for() {
     let home = home();
-    let told = Arc::new(Mutex::new(Vec::new()));
     let asked = Asked::read(options("calendar", "toolhive"), Path::new("/")).unwrap();
-    let located =
-        locate(&asked, &home.environment, &|notice| told.lock().unwrap().push(notice)).await.unwrap();
-    assert!(matches!(located.source, Source::Remote(_)), "{located:?}");
-    assert!(told.lock().unwrap()[0].contains("wants the header `X-Key`"));
-    let asked = supply(&located, &home.environment, &Asking::User(None)).await.unwrap();
+    let located = locate(&asked, &home.environment, &|_| {}).await.unwrap();
+    let Source::Remote(url) = &located.source else { panic!("{located:?}") };
+    let name: WorkloadName = "far".parse().unwrap();
+    let resolved = |asked: &Asked| {
+        crate::workload::remote::resolve(asked, url, name.clone(), &home.environment).unwrap()
+    };
+    for user in [None, Some(User { absent: true, ..User::default() })] {
+        let user = user.as_ref().map(|user| user as &dyn Interaction);
+        let error = supply(&located, &home.environment, &Asking::User(user)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidOption);
+        assert!(error.to_string().contains("`--secret NAME,target=header:x-key`"), "{error}");
+    }
+    let user = User::default();
+    let asked = supply(&located, &home.environment, &Asking::User(Some(&user))).await.unwrap();
+    assert_eq!(user.asked.into_inner().unwrap(), [("X-Key".to_owned(), true)]);
     assert_eq!(asked.effective().transport, Some(Transport::Sse));
+    let spec = resolved(&asked);
+    assert_eq!(spec.secrets, [SecretRef::in_header("far/X-Key", "X-Key")]);
+    assert_eq!(spec.typed_secrets(), ["far/X-Key"]);
+    assert!(!serde_json::to_string(&resolved(&asked)).unwrap().contains("X-Key-1"));
+    let noted = supply(&located, &home.environment, &Asking::Note(Mutex::default())).await.unwrap();
+    assert_eq!(noted.supplied.unwrap().questions, ["X-Key"]);
+    // One that is given is not asked for, however its name is written.
+    let mut given = located.clone();
+    given.options.secret = vec![SecretRef::in_header("kept", "x-KEY")];
+    let asked = supply(&given, &home.environment, &Asking::User(None)).await.unwrap();
+    let spec = resolved(&asked);
+    assert_eq!((spec.typed_secrets(), spec.secrets), (Vec::new(), given.options.secret));
 }
 
 #[tokio::test]

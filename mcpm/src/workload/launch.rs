@@ -2,11 +2,14 @@
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
+use http::HeaderMap;
+
 use super::{
     EventStream, Place, RemoteSpec, WorkloadEvent, WorkloadSpec,
     container::Containers,
     delivery::{self, Delivery},
     events::Events,
+    headers,
     http_server::{Care, HttpServer, START_LIMIT},
     ignore, mismatch, reach,
     record::Record,
@@ -213,7 +216,8 @@ impl Launch {
         let containers = match &self.spec.place {
             Place::Container(_) => Containers::of(&self.spec, &self.environment).await?,
             Place::Remote(remote) => {
-                let endpoint = Box::pin(self.start_remote(remote, publicity, record)).await?;
+                let headers = headers::with_values(remote, &self.spec.secrets, values)?;
+                let endpoint = Box::pin(self.start_remote(remote, headers, publicity, record)).await?;
                 return Ok((None, Server::Remote, endpoint));
             }
         };
@@ -294,10 +298,11 @@ impl Launch {
     async fn start_remote(
         &self,
         remote: &RemoteSpec,
+        headers: HeaderMap,
         publicity: Publicity,
         record: &Arc<Record>,
     ) -> Result<Box<dyn Endpoint>> {
-        let target = Arc::new(Target::parse(&remote.url)?);
+        let target = Arc::new(Target::parse(&remote.url)?.with_headers(headers));
         match remote_server::ask(&target, &remote.shown()).await {
             Ok(None) => {}
             Ok(Some(message)) => record.warn(message),

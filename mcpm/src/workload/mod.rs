@@ -27,6 +27,7 @@ mod env_file;
 mod events;
 mod export;
 mod export_schema;
+mod headers;
 mod http_server;
 mod ignore;
 mod launch;

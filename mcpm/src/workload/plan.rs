@@ -57,6 +57,11 @@ impl Plan {
             Place::Container(container) => Some(container.as_ref()),
             Place::Remote(remote) => {
                 rows.push(row("url", remote.shown(), "url"));
+                for header in remote.headers.keys() {
+                    // Its value may be one that should not be seen, as those of variables.
+                    rows.push(row("header", header.clone(), &format!("header.{header}")));
+                }
+                rows.extend(secrets(spec, false));
                 None
             }
         };
@@ -153,11 +158,7 @@ fn confinement(spec: &WorkloadSpec, container: &ContainerSpec) -> Vec<(String, S
         // Values may be secrets; their names say enough.
         rows.push(row("environment", name.clone(), &format!("env.{name}")));
     }
-    for secret in &spec.secrets {
-        let origin = spec.secret_origin(secret).map(|origin| origin.to_string()).unwrap_or_default();
-        let how = delivery::shown(secret, container.entry.is_some());
-        rows.push(("secret".to_owned(), how, origin));
-    }
+    rows.extend(secrets(spec, container.entry.is_some()));
     for (key, value) in &container.labels {
         rows.push(row("label", format!("{key}={value}"), ""));
     }
@@ -168,6 +169,14 @@ fn confinement(spec: &WorkloadSpec, container: &ContainerSpec) -> Vec<(String, S
     }
     rows.extend(spec.warnings.iter().map(|warning| row("warning", warning.clone(), "")));
     rows
+}
+
+/// Where the server finds its secrets.
+fn secrets(spec: &WorkloadSpec, isolated: bool) -> impl Iterator<Item = (String, String, String)> {
+    spec.secrets.iter().map(move |secret| {
+        let origin = spec.secret_origin(secret).map(|origin| origin.to_string()).unwrap_or_default();
+        ("secret".to_owned(), delivery::shown(secret, isolated), origin)
+    })
 }
 
 /// What the server may connect to, as far as anything holds it.
@@ -220,6 +229,10 @@ fn without_values<S: Serializer>(spec: &WorkloadSpec, serializer: S) -> Result<S
         }
         Place::Remote(remote) => {
             value["place"]["remote"]["url"] = serde_json::json!(remote.shown());
+            if !remote.headers.is_empty() {
+                let names: Vec<&String> = remote.headers.keys().collect();
+                value["place"]["remote"]["headers"] = serde_json::json!(names);
+            }
             value["asked"]["server"] = serde_json::json!(remote.shown());
         }
     }

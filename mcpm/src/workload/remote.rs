@@ -7,18 +7,19 @@ use std::{collections::BTreeMap, fmt, net::IpAddr};
 use url::{Host, Url};
 
 use super::{
-    Origin, Place, ProxySpec, RemoteSpec, WorkloadName, WorkloadSpec,
+    Origin, Place, ProxySpec, RemoteSpec, WorkloadName, WorkloadSpec, headers,
     resolve::{self, Asked},
+    source::Source,
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
-    options::{OptionSet as _, Transport, WorkloadOptions},
+    options::{OptionSet as _, SecretRef, Transport, WorkloadOptions},
     proxy::target::Target,
     shown::{shown, shown_text},
     state::SPEC_VERSION,
 };
 
-/// The options that concern a container, and mean nothing where there is none.
+/// The options that concern a container, and mean nothing where there is none; of secrets, those that are no headers.
 pub(super) const FOR_CONTAINERS: &[&str] = &[
     "args",
     "label",
@@ -90,6 +91,17 @@ impl RemoteUrl {
         shown(&self.0)
     }
 
+    /// Whether nobody on the way sees the headers of a request to it.
+    pub(super) fn hides_headers(&self) -> bool {
+        self.0.scheme() == "https"
+            || match self.0.host() {
+                Some(Host::Domain(name)) => name == "localhost",
+                Some(Host::Ipv4(ip)) => ip.is_loopback(),
+                Some(Host::Ipv6(ip)) => ip.is_loopback(),
+                None => false,
+            }
+    }
+
     /// Where clients find the server below the proxy's address: where it is on its own host.
     pub(super) fn path(&self) -> &str {
         self.0.path()
@@ -119,6 +131,8 @@ pub(super) fn check(asked: &Asked, environment: &Environment) -> Result<()> {
     let refused: Vec<String> = WorkloadOptions::SPECS
         .iter()
         .filter(|spec| FOR_CONTAINERS.contains(&spec.name) && options.is_given(spec.name))
+        // Whose targets are looked at on their own.
+        .filter(|spec| spec.name != "secret")
         .map(|spec| if spec.name == "args" { "arguments".to_owned() } else { format!("`{}`", spec.shown()) })
         .collect();
     if !refused.is_empty() {
@@ -130,6 +144,9 @@ pub(super) fn check(asked: &Asked, environment: &Environment) -> Result<()> {
         let message = "a remote server cannot speak over `stdio`";
         return Err(Error::new(ErrorKind::InvalidOption, message)
             .hint("use `--transport streamable-http` or `--transport sse`"));
+    }
+    if let Source::Remote(url) = &asked.source {
+        headers::check(options.secret.iter(), url)?;
     }
     resolve::check_proxy(&asked.effective(), &environment.working_dir)
 }
@@ -151,6 +168,20 @@ pub(super) fn resolve(
         origins.insert(field.to_owned(), asked.origin(field));
     }
     let proxy: ProxySpec = resolve::proxy(asked, &options, &mut origins, &environment.working_dir)?;
+    let mut headers = BTreeMap::new();
+    for (header, (value, origin)) in asked.supplied.iter().flat_map(|supplied| &supplied.headers) {
+        origins.insert(format!("header.{header}"), *origin);
+        headers.insert(header.clone(), value.clone());
+    }
+    let typed = asked.typed_secrets(&name);
+    let secrets: Vec<SecretRef> = options.secret.iter().chain(typed.keys()).cloned().collect();
+    headers::check(secrets.iter(), url)?;
+    if !options.secret.is_empty() {
+        origins.insert("secret".to_owned(), asked.origin("secret"));
+    }
+    for secret in typed.keys() {
+        origins.insert(format!("secret.{}", secret.target), Origin::Answered);
+    }
     Ok(WorkloadSpec {
         engine: None,
         version: SPEC_VERSION,
@@ -160,8 +191,8 @@ pub(super) fn resolve(
         transport: options.transport.unwrap_or(Transport::StreamableHttp),
         proxy,
         target: None,
-        place: Place::Remote(RemoteSpec { url: url.to_string() }),
-        secrets: Vec::new(),
+        place: Place::Remote(RemoteSpec { url: url.to_string(), headers }),
+        secrets,
         isolation: None,
         warnings: Vec::new(),
         package: None,

@@ -49,6 +49,7 @@ pub(super) async fn ask(target: &Target, shown: &str) -> Result<Option<String>> 
     *question.uri_mut() = target.map(&Uri::from_static("/"));
     question.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
     question.headers_mut().insert(header::HOST, reached.host.clone());
+    target.dress(question.headers_mut());
     let Ok(asked) = tokio::time::timeout(ASK_LIMIT, reached.client.send(question)).await else {
         return Ok(None);
     };

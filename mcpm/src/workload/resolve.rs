@@ -123,7 +123,11 @@ impl Asked {
     /// What the user typed as secrets, and how the workload of that name refers to it.
     pub(super) fn typed_secrets(&self, name: &WorkloadName) -> BTreeMap<SecretRef, &Secret> {
         let typed = self.supplied.iter().flat_map(|supplied| &supplied.secrets);
-        typed.map(|(target, value)| ((format!("{name}/{target}"), target.as_str()).into(), value)).collect()
+        let reference = |target: &str| match self.source {
+            Source::Remote(_) => SecretRef::in_header(format!("{name}/{target}"), target),
+            _ => (format!("{name}/{target}"), target).into(),
+        };
+        typed.map(|(target, value)| (reference(target), value)).collect()
     }
 
     pub(super) fn without_defaults(&self) -> WorkloadOptions {

@@ -113,6 +113,9 @@ impl fmt::Display for PackageSpec {
 pub struct RemoteSpec {
     /// Where it is, with its path and query.
     pub url: String,
+    /// Headers of each request to it, by name, as far as they are no secrets.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
 }
 
 impl RemoteSpec {

@@ -2624,7 +2624,8 @@ public struct WorkloadOptions: Equatable, Hashable {
      * Secret fetched from the secrets manager and set as an environment variable.
      *
      * `NAME` is what `mcpm secret set` was told. With `file:` and an absolute path as the target, the
-     * server gets a file in its container instead.
+     * server gets a file in its container instead; with `header:` and a name, a remote server gets that
+     * header with each request.
      */
     public var secret: [SecretRef]
     /**
@@ -3202,7 +3203,8 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Secret fetched from the secrets manager and set as an environment variable.
          *
          * `NAME` is what `mcpm secret set` was told. With `file:` and an absolute path as the target, the
-         * server gets a file in its container instead.
+         * server gets a file in its container instead; with `header:` and a name, a remote server gets that
+         * header with each request.
          */secret: [SecretRef] = [], 
         /**
          * Mount a file or folder of this machine into the container.
