@@ -79,9 +79,13 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l ignore-globally -d 'Lo
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l print-resolved-overlays -d 'Print the container paths that overlays of ignored files and folders resolve to [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l image-verification -d 'Image verification mode [default: warn] [not supported yet, except disabled]' -r -f -a "warn\t'Starts it after a warning'
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l image-verification -d 'Image verification mode [default: warn]' -r -f -a "warn\t'Starts it after a warning'
 enabled\t'Refuses it'
 disabled\t'Does not look'"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l image-verification-key -d 'PEM file with the public key that the image must be signed with' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l certificate-identity -d 'Name in the certificate of who must have signed the image: a mail address or a URI [default: what the registry entry says]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l certificate-oidc-issuer -d 'Issuer that must vouch for the certificate identity [default: what the registry entry says]' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l sigstore-trusted-root -d 'Sigstore\'s `trusted_root.json`, with the certificates and logs that are believed [default: that of Sigstore\'s public instance]' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l ca-cert -d 'Custom CA certificate file used for container builds' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l mcpm-ca-bundle -d 'CA certificate bundle for mcpm\'s own HTTP requests (JWKS, OIDC discovery, etc.)' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l runtime-image -d 'Base image for protocol schemes' -r

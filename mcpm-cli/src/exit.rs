@@ -24,6 +24,8 @@ pub(crate) const START_FAILED: u8 = 8;
 pub(crate) const SECRETS_UNAVAILABLE: u8 = 9;
 /// The registry cannot be read, or what it says of a server cannot be used.
 pub(crate) const REGISTRY: u8 = 10;
+/// The image must be signed, and has no signature that counts.
+pub(crate) const IMAGE_UNVERIFIED: u8 = 11;
 /// Stopped by the user; what shells report for an interrupted program.
 pub(crate) const INTERRUPTED: u8 = 130;
 
@@ -36,6 +38,7 @@ pub(crate) fn of_error(kind: ErrorKind) -> ExitCode {
         ErrorKind::NameTaken | ErrorKind::PortTaken => TAKEN,
         ErrorKind::EngineUnavailable => ENGINE_UNAVAILABLE,
         ErrorKind::ImageUnavailable => IMAGE_UNAVAILABLE,
+        ErrorKind::ImageUnverified => IMAGE_UNVERIFIED,
         ErrorKind::SecretsUnavailable => SECRETS_UNAVAILABLE,
         ErrorKind::StartFailed => START_FAILED,
         ErrorKind::Registry => REGISTRY,

@@ -64,6 +64,8 @@ errors! {
     EngineUnavailable,
     /// The image is not on this machine and cannot be pulled.
     ImageUnavailable,
+    /// The image must be signed, and has no signature that counts.
+    ImageUnverified,
     /// The store of secrets cannot be opened: a wrong password or none, no keyring, a program that fails.
     SecretsUnavailable,
     /// The server ended, or never answered, before it was ready.

@@ -25,6 +25,8 @@ pub enum ErrorKind {
     EngineUnavailable,
     /// The image is not on this machine and cannot be pulled.
     ImageUnavailable,
+    /// The image must be signed, and has no signature that counts.
+    ImageUnverified,
     /// The store of secrets cannot be opened: a wrong password or none, no keyring, a program that fails.
     SecretsUnavailable,
     /// The server ended, or never answered, before it was ready.
@@ -55,6 +57,7 @@ impl ErrorKind {
         Self::PortTaken,
         Self::EngineUnavailable,
         Self::ImageUnavailable,
+        Self::ImageUnverified,
         Self::SecretsUnavailable,
         Self::StartFailed,
         Self::Io,
@@ -76,6 +79,7 @@ impl ErrorKind {
             Self::PortTaken => "port_taken",
             Self::EngineUnavailable => "engine_unavailable",
             Self::ImageUnavailable => "image_unavailable",
+            Self::ImageUnverified => "image_unverified",
             Self::SecretsUnavailable => "secrets_unavailable",
             Self::StartFailed => "start_failed",
             Self::Io => "io",

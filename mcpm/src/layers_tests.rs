@@ -7,7 +7,7 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     ("auth", &["isolation", "transport"]),
     ("name", &[]),
     ("mcp", &[]),
-    ("image", &["docker_config", "runtime"]),
+    ("image", &["docker_config", "runtime", "transport"]),
     ("runtime", &["docker_config", "image"]),
     ("package", &["image", "runtime"]),
     ("transport", &["mcp", "runtime"]),

@@ -105,6 +105,10 @@ typedef enum {
    * The registry cannot be read, or what it says of a server cannot be used.
    */
   MCPM_STATUS_REGISTRY = 18,
+  /**
+   * The image must be signed, and has no signature that counts.
+   */
+  MCPM_STATUS_IMAGE_UNVERIFIED = 19,
 } mcpm_status;
 
 /**
@@ -428,13 +432,40 @@ void mcpm_workload_builder_print_resolved_overlays(mcpm_workload_builder *builde
 /**
  * Image verification mode.
  *
+ * The signature is looked for in the image's registry. It counts when it was made by whom the registry
+ * entry, or the options below, say; the digest that it signs is what runs.
+ *
  * One of `warn`, `enabled`, `disabled`.
  *
  * Default: `warn`.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_image_verification(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * PEM file with the public key that the image must be signed with.
+ */
+void mcpm_workload_builder_image_verification_key(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Name in the certificate of who must have signed the image: a mail address or a URI.
+ *
+ * Default: what the registry entry says.
+ */
+void mcpm_workload_builder_certificate_identity(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Issuer that must vouch for the certificate identity.
+ *
+ * Default: what the registry entry says.
+ */
+void mcpm_workload_builder_certificate_oidc_issuer(mcpm_workload_builder *builder, const char *value);
+
+/**
+ * Sigstore's `trusted_root.json`, with the certificates and logs that are believed.
+ *
+ * Default: that of Sigstore's public instance.
+ */
+void mcpm_workload_builder_sigstore_trusted_root(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Custom CA certificate file used for container builds.

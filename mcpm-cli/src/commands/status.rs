@@ -33,6 +33,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         ("url", info.url),
         ("package", info.package.map(|package| package.to_string())),
         ("image", info.image),
+        ("signed by", info.verified.map(|verified| verified.signer.to_string())),
         ("remote", info.remote),
         ("transport", transport),
         ("group", info.group),

@@ -49,6 +49,8 @@ pub enum Status {
     SecretsUnavailable = 17,
     /// The registry cannot be read, or what it says of a server cannot be used.
     Registry = 18,
+    /// The image must be signed, and has no signature that counts.
+    ImageUnverified = 19,
 }
 
 impl From<ErrorKind> for Status {
@@ -61,6 +63,7 @@ impl From<ErrorKind> for Status {
             ErrorKind::PortTaken => Self::PortTaken,
             ErrorKind::EngineUnavailable => Self::EngineUnavailable,
             ErrorKind::ImageUnavailable => Self::ImageUnavailable,
+            ErrorKind::ImageUnverified => Self::ImageUnverified,
             ErrorKind::SecretsUnavailable => Self::SecretsUnavailable,
             ErrorKind::StartFailed => Self::StartFailed,
             ErrorKind::Io => Self::Io,

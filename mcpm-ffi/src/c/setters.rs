@@ -248,15 +248,50 @@ pub unsafe extern "C" fn mcpm_workload_builder_print_resolved_overlays(builder: 
 
 /// Image verification mode.
 ///
+/// The signature is looked for in the image's registry. It counts when it was made by whom the registry
+/// entry, or the options below, say; the digest that it signs is what runs.
+///
 /// One of `warn`, `enabled`, `disabled`.
 ///
 /// Default: `warn`.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_image_verification(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "image_verification", value) }
+}
+
+/// PEM file with the public key that the image must be signed with.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_image_verification_key(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "image_verification_key", value) }
+}
+
+/// Name in the certificate of who must have signed the image: a mail address or a URI.
+///
+/// Default: what the registry entry says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_certificate_identity(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "certificate_identity", value) }
+}
+
+/// Issuer that must vouch for the certificate identity.
+///
+/// Default: what the registry entry says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_certificate_oidc_issuer(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "certificate_oidc_issuer", value) }
+}
+
+/// Sigstore's `trusted_root.json`, with the certificates and logs that are believed.
+///
+/// Default: that of Sigstore's public instance.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_sigstore_trusted_root(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "sigstore_trusted_root", value) }
 }
 
 /// Custom CA certificate file used for container builds.

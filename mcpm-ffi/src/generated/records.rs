@@ -142,13 +142,32 @@ pub struct WorkloadOptions {
     pub print_resolved_overlays: Option<bool>,
     /// Image verification mode.
     ///
+    /// The signature is looked for in the image's registry. It counts when it was made by whom the registry
+    /// entry, or the options below, say; the digest that it signs is what runs.
+    ///
     /// One of `warn`, `enabled`, `disabled`.
     ///
     /// Default: `warn`.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub image_verification: Option<ImageVerification>,
+    /// PEM file with the public key that the image must be signed with.
+    #[uniffi(default)]
+    pub image_verification_key: Option<PathBuf>,
+    /// Name in the certificate of who must have signed the image: a mail address or a URI.
+    ///
+    /// Default: what the registry entry says.
+    #[uniffi(default)]
+    pub certificate_identity: Option<String>,
+    /// Issuer that must vouch for the certificate identity.
+    ///
+    /// Default: what the registry entry says.
+    #[uniffi(default)]
+    pub certificate_oidc_issuer: Option<String>,
+    /// Sigstore's `trusted_root.json`, with the certificates and logs that are believed.
+    ///
+    /// Default: that of Sigstore's public instance.
+    #[uniffi(default)]
+    pub sigstore_trusted_root: Option<PathBuf>,
     /// Custom CA certificate file used for container builds.
     ///
     /// The certificates in it are trusted while a package is built and by its server. A server from an

@@ -219,16 +219,7 @@ fn an_option_that_waits_for_its_feature_is_refused_unless_it_changes_nothing() {
     );
     assert!(result("remote-auth-bearer-token", "t").is_err());
     assert!(result("token-exchange-scopes", "openid,email").is_err());
-    // Nothing is verified, so the default is a promise that would not be kept.
-    assert_eq!(
-        result("image-verification", "warn"),
-        Err((
-            ErrorKind::Unsupported,
-            "`--image-verification` is not supported yet; values that work: disabled".into()
-        ))
-    );
     for (name, text) in [
-        ("image-verification", "disabled"),
         ("token-exchange-subject-token-type", "access_token"),
         ("remote-auth-timeout", "30000ms"),
         ("remote-auth", "false"),

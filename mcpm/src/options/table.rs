@@ -101,8 +101,27 @@ options! {
         /// Print the container paths that overlays of ignored files and folders resolve to
         print_resolved_overlays: Option<bool> = "false";
         /// Image verification mode
-        image_verification: Option<ImageVerification> = "warn"
-            [unsupported: Some("image verification"), supported_values: &["disabled"]];
+        ///
+        /// The signature is looked for in the image's registry. It counts when it was made by whom the registry entry, or
+        /// the options below, say; the digest that it signs is what runs.
+        image_verification: Option<ImageVerification> = "warn";
+        /// PEM file with the public key that the image must be signed with
+        image_verification_key: Option<PathBuf> [
+            addition: true,
+            conflicts_with: &["certificate_identity", "certificate_oidc_issuer", "sigstore_trusted_root"],
+        ];
+        /// Name in the certificate of who must have signed the image: a mail address or a URI
+        certificate_identity: Option<String> [
+            placeholder: Some("IDENTITY"), computed: Some("what the registry entry says"), addition: true,
+        ];
+        /// Issuer that must vouch for the certificate identity
+        certificate_oidc_issuer: Option<String> [
+            kind: Kind::Url, computed: Some("what the registry entry says"), addition: true,
+        ];
+        /// Sigstore's `trusted_root.json`, with the certificates and logs that are believed
+        sigstore_trusted_root: Option<PathBuf> [
+            placeholder: Some("FILE"), computed: Some("that of Sigstore's public instance"), addition: true,
+        ];
         /// Custom CA certificate file used for container builds
         ///
         /// The certificates in it are trusted while a package is built and by its server. A server from an image is

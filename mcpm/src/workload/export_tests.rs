@@ -50,6 +50,7 @@ fn resolved(options: WorkloadOptions) -> Result<WorkloadSpec> {
         engine: &engine,
         reference: &reference,
         image: Some(&image),
+        verified: None,
         package: None,
     };
     resolve::resolve(&asked, name, surroundings)

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
+    image::verify::Verified,
     options::{RuntimeChoice, Transport},
     runtime::{ContainerInfo, ContainerState, LogChunk, LogOptions, Runtime, labels},
     secrets::SecretValues,
@@ -55,6 +56,9 @@ pub struct WorkloadInfo {
     /// The package that its image was built for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package: Option<PackageSpec>,
+    /// Who signed its image, where that was verified.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verified: Option<Verified>,
     /// Where a remote server is, without the query of its URL.
     pub remote: Option<String>,
     /// How the server speaks MCP.
@@ -296,6 +300,7 @@ impl Workloads {
             url: status.as_ref().and_then(|status| status.url.clone()).filter(|_| serves),
             image: spec.as_ref().and_then(WorkloadSpec::container).map(|container| container.image.clone()),
             package: spec.as_ref().and_then(|spec| spec.package.clone()),
+            verified: spec.as_ref().and_then(|spec| spec.verified.clone()),
             remote: spec.as_ref().and_then(|spec| match &spec.place {
                 Place::Remote(remote) => Some(remote.shown()),
                 Place::Container(_) => None,

@@ -46,6 +46,7 @@ mod spec;
 mod target;
 mod toolhive;
 mod trust;
+mod verification;
 mod wanted;
 
 /// What is fuzzed of what nobody else sees.
@@ -71,11 +72,13 @@ pub use launch::{Launch, RunningWorkload};
 pub use manage::{Logs, WorkloadInfo, Workloads};
 pub use plan::{Plan, PlannedBuild};
 pub use spec::{Origin, PackageSpec, Place, ProxySpec, RemoteSpec, TargetSpec, Via, WorkloadSpec};
+pub use verification::PlannedVerification;
 
 use entry::Asking;
 use events::Events;
 use resolve::{Asked, Surroundings};
 use source::Source;
+use verification::Verification;
 use wanted::Wanted;
 
 /// Collects the options of a [`Workload`].
@@ -165,11 +168,19 @@ impl Workload {
         let wanted = match &asked.source {
             Source::Remote(url) => {
                 let spec = remote::resolve(asked, url, name, &self.environment)?;
-                return Ok(Plan { spec, engine: None, image: None, build: None, questions });
+                return Ok(Plan {
+                    spec,
+                    engine: None,
+                    image: None,
+                    build: None,
+                    verification: None,
+                    questions,
+                });
             }
             Source::Image(_) | Source::Package(_) => self.wanted(asked)?,
             Source::Named { .. } => return Err(not_located()),
         };
+        let verification = Verification::of(asked, &self.environment)?.planned();
         let runtime = self.runtime().await?;
         let engine = runtime.engine().await?;
         let found = wanted.here(runtime.as_ref()).await?;
@@ -182,18 +193,19 @@ impl Workload {
             engine: &engine,
             reference: wanted.reference(),
             image: image.as_ref(),
+            verified: None,
             package,
         };
         let spec = resolve::resolve(asked, name, around)?;
         let build = wanted.recipe().map(PlannedBuild::of);
-        Ok(Plan { spec, engine: Some(engine), image, build, questions })
+        Ok(Plan { spec, engine: Some(engine), image, build, verification, questions })
     }
 
     /// Pulls or builds the image if it is needed, asks the user for what a registry's entry wants, and works out what
     /// will be started. The registry and the user are asked once.
     ///
     /// # Errors
-    /// As for [`plan`](Self::plan), and `NameTaken`, `ImageUnavailable`.
+    /// As for [`plan`](Self::plan), and `NameTaken`, `ImageUnavailable`, `ImageUnverified`.
     pub async fn resolve(&self) -> Result<WorkloadSpec> {
         // Before anything else is asked, as far as it is known.
         self.name(&self.asked)?;
@@ -205,15 +217,21 @@ impl Workload {
             Source::Image(_) | Source::Package(_) => self.wanted(asked)?,
             Source::Named { .. } => return Err(not_located()),
         };
+        let verification = Verification::of(asked, &self.environment)?;
         let runtime = self.runtime().await?;
         let engine = runtime.engine().await?;
         self.check_network(runtime.as_ref()).await?;
+        let offline = self.asked.options.offline.unwrap_or(false);
+        let verified =
+            verification.carry_out(wanted.reference(), offline, &self.environment, &self.events).await?;
+        let wanted = wanted.pinned(verified.as_ref())?;
         let found = wanted.fetch(runtime.as_ref(), &self.asked.options, &self.events).await?;
         let around = Surroundings {
             environment: &self.environment,
             engine: &engine,
             reference: wanted.reference(),
             image: Some(&found.info),
+            verified,
             package: found.package,
         };
         resolve::resolve(asked, name, around)

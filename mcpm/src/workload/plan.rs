@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer, ser::Error as _};
 
-use super::{Place, WorkloadSpec, delivery, ignore, spec::Via};
+use super::{Place, PlannedVerification, WorkloadSpec, delivery, ignore, spec::Via};
 use crate::{
     package::Recipe,
     permission::Bytes,
@@ -26,6 +26,9 @@ pub struct Plan {
     /// How the image is built; `None` for one that is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub build: Option<PlannedBuild>,
+    /// How the image is verified; `None` for a remote server and for an image that is built.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verification: Option<PlannedVerification>,
     /// Names of the values that the user would be asked for.
     pub questions: Vec<String>,
 }
@@ -97,6 +100,9 @@ impl Plan {
                     steps.filter(|step| !step.is_empty()).map(|step| row("build", step.to_owned(), "")),
                 );
             }
+        }
+        if let Some(verification) = &self.verification {
+            rows.push(row("verification", verification.to_string(), ""));
         }
         rows.push(row("transport", spec.transport.to_string(), "transport"));
         let port = if spec.proxy.port == 0 { "a free port".to_owned() } else { spec.proxy.port.to_string() };

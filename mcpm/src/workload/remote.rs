@@ -40,6 +40,10 @@ pub(super) const FOR_CONTAINERS: &[&str] = &[
     "ignore_globally",
     "print_resolved_overlays",
     "image_verification",
+    "image_verification_key",
+    "certificate_identity",
+    "certificate_oidc_issuer",
+    "sigstore_trusted_root",
     "ca_cert",
     "runtime_image",
     "runtime_add_package",
@@ -196,6 +200,7 @@ pub(super) fn resolve(
         isolation: None,
         warnings: Vec::new(),
         package: None,
+        verified: None,
         origins,
     })
 }

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     Environment, Error, ErrorKind, Result,
     auth::incoming::AskedOfCallers as _,
-    image::ImageReference,
+    image::{ImageReference, verify::Verified},
     isolation::{Layout, MOUNT_POINT},
     options::{
         EnvVar, OptionSet as _, PermissionProfile, ProxyMode, Secret, SecretRef, SecretTarget, Transport,
@@ -160,6 +160,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) reference: &'a ImageReference,
     /// `None` while the image is not here.
     pub(super) image: Option<&'a ImageInfo>,
+    /// Who signed the image, where that was verified.
+    pub(super) verified: Option<Verified>,
     /// The package in the image, if it is built for one.
     pub(super) package: Option<PackageSpec>,
 }
@@ -309,6 +311,7 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
         isolation,
         warnings: reach.warnings,
         package: around.package,
+        verified: around.verified,
         origins,
     })
 }
@@ -389,6 +392,8 @@ pub(super) fn exported(asked: &Asked, working_dir: &Path) -> WorkloadOptions {
         ca_cert: options.ca_cert.as_ref().map(absolute),
         mcpm_ca_bundle: options.mcpm_ca_bundle.as_ref().map(absolute),
         jwks_auth_token_file: options.jwks_auth_token_file.as_ref().map(absolute),
+        image_verification_key: options.image_verification_key.as_ref().map(absolute),
+        sigstore_trusted_root: options.sigstore_trusted_root.as_ref().map(absolute),
         env_file_dir: options.env_file_dir.as_ref().map(absolute),
         volume: options.volume.iter().map(volume).collect(),
         env: options.env.iter().chain(&asked.answered).cloned().collect(),

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{WorkloadName, remote::RemoteUrl};
 use crate::{
     auth::incoming::IncomingSpec,
+    image::verify::Verified,
     isolation::IsolationSpec,
     options::{ProxyMode, SecretRef, Transport, WorkloadOptions},
     runtime::ContainerSpec,
@@ -48,6 +49,9 @@ pub struct WorkloadSpec {
     /// The package that its image was built for, where it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package: Option<PackageSpec>,
+    /// Who signed its image, where that was verified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<Verified>,
     /// Where the values came from, by name.
     pub origins: BTreeMap<String, Origin>,
 }

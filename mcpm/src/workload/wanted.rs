@@ -1,9 +1,9 @@
 //! What a container is started from: an image that is pulled, or one that is built for a package.
 
-use super::{PackageSpec, WorkloadEvent, events::Events, resolve::Asked, source::Source};
+use super::{PackageSpec, WorkloadEvent, events::Events, resolve::Asked, source::Source, verification};
 use crate::{
     Environment, Error, ErrorKind, Result,
-    image::{ImageReference, pull},
+    image::{ImageReference, pull, verify::Verified},
     options::{OptionSet as _, WorkloadOptions},
     package::{
         Ingredients, Recipe,
@@ -67,6 +67,17 @@ impl Wanted {
                 })?;
                 Ok(Some(Self::Package(Box::new(recipe))))
             }
+        }
+    }
+
+    /// The same by the digest that was verified, so that a tag that moves meanwhile changes nothing.
+    ///
+    /// # Errors
+    /// `Internal` when there is no such name.
+    pub(super) fn pinned(self, verified: Option<&Verified>) -> Result<Self> {
+        match (self, verified) {
+            (Self::Image(image), Some(verified)) => verification::pinned(&image, verified).map(Self::Image),
+            (wanted, _) => Ok(wanted),
         }
     }
 

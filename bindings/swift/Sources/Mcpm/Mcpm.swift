@@ -2677,13 +2677,36 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Image verification mode.
      *
+     * The signature is looked for in the image's registry. It counts when it was made by whom the registry
+     * entry, or the options below, say; the digest that it signs is what runs.
+     *
      * One of `warn`, `enabled`, `disabled`.
      *
      * Default: `warn`.
-     *
-     * Not supported yet.
      */
     public var imageVerification: ImageVerification?
+    /**
+     * PEM file with the public key that the image must be signed with.
+     */
+    public var imageVerificationKey: PathBuf?
+    /**
+     * Name in the certificate of who must have signed the image: a mail address or a URI.
+     *
+     * Default: what the registry entry says.
+     */
+    public var certificateIdentity: String?
+    /**
+     * Issuer that must vouch for the certificate identity.
+     *
+     * Default: what the registry entry says.
+     */
+    public var certificateOidcIssuer: String?
+    /**
+     * Sigstore's `trusted_root.json`, with the certificates and logs that are believed.
+     *
+     * Default: that of Sigstore's public instance.
+     */
+    public var sigstoreTrustedRoot: PathBuf?
     /**
      * Custom CA certificate file used for container builds.
      *
@@ -3248,12 +3271,31 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Image verification mode.
          *
+         * The signature is looked for in the image's registry. It counts when it was made by whom the registry
+         * entry, or the options below, say; the digest that it signs is what runs.
+         *
          * One of `warn`, `enabled`, `disabled`.
          *
          * Default: `warn`.
-         *
-         * Not supported yet.
          */imageVerification: ImageVerification? = nil, 
+        /**
+         * PEM file with the public key that the image must be signed with.
+         */imageVerificationKey: PathBuf? = nil, 
+        /**
+         * Name in the certificate of who must have signed the image: a mail address or a URI.
+         *
+         * Default: what the registry entry says.
+         */certificateIdentity: String? = nil, 
+        /**
+         * Issuer that must vouch for the certificate identity.
+         *
+         * Default: what the registry entry says.
+         */certificateOidcIssuer: String? = nil, 
+        /**
+         * Sigstore's `trusted_root.json`, with the certificates and logs that are believed.
+         *
+         * Default: that of Sigstore's public instance.
+         */sigstoreTrustedRoot: PathBuf? = nil, 
         /**
          * Custom CA certificate file used for container builds.
          *
@@ -3636,6 +3678,10 @@ public struct WorkloadOptions: Equatable, Hashable {
         self.ignoreGlobally = ignoreGlobally
         self.printResolvedOverlays = printResolvedOverlays
         self.imageVerification = imageVerification
+        self.imageVerificationKey = imageVerificationKey
+        self.certificateIdentity = certificateIdentity
+        self.certificateOidcIssuer = certificateOidcIssuer
+        self.sigstoreTrustedRoot = sigstoreTrustedRoot
         self.caCert = caCert
         self.mcpmCaBundle = mcpmCaBundle
         self.runtimeImage = runtimeImage
@@ -3746,6 +3792,10 @@ public struct FfiConverterTypeWorkloadOptions: FfiConverterRustBuffer {
                 ignoreGlobally: FfiConverterOptionBool.read(from: &buf), 
                 printResolvedOverlays: FfiConverterOptionBool.read(from: &buf), 
                 imageVerification: FfiConverterOptionTypeImageVerification.read(from: &buf), 
+                imageVerificationKey: FfiConverterOptionTypePathBuf.read(from: &buf), 
+                certificateIdentity: FfiConverterOptionString.read(from: &buf), 
+                certificateOidcIssuer: FfiConverterOptionString.read(from: &buf), 
+                sigstoreTrustedRoot: FfiConverterOptionTypePathBuf.read(from: &buf), 
                 caCert: FfiConverterOptionTypePathBuf.read(from: &buf), 
                 mcpmCaBundle: FfiConverterOptionTypePathBuf.read(from: &buf), 
                 runtimeImage: FfiConverterOptionString.read(from: &buf), 
@@ -3842,6 +3892,10 @@ public struct FfiConverterTypeWorkloadOptions: FfiConverterRustBuffer {
         FfiConverterOptionBool.write(value.ignoreGlobally, into: &buf)
         FfiConverterOptionBool.write(value.printResolvedOverlays, into: &buf)
         FfiConverterOptionTypeImageVerification.write(value.imageVerification, into: &buf)
+        FfiConverterOptionTypePathBuf.write(value.imageVerificationKey, into: &buf)
+        FfiConverterOptionString.write(value.certificateIdentity, into: &buf)
+        FfiConverterOptionString.write(value.certificateOidcIssuer, into: &buf)
+        FfiConverterOptionTypePathBuf.write(value.sigstoreTrustedRoot, into: &buf)
         FfiConverterOptionTypePathBuf.write(value.caCert, into: &buf)
         FfiConverterOptionTypePathBuf.write(value.mcpmCaBundle, into: &buf)
         FfiConverterOptionString.write(value.runtimeImage, into: &buf)
@@ -4165,6 +4219,14 @@ enum McpmError: Swift.Error, Equatable, Hashable, Foundation.LocalizedError {
          */message: String
     )
     /**
+     * The image must be signed, and has no signature that counts.
+     */
+    case ImageUnverified(
+        /**
+         * What went wrong and what to do next, in one line.
+         */message: String
+    )
+    /**
      * The store of secrets cannot be opened: a wrong password or none, no keyring, a program that fails.
      */
     case SecretsUnavailable(
@@ -4309,31 +4371,34 @@ public struct FfiConverterTypeMcpmError: FfiConverterRustBuffer {
         case 7: return .ImageUnavailable(
             message: try FfiConverterString.read(from: &buf)
             )
-        case 8: return .SecretsUnavailable(
+        case 8: return .ImageUnverified(
             message: try FfiConverterString.read(from: &buf)
             )
-        case 9: return .StartFailed(
+        case 9: return .SecretsUnavailable(
             message: try FfiConverterString.read(from: &buf)
             )
-        case 10: return .Io(
+        case 10: return .StartFailed(
             message: try FfiConverterString.read(from: &buf)
             )
-        case 11: return .CorruptState(
+        case 11: return .Io(
             message: try FfiConverterString.read(from: &buf)
             )
-        case 12: return .Engine(
+        case 12: return .CorruptState(
             message: try FfiConverterString.read(from: &buf)
             )
-        case 13: return .Registry(
+        case 13: return .Engine(
             message: try FfiConverterString.read(from: &buf)
             )
-        case 14: return .Upstream(
+        case 14: return .Registry(
             message: try FfiConverterString.read(from: &buf)
             )
-        case 15: return .Interrupted(
+        case 15: return .Upstream(
             message: try FfiConverterString.read(from: &buf)
             )
-        case 16: return .Internal(
+        case 16: return .Interrupted(
+            message: try FfiConverterString.read(from: &buf)
+            )
+        case 17: return .Internal(
             message: try FfiConverterString.read(from: &buf)
             )
 
@@ -4383,48 +4448,53 @@ public struct FfiConverterTypeMcpmError: FfiConverterRustBuffer {
             FfiConverterString.write(message, into: &buf)
             
         
-        case let .SecretsUnavailable(message):
+        case let .ImageUnverified(message):
             writeInt(&buf, Int32(8))
             FfiConverterString.write(message, into: &buf)
             
         
-        case let .StartFailed(message):
+        case let .SecretsUnavailable(message):
             writeInt(&buf, Int32(9))
             FfiConverterString.write(message, into: &buf)
             
         
-        case let .Io(message):
+        case let .StartFailed(message):
             writeInt(&buf, Int32(10))
             FfiConverterString.write(message, into: &buf)
             
         
-        case let .CorruptState(message):
+        case let .Io(message):
             writeInt(&buf, Int32(11))
             FfiConverterString.write(message, into: &buf)
             
         
-        case let .Engine(message):
+        case let .CorruptState(message):
             writeInt(&buf, Int32(12))
             FfiConverterString.write(message, into: &buf)
             
         
-        case let .Registry(message):
+        case let .Engine(message):
             writeInt(&buf, Int32(13))
             FfiConverterString.write(message, into: &buf)
             
         
-        case let .Upstream(message):
+        case let .Registry(message):
             writeInt(&buf, Int32(14))
             FfiConverterString.write(message, into: &buf)
             
         
-        case let .Interrupted(message):
+        case let .Upstream(message):
             writeInt(&buf, Int32(15))
             FfiConverterString.write(message, into: &buf)
             
         
-        case let .Internal(message):
+        case let .Interrupted(message):
             writeInt(&buf, Int32(16))
+            FfiConverterString.write(message, into: &buf)
+            
+        
+        case let .Internal(message):
+            writeInt(&buf, Int32(17))
             FfiConverterString.write(message, into: &buf)
             
         }

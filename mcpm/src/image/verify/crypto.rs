@@ -1,0 +1,116 @@
+//! Lets `sigstore-verify` compute with ring, which TLS brings already.
+//!
+//! The crate wants to know once per process who computes. Whoever embeds the library and has chosen goes first; the
+//! choice of rustls is another one and stays untouched.
+//!
+//! ring hashes what it verifies itself, and takes no digest instead. So the message that a digest may be of is put
+//! aside, on the thread that verifies, for as long as that takes.
+
+use std::cell::RefCell;
+
+use ring::{
+    digest::{self, Context},
+    signature::{self, UnparsedPublicKey, VerificationAlgorithm},
+};
+use sigstore_verify::{
+    crypto::{
+        CryptoProvider, Error, HashContext, Result, SigningScheme, install_default_provider,
+        try_default_provider,
+    },
+    types::HashAlgorithm,
+};
+
+thread_local! {
+    static MESSAGE: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
+}
+
+#[derive(Debug)]
+struct Ring;
+
+struct Hash(Context);
+
+impl HashContext for Hash {
+    fn update(&mut self, data: &[u8]) {
+        self.0.update(data);
+    }
+
+    fn finalize(self: Box<Self>) -> Vec<u8> {
+        self.0.finish().as_ref().to_vec()
+    }
+}
+
+/// Makes sure that somebody computes.
+pub(super) fn ready() {
+    if try_default_provider().is_none() && install_default_provider(&Ring).is_err() {
+        tracing::debug!("another provider was installed for signatures meanwhile");
+    }
+}
+
+/// Does what verifies a signature of `message`.
+pub(super) fn about<T>(message: &[u8], verify: impl FnOnce() -> T) -> T {
+    struct Forget;
+    impl Drop for Forget {
+        fn drop(&mut self) {
+            MESSAGE.with_borrow_mut(|kept| *kept = None);
+        }
+    }
+    MESSAGE.with_borrow_mut(|kept| *kept = Some(message.to_vec()));
+    let _forget = Forget;
+    verify()
+}
+
+impl CryptoProvider for Ring {
+    fn hash(&self, algorithm: HashAlgorithm) -> Result<Box<dyn HashContext>> {
+        Ok(Box::new(Hash(Context::new(hash_algorithm(algorithm)?))))
+    }
+
+    fn verify_raw(&self, scheme: SigningScheme, key: &[u8], data: &[u8], signature: &[u8]) -> Result<()> {
+        UnparsedPublicKey::new(algorithm(scheme)?, key)
+            .verify(data, signature)
+            .map_err(|_| Error::Verification(format!("the {} signature is wrong", scheme.name())))
+    }
+
+    fn verify_prehashed(
+        &self,
+        scheme: SigningScheme,
+        key: &[u8],
+        hash: &[u8],
+        signature: &[u8],
+    ) -> Result<()> {
+        let unsupported = || Error::UnsupportedAlgorithm(format!("a digest with {}", scheme.name()));
+        let algorithm = hash_algorithm(scheme.hash_algorithm().ok_or_else(unsupported)?)?;
+        MESSAGE.with_borrow(|message| {
+            let message = message.as_deref().ok_or_else(unsupported)?;
+            if digest::digest(algorithm, message).as_ref() != hash {
+                return Err(Error::Verification("the digest is of another message".to_owned()));
+            }
+            self.verify_raw(scheme, key, message, signature)
+        })
+    }
+}
+
+fn hash_algorithm(algorithm: HashAlgorithm) -> Result<&'static digest::Algorithm> {
+    match algorithm {
+        HashAlgorithm::Sha2256 => Ok(&digest::SHA256),
+        HashAlgorithm::Sha2384 => Ok(&digest::SHA384),
+        HashAlgorithm::Sha2512 => Ok(&digest::SHA512),
+        other => Err(Error::UnsupportedAlgorithm(other.to_string())),
+    }
+}
+
+fn algorithm(scheme: SigningScheme) -> Result<&'static dyn VerificationAlgorithm> {
+    Ok(match scheme {
+        SigningScheme::EcdsaP256Sha256 => &signature::ECDSA_P256_SHA256_ASN1,
+        SigningScheme::EcdsaP256Sha384 => &signature::ECDSA_P256_SHA384_ASN1,
+        SigningScheme::EcdsaP384Sha256 => &signature::ECDSA_P384_SHA256_ASN1,
+        SigningScheme::EcdsaP384Sha384 => &signature::ECDSA_P384_SHA384_ASN1,
+        SigningScheme::Ed25519 => &signature::ED25519,
+        SigningScheme::RsaPkcs1Sha256 => &signature::RSA_PKCS1_2048_8192_SHA256,
+        SigningScheme::RsaPkcs1Sha384 => &signature::RSA_PKCS1_2048_8192_SHA384,
+        SigningScheme::RsaPkcs1Sha512 => &signature::RSA_PKCS1_2048_8192_SHA512,
+        SigningScheme::RsaPssSha256 => &signature::RSA_PSS_2048_8192_SHA256,
+        SigningScheme::RsaPssSha384 => &signature::RSA_PSS_2048_8192_SHA384,
+        SigningScheme::RsaPssSha512 => &signature::RSA_PSS_2048_8192_SHA512,
+        other => return Err(Error::UnsupportedAlgorithm(other.name().to_owned())),
+    })
+}

@@ -1,0 +1,111 @@
+//! Finds the signatures of an image in its registry, in the two places where they are put.
+//!
+//! - The tag `sha256-DIGEST.sig`: a manifest with a layer for each signature, which is an annotation of it.
+//! - What refers to the image (OCI 1.1): manifests with a Sigstore bundle as their layer. A registry that does not know
+//!   that question has a list of them under the tag `sha256-DIGEST`.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use serde::Deserialize;
+
+use crate::{
+    Result,
+    image::distribution::{Digest, Repository},
+};
+
+/// How many signatures of an image are looked at.
+const MOST: usize = 32;
+const SIMPLE_SIGNING: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
+/// Bundles of all versions begin so; `v0.3` is what is written today.
+const BUNDLE: &str = "application/vnd.dev.sigstore.bundle";
+
+/// A signature, which nobody has looked at yet.
+#[derive(Debug)]
+pub(super) enum Signature {
+    /// A signature of a document that names the image.
+    Simple {
+        /// The document.
+        payload: Bytes,
+        /// The signature, and what came with it, by the names of the annotations.
+        annotations: BTreeMap<String, String>,
+    },
+    /// A Sigstore bundle.
+    Bundle(Bytes),
+}
+
+#[derive(Deserialize)]
+struct Manifest {
+    #[serde(default)]
+    layers: Vec<Descriptor>,
+}
+
+#[derive(Deserialize)]
+struct Index {
+    #[serde(default)]
+    manifests: Vec<Descriptor>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Descriptor {
+    #[serde(default)]
+    media_type: String,
+    #[serde(default)]
+    artifact_type: Option<String>,
+    digest: String,
+    #[serde(default)]
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+/// Returns all signatures of an image, the bundles first. What cannot be understood is none.
+///
+/// # Errors
+/// `ImageUnavailable` when the registry cannot be read.
+pub(super) async fn signatures(repository: &Repository, image: &Digest) -> Result<Vec<Signature>> {
+    let mut found = Vec::new();
+    for referrer in referrers(repository, image).await? {
+        let Some((_, manifest)) = repository.manifest(&referrer.to_string()).await? else { continue };
+        for layer in layers(&manifest) {
+            if layer.media_type.starts_with(BUNDLE)
+                && found.len() < MOST
+                && let Some(digest) = Digest::parse(&layer.digest)
+            {
+                found.push(Signature::Bundle(repository.blob(&digest).await?));
+            }
+        }
+    }
+    let tag = format!("sha256-{}.sig", image.hex());
+    if let Some((_, manifest)) = repository.manifest(&tag).await? {
+        for layer in layers(&manifest) {
+            if layer.media_type == SIMPLE_SIGNING
+                && found.len() < MOST
+                && let Some(digest) = Digest::parse(&layer.digest)
+            {
+                let payload = repository.blob(&digest).await?;
+                let annotations = layer.annotations.unwrap_or_default();
+                found.push(Signature::Simple { payload, annotations });
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The manifests that refer to an image and may hold bundles.
+async fn referrers(repository: &Repository, image: &Digest) -> Result<Vec<Digest>> {
+    let index = match repository.referrers(image).await? {
+        Some(index) => index,
+        None => match repository.manifest(&format!("sha256-{}", image.hex())).await? {
+            Some((_, index)) => index,
+            None => return Ok(Vec::new()),
+        },
+    };
+    let Ok(index) = serde_json::from_slice::<Index>(&index) else { return Ok(Vec::new()) };
+    let may_be = |of: &Descriptor| of.artifact_type.as_deref().is_none_or(|kind| kind.starts_with(BUNDLE));
+    let digests = index.manifests.iter().filter(|of| may_be(of)).filter_map(|of| Digest::parse(&of.digest));
+    Ok(digests.take(MOST).collect())
+}
+
+fn layers(manifest: &[u8]) -> Vec<Descriptor> {
+    serde_json::from_slice::<Manifest>(manifest).map(|manifest| manifest.layers).unwrap_or_default()
+}

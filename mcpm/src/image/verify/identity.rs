@@ -1,0 +1,166 @@
+//! Signatures without a lasting key: a certificate says whom an issuer vouched for at the time.
+//!
+//! The certificate, the log that has it, the time of the signature and the log that has that are checked by
+//! `sigstore-verify` against a trusted root. What the root lists no log for is not looked for in one.
+
+use std::{fmt, fs, path::Path};
+
+use serde_json::Value;
+use sigstore_verify::{
+    VerificationPolicy, VerificationResult, Verifier,
+    trust_root::{SIGSTORE_GITHUB_TRUSTED_ROOT, SIGSTORE_PRODUCTION_TRUSTED_ROOT, TrustedRoot as Root},
+    types::{Bundle, Sha256Hash, SignatureContent},
+};
+
+use super::{
+    Signer, crypto,
+    find::Signature,
+    key::bundle_of,
+    provenance::{Instance, Provenance},
+    reason, simple,
+    statement::{self, Predicate},
+};
+use crate::{Error, ErrorKind, Result, image::distribution::Digest};
+
+/// Whose certificates and logs are believed.
+#[derive(Debug, Clone)]
+pub(crate) struct TrustedRoot(Box<Root>);
+
+impl TrustedRoot {
+    /// Reads a `trusted_root.json`.
+    ///
+    /// # Errors
+    /// `NotFound` and `Io` when it cannot be read, `InvalidOption` when it is something else.
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path).map_err(|error| {
+            let kind = match error.kind() {
+                std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+                _ => ErrorKind::Io,
+            };
+            Error::new(kind, format!("cannot read the trusted root `{}`", path.display())).source(error)
+        })?;
+        Self::parse(&text).map_err(|why| {
+            let message = format!("`{}` is no trusted root of Sigstore", path.display());
+            Error::new(ErrorKind::InvalidOption, message).source(why)
+        })
+    }
+
+    /// That of Sigstore's public instance, as it was when mcpm was built.
+    fn public() -> Result<Self> {
+        Self::embedded(SIGSTORE_PRODUCTION_TRUSTED_ROOT)
+    }
+
+    fn embedded(text: &str) -> Result<Self> {
+        Self::parse(text).map_err(|why| {
+            Error::new(ErrorKind::Internal, "the embedded root of Sigstore cannot be read").source(why)
+        })
+    }
+
+    fn parse(text: &str) -> std::result::Result<Self, String> {
+        crypto::ready();
+        let root = Root::from_json(text).map_err(|error| reason(&error))?;
+        Verifier::new(&root).map_err(|error| reason(&error))?;
+        Ok(Self(Box::new(root)))
+    }
+}
+
+/// Whom an issuer must have vouched for.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
+    /// The name in the certificate.
+    name: Option<String>,
+    issuer: String,
+    /// What else the certificate must say of a build.
+    provenance: Option<Provenance>,
+    predicate: Predicate,
+    root: TrustedRoot,
+}
+
+impl Identity {
+    /// One that the user named.
+    ///
+    /// # Errors
+    /// `Internal` when no root is given and the embedded one is broken.
+    pub(crate) fn named(name: String, issuer: String, root: Option<TrustedRoot>) -> Result<Self> {
+        let root = root.map_or_else(TrustedRoot::public, Ok)?;
+        Ok(Self { name: Some(name), issuer, provenance: None, predicate: Predicate::default(), root })
+    }
+
+    /// The one that a registry's entry names; `None` when it does not say enough to tell one signer from another.
+    ///
+    /// # Errors
+    /// `Registry` when it cannot be understood, or names an instance of Sigstore whose root is not known.
+    pub(crate) fn registered(provenance: &Value, root: Option<TrustedRoot>) -> Result<Option<Self>> {
+        let provenance = Provenance::read(provenance)?;
+        let Some(issuer) = provenance.issuer() else { return Ok(None) };
+        let root = match (root, provenance.instance()?) {
+            (Some(root), _) => root,
+            (None, Instance::Public) => TrustedRoot::public()?,
+            (None, Instance::GitHub) => TrustedRoot::embedded(SIGSTORE_GITHUB_TRUSTED_ROOT)?,
+            (None, Instance::Other(url)) => {
+                let message = format!("the registry's entry names the Sigstore instance `{url}`");
+                return Err(Error::new(ErrorKind::Registry, message)
+                    .hint("give its trusted root with `--sigstore-trusted-root`"));
+            }
+        };
+        let predicate = provenance.predicate();
+        Ok(Some(Self { name: None, issuer, provenance: Some(provenance), predicate, root }))
+    }
+
+    /// Tells whether a signature of this image was made by whom it was expected of.
+    pub(super) fn check(&self, signature: &Signature, image: &Digest) -> std::result::Result<Signer, String> {
+        let result = match signature {
+            Signature::Simple { payload, annotations } => {
+                let bundle = simple::as_bundle(payload, annotations)?;
+                let result = crypto::about(payload, || self.verify(payload.as_ref(), &bundle))?;
+                statement::check_simple(payload, image)?;
+                result
+            }
+            Signature::Bundle(bundle) => {
+                let bundle = bundle_of(bundle)?;
+                let SignatureContent::DsseEnvelope(envelope) = &bundle.content else {
+                    return Err("a bundle holds no statement".to_owned());
+                };
+                let digest = Sha256Hash::from_hex(image.hex()).map_err(|error| reason(&error))?;
+                let result = crypto::about(&envelope.pae(), || self.verify(digest, &bundle))?;
+                statement::check_statement(envelope.payload.as_bytes(), image, &self.predicate)?;
+                result
+            }
+        };
+        if let Some(provenance) = &self.provenance {
+            provenance.check(result.certificate())?;
+        }
+        let identity = result.identity().map(ToString::to_string).unwrap_or_default();
+        Ok(Signer::Identity { identity, issuer: self.issuer.clone() })
+    }
+
+    fn verify<'a>(
+        &self,
+        artifact: impl Into<sigstore_verify::types::Artifact<'a>>,
+        bundle: &Bundle,
+    ) -> std::result::Result<VerificationResult, String> {
+        let root = &self.root.0;
+        let mut policy = VerificationPolicy::any_identity().require_issuer(&self.issuer);
+        if let Some(name) = &self.name {
+            policy = policy.require_identity(name);
+        }
+        if root.tlogs.is_empty() {
+            policy = policy.skip_tlog_unsafe();
+        }
+        if root.ctlogs.is_empty() {
+            policy = policy.skip_sct();
+        }
+        let verifier = Verifier::new(root).map_err(|error| reason(&error))?;
+        verifier.verify(artifact, bundle, &policy).map_err(|error| reason(&error))
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.name, &self.provenance) {
+            (Some(name), _) => write!(f, "`{name}`, says `{}`", self.issuer),
+            (None, Some(provenance)) => write!(f, "{provenance}, says `{}`", self.issuer),
+            (None, None) => write!(f, "anybody, says `{}`", self.issuer),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Signatures by a key: good when they were made by the one key whose public half is known.
+//!
+//! There is no certificate and no time in it, and a log of signatures is not asked for: whoever has the key can have
+//! signed at any time, in private as well.
+
+use std::{fmt, fs, path::Path};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use sigstore_verify::{
+    crypto::{KeyAlgorithm, SigningScheme, verify_signature},
+    types::{Bundle, DerPublicKey, SignatureBytes, SignatureContent},
+};
+
+use super::{
+    Signer, crypto,
+    find::Signature,
+    reason,
+    statement::{self, Predicate},
+};
+use crate::{Error, ErrorKind, Result, image::distribution::Digest};
+
+/// The annotation that is the signature.
+pub(super) const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
+
+/// A public key.
+#[derive(Debug, Clone)]
+pub(crate) struct Key {
+    key: DerPublicKey,
+    schemes: Vec<SigningScheme>,
+}
+
+impl Key {
+    /// Reads a PEM file.
+    ///
+    /// # Errors
+    /// `NotFound` and `Io` when it cannot be read, `InvalidOption` when it is no public key that can be used.
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path).map_err(|error| {
+            let kind = match error.kind() {
+                std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+                _ => ErrorKind::Io,
+            };
+            Error::new(kind, format!("cannot read the public key `{}`", path.display())).source(error)
+        })?;
+        Self::parse(&text).map_err(|why| {
+            let message = format!("`{}` is no public key that images can be verified with", path.display());
+            Error::new(ErrorKind::InvalidOption, message).source(why)
+        })
+    }
+
+    fn parse(text: &str) -> std::result::Result<Self, String> {
+        crypto::ready();
+        let key = DerPublicKey::from_pem(text.trim()).map_err(|error| reason(&error))?;
+        let schemes = match KeyAlgorithm::from_spki(&key).map_err(|error| reason(&error))? {
+            KeyAlgorithm::EcdsaP256 => vec![SigningScheme::EcdsaP256Sha256],
+            // Signers differ in the hash that they take for it.
+            KeyAlgorithm::EcdsaP384 => vec![SigningScheme::EcdsaP384Sha384, SigningScheme::EcdsaP384Sha256],
+            KeyAlgorithm::Ed25519 => vec![SigningScheme::Ed25519],
+            KeyAlgorithm::Rsa => vec![SigningScheme::RsaPkcs1Sha256],
+            other => return Err(format!("keys of the kind {other:?} are not supported")),
+        };
+        Ok(Self { key, schemes })
+    }
+
+    /// Tells whether a signature of this image was made by the key.
+    pub(super) fn check(&self, signature: &Signature, image: &Digest) -> std::result::Result<Signer, String> {
+        match signature {
+            Signature::Simple { payload, annotations } => {
+                let signature = annotations.get(SIGNATURE).map(|text| STANDARD.decode(text));
+                let signature = signature.and_then(std::result::Result::ok).ok_or("a signature is empty")?;
+                self.made(payload, &SignatureBytes::new(signature))?;
+                statement::check_simple(payload, image)?;
+            }
+            Signature::Bundle(bundle) => {
+                let bundle = bundle_of(bundle)?;
+                let SignatureContent::DsseEnvelope(envelope) = &bundle.content else {
+                    return Err("a bundle holds no statement".to_owned());
+                };
+                if envelope.payload_type != statement::IN_TOTO {
+                    return Err("a bundle holds no statement".to_owned());
+                }
+                self.made(&envelope.pae(), &envelope.signature.sig)?;
+                statement::check_statement(envelope.payload.as_bytes(), image, &Predicate::default())?;
+            }
+        }
+        Ok(Signer::Key { fingerprint: self.fingerprint() })
+    }
+
+    fn made(&self, message: &[u8], signature: &SignatureBytes) -> std::result::Result<(), String> {
+        let made = |scheme: &SigningScheme| verify_signature(&self.key, message, signature, *scheme).is_ok();
+        if self.schemes.iter().any(made) {
+            return Ok(());
+        }
+        Err("a signature was made by another key, or what it signs was changed".to_owned())
+    }
+
+    fn fingerprint(&self) -> String {
+        Digest::of(self.key.as_bytes()).hex().to_owned()
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the key SHA256:{}", self.fingerprint())
+    }
+}
+
+/// Reads a bundle.
+pub(super) fn bundle_of(bytes: &[u8]) -> std::result::Result<Bundle, String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "a bundle is no text".to_owned())?;
+    Bundle::from_json(text).map_err(|error| format!("a bundle cannot be understood: {}", reason(&error)))
+}

@@ -1,0 +1,154 @@
+//! Whether an image was signed by whom it should have been signed.
+//!
+//! The registry is asked once which digest the image has. A signature counts when it is good, when it was made by whom
+//! it was expected of, and when what it signs is that very digest, which is then pulled and run: moving the tag
+//! afterwards changes nothing. Signatures are found in `find.rs`; `key.rs` and `identity.rs` say whether one is good;
+//! `statement.rs` reads what it signs.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    ImageReference,
+    credentials::CredentialStore,
+    distribution::{Digest, Repository},
+};
+use crate::{Error, ErrorKind, Result};
+
+mod crypto;
+mod find;
+mod identity;
+mod key;
+mod provenance;
+mod simple;
+mod statement;
+
+pub(crate) use identity::{Identity, TrustedRoot};
+pub(crate) use key::Key;
+
+/// How many reasons a refusal repeats.
+const REASONS: usize = 3;
+
+/// What was found out of an image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Verified {
+    /// The digest that was signed, and is run.
+    pub digest: String,
+    /// Who signed it.
+    pub signer: Signer,
+}
+
+/// Who signed an image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Signer {
+    /// Who has a key.
+    Key {
+        /// The SHA-256 of the public key, in hex digits.
+        fingerprint: String,
+    },
+    /// Whom an issuer vouched for.
+    Identity {
+        /// A mail address, or the address of a build.
+        identity: String,
+        /// The issuer.
+        issuer: String,
+    },
+}
+
+impl fmt::Display for Signer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key { fingerprint } => write!(f, "the key SHA256:{fingerprint}"),
+            Self::Identity { identity, issuer } => write!(f, "`{identity}`, says `{issuer}`"),
+        }
+    }
+}
+
+/// Who must have signed an image.
+#[derive(Debug, Clone)]
+pub(crate) enum Expected {
+    /// Who has this key.
+    Key(Key),
+    /// Whom an issuer vouches for.
+    Identity(Box<Identity>),
+}
+
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key(key) => key.fmt(f),
+            Self::Identity(identity) => identity.fmt(f),
+        }
+    }
+}
+
+/// Finds out which digest an image has in its registry, and whether that was signed as expected.
+///
+/// # Errors
+/// `ImageUnavailable` when the registry cannot be read or does not have the image; `ImageUnverified` when it has no
+/// signature that counts.
+pub(crate) async fn verify(
+    image: &ImageReference,
+    expected: &Expected,
+    logins: &CredentialStore,
+) -> Result<Verified> {
+    let repository = Repository::of(image, logins).await?;
+    let digest = digest_of(image, &repository).await?;
+    let signatures = find::signatures(&repository, &digest).await?;
+    let mut reasons: Vec<String> = Vec::new();
+    for signature in &signatures {
+        let outcome = match expected {
+            Expected::Key(key) => key.check(signature, &digest),
+            Expected::Identity(identity) => identity.check(signature, &digest),
+        };
+        match outcome {
+            Ok(signer) => return Ok(Verified { digest: digest.to_string(), signer }),
+            Err(reason) if reasons.contains(&reason) => {}
+            Err(reason) => reasons.push(reason),
+        }
+    }
+    Err(unverified(image, &digest, expected, &reasons))
+}
+
+async fn digest_of(image: &ImageReference, repository: &Repository) -> Result<Digest> {
+    let absent = || {
+        let message = format!("image `{image}` does not exist in its registry");
+        Error::new(ErrorKind::ImageUnavailable, message).with("registry", image.registry())
+    };
+    match image.digest() {
+        Some(text) => Digest::parse(text).ok_or_else(|| {
+            let message = format!("image `{image}` has a digest of a kind that nothing signs");
+            Error::new(ErrorKind::ImageUnverified, message).hint("use its `sha256:` digest")
+        }),
+        None => {
+            let found = repository.manifest(image.tag().unwrap_or("latest")).await?;
+            found.map(|(digest, _)| digest).ok_or_else(absent)
+        }
+    }
+}
+
+fn unverified(image: &ImageReference, digest: &Digest, expected: &Expected, reasons: &[String]) -> Error {
+    let error = if reasons.is_empty() {
+        Error::new(ErrorKind::ImageUnverified, format!("image `{image}` has no signature"))
+    } else {
+        let shown = reasons.iter().take(REASONS).cloned().collect::<Vec<_>>().join("; ");
+        let message = format!("image `{image}` has no signature that counts");
+        Error::new(ErrorKind::ImageUnverified, message).source(shown)
+    };
+    let places = format!("the tag `sha256-{}.sig`, and what refers to the image", digest.hex());
+    error
+        .with("digest", digest)
+        .with("expected of", expected)
+        .with("looked at", places)
+        .hint("ask its publisher who signs it, or run it unverified with `--image-verification disabled`")
+}
+
+/// Makes a reason of what a library says: one line, in lower case.
+fn reason(error: &impl fmt::Display) -> String {
+    let text = error.to_string().replace(['\n', '\r'], " ");
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+}

@@ -1,0 +1,121 @@
+//! What a registry's entry says of who signs its image, in ToolHive's layout.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde_json::Value;
+use sigstore_verify::crypto::CertificateInfo;
+
+use super::statement::Predicate;
+use crate::{Error, ErrorKind, Result};
+
+/// Which instance of Sigstore signs.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Instance {
+    /// The public one.
+    Public,
+    /// GitHub's own.
+    GitHub,
+    /// Another one.
+    Other(String),
+}
+
+/// The builds whose signatures count.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(super) struct Provenance {
+    #[serde(default)]
+    sigstore_url: String,
+    /// The repository with the source.
+    #[serde(default)]
+    repository_uri: String,
+    /// The branch or tag that was built.
+    #[serde(default)]
+    repository_ref: String,
+    /// The workflow, by its path in the repository, or the whole name in the certificate.
+    #[serde(default)]
+    signer_identity: String,
+    #[serde(default)]
+    runner_environment: String,
+    #[serde(default)]
+    cert_issuer: String,
+    #[serde(default)]
+    attestation: Option<Attestation>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+struct Attestation {
+    #[serde(default)]
+    predicate_type: String,
+    #[serde(default)]
+    predicate: Option<Value>,
+}
+
+impl Provenance {
+    pub(super) fn read(value: &Value) -> Result<Self> {
+        serde_json::from_value(value.clone()).map_err(|error| {
+            let message = "what the registry says of who signs the image cannot be understood";
+            Error::new(ErrorKind::Registry, message).source(error)
+        })
+    }
+
+    /// The issuer; `None` unless the entry tells one signer from another.
+    pub(super) fn issuer(&self) -> Option<String> {
+        let named = !self.repository_uri.is_empty() || !self.signer_identity.is_empty();
+        (named && !self.cert_issuer.is_empty()).then(|| self.cert_issuer.clone())
+    }
+
+    pub(super) fn instance(&self) -> Result<Instance> {
+        let url = self.sigstore_url.trim_start_matches("https://").trim_end_matches('/');
+        Ok(match url {
+            "" | "tuf-repo-cdn.sigstore.dev" => Instance::Public,
+            "tuf-repo.github.com" => Instance::GitHub,
+            other => Instance::Other(other.escape_debug().to_string()),
+        })
+    }
+
+    pub(super) fn predicate(&self) -> Predicate {
+        let Some(attestation) = &self.attestation else { return Predicate::default() };
+        Predicate {
+            kind: Some(attestation.predicate_type.clone()).filter(|kind| !kind.is_empty()),
+            content: attestation.predicate.clone().filter(|content| !content.is_null()),
+        }
+    }
+
+    /// Compares what is said with a certificate that was verified.
+    pub(super) fn check(&self, certificate: Option<&CertificateInfo>) -> std::result::Result<(), String> {
+        let certificate = certificate.ok_or("a signature has no certificate")?;
+        let claims = &certificate.ci_claims;
+        let repository = claims.source_repository_uri.as_deref();
+        for (what, expected, actual) in [
+            ("repository", &self.repository_uri, repository),
+            ("branch or tag", &self.repository_ref, claims.source_repository_ref.as_deref()),
+            ("kind of runner", &self.runner_environment, claims.runner_environment.as_deref()),
+        ] {
+            if !expected.is_empty() && actual != Some(expected) {
+                let actual = actual.unwrap_or("nothing").escape_debug();
+                return Err(format!("the certificate's {what} is `{actual}`, not `{expected}`"));
+            }
+        }
+        if self.signer_identity.is_empty() {
+            return Ok(());
+        }
+        let name = certificate.identity.as_ref().map(|name| name.as_str()).unwrap_or_default();
+        if self.signer_identity == name || self.is_workflow(claims.build_signer_uri.as_deref(), repository) {
+            return Ok(());
+        }
+        Err(format!("the certificate is for `{}`, not `{}`", name.escape_debug(), self.signer_identity))
+    }
+
+    /// Tells whether a build ran the workflow at this path of its own repository.
+    fn is_workflow(&self, build: Option<&str>, repository: Option<&str>) -> bool {
+        let (Some(build), Some(repository)) = (build, repository) else { return false };
+        let path = build.strip_prefix(repository).filter(|path| path.starts_with('/'));
+        path.and_then(|path| path.split_once('@')).is_some_and(|(path, _)| path == self.signer_identity)
+    }
+}
+
+impl fmt::Display for Provenance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a build of `{}` by `{}`", self.repository_uri, self.signer_identity)
+    }
+}

@@ -1,0 +1,94 @@
+//! What a signature signs: a document that names an image by its digest.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::image::distribution::Digest;
+
+/// What cosign writes in a statement that is a signature and nothing more.
+const SIGNATURE: &str = "https://sigstore.dev/cosign/sign/v1";
+/// What builders write of how they built an image. Whoever says that has made it.
+const BUILD: &str = "https://slsa.dev/provenance/";
+/// The media type of a statement in an envelope.
+pub(super) const IN_TOTO: &str = "application/vnd.in-toto+json";
+
+/// What a statement must say beside the digest.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Predicate {
+    /// Its kind; a signature or the record of a build otherwise.
+    pub(super) kind: Option<String>,
+    /// All of its content.
+    pub(super) content: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Simple {
+    critical: Critical,
+}
+
+#[derive(Deserialize)]
+struct Critical {
+    #[serde(rename = "type")]
+    kind: String,
+    image: Image,
+}
+
+#[derive(Deserialize)]
+struct Image {
+    #[serde(rename = "docker-manifest-digest")]
+    digest: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Statement {
+    subject: Vec<Subject>,
+    predicate_type: String,
+    #[serde(default)]
+    predicate: Value,
+}
+
+#[derive(Deserialize)]
+struct Subject {
+    #[serde(default)]
+    digest: std::collections::BTreeMap<String, String>,
+}
+
+/// Checks that a simple document names this image.
+pub(super) fn check_simple(payload: &[u8], image: &Digest) -> Result<(), String> {
+    let unclear = |_| "what is signed cannot be understood".to_owned();
+    let document: Simple = serde_json::from_slice(payload).map_err(unclear)?;
+    if document.critical.kind != "cosign container image signature" {
+        return Err("what is signed is no signature of an image".to_owned());
+    }
+    if document.critical.image.digest != image.to_string() {
+        return Err("what is signed is another image".to_owned());
+    }
+    Ok(())
+}
+
+/// Checks that a statement names this image, and that whoever makes it stands for the image.
+///
+/// A statement of another kind, such as a list of flaws, does not: it says something of the image, and nothing for it.
+pub(super) fn check_statement(payload: &[u8], image: &Digest, expected: &Predicate) -> Result<(), String> {
+    let unclear = |_| "what is signed cannot be understood".to_owned();
+    let statement: Statement = serde_json::from_slice(payload).map_err(unclear)?;
+    let names = |subject: &Subject| subject.digest.get("sha256").is_some_and(|hex| hex == image.hex());
+    if !statement.subject.iter().any(names) {
+        return Err("what is signed is another image".to_owned());
+    }
+    let kind = statement.predicate_type.as_str();
+    let fits = match &expected.kind {
+        Some(expected) => kind == expected,
+        None => kind == SIGNATURE || kind.starts_with(BUILD),
+    };
+    if !fits {
+        return Err(format!("a statement of the kind `{}` is no signature", kind.escape_debug()));
+    }
+    match &expected.content {
+        Some(content) if *content != statement.predicate => {
+            Err("the statement says something else than the registry's entry".to_owned())
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,211 @@
+//! Which image is verified, by whom it must have been signed, and what comes of it when it was not.
+//!
+//! A key or an identity that the user gives goes before what the registry's entry says of who signs. An image that is
+//! built here for a package has no signature: nobody published it.
+
+use std::{fmt, path::Path};
+
+use serde::Serialize;
+
+use super::{WorkloadEvent, events::Events, resolve::Asked, source::Source};
+use crate::{
+    Environment, Error, ErrorKind, Result,
+    image::{
+        ImageReference,
+        credentials::CredentialStore,
+        verify::{self, Expected, Identity, Key, TrustedRoot, Verified},
+    },
+    options::{ImageVerification, OptionSet as _, WorkloadOptions},
+};
+
+/// The options that say who signs, and mean nothing where nothing is verified.
+const WHO: &[&str] =
+    &["image_verification_key", "certificate_identity", "certificate_oidc_issuer", "sigstore_trusted_root"];
+
+/// What is to be done about the signature of an image.
+#[derive(Debug)]
+pub(super) struct Verification {
+    mode: ImageVerification,
+    expected: Option<Expected>,
+    built: bool,
+    /// Whether the mode was chosen, and is not the default.
+    chosen: bool,
+}
+
+/// How the image is verified, in a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PlannedVerification {
+    /// What comes of an image without a signature that counts.
+    pub mode: ImageVerification,
+    /// Who must have signed it; `None` when that is not known, and nothing is verified.
+    pub signer: Option<String>,
+}
+
+impl fmt::Display for PlannedVerification {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.mode, &self.signer) {
+            (ImageVerification::Disabled, _) => f.write_str("none"),
+            (_, None) => f.write_str("none: it is not known who signs the image"),
+            (ImageVerification::Warn, Some(signer)) => {
+                write!(f, "signed by {signer}, or it runs after a warning")
+            }
+            (ImageVerification::Enabled, Some(signer)) => write!(f, "signed by {signer}, or it is refused"),
+        }
+    }
+}
+
+impl Verification {
+    /// Works out what is asked. Files are read, and nobody is asked anything.
+    ///
+    /// # Errors
+    /// `InvalidOption` for options that contradict each other and files that hold something else; `ImageUnverified` when
+    /// only what is signed may run, and it is known before that this is not; `NotFound`, `Io`, `Registry`.
+    pub(super) fn of(asked: &Asked, environment: &Environment) -> Result<Self> {
+        let options = asked.effective();
+        let mode = options.image_verification.unwrap_or(ImageVerification::Warn);
+        let built = matches!(asked.source, Source::Package(_));
+        let chosen = asked.options.is_given("image_verification");
+        check(&options, mode, built)?;
+        if mode == ImageVerification::Disabled {
+            return Ok(Self { mode, expected: None, built, chosen });
+        }
+        let provenance = asked.supplied.as_ref().and_then(|supplied| supplied.way.provenance.as_ref());
+        let expected = if built { None } else { expected(&options, provenance, &environment.working_dir)? };
+        if expected.is_none() && options.sigstore_trusted_root.is_some() {
+            let message = "`--sigstore-trusted-root` is given, and not who signs the image";
+            return Err(Error::new(ErrorKind::InvalidOption, message)
+                .hint("give `--certificate-identity` and `--certificate-oidc-issuer` as well"));
+        }
+        if mode == ImageVerification::Enabled && expected.is_none() {
+            return Err(unknown(&asked.source, built));
+        }
+        Ok(Self { mode, expected, built, chosen })
+    }
+
+    /// What a plan says; `None` for an image that is built.
+    pub(super) fn planned(&self) -> Option<PlannedVerification> {
+        let signer = self.expected.as_ref().map(ToString::to_string);
+        (!self.built).then_some(PlannedVerification { mode: self.mode, signer })
+    }
+
+    /// Verifies the image; `None` when it runs unverified.
+    ///
+    /// # Errors
+    /// `ImageUnverified` and `ImageUnavailable`, when only what is signed may run.
+    pub(super) async fn carry_out(
+        &self,
+        image: &ImageReference,
+        offline: bool,
+        environment: &Environment,
+        events: &Events,
+    ) -> Result<Option<Verified>> {
+        let Some(expected) = &self.expected else {
+            if self.mode == ImageVerification::Warn && !self.built {
+                let message = format!(
+                    "image `{image}` runs unverified, as it is not known who signs it; say so with \
+                     `--image-verification-key` or `--certificate-identity`, or choose \
+                     `--image-verification disabled`"
+                );
+                // By default it is so with nearly every image, and a warning each time would be one that nobody reads.
+                if self.chosen {
+                    events.tell(WorkloadEvent::Warning { message });
+                } else {
+                    tracing::info!("{message}");
+                }
+            }
+            return Ok(None);
+        };
+        let outcome = if offline {
+            let message = format!("image `{image}` cannot be verified: its registry has the signature");
+            Err(Error::new(ErrorKind::ImageUnverified, message).hint("run it without `--offline`"))
+        } else {
+            let logins = CredentialStore::new(&environment.engine);
+            Box::pin(verify::verify(image, expected, &logins)).await
+        };
+        match outcome {
+            Ok(verified) => {
+                tracing::info!(%image, digest = verified.digest, signer = %verified.signer, "verified");
+                Ok(Some(verified))
+            }
+            Err(error) if self.mode == ImageVerification::Warn => {
+                let message = format!("image `{image}` runs unverified: {error}");
+                events.tell(WorkloadEvent::Warning { message });
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The image by the digest that was verified.
+///
+/// # Errors
+/// `Internal` when there is no such name.
+pub(super) fn pinned(image: &ImageReference, verified: &Verified) -> Result<ImageReference> {
+    ImageReference::parse(&format!("{}@{}", image.familiar_name(), verified.digest)).map_err(|error| {
+        Error::new(ErrorKind::Internal, "a verified image cannot be named").source(error.to_string())
+    })
+}
+
+fn check(options: &WorkloadOptions, mode: ImageVerification, built: bool) -> Result<()> {
+    if let Some(name) = WHO.iter().find(|name| options.is_given(name)) {
+        let spec = WorkloadOptions::SPECS.iter().find(|spec| spec.name == *name);
+        let shown = spec.map(|spec| spec.shown()).unwrap_or_default();
+        let why = if built {
+            "is for an image of others, not for one that is built for a package"
+        } else if mode == ImageVerification::Disabled {
+            "means nothing with `--image-verification disabled`"
+        } else {
+            ""
+        };
+        if !why.is_empty() {
+            return Err(Error::new(ErrorKind::InvalidOption, format!("`{shown}` {why}")));
+        }
+    }
+    match (&options.certificate_identity, &options.certificate_oidc_issuer) {
+        (Some(_), None) => Err(Error::new(
+            ErrorKind::InvalidOption,
+            "`--certificate-identity` needs `--certificate-oidc-issuer`: a name counts by who vouches for it",
+        )),
+        (None, Some(_)) => Err(Error::new(
+            ErrorKind::InvalidOption,
+            "`--certificate-oidc-issuer` needs `--certificate-identity`: an issuer vouches for many",
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn expected(
+    options: &WorkloadOptions,
+    provenance: Option<&serde_json::Value>,
+    working_dir: &Path,
+) -> Result<Option<Expected>> {
+    if let Some(path) = &options.image_verification_key {
+        return Key::read(&working_dir.join(path)).map(|key| Some(Expected::Key(key)));
+    }
+    let root = options.sigstore_trusted_root.as_ref();
+    let root = root.map(|path| TrustedRoot::read(&working_dir.join(path))).transpose()?;
+    let identity = match (&options.certificate_identity, &options.certificate_oidc_issuer, provenance) {
+        (Some(name), Some(issuer), _) => Some(Identity::named(name.clone(), issuer.clone(), root)?),
+        (_, _, Some(provenance)) => Identity::registered(provenance, root)?,
+        _ => None,
+    };
+    Ok(identity.map(|identity| Expected::Identity(Box::new(identity))))
+}
+
+/// The refusal of what is known to have no signature that could count.
+fn unknown(source: &Source, built: bool) -> Error {
+    if built {
+        return Error::new(
+            ErrorKind::ImageUnverified,
+            "the image of a package is built here, so nobody can have signed it",
+        )
+        .hint("run it with `--image-verification warn`, or run an image that its publisher signs");
+    }
+    let image = match source {
+        Source::Image(image) => image.to_string(),
+        _ => "the image".to_owned(),
+    };
+    Error::new(ErrorKind::ImageUnverified, format!("it is not known who signs `{image}`"))
+        .hint("give `--image-verification-key`, or `--certificate-identity` and `--certificate-oidc-issuer`")
+}

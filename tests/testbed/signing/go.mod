@@ -1,0 +1,3 @@
+module signer
+
+go 1.24
