@@ -72,8 +72,11 @@ pub(super) fn nginx(wrapper: &[String], folder: &Path, upstream: u16) -> Outcome
     for _ in 0..500 {
         if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
             let children = format!("/proc/{0}/task/{0}/children", started.pid);
-            if let Some(worker) = fs::read_to_string(children)?.split_whitespace().next() {
-                started.pid = worker.parse()?;
+            match fs::read_to_string(children)?.split_whitespace().next() {
+                Some(worker) => started.pid = worker.parse()?,
+                // The one that listens has not started the one that answers yet.
+                None if wrapper.is_empty() => continue,
+                None => {}
             }
             return Ok(started);
         }
