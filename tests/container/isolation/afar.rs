@@ -61,7 +61,7 @@ async fn a_program_that_ignores_proxies_is_carried() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_speaks_http_is_reached_over_the_api() {
-    server::http(Place::afar("far-http")).await;
+    Box::pin(server::http(Place::afar("far-http"))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

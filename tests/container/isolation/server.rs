@@ -13,7 +13,7 @@ use super::place::{HTTP, PYTHON, Place, docker, machine, started, tools};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_speaks_http_is_reached_without_a_network_and_after_a_restart() {
-    http(Place::new("http")).await;
+    Box::pin(http(Place::new("http"))).await;
 }
 
 pub(crate) async fn http(place: Place) {
