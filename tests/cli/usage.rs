@@ -224,7 +224,13 @@ fn help_version_completion_and_man_pages_are_printed() {
     assert_eq!(home.says(&[]).code, Some(2));
     home.matches("usage/help");
     let root = mcpm_tests::root().join("docs");
-    for (shell, file) in [("bash", "mcpm.bash"), ("zsh", "_mcpm"), ("fish", "mcpm.fish")] {
+    for (shell, file) in [
+        ("bash", "mcpm.bash"),
+        ("zsh", "_mcpm"),
+        ("fish", "mcpm.fish"),
+        ("powershell", "_mcpm.ps1"),
+        ("elvish", "mcpm.elv"),
+    ] {
         let said = home.run(&["completion", shell]).succeeded();
         assert_eq!(said.stdout, fs::read_to_string(root.join("completions").join(file)).unwrap());
     }
