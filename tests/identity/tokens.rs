@@ -185,7 +185,10 @@ async fn the_proxy_says_who_issues_its_tokens() {
     let posted = local.http.request("POST", "/.well-known/oauth-protected-resource").send().await;
     assert_eq!(posted.status, 405);
 
-    let behind = guarded(&provider, |proxy| proxy.trust_proxy_headers(true)).await;
+    let behind = guarded(&provider, |proxy| {
+        proxy.trust_proxy_headers(true).oidc_audience("https://mcp.example/team/mcp")
+    })
+    .await;
     let forwarded = |request: mcpm_tests::harness::http::Request| {
         let request = request.header("X-Forwarded-Host", "mcp.example").header("X-Forwarded-Proto", "https");
         request.header("X-Forwarded-Prefix", "/team")
@@ -199,7 +202,11 @@ async fn the_proxy_says_who_issues_its_tokens() {
     let token = provider.token("robot", "https://mcp.example/team/mcp").await;
     let request = behind.http.post("/mcp", "{}").header("Authorization", &format!("Bearer {token}"));
     assert_eq!(forwarded(request.clone()).send().await.status, 200);
-    assert_eq!(request.send().await.status, 401, "what is not forwarded is for another resource");
+    assert_eq!(request.send().await.status, 200, "what headers say has no part in it");
+    let own = provider.token("robot", "https://evil.example/mcp").await;
+    let request = behind.http.post("/mcp", "{}").header("Authorization", &format!("Bearer {own}"));
+    let request = request.header("X-Forwarded-Host", "evil.example").header("X-Forwarded-Proto", "https");
+    assert_eq!(request.send().await.status, 401, "a client does not choose whom its token is meant for");
 
     let told = guarded(&provider, |proxy| proxy.resource_url("https://mcp.example/v1")).await;
     let challenged = told.http.post("/mcp", "{}").send().await;

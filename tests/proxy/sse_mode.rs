@@ -92,6 +92,12 @@ async fn a_wrong_or_missing_session_is_refused() {
     let ping = request(1, "ping", json!({})).to_string();
     let post = |path: &str| bridge.http.post(path, ping.clone()).send();
     assert_eq!(post("/messages").await.status, 400);
+    let mut stream = bridge.http.get("/sse").send().await;
+    let place = stream.event().await.unwrap().data;
+    for name in ["sessionId=", "SESSION_ID=", "session_id[]="] {
+        let other = place.replace("session_id=", name);
+        assert_eq!(post(&other).await.status, 400, "{other}: nobody was told of that place");
+    }
     let response = post("/messages?session_id=0123456789abcdef0123456789abcdef").await;
     assert_eq!(response.status, 404);
     assert_eq!(response.json().await["error"]["code"], -32001);

@@ -1,6 +1,9 @@
 //! How clients see the proxy when another proxy stands in front of it.
+//!
+//! It is for what they are shown alone. Who may come in never depends on it: a proxy in front that passes on what its
+//! client says, or adds to it, would let the client choose.
 
-use http::HeaderMap;
+use http::{HeaderMap, uri::Authority};
 
 /// What clients put before the proxy's own paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,26 +27,45 @@ impl Publicity {
     /// Reads one request's headers.
     pub(crate) fn of(&self, headers: &HeaderMap) -> Public {
         let header = |name: &str| {
-            let value = headers.get(name).filter(|_| self.trusted)?.to_str().ok()?;
-            // The nearest client's proxy wrote the first of several values.
-            let first = value.split(',').next().map(str::trim).filter(|value| !value.is_empty())?;
-            (!first.contains(char::is_whitespace)).then(|| first.to_owned())
+            let mut lines = headers.get_all(name).iter();
+            let line = lines.next().filter(|_| self.trusted)?;
+            if lines.next().is_some() {
+                // One of them is not from the proxy in front, and nothing says which.
+                return None;
+            }
+            // That one wrote the last of several values; what stands before is what it was told.
+            let last = line.to_str().ok()?.rsplit(',').next().map(str::trim)?;
+            (!last.is_empty() && !last.contains(char::is_whitespace)).then(|| last.to_owned())
         };
-        let origin = header("x-forwarded-host").map(|host| {
+        let port = header("x-forwarded-port").filter(|port| port.parse::<u16>().is_ok());
+        let origin = header("x-forwarded-host").filter(|host| is_authority(host)).map(|host| {
             let scheme =
                 header("x-forwarded-proto").filter(|scheme| scheme == "https").map_or("http", |_| "https");
             let has_port =
                 host.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|b| b.is_ascii_digit()));
-            match header("x-forwarded-port") {
-                Some(port) if !has_port && !is_default(scheme, &port) => format!("{scheme}://{host}:{port}"),
+            match &port {
+                Some(port) if !has_port && !is_default(scheme, port) => format!("{scheme}://{host}:{port}"),
                 _ => format!("{scheme}://{host}"),
             }
         });
-        let prefix = self.prefix.clone().or_else(|| header("x-forwarded-prefix")).unwrap_or_default();
+        let prefix =
+            self.prefix.clone().or_else(|| header("x-forwarded-prefix").filter(|prefix| is_prefix(prefix)));
+        let prefix = prefix.unwrap_or_default();
         let prefix = prefix.trim_end_matches('/');
         let slash = if prefix.is_empty() || prefix.starts_with('/') { "" } else { "/" };
         Public { origin, prefix: format!("{slash}{prefix}") }
     }
+}
+
+/// Whether a text names a host, with or without a port, and can be put into a header in quotes.
+pub(crate) fn is_authority(text: &str) -> bool {
+    text.parse::<Authority>().is_ok() && !text.contains(['@', '"', '\\'])
+}
+
+/// Whether a text is the beginning of a path, and not of a host.
+fn is_prefix(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/%".contains(&byte);
+    text.bytes().all(plain) && !text.starts_with("//")
 }
 
 fn is_default(scheme: &str, port: &str) -> bool {
@@ -62,10 +84,11 @@ mod tests {
     use super::*;
 
     fn seen(trusted: bool, prefix: Option<&str>, headers: &[(&'static str, &str)]) -> String {
-        let headers = headers
-            .iter()
-            .map(|(name, value)| (http::HeaderName::from_static(name), value.parse().expect("a value")));
-        Publicity { prefix: prefix.map(str::to_owned), trusted }.of(&headers.collect()).path("/messages")
+        let mut all = HeaderMap::new();
+        for (name, value) in headers {
+            all.append(*name, value.parse().expect("a value"));
+        }
+        Publicity { prefix: prefix.map(str::to_owned), trusted }.of(&all).path("/messages")
     }
 
     #[test]
@@ -81,5 +104,22 @@ mod tests {
         assert_eq!(seen(true, Some("/own"), &headers), "https://mcp.example:8443/own/messages");
         assert_eq!(seen(true, None, &headers[..1]), "http://mcp.example/messages");
         assert_eq!(seen(false, Some("/own/"), &[]), "/own/messages");
+    }
+
+    #[test]
+    fn what_a_client_has_said_to_the_proxy_in_front_does_not_count() {
+        let host = "x-forwarded-host";
+        assert_eq!(seen(true, None, &[(host, "evil.example, mcp.example")]), "http://mcp.example/messages");
+        for headers in [
+            [(host, "evil.example"), (host, "mcp.example")],
+            [(host, "a\"b"), ("x-forwarded-port", "1")],
+            [(host, "user@a.example"), ("x-forwarded-proto", "https")],
+            [(host, "a.example/x"), ("x-forwarded-prefix", "//evil.example")],
+            [(host, "a\\b"), ("x-forwarded-prefix", "/a\"b")],
+        ] {
+            assert_eq!(seen(true, None, &headers), "/messages", "{headers:?}");
+        }
+        let port = [(host, "mcp.example"), ("x-forwarded-port", "1\"")];
+        assert_eq!(seen(true, None, &port), "http://mcp.example/messages");
     }
 }

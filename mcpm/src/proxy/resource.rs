@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
-use http::{HeaderMap, header, uri::Authority};
+use http::{HeaderMap, header};
 use url::Url;
 
-use super::public::Publicity;
+use super::public::{Publicity, is_authority};
 
 /// Where a resource describes itself, before its own path.
 pub(crate) const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
@@ -58,8 +58,7 @@ impl Resource {
         let public = self.publicity.of(headers);
         let origin = public.origin.unwrap_or_else(|| {
             let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-            let host =
-                host.filter(|host| host.parse::<Authority>().is_ok() && !host.contains(['@', '"', '\\']));
+            let host = host.filter(|host| is_authority(host));
             format!("http://{}", host.or_else(|| self.own.first().map(String::as_str)).unwrap_or_default())
         });
         let prefix = public.prefix;
@@ -70,20 +69,17 @@ impl Resource {
         }
     }
 
-    /// What tokens are meant for, when nobody has said it otherwise. The `Host` of a request has no say in it: a
-    /// client could name another resource, and show us the token that it got for that one.
-    pub(crate) fn audiences(&self, headers: &HeaderMap) -> Vec<String> {
+    /// What tokens are meant for, when nobody has said it otherwise. No header of a request has a say in it, trusted
+    /// or not: a client could name another resource, and show us the token that it got for that one.
+    pub(crate) fn audiences(&self) -> Vec<String> {
         if let Some(explicit) = &self.explicit {
             return vec![explicit.clone()];
         }
-        let public = self.publicity.of(headers);
-        let names = match &public.origin {
-            Some(origin) => vec![origin.clone()],
-            None => self.own.iter().map(|own| format!("http://{own}")).collect(),
-        };
+        // Of no request: what is left is the prefix that was asked for.
+        let prefix = self.publicity.of(&HeaderMap::new()).prefix;
         let mut audiences: Vec<String> =
-            names.into_iter().map(|name| format!("{name}{}{}", public.prefix, self.path)).collect();
-        if self.path.is_empty() && public.prefix.is_empty() {
+            self.own.iter().map(|own| format!("http://{own}{prefix}{}", self.path)).collect();
+        if self.path.is_empty() && prefix.is_empty() {
             // An empty path is `/` to many who write URLs.
             audiences.extend(audiences.clone().into_iter().map(|audience| format!("{audience}/")));
         }
@@ -165,16 +161,13 @@ mod tests {
 
     #[test]
     fn a_client_cannot_choose_what_tokens_are_meant_for() {
-        let own = resource(None, "127.0.0.1", false, "/mcp");
-        let forged = headers(&[("host", "localhost:9"), ("x-forwarded-host", "other.example")]);
-        let audiences = own.audiences(&forged);
+        let audiences = resource(None, "127.0.0.1", true, "/mcp").audiences();
         assert!(audiences.contains(&"http://localhost:80/mcp".to_owned()), "{audiences:?}");
-        assert!(!audiences.iter().any(|one| one.contains(":9") || one.contains("other")), "{audiences:?}");
-        let root = resource(None, "127.0.0.1", false, "/").audiences(&headers(&[]));
+        let root = resource(None, "127.0.0.1", false, "/").audiences();
         assert!(root.contains(&"http://127.0.0.1:80".to_owned()));
         assert!(root.contains(&"http://127.0.0.1:80/".to_owned()));
         let told = resource(Some("https://mcp.example/mcp"), "0.0.0.0", true, "/mcp");
-        assert_eq!(told.audiences(&forged), ["https://mcp.example/mcp"]);
+        assert_eq!(told.audiences(), ["https://mcp.example/mcp"]);
     }
 
     #[test]

@@ -188,8 +188,9 @@ impl IncomingSpec {
         Incoming::new(self.clone(), None).map(drop)
     }
 
-    /// Refuses a proxy that others reach, and of which nobody has said what its tokens are to be meant for: its own
-    /// address is not what clients call it by, and what they call it by is theirs to choose.
+    /// Refuses a proxy that others reach, directly or through a proxy in front, and of which nobody has said what its
+    /// tokens are to be meant for: its own address is not what clients call it by, and what they call it by is theirs
+    /// to choose.
     ///
     /// # Errors
     /// `InvalidOption` says what to say.
@@ -197,13 +198,17 @@ impl IncomingSpec {
         let name = host.trim_matches(['[', ']']);
         let is_loopback = name.eq_ignore_ascii_case("localhost")
             || name.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
-        if is_loopback || trusts_headers || self.audience.is_some() || self.resource_url.is_some() {
+        let is_own = is_loopback && !trusts_headers;
+        if is_own || self.audience.is_some() || self.resource_url.is_some() {
             return Ok(());
         }
-        Err(refused(format!("nothing says whom tokens are to be meant for when clients come to `{host}`"))
-            .hint(
-                "give the URL that clients use with `--resource-url`, or the audience with `--oidc-audience`",
-            ))
+        let come = match trusts_headers {
+            true => "through another proxy".to_owned(),
+            false => format!("to `{host}`"),
+        };
+        Err(refused(format!("nothing says whom tokens are to be meant for when clients come {come}")).hint(
+            "give the URL that clients use with `--resource-url`, or the audience with `--oidc-audience`",
+        ))
     }
 }
 
@@ -293,8 +298,13 @@ mod tests {
             assert!(spec.check_reach(host, false).is_ok(), "{host}");
         }
         assert!(spec.check_reach("0.0.0.0", false).is_err());
-        assert!(spec.check_reach("0.0.0.0", true).is_ok());
-        let told = IncomingSpec { audience: Some("a".to_owned()), ..spec };
-        assert!(told.check_reach("0.0.0.0", false).is_ok());
+        for host in ["0.0.0.0", "127.0.0.1"] {
+            assert!(spec.check_reach(host, true).is_err(), "{host}: headers are no audience");
+        }
+        let told = IncomingSpec { audience: Some("a".to_owned()), ..spec.clone() };
+        let named = IncomingSpec { resource_url: Some("https://a.example".to_owned()), ..spec };
+        for spec in [told, named] {
+            assert!(spec.check_reach("0.0.0.0", false).is_ok() && spec.check_reach("0.0.0.0", true).is_ok());
+        }
     }
 }

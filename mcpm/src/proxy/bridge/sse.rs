@@ -53,9 +53,9 @@ pub(super) async fn post(router: &Arc<Router>, request: Request) -> Response {
     if request.method() != Method::POST {
         return respond::method_not_allowed("POST");
     }
-    let session = request.uri().query().unwrap_or_default().split('&').find_map(|pair| {
-        pair.strip_prefix("session_id=").or_else(|| pair.strip_prefix("sessionId=")).map(SessionId::presented)
-    });
+    // Under the name that its place was given with, and no other: who owns a session is known by that place.
+    let mut pairs = request.uri().query().unwrap_or_default().split('&');
+    let session = pairs.find_map(|pair| pair.strip_prefix("session_id=")).map(SessionId::presented);
     let Some(session) = session else {
         let message = "`session_id` is missing; open a session with a GET of `/sse`";
         return respond::error(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, message, b"");

@@ -31,14 +31,15 @@ pub(crate) struct Gate {
     incoming: Incoming,
     resource: Resource,
     name: String,
-    /// What tokens must be meant for, where it was said.
-    audience: Option<Vec<String>>,
+    /// What tokens must be meant for.
+    audiences: Vec<String>,
 }
 
 impl Gate {
     pub(crate) fn new(incoming: Incoming, resource: Resource, name: String) -> Self {
-        let audience = incoming.spec().audience.clone().map(|audience| vec![audience]);
-        Self { incoming, resource, name, audience }
+        let said = incoming.spec().audience.clone().map(|audience| vec![audience]);
+        let audiences = said.unwrap_or_else(|| resource.audiences());
+        Self { incoming, resource, name, audiences }
     }
 
     pub(super) fn resource(&self) -> &Resource {
@@ -209,10 +210,8 @@ impl Layer for Authenticate {
         // It is for the proxy, and for nobody behind it.
         request.headers_mut().remove(header::AUTHORIZATION);
         Box::pin(async move {
-            let audiences =
-                gate.audience.clone().unwrap_or_else(|| gate.resource.audiences(request.headers()));
             // Boxed, since most of it is for the rare case that the provider is asked.
-            match Box::pin(gate.incoming.check(token.expose(), &audiences)).await {
+            match Box::pin(gate.incoming.check(token.expose(), &gate.audiences)).await {
                 Ok(principal) => {
                     request.extensions_mut().insert(principal);
                     next.handle(request).await
