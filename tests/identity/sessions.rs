@@ -74,6 +74,14 @@ async fn a_session_of_the_deprecated_transport_is_its_openers_too() {
     let refused = post(&other, &place).await;
     assert_eq!((refused.status, reason(refused).await), (404, json!("session.unknown")));
     assert_eq!(post(&other, &format!("{place}&x=1")).await.status, 404);
+    for name in ["sessionId=", "SESSION_ID=", "session_id[]="] {
+        assert_eq!(post(&other, &place.replace("session_id=", name)).await.status, 404, "{name}");
+    }
+    // A stream of their own gives others their own place, and not that of another.
+    let mut second = with(http.get("/sse"), &other).send().await;
+    let own = second.event().await.unwrap().data;
+    assert_eq!(post(&other, &own).await.status, 202);
+    assert_eq!(post(&other, &place).await.status, 404);
     assert_eq!(post(&one, &place).await.status, 202);
     assert_eq!(stream.message().await.unwrap()["result"]["protocolVersion"], LEGACY);
     let call = with(http.post(&place, request(1, "tools/list", json!({})).to_string()), &one).send().await;

@@ -11,7 +11,10 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use http_body::{Body as HttpBody, Frame};
 
-use super::{owners::Opening, public::Public};
+use super::{
+    owners::{Noted, Opening},
+    public::Public,
+};
 use crate::transport::body::BodyError;
 
 /// A stream's beginning that holds no whole event up to here is passed on as it is.
@@ -25,13 +28,15 @@ pub(super) struct EndpointEvent<B> {
     origin: String,
     /// Who is told of the place, and the path of the stream.
     opening: Option<(Opening, String)>,
+    /// The place that was noted, for as long as the stream is.
+    noted: Option<Noted>,
     /// What came of the first event; `None` once that is settled.
     head: Option<BytesMut>,
 }
 
 impl<B> EndpointEvent<B> {
     pub(super) fn new(body: B, public: Public, origin: String, opening: Option<(Opening, String)>) -> Self {
-        Self { body, public, origin, opening, head: Some(BytesMut::new()) }
+        Self { body, public, origin, opening, noted: None, head: Some(BytesMut::new()) }
     }
 
     /// Takes a piece of the stream and returns what of it can go on.
@@ -58,7 +63,7 @@ impl<B> EndpointEvent<B> {
         done.freeze()
     }
 
-    fn rewrite(&self, block: &[u8]) -> Option<BytesMut> {
+    fn rewrite(&mut self, block: &[u8]) -> Option<BytesMut> {
         let text = std::str::from_utf8(block).ok()?;
         let mut lines = text.lines().map(|line| line.split_once(':').unwrap_or((line, "")));
         let is_endpoint = lines.clone().any(|(field, value)| field == "event" && value.trim() == "endpoint");
@@ -66,7 +71,7 @@ impl<B> EndpointEvent<B> {
         let place = place.trim();
         let path = place.strip_prefix(self.origin.as_str()).unwrap_or(place);
         if let Some((opening, at)) = &self.opening {
-            opening.at(path, at);
+            self.noted = opening.at(path, at);
         }
         if !path.starts_with('/') || path.starts_with("//") {
             // Relative to `/sse`, or on another host altogether: not ours to say.
@@ -106,6 +111,7 @@ where
                 },
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
                 Poll::Ready(None) => {
+                    self.noted = None;
                     let rest = self.head.take().filter(|rest| !rest.is_empty());
                     return Poll::Ready(rest.map(|rest| Ok(Frame::data(rest.freeze()))));
                 }

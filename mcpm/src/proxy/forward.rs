@@ -219,6 +219,10 @@ impl Endpoint for Forward {
         Box::pin(self.forward(request))
     }
 
+    fn path(&self) -> &str {
+        self.target.path()
+    }
+
     fn health(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {
         Box::pin(
             async move { self.target.reached()?.client.reach().await.map_err(|error| error.to_string()) },

@@ -17,6 +17,10 @@ pub(crate) trait Layer: Send + Sync {
 pub(crate) trait Endpoint: Send + Sync {
     /// Answers the request.
     fn handle(&self, request: Request) -> Answer<'_>;
+    /// The server's own path, where it has another than clients of the proxy use.
+    fn path(&self) -> &str {
+        "/"
+    }
     /// Tells whether the server behind can be used, and if not, why.
     fn health(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>>;
 }

@@ -1,11 +1,13 @@
 //! Whose sessions are whose.
 //!
 //! A session id is no credential: with incoming authentication, a session is its opener's alone. Sessions of
-//! streamable HTTP have an id in a header. Those of the deprecated SSE transport have a place that the server names,
-//! in a query or at the end of a path; a place of such a form must be, letter for letter, one that was named.
+//! streamable HTTP have an id in a header. Those of the deprecated SSE transport have a place where messages are
+//! posted, and which part of it is the id is the server's to know, as is how else it may be spelled. So in front of a
+//! server that names places, messages are posted to a place that was named to their sender, or to the server's own
+//! path, and nowhere else.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -13,47 +15,40 @@ use url::Url;
 
 use crate::auth::incoming::Principal;
 
-/// Most sessions that are remembered.
+/// Most sessions that are remembered, and most places.
 const MOST: usize = 50_000;
-/// Most forms of places.
-const MOST_FORMS: usize = 64;
 
 /// Who opened what.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
+    /// The paths of the server itself, without a slash at their end.
+    paths: Vec<String>,
     known: Mutex<Known>,
 }
 
 #[derive(Debug, Default)]
 struct Known {
-    by_id: HashMap<Id, Owned>,
-    forms: HashSet<Form>,
+    by_id: HashMap<Box<str>, Owned>,
+    /// Whose streams are open that a place was named in.
+    places: HashMap<Place, Vec<Owner>>,
+    /// Whether a place was ever named.
+    names_places: bool,
+    /// Whether one was at a path of the server itself.
+    at_own_path: bool,
     uses: u64,
-}
-
-/// What a session is known by.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Id {
-    /// Its id.
-    Header(Box<str>),
-    /// A part of the place where messages are posted.
-    Place(Form, Box<str>),
-}
-
-/// Where in a place the id of a session stands.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Form {
-    /// In the query, under that name.
-    Query(Box<str>),
-    /// At the end, below that path.
-    Below(Box<str>),
 }
 
 #[derive(Debug)]
 struct Owned {
-    /// `None` when several have it: then it tells nobody apart.
-    owner: Option<Owner>,
+    owner: Owner,
     used: u64,
+}
+
+/// A path and the parts of a query, decoded.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Place {
+    path: String,
+    query: Vec<String>,
 }
 
 /// Who opens sessions: issuer, subject and client.
@@ -75,73 +70,105 @@ pub(crate) struct Opening {
     owner: Owner,
 }
 
+/// A place that was noted. Whoever holds the stream that it was named in holds this too: they end together.
+#[derive(Debug)]
+pub(crate) struct Noted {
+    opening: Opening,
+    place: Place,
+}
+
 impl Opening {
     pub(crate) fn new(owners: &Arc<Owners>, owner: Owner) -> Self {
         Self { owners: Arc::clone(owners), owner }
     }
 
     /// Notes where messages of the session are posted, as it was said in the answer to a request for `path`.
-    pub(crate) fn at(&self, place: &str, path: &str) {
+    pub(crate) fn at(&self, place: &str, path: &str) -> Option<Noted> {
         let here = Url::parse("http://here").and_then(|base| base.join(path));
-        if let Ok(place) = here.and_then(|here| here.join(place)) {
-            self.owners.note_place(&place, &self.owner);
-        }
+        let url = here.and_then(|here| here.join(place));
+        let place = url.ok().map(|url| Place::new(url.path(), url.query()));
+        self.owners.note_place(place.as_ref(), &self.owner);
+        Some(Noted { opening: self.clone(), place: place? })
+    }
+}
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        self.opening.owners.forget_place(&self.place, &self.opening.owner);
+    }
+}
+
+impl Place {
+    fn new(path: &str, query: Option<&str>) -> Self {
+        let query = query.unwrap_or_default().split('&').filter(|part| !part.is_empty()).map(decoded);
+        Self { path: decoded(path), query: query.collect() }
     }
 }
 
 impl Owners {
-    /// Whether a session is that owner's.
-    pub(crate) fn has(&self, id: &str, owner: &Owner) -> bool {
-        self.lock().is_of(&Id::Header(id.into()), owner)
+    /// Takes the paths of the server itself.
+    pub(crate) fn new<'a>(paths: impl IntoIterator<Item = &'a str>) -> Self {
+        let paths = paths.into_iter().map(|path| decoded(path.trim_end_matches('/'))).collect();
+        Self { paths, known: Mutex::default() }
     }
 
-    /// Notes that a session was opened. One that is another's stays so.
-    pub(crate) fn note(&self, id: &str, owner: &Owner) {
+    /// Whether a session is that owner's.
+    pub(crate) fn has(&self, id: &str, owner: &Owner) -> bool {
+        self.lock().is_of(id, owner)
+    }
+
+    /// Notes that a session was opened. One that is another's stays so, unless it is `new`: a server that gives an id
+    /// to a request without one knows no other session of that id any more.
+    pub(crate) fn note(&self, id: &str, owner: &Owner, new: bool) {
         let mut known = self.lock();
-        let id = Id::Header(id.into());
-        if !known.by_id.contains_key(&id) {
-            known.put(id, Some(owner.clone()));
+        if new || !known.by_id.contains_key(id) {
+            known.put(id, owner);
         }
     }
 
     /// Forgets a session that has ended.
     pub(crate) fn forget(&self, id: &str) {
-        self.lock().by_id.remove(&Id::Header(id.into()));
+        self.lock().by_id.remove(id);
     }
 
     /// Whether messages may be posted to a path and query.
     pub(crate) fn may_post(&self, place: &str, owner: &Owner) -> bool {
-        let mut known = self.lock();
-        if known.forms.is_empty() {
+        let known = self.lock();
+        if !known.names_places {
             return true;
         }
-        // Not joined, since `//` would begin a host.
-        let Ok(url) = Url::parse(&format!("http://here{place}")) else { return false };
-        // Every part that looks like the id of a session must be that of one.
-        ids(&url).into_iter().all(|id| match &id {
-            Id::Place(form, _) if known.forms.contains(form) => known.is_of(&id, owner),
-            _ => true,
-        })
+        let (path, query) = place.split_once('?').map_or((place, None), |(path, query)| (path, Some(query)));
+        let place = Place::new(path, query);
+        // A query at the server's own path may hold an id where places with one are there as well.
+        let is_own = self.is_own(&place.path) && (place.query.is_empty() || !known.at_own_path);
+        is_own || known.places.get(&place).is_some_and(|owners| owners.contains(owner))
     }
 
-    fn note_place(&self, place: &Url, owner: &Owner) {
+    fn is_own(&self, path: &str) -> bool {
+        self.paths.iter().any(|own| own == path.trim_end_matches('/'))
+    }
+
+    fn note_place(&self, place: Option<&Place>, owner: &Owner) {
         let mut known = self.lock();
-        let in_query = place.query().is_some_and(|query| !query.is_empty());
-        for id in ids(place) {
-            let Id::Place(form, _) = &id else { continue };
-            if matches!(form, Form::Query(_)) != in_query {
-                continue;
-            }
-            if !known.forms.contains(form) {
-                if known.forms.len() >= MOST_FORMS {
-                    tracing::warn!("the server names places for messages in too many forms");
-                    continue;
-                }
-                let form = form.clone();
-                known.forms.insert(form);
-            }
-            let shared = known.by_id.get(&id).is_some_and(|known| known.owner.as_ref() != Some(owner));
-            known.put(id, (!shared).then(|| owner.clone()));
+        // Also of one that cannot be read: nobody can post there, and nobody to another's.
+        known.names_places = true;
+        let Some(place) = place else { return };
+        known.at_own_path |= self.is_own(&place.path);
+        if known.places.len() >= MOST && !known.places.contains_key(place) {
+            tracing::warn!("there are too many streams to note another; nothing can be posted for it");
+            return;
+        }
+        known.places.entry(place.clone()).or_default().push(owner.clone());
+    }
+
+    fn forget_place(&self, place: &Place, owner: &Owner) {
+        let mut known = self.lock();
+        let Some(owners) = known.places.get_mut(place) else { return };
+        if let Some(at) = owners.iter().position(|one| one == owner) {
+            owners.swap_remove(at);
+        }
+        if owners.is_empty() {
+            known.places.remove(place);
         }
     }
 
@@ -152,17 +179,14 @@ impl Owners {
 }
 
 impl Known {
-    fn is_of(&mut self, id: &Id, owner: &Owner) -> bool {
+    fn is_of(&mut self, id: &str, owner: &Owner) -> bool {
         self.uses += 1;
-        let Some(owned) = self.by_id.get_mut(id) else { return false };
-        let is_of = owned.owner.as_ref().is_none_or(|of| of == owner);
-        if is_of {
-            owned.used = self.uses;
-        }
-        is_of
+        let Some(owned) = self.by_id.get_mut(id).filter(|owned| owned.owner == *owner) else { return false };
+        owned.used = self.uses;
+        true
     }
 
-    fn put(&mut self, id: Id, owner: Option<Owner>) {
+    fn put(&mut self, id: &str, owner: &Owner) {
         if self.by_id.len() >= MOST {
             let mut uses: Vec<u64> = self.by_id.values().map(|owned| owned.used).collect();
             uses.sort_unstable();
@@ -170,28 +194,13 @@ impl Known {
             self.by_id.retain(|_, owned| owned.used > last);
         }
         self.uses += 1;
-        self.by_id.insert(id, Owned { owner, used: self.uses });
+        self.by_id.insert(id.into(), Owned { owner: owner.clone(), used: self.uses });
     }
 }
 
-/// The parts of a place that may be ids, decoded: other spellings of the same are the same to a server.
-fn ids(place: &Url) -> Vec<Id> {
-    let queries = place
-        .query_pairs()
-        .map(|(name, value)| Id::Place(Form::Query(name.as_ref().into()), value.as_ref().into()));
-    let path = decoded(place.path());
-    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
-    // Right below the root there is room for everything, and no ids.
-    let end = parts
-        .split_last()
-        .filter(|(_, before)| !before.is_empty())
-        .map(|(last, before)| Id::Place(Form::Below(before.join("/").into()), (*last).into()));
-    queries.chain(end).collect()
-}
-
-fn decoded(path: &str) -> String {
-    // A query is decoded in the same way, once `+` is kept from being a space.
-    let text = format!("x={}", path.replace('+', "%2B"));
+fn decoded(part: &str) -> String {
+    // The parts of a form are decoded in the same way, once what means something else in them is out of the way.
+    let text = format!("={}", part.replace('+', "%2B").replace('&', "%26"));
     let mut pairs = url::form_urlencoded::parse(text.as_bytes());
     pairs.next().map(|(_, value)| value.into_owned()).unwrap_or_default()
 }
@@ -204,63 +213,108 @@ mod tests {
         Owner(name.into())
     }
 
+    fn owners() -> Arc<Owners> {
+        Arc::new(Owners::new(["/mcp", "/", "/v1/mcp"]))
+    }
+
     #[test]
     fn a_session_is_its_openers() {
         let owners = Owners::default();
-        owners.note("1", &owner("a"));
-        owners.note("1", &owner("b"));
+        owners.note("1", &owner("a"), true);
+        owners.note("1", &owner("b"), false);
         assert!(owners.has("1", &owner("a")));
         assert!(!owners.has("1", &owner("b")) && !owners.has("2", &owner("a")));
+        // The server has begun anew, and counts from one again.
+        owners.note("1", &owner("b"), true);
+        assert!(owners.has("1", &owner("b")) && !owners.has("1", &owner("a")));
         owners.forget("1");
-        assert!(!owners.has("1", &owner("a")));
+        assert!(!owners.has("1", &owner("b")));
     }
 
     #[test]
-    fn a_place_is_its_openers_however_it_is_spelled() {
-        let owners = Arc::new(Owners::default());
+    fn messages_are_posted_to_places_of_their_sender_and_to_the_servers_own_path() {
+        let owners = owners();
         assert!(owners.may_post("/messages?session_id=A", &owner("b")), "nothing is known yet");
-        Opening::new(&owners, owner("a")).at("/messages?session_id=ab-c&v=1", "/sse");
-        Opening::new(&owners, owner("b")).at("messages?session_id=b&v=1", "/sse");
-        assert!(owners.may_post("/messages?session_id=ab-c&v=1", &owner("a")));
+        let a = Opening::new(&owners, owner("a")).at("/messages?session_id=ab-c&v=1", "/sse");
+        let b = Opening::new(&owners, owner("b")).at("messages?session_id=b&v=1", "/sse");
+        assert!(a.is_some() && b.is_some());
+        for place in ["/messages?session_id=ab-c&v=1", "/messages?session%5Fid=ab%2dc&v=1&"] {
+            assert!(owners.may_post(place, &owner("a")), "{place}");
+            assert!(!owners.may_post(place, &owner("b")), "{place}");
+        }
         assert!(owners.may_post("/messages?session_id=b&v=1", &owner("b")));
         for place in [
             "/messages?session_id=ab-c",
-            "/messages?v=1&session_id=ab%2Dc",
-            "/messages?session_id=abc",
-            "/messages?session_id=AB-C",
-            "/messages?%73ession_id=ab-c",
-            "/messages?session_id=b&session_id=ab-c",
+            "/messages?v=1&session_id=ab-c",
+            "/messages?SESSIONID=ab-c",
+            "/messages?sessionId[]=ab-c",
+            "/messages?session_id=b&v=1&session_id=ab-c",
+            "/messages?session_id=b%26v=1",
+            "/messages%3Fsession_id=b&v=1",
+            "/messages/ab-c",
+            "//messages?session_id=ab-c&v=1",
+            "/x/../messages?session_id=ab-c&v=1",
+            "/messages/?session_id=ab-c&v=1",
+            "/messages",
+            "/%6dcp/ab-c",
         ] {
             assert!(!owners.may_post(place, &owner("b")), "{place}");
         }
-        assert!(owners.may_post("/mcp", &owner("c")));
+        for place in ["/mcp", "/", "/v1/mcp", "/mcp/", "/mcp?x=y"] {
+            assert!(owners.may_post(place, &owner("c")), "{place}");
+        }
     }
 
     #[test]
-    fn a_place_may_be_a_path() {
-        let owners = Arc::new(Owners::default());
-        Opening::new(&owners, owner("a")).at("/sse/post/ab", "/sse");
+    fn a_place_may_be_a_path_or_at_the_servers_own() {
+        let owners = owners();
+        let opening = Opening::new(&owners, owner("a"));
+        let _path = opening.at("/sse/post/ab", "/sse");
         assert!(owners.may_post("/sse/post/ab", &owner("a")));
-        for place in [
-            "/sse/post/ab",
-            "//sse/post/ab",
-            "/sse/post/%61b",
-            "/sse//post/./ab",
-            "/sse/x/../post/ab?y",
-            "/sse/post/AB",
-        ] {
+        for place in
+            ["/sse/post/ab", "//sse/post/ab", "/sse/post/%61b", "/sse/x/../post/ab?y", "/sse/post/AB"]
+        {
             assert!(!owners.may_post(place, &owner("b")), "{place}");
         }
-        assert!(owners.may_post("/sse/post", &owner("b")));
+        let _own = opening.at("/mcp?s=1", "/mcp");
+        assert!(owners.may_post("/mcp?s=1", &owner("a")));
+        assert!(owners.may_post("/mcp", &owner("b")));
+        for place in ["/mcp?s=1", "/?s=1", "/v1/mcp?S=1", "/mcp/?s=1"] {
+            assert!(!owners.may_post(place, &owner("b")), "{place}");
+        }
+    }
+
+    #[test]
+    fn a_place_ends_with_its_stream_and_is_nobodys_then() {
+        let owners = owners();
+        let opening = Opening::new(&owners, owner("a"));
+        let (one, same) = (opening.at("/m?s=1", "/sse"), opening.at("/m?s=1", "/sse"));
+        drop(one);
+        assert!(owners.may_post("/m?s=1", &owner("a")));
+        drop(same);
+        assert!(!owners.may_post("/m?s=1", &owner("a")) && !owners.may_post("/m?s=1", &owner("b")));
+        let _other = Opening::new(&owners, owner("b")).at("/m?s=1", "/sse");
+        assert!(owners.may_post("/m?s=1", &owner("b")) && !owners.may_post("/m?s=1", &owner("a")));
+    }
+
+    #[test]
+    fn too_many_places_let_nobody_in() {
+        let owners = owners();
+        let opening = Opening::new(&owners, owner("a"));
+        let all: Vec<_> = (0..=MOST).map(|number| opening.at(&format!("/m?s={number}"), "/sse")).collect();
+        assert!(owners.may_post("/m?s=0", &owner("a")) && !owners.may_post("/m?s=0", &owner("b")));
+        let last = format!("/m?s={MOST}");
+        assert!(!owners.may_post(&last, &owner("a")) && !owners.may_post(&last, &owner("b")));
+        drop(all);
     }
 
     #[test]
     fn what_was_not_used_for_longest_is_forgotten_first() {
         let owners = Owners::default();
         let id = |number: usize| number.to_string();
-        (0..MOST).for_each(|number| owners.note(&id(number), &owner("a")));
+        (0..MOST).for_each(|number| owners.note(&id(number), &owner("a"), true));
         assert!(owners.has("0", &owner("a")));
-        owners.note("new", &owner("b"));
+        owners.note("new", &owner("b"), true);
         assert!(owners.has("0", &owner("a")) && owners.has("new", &owner("b")));
         assert!(!owners.has("1", &owner("a")));
     }

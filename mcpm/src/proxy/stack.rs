@@ -14,6 +14,7 @@ use super::{
         well_known::WellKnown,
     },
     respond::Request,
+    target::MCP_PATH,
 };
 
 /// What the layers need to know.
@@ -50,7 +51,7 @@ impl Stack {
             // Before anything is done for a caller, and takes their token off.
             layers.push(Box::new(Authenticate::new(gate)));
             // Needs to know who is asking; whoever looks into sessions may then trust that they are the caller's.
-            layers.push(Box::new(SessionOwner::default()));
+            layers.push(Box::new(SessionOwner::new(["/", MCP_PATH, endpoint.path()])));
         }
         Self { layers, endpoint }
     }

@@ -36,15 +36,17 @@ pub(super) fn open(router: &Arc<Router>, publicity: &Publicity, request: &Reques
         Err(refusal) => return respond::refuse(&refusal, b""),
     };
     let path = format!("/messages?session_id={}", id.as_str());
-    if let Some(opening) = request.extensions().get::<Opening>() {
-        opening.at(&path, "/sse");
-    }
+    let noted = request.extensions().get::<Opening>().and_then(|opening| opening.at(&path, "/sse"));
     let endpoint = sse::endpoint(&publicity.of(request.headers()).path(&path));
     let closing = Arc::clone(router);
     Events::new(reader, None, Numbering::None)
         .starting_with(endpoint)
         // The stream is the session: without it nothing can reach the client.
-        .when_over(Arc::new(move || closing.abandon_session(&id)))
+        .when_over(Arc::new(move || {
+            // It is noted for as long as the stream may call this.
+            let _held = &noted;
+            closing.abandon_session(&id);
+        }))
         .response()
 }
 

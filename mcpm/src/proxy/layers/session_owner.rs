@@ -20,12 +20,17 @@ use crate::{
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// The layer.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct SessionOwner {
     owners: Arc<Owners>,
 }
 
 impl SessionOwner {
+    /// Takes the paths of the server itself.
+    pub(crate) fn new<'a>(paths: impl IntoIterator<Item = &'a str>) -> Self {
+        Self { owners: Arc::new(Owners::new(paths)) }
+    }
+
     /// The answer to a request that names a session of another.
     fn refuses(&self, request: &Request, owner: &Owner) -> Option<Response> {
         let named = text(request.headers());
@@ -35,7 +40,9 @@ impl SessionOwner {
             Some(id) => self.owners.has(id, owner),
             None => !request.headers().contains_key(SESSION),
         };
-        if sound && own && self.owners.may_post(place, owner) {
+        // What only reads posts nothing; a stream is opened where no place was named yet.
+        let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+        if sound && own && (reads || self.owners.may_post(place, owner)) {
             return None;
         }
         let denial = Denial::new("session_owner", "session.unknown").fix("open a session with `initialize`");
@@ -65,11 +72,12 @@ impl Layer for SessionOwner {
         }
         let ends = (*request.method() == Method::DELETE).then(|| text(request.headers()).map(str::to_owned));
         let ends = ends.flatten();
+        let is_new = !request.headers().contains_key(SESSION);
         Box::pin(async move {
             let response = next.handle(request).await;
             match (&ends, text(response.headers())) {
                 (Some(id), _) if response.status().is_success() => self.owners.forget(id),
-                (_, Some(id)) if response.status().is_success() => self.owners.note(id, &owner),
+                (_, Some(id)) if response.status().is_success() => self.owners.note(id, &owner, is_new),
                 _ => {}
             }
             response
