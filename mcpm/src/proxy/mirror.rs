@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::mcp::{
     era::ModernMeta,
     error_code,
+    fields::{Ambiguous, Fields},
     lane::{ParamHeader, Refusal},
     message::Message,
 };
@@ -37,9 +38,8 @@ pub(super) fn check(
     same(headers, VERSION, Some(&version))?;
     same(headers, METHOD, Some(message.method()))?;
     if let Some(field) = named_by(message.method()) {
-        let params: Value = serde_json::from_str(message.params()).unwrap_or_default();
         let name = single(headers, NAME)?.map(decode).transpose()?;
-        if name.as_deref() != params[field].as_str() {
+        if name != text_of(message, field)? {
             return Err(mismatch(NAME));
         }
     }
@@ -53,8 +53,7 @@ pub(super) fn contradicts(headers: &HeaderMap, message: &Message) -> Result<(), 
         return Err(mismatch(METHOD));
     }
     let Some(name) = single(headers, NAME)?.map(decode).transpose()? else { return Ok(()) };
-    let params: Value = serde_json::from_str(message.params()).unwrap_or_default();
-    let said = named_by(message.method()).and_then(|field| params[field].as_str());
+    let said = named_by(message.method()).map(|field| text_of(message, field)).transpose()?.flatten();
     if said.is_none_or(|said| said == name) { Ok(()) } else { Err(mismatch(NAME)) }
 }
 
@@ -85,6 +84,16 @@ pub(super) fn check_params(
         }
     }
     Ok(())
+}
+
+/// A text among the params.
+fn text_of(message: &Message, field: &str) -> Result<Option<String>, Refusal> {
+    let Some(fields) = Fields::read(message.params()) else { return Ok(None) };
+    let ambiguous = |error: Ambiguous| {
+        Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_PARAMS, error.to_string())
+    };
+    let text = fields.one(field).map_err(ambiguous)?;
+    Ok(text.and_then(|text| serde_json::from_str(text.get()).ok()))
 }
 
 /// The field of the params that `Mcp-Name` repeats.

@@ -71,9 +71,10 @@ impl Parse {
         }
         let (mut parts, body) = request.into_parts();
         if self.strict && parts.headers.contains_key(header::CONTENT_ENCODING) {
-            let message = "an encoded body cannot be read here";
-            let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-            return Err(Box::new(respond::error(status, error_code::INVALID_REQUEST, message, b"")));
+            return Err(unsupported("an encoded body cannot be read here"));
+        }
+        if self.strict && !is_utf8(&parts.headers) {
+            return Err(unsupported("a body can be read here in UTF-8 only, as one `Content-Type` says"));
         }
         if !self.strict && parts.method != Method::POST {
             return Ok((Request::from_parts(parts, body), None));
@@ -118,6 +119,27 @@ fn check_headers(headers: &HeaderMap, asked: &Asked) -> Result<(), (Refusal, byt
         }
     }
     Ok(())
+}
+
+fn unsupported(message: &str) -> Box<Response> {
+    let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    Box::new(respond::error(status, error_code::INVALID_REQUEST, message, b""))
+}
+
+/// Whether nobody can read a body in other characters than we do: its type is said once at most, and with no other
+/// `charset`.
+fn is_utf8(headers: &HeaderMap) -> bool {
+    let mut lines = headers.get_all(header::CONTENT_TYPE).iter();
+    let Some(line) = lines.next() else { return true };
+    let Ok(line) = line.to_str() else { return false };
+    let other = |parameter: &str| {
+        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        let (name, value) = (name.trim().to_ascii_lowercase(), value.trim().trim_matches('"'));
+        // `charset*` is another way to write it (RFC 8187).
+        name.starts_with("charset") && !(name == "charset" && value.eq_ignore_ascii_case("utf-8"))
+    };
+    // Some take a comma for the beginning of another line.
+    lines.next().is_none() && !line.contains(',') && !line.split(';').skip(1).any(other)
 }
 
 /// Whether a body is a form, such as those of OAuth, which nobody can take for JSON.

@@ -101,6 +101,55 @@ async fn what_a_reader_behind_could_read_otherwise_is_refused() {
 }
 
 #[tokio::test]
+async fn a_body_that_others_would_read_in_other_characters_is_refused() {
+    let json = "application/json";
+    for (lines, sound) in [
+        (&[][..], true),
+        (&[json], true),
+        (&["application/json; charset=utf-8"], true),
+        (&["application/json;Charset=\"UTF-8\"; x=y"], true),
+        (&["application/json; charset=utf-16"], false),
+        (&["application/json; charset=utf-8; charset=utf-7"], false),
+        (&["application/json; charset"], false),
+        (&["application/json; charset*=utf-16''"], false),
+        (&["application/json; x=\";charset=utf-7\""], false),
+        (&["application/json, text/plain; charset=utf-7"], false),
+        (&[json, json], false),
+        (&[json, "application/json; charset=utf-16"], false),
+    ] {
+        for strict in [true, false] {
+            let mut request = post(LIST, &[]);
+            for line in lines {
+                request.headers_mut().append(header::CONTENT_TYPE, line.parse().expect("a value"));
+            }
+            let (status, _, got) = run(strict, request).await;
+            assert_eq!(status.is_success(), sound || !strict, "{lines:?}");
+            assert_eq!(got.is_none(), status == StatusCode::UNSUPPORTED_MEDIA_TYPE, "{lines:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_batch_is_bounded() {
+    let batch = |count: usize| format!("[{}]", vec![LIST; count].join(","));
+    assert_eq!(run(true, post(batch(1000), &[])).await.0, StatusCode::OK);
+    let (status, answer, got) = run(true, post(batch(1001), &[])).await;
+    assert!(status == StatusCode::BAD_REQUEST && got.is_none(), "{answer}");
+    assert_eq!(run(false, post(batch(1001), &[])).await.1, "", "it passes unread");
+}
+
+#[tokio::test]
+async fn a_name_that_others_would_read_otherwise_is_refused() {
+    let name = &[("mcp-name", "a")];
+    for params in [r#"{"name":"a","name":"b"}"#, r#"{"name":"b","name":"a"}"#, r#"{"name":"a","Name":"b"}"#] {
+        let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
+        assert_eq!(run(true, post(call, name)).await.0, StatusCode::BAD_REQUEST, "{params}");
+    }
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"x":1,"x":2,"name":"\u0061"}}"#;
+    assert_eq!(run(true, post(call, name)).await.0, StatusCode::OK);
+}
+
+#[tokio::test]
 async fn a_form_passes_and_no_message_in_its_clothes() {
     let form = &[("content-type", "application/x-www-form-urlencoded")];
     assert_eq!(run(true, post("grant_type=refresh_token", form)).await.0, StatusCode::OK);

@@ -10,6 +10,9 @@ use crate::mcp::{
     message::{Kind, Malformed, Message, same_id},
 };
 
+/// Most messages of a batch: each costs more than its few bytes.
+const MOST: usize = 1000;
+
 const SESSION: &str = "mcp-session-id";
 const VERSION: &str = "mcp-protocol-version";
 
@@ -75,6 +78,10 @@ fn all(body: &Bytes) -> Result<Vec<Message>, Malformed> {
         .map_err(|error| malformed(error_code::PARSE_ERROR, &error.to_string()))?;
     if texts.is_empty() {
         return Err(malformed(error_code::INVALID_REQUEST, "it is empty"));
+    }
+    if texts.len() > MOST {
+        let reason = format!("it has {} messages, and {MOST} are the most", texts.len());
+        return Err(malformed(error_code::INVALID_REQUEST, &reason));
     }
     texts.iter().map(|text| Message::parse(body.slice_ref(text.get().as_bytes()))).collect()
 }
