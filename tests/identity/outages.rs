@@ -120,3 +120,17 @@ async fn opaque_tokens_are_asked_about_and_signed_ones_are_not() {
         "a secret that the provider does not take"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_cannot_be_looked_for_may_be_a_good_one() {
+    let provider = Provider::start().await;
+    let guarded = guarded(&provider, |proxy| proxy).await;
+    let token = provider.token("robot", guarded.resource()).await;
+    assert_eq!(guarded.send(&token).await.status, 200);
+    provider.mode("down").await;
+    for kid in ["new-1", "new-2"] {
+        let strange = provider.mint(json!({ "alg": "ES256", "kid": kid }), json!({}), "stranger").await;
+        assert_eq!(told(guarded.send(&strange).await).await, (503, json!("auth.provider_unavailable")));
+    }
+    assert_eq!(guarded.send(&token).await.status, 200);
+}

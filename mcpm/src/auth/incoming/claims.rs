@@ -21,14 +21,18 @@ pub(super) fn principal(
     issuer_if_none: Option<&str>,
     now: SystemTime,
 ) -> Result<Principal, Refusal> {
-    let text = |name: &str| claims.get(name).and_then(Value::as_str).map(str::to_owned);
+    let asked = issuer_if_none.is_some();
+    check_kind(&claims, asked)?;
+    let text = |name: &str| {
+        let text = claims.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+        text.map(str::to_owned)
+    };
     let issuer = match (claims.get("iss"), expected_issuer, issuer_if_none) {
         (Some(Value::String(issuer)), Some(expected), _) if issuer == expected => issuer.clone(),
         (Some(Value::String(issuer)), None, _) => issuer.clone(),
         (None, _, Some(stands_in)) => stands_in.to_owned(),
         _ => return Err(Refusal::Issuer),
     };
-    let asked = issuer_if_none.is_some();
     // Who was asked vouches for now.
     let vouched = asked.then(|| now + VOUCHED);
     let expires = time(&claims, "exp")?.or(vouched).ok_or(Refusal::Expired)?;
@@ -40,8 +44,11 @@ pub(super) fn principal(
             return Err(Refusal::NotYet);
         }
     }
-    let client_id = text("client_id").or_else(|| text("azp")).filter(|id| !id.is_empty());
-    let subject = text("sub").filter(|subject| !subject.is_empty());
+    let client_id = text("client_id").or_else(|| text("azp"));
+    // A provider need not say `sub` (RFC 7662 section 2.2). Then it is the user, or a client that acts for itself: never
+    // the client for which all its users have tokens.
+    let stands_in = || text("username").or_else(|| client_id.clone()).filter(|_| asked);
+    let subject = text("sub").or_else(stands_in).ok_or(Refusal::Subject)?;
     let scopes = match claims.get("scope").or_else(|| claims.get("scp")) {
         Some(Value::String(list)) => {
             list.split(' ').filter(|scope| !scope.is_empty()).map(str::to_owned).collect()
@@ -51,8 +58,7 @@ pub(super) fn principal(
     };
     Ok(Principal {
         issuer,
-        // A client that acts for itself may be all there is (RFC 7662 section 2.2).
-        subject: subject.or_else(|| client_id.clone().filter(|_| asked)).ok_or(Refusal::Subject)?,
+        subject,
         audience: claims.get("aud").map(texts).unwrap_or_default(),
         client_id,
         scopes,
@@ -60,6 +66,30 @@ pub(super) fn principal(
         token: Secret::from(token),
         claims,
     })
+}
+
+/// Refuses what the issuer has signed for another purpose than to let its bearer in.
+fn check_kind(claims: &Map<String, Value>, asked: bool) -> Result<(), Refusal> {
+    let has = |name: &str| claims.get(name).is_some_and(|value| !value.is_null());
+    let says = |name: &str| claims.get(name).and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase();
+    let (kind, purpose) = (says("typ"), says("token_use"));
+    // Some put the nonce of a login into its access token too, and say that it is one.
+    let of_login = has("at_hash") || has("c_hash") || (has("nonce") && kind != "bearer");
+    let other_kind = matches!(kind.as_str(), "id" | "refresh" | "offline" | "logout")
+        || matches!(purpose.as_str(), "id" | "id_token" | "refresh" | "refresh_token");
+    if of_login || other_kind || has("events") {
+        return Err(Refusal::Kind);
+    }
+    // A bearer cannot show the key that it is bound to (RFC 7800).
+    if has("cnf") {
+        return Err(Refusal::Bound);
+    }
+    match says("token_type").as_str() {
+        _ if !asked => Ok(()),
+        "" | "bearer" | "access" | "access_token" => Ok(()),
+        "dpop" | "pop" => Err(Refusal::Bound),
+        _ => Err(Refusal::Kind),
+    }
 }
 
 /// One text, or those of a list.

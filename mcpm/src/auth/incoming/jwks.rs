@@ -67,7 +67,8 @@ impl Keys {
     /// Reads a set. Keys of other kinds, and for other purposes, are left out.
     ///
     /// # Errors
-    /// `Upstream` for what is no set of keys, or too large a one.
+    /// `Upstream` for what is no set of keys, too large a one, or one that nothing can be checked with: a set that was
+    /// good must not make way for it.
     pub(super) fn read(document: &[u8]) -> Result<Self> {
         let refused =
             |why: String| Error::new(ErrorKind::Upstream, format!("the set of keys is not taken: {why}"));
@@ -77,7 +78,11 @@ impl Keys {
             return Err(refused(format!("it has {} keys, and {MOST} are the most", set.keys.len())));
         }
         let keys = set.keys.iter().filter_map(|key| serde_json::from_str(key.get()).ok()).filter_map(Key::of);
-        Ok(Self(keys.collect()))
+        let keys: Vec<Key> = keys.collect();
+        if keys.is_empty() {
+            return Err(refused("none of its keys can be used".to_owned()));
+        }
+        Ok(Self(keys))
     }
 
     /// Checks a signature.

@@ -96,9 +96,19 @@ struct Header {
 pub(super) fn read(token: &str) -> Option<Result<Signed<'_>, Refusal>> {
     let (message, signature) = token.rsplit_once('.')?;
     let (header, claims) = message.split_once('.')?;
-    let header: Header = serde_json::from_slice(&decode(header)?).ok()?;
     // What is encrypted has five parts.
-    (!claims.contains('.')).then(|| {
+    if claims.contains('.') {
+        return None;
+    }
+    let decoded = decode(header);
+    let begins = decoded.as_deref().and_then(|header| header.trim_ascii_start().first());
+    // That is how an object with a field begins, also one that is not well encoded.
+    if begins != Some(&b'{') && !header.starts_with("eyJ") {
+        return None;
+    }
+    // It is meant to be a signed token. One that we read otherwise than others is not left to them.
+    let header: Option<Header> = decoded.and_then(|header| serde_json::from_slice(&header).ok());
+    Some(header.ok_or(Refusal::Malformed).and_then(|header| {
         let algorithm = Algorithm::parse(&header.alg).ok_or(Refusal::Algorithm)?;
         // What must be understood is not: there is nothing that we do.
         if header.crit.is_some() || !header.typ.as_deref().is_none_or(is_access_token) {
@@ -107,7 +117,7 @@ pub(super) fn read(token: &str) -> Option<Result<Signed<'_>, Refusal>> {
         let claims = decode(claims).ok_or(Refusal::Malformed)?;
         let signature = decode(signature).ok_or(Refusal::Malformed)?;
         Ok(Signed { algorithm, key_id: header.kid, message, signature, claims })
-    })
+    }))
 }
 
 /// Whether a type (RFC 7515 section 4.1.9) is that of a token that lets its bearer in, and not of a logout, say.

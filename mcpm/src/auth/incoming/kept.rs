@@ -1,14 +1,19 @@
 //! One document of an identity provider, kept and fetched again when that is due.
 //!
-//! One request fetches at a time, and whoever waited for it takes its outcome. A document that is due is used until
-//! there is a newer one, up to a bound: a provider that is down for a while costs nobody their work.
+//! One fetch is under way at a time, and whoever waited for it takes its outcome. It is nobody's own: a client that
+//! hangs up ends its request, and not the fetch that others need. A document that is due is used until there is a newer
+//! one, up to a bound: a provider that is down for a while costs nobody their work.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, oneshot},
+    task::JoinSet,
+    time::Instant,
+};
 
 use crate::{Error, ErrorKind, Result};
 
@@ -24,9 +29,14 @@ const ASKED_PAUSE: Duration = Duration::from_secs(30);
 /// A document, once it was fetched.
 #[derive(Debug)]
 pub(super) struct Kept<T> {
-    state: Mutex<State<T>>,
-    turn: Semaphore,
+    shared: Arc<Shared<T>>,
+    /// The fetch that is under way. It ends with this at the latest.
+    fetch: Mutex<JoinSet<()>>,
+    turn: Arc<Semaphore>,
 }
+
+#[derive(Debug)]
+struct Shared<T>(Mutex<State<T>>);
 
 #[derive(Debug)]
 struct State<T> {
@@ -34,25 +44,32 @@ struct State<T> {
     /// Fetches that came to an end, and how the last one did.
     done: u64,
     failure: Option<(String, Instant)>,
-    /// When a token last asked for a fetch.
+    /// When a fetch ended that a token asked for.
     asked: Option<Instant>,
 }
 
 impl<T> Default for Kept<T> {
     fn default() -> Self {
         let state = State { document: None, done: 0, failure: None, asked: None };
-        Self { state: Mutex::new(state), turn: Semaphore::new(1) }
+        Self {
+            shared: Arc::new(Shared(Mutex::new(state))),
+            fetch: Mutex::default(),
+            turn: Arc::new(Semaphore::new(1)),
+        }
     }
 }
 
-impl<T> Kept<T> {
+impl<T: Send + Sync + 'static> Kept<T> {
     /// The document, fetched if it is due.
     ///
     /// # Errors
     /// `Upstream` when there is none and it cannot be fetched.
-    pub(super) async fn get(&self, fetch: impl Future<Output = Result<T>>) -> Result<Arc<T>> {
+    pub(super) async fn get(
+        &self,
+        fetch: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<Arc<T>> {
         let (seen, usable) = {
-            let state = self.lock();
+            let state = self.shared.lock();
             let now = Instant::now();
             match &state.document {
                 Some((document, since)) if now - *since < DUE => return Ok(Arc::clone(document)),
@@ -68,49 +85,55 @@ impl<T> Kept<T> {
         };
         let Some(old) = usable else { return self.fetch(seen, fetch).await };
         // One request sees to it; the others need not wait.
-        let Ok(_turn) = self.turn.try_acquire() else { return Ok(old) };
-        match fetch.await {
-            Ok(document) => Ok(self.settle(document)),
-            Err(error) => {
-                tracing::warn!(%error, "a document of the identity provider is due and cannot be fetched");
-                self.fail(&error);
-                Ok(old)
-            }
-        }
+        let Ok(turn) = Arc::clone(&self.turn).try_acquire_owned() else { return Ok(old) };
+        let fetched = self.run(turn, fetch, false).await;
+        Ok(fetched.unwrap_or_else(|error| {
+            tracing::warn!(%error, "a document of the identity provider is due and cannot be fetched");
+            old
+        }))
     }
 
-    /// A document that is newer than `old`, in which a token has not found what it needs; `None` when that was
-    /// asked for a moment ago, or it cannot be fetched.
-    pub(super) async fn newer(&self, old: &Arc<T>, fetch: impl Future<Output = Result<T>>) -> Option<Arc<T>> {
-        let Ok(_turn) = self.turn.acquire().await else { return None };
+    /// A document that is newer than `old`, in which a token has not found what it needs; `None` when one was fetched
+    /// a moment ago.
+    ///
+    /// # Errors
+    /// `Upstream` when it cannot be fetched, or could not be a moment ago: then nobody knows what is in it.
+    pub(super) async fn newer(
+        &self,
+        old: &Arc<T>,
+        fetch: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<Option<Arc<T>>> {
+        let turn = self.turn().await?;
         {
-            let mut state = self.lock();
+            let state = self.shared.lock();
             if let Some((document, _)) = &state.document
                 && !Arc::ptr_eq(document, old)
             {
-                return Some(Arc::clone(document));
+                return Ok(Some(Arc::clone(document)));
             }
-            let now = Instant::now();
-            if state.asked.is_some_and(|at| now - at < ASKED_PAUSE) {
-                return None;
-            }
-            state.asked = Some(now);
-        }
-        match fetch.await {
-            Ok(document) => Some(self.settle(document)),
-            Err(error) => {
-                tracing::warn!(%error, "a document of the identity provider cannot be fetched");
-                self.fail(&error);
-                None
+            if state.asked.is_some_and(|at| at.elapsed() < ASKED_PAUSE) {
+                return match &state.failure {
+                    Some((failure, _)) => Err(Error::new(ErrorKind::Upstream, failure.clone())),
+                    None => Ok(None),
+                };
             }
         }
+        self.run(turn, fetch, true).await.map(Some)
     }
 
-    async fn fetch(&self, seen: u64, fetch: impl Future<Output = Result<T>>) -> Result<Arc<T>> {
-        let stopping = |_| Error::new(ErrorKind::Upstream, "the proxy is stopping");
-        let _turn = self.turn.acquire().await.map_err(stopping)?;
+    async fn turn(&self) -> Result<OwnedSemaphorePermit> {
+        let turn = Arc::clone(&self.turn).acquire_owned().await;
+        turn.map_err(|_| stopping())
+    }
+
+    async fn fetch(
+        &self,
+        seen: u64,
+        fetch: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<Arc<T>> {
+        let turn = self.turn().await?;
         {
-            let state = self.lock();
+            let state = self.shared.lock();
             // Somebody else has fetched meanwhile: that was for all who waited.
             if state.done != seen {
                 return match (&state.document, &state.failure) {
@@ -120,33 +143,63 @@ impl<T> Kept<T> {
                 };
             }
         }
-        match fetch.await {
-            Ok(document) => Ok(self.settle(document)),
+        self.run(turn, fetch, false).await
+    }
+
+    /// Fetches in a task of its own, and waits for it.
+    async fn run(
+        &self,
+        turn: OwnedSemaphorePermit,
+        fetch: impl Future<Output = Result<T>> + Send + 'static,
+        asked: bool,
+    ) -> Result<Arc<T>> {
+        let (tell, told) = oneshot::channel();
+        let shared = Arc::clone(&self.shared);
+        {
+            let mut tasks = self.fetch.lock().unwrap_or_else(PoisonError::into_inner);
+            // Those that have ended are taken out.
+            while tasks.try_join_next().is_some() {}
+            tasks.spawn(async move {
+                let outcome = shared.end(fetch.await, asked);
+                drop(turn);
+                // Who asked for it may be gone.
+                let _ = tell.send(outcome);
+            });
+        }
+        told.await.unwrap_or_else(|_| Err(stopping()))
+    }
+}
+
+fn stopping() -> Error {
+    Error::new(ErrorKind::Upstream, "the fetch was given up")
+}
+
+impl<T> Shared<T> {
+    /// Notes how a fetch ended.
+    fn end(&self, outcome: Result<T>, asked: bool) -> Result<Arc<T>> {
+        let now = Instant::now();
+        let mut state = self.lock();
+        state.done += 1;
+        if asked {
+            state.asked = Some(now);
+        }
+        match outcome {
+            Ok(document) => {
+                let document = Arc::new(document);
+                state.document = Some((Arc::clone(&document), now));
+                state.failure = None;
+                Ok(document)
+            }
             Err(error) => {
-                self.fail(&error);
+                state.failure = Some((error.to_string(), now));
                 Err(error)
             }
         }
     }
 
-    fn settle(&self, document: T) -> Arc<T> {
-        let document = Arc::new(document);
-        let mut state = self.lock();
-        state.document = Some((Arc::clone(&document), Instant::now()));
-        state.failure = None;
-        state.done += 1;
-        document
-    }
-
-    fn fail(&self, error: &Error) {
-        let mut state = self.lock();
-        state.failure = Some((error.to_string(), Instant::now()));
-        state.done += 1;
-    }
-
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         // No code panics while it holds the lock, so a poisoned lock still guards a sound value.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -162,12 +215,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn all_who_wait_share_one_fetch_and_its_outcome() {
-        let (kept, fetches) = (Kept::<u32>::default(), AtomicU32::new(0));
+        let (kept, fetches) = (Kept::<u32>::default(), Arc::new(AtomicU32::new(0)));
         for outcome in [Err(()), Ok(7)] {
-            let fetch = || async {
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                fetches.fetch_add(1, Ordering::Relaxed);
-                outcome.map_err(|()| down())
+            let fetch = || {
+                let fetches = Arc::clone(&fetches);
+                async move {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    fetches.fetch_add(1, Ordering::Relaxed);
+                    outcome.map_err(|()| down())
+                }
             };
             let all = futures_util::future::join_all((0..50).map(|_| kept.get(fetch()))).await;
             assert!(all.iter().all(|one| one.is_ok() == outcome.is_ok()));
@@ -193,12 +249,43 @@ mod tests {
     async fn a_token_may_ask_for_a_newer_document_once_in_a_while() {
         let kept = Kept::default();
         let old = kept.get(async { Ok(1) }).await.expect("fetched");
-        let newer = kept.newer(&old, async { Ok(2) }).await.expect("fetched");
+        let newer = kept.newer(&old, async { Ok(2) }).await.expect("fetched").expect("newer");
         assert_eq!(*newer, 2);
         // Who still holds the old one gets what is there.
-        assert_eq!(*kept.newer(&old, async { panic!("it is there") }).await.expect("kept"), 2);
-        assert!(kept.newer(&newer, async { panic!("too soon") }).await.is_none());
+        let there = kept.newer(&old, async { panic!("it is there") }).await.expect("kept");
+        assert_eq!(there.as_deref(), Some(&2));
+        assert!(kept.newer(&newer, async { panic!("too soon") }).await.expect("kept").is_none());
         tokio::time::advance(ASKED_PAUSE).await;
-        assert_eq!(*kept.newer(&newer, async { Ok(3) }).await.expect("fetched"), 3);
+        let third = kept.newer(&newer, async { Ok(3) }).await.expect("fetched").expect("newer");
+        assert_eq!(*third, 3);
+        // What cannot be fetched is not known, which is another thing than not being there.
+        tokio::time::advance(ASKED_PAUSE).await;
+        assert!(kept.newer(&third, async { Err(down()) }).await.is_err());
+        assert!(kept.newer(&third, async { panic!("too soon") }).await.is_err());
+        assert_eq!(*kept.get(async { panic!("it is not due") }).await.expect("kept"), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_hangs_up_takes_nobody_elses_fetch_with_it() {
+        let kept = Kept::default();
+        let old = kept.get(async { Ok(1) }).await.expect("fetched");
+        let (answer, answered) = oneshot::channel();
+        let fetch = async move { answered.await.map_err(|_| down()) };
+        let second = Duration::from_secs(1);
+        assert!(tokio::time::timeout(second, kept.newer(&old, fetch)).await.is_err(), "it hangs up");
+        answer.send(2).expect("somebody who waits");
+        let newer = kept.newer(&old, async { panic!("one is under way") }).await.expect("fetched");
+        assert_eq!(newer.as_deref(), Some(&2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fetch_ends_with_the_one_that_keeps() {
+        let kept = Kept::<u32>::default();
+        let (answer, answered) = oneshot::channel::<u32>();
+        let fetch = async move { answered.await.map_err(|_| down()) };
+        assert!(tokio::time::timeout(Duration::from_secs(1), kept.get(fetch)).await.is_err());
+        drop(kept);
+        let mut answer = answer;
+        answer.closed().await;
     }
 }

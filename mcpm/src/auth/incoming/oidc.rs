@@ -5,26 +5,26 @@
 
 use std::{sync::Arc, time::SystemTime};
 
-use http::{HeaderMap, HeaderValue, header};
+use http::header;
 use url::Url;
 
 use super::{
     IncomingSpec, Principal, claims,
     introspection::{Introspection, Question},
-    jwks::{self, Keys},
+    jwks::Keys,
     jwt::{self, Signed},
     kept::Kept,
-    metadata::{self, Metadata},
+    metadata::Metadata,
     refusal::Refusal,
+    source::Source,
 };
-use crate::{Error, ErrorKind, Result, auth::http::Http, options::Secret};
+use crate::{Error, Result, auth::http::Http, options::Secret};
 
 /// Checks the tokens that callers send.
 #[derive(Debug)]
 pub(crate) struct Incoming {
-    spec: IncomingSpec,
+    source: Source,
     client_secret: Option<Secret>,
-    http: Http,
     metadata: Kept<Metadata>,
     keys: Kept<Keys>,
     introspection: Introspection,
@@ -39,18 +39,17 @@ impl Incoming {
         let http = Http::new(spec.guard())?;
         let incoming = Self {
             client_secret: client_secret.filter(|_| spec.takes_secret()),
-            spec,
-            http,
+            source: Source { spec: Arc::new(spec), http: Arc::new(http) },
             metadata: Kept::default(),
             keys: Kept::default(),
             introspection: Introspection::default(),
         };
-        incoming.headers()?;
+        incoming.source.token()?;
         Ok(incoming)
     }
 
     pub(crate) fn spec(&self) -> &IncomingSpec {
-        &self.spec
+        &self.source.spec
     }
 
     /// Says whom a token stands for that is meant for one of `audiences`.
@@ -67,7 +66,7 @@ impl Incoming {
             return Err(Refusal::Audience);
         }
         let has = |scope: &String| principal.scopes.contains(scope);
-        if !self.spec.required_scopes.iter().all(has) {
+        if !self.spec().required_scopes.iter().all(has) {
             return Err(Refusal::Scope);
         }
         Ok(principal)
@@ -84,7 +83,7 @@ impl Incoming {
     }
 
     fn has_keys(&self) -> bool {
-        self.spec.jwks_url.is_some() || self.spec.issuer.is_some()
+        self.spec().jwks_url.is_some() || self.spec().issuer.is_some()
     }
 
     /// Checks a signed token; `None` when the issuer has no keys.
@@ -98,28 +97,25 @@ impl Incoming {
             Refusal::Unavailable
         };
         let Some(place) = self.keys_place().await.map_err(unavailable)? else { return Ok(None) };
-        let keys = self.keys.get(self.fetch_keys(place.clone())).await.map_err(unavailable)?;
+        let keys = self.keys.get(self.source.clone().keys(place.clone())).await.map_err(unavailable)?;
         match keys.check(&signed) {
             Err(Refusal::UnknownKey) => {
-                let newer = self.keys.newer(&keys, self.fetch_keys(place)).await;
-                newer.ok_or(Refusal::UnknownKey)?.check(&signed)?;
+                let newer = self.keys.newer(&keys, self.source.clone().keys(place)).await;
+                // Nobody knows whether the key is one of theirs: the token may be good.
+                newer.map_err(unavailable)?.ok_or(Refusal::UnknownKey)?.check(&signed)?;
             }
             checked => checked?,
         }
-        let issuer = self.spec.issuer.as_deref();
+        let issuer = self.spec().issuer.as_deref();
         let principal = claims::principal(signed.claims()?, token, issuer, None, SystemTime::now())?;
         Ok(Some(Arc::new(principal)))
     }
 
     async fn keys_place(&self) -> Result<Option<Url>> {
-        match &self.spec.jwks_url {
-            Some(url) => self.http.guard().check(url).map(Some),
+        match &self.spec().jwks_url {
+            Some(url) => self.source.http.guard().check(url).map(Some),
             None => self.found(|found| found.jwks_uri.as_ref()).await,
         }
-    }
-
-    async fn fetch_keys(&self, place: Url) -> Result<Keys> {
-        Keys::read(&self.http.get(place, self.headers()?, jwks::LARGEST).await?)
     }
 
     /// Asks the provider about a token.
@@ -128,51 +124,30 @@ impl Incoming {
             tracing::warn!(%error, "nobody can be asked about a token");
             Refusal::Unavailable
         };
-        let Some(client_id) = &self.spec.client_id else { return Err(Refusal::Malformed) };
-        let endpoint = match &self.spec.introspection_url {
-            Some(url) => self.http.guard().check(url).map(Some),
+        let Some(client_id) = &self.spec().client_id else { return Err(Refusal::Malformed) };
+        let endpoint = match &self.spec().introspection_url {
+            Some(url) => self.source.http.guard().check(url).map(Some),
             // Without a secret, an endpoint that nobody named would not answer.
             None if self.client_secret.is_none() => Ok(None),
             None => self.found(|found| found.introspection_endpoint.as_ref()).await,
         };
         let Some(endpoint) = endpoint.map_err(unavailable)? else { return Err(Refusal::Malformed) };
-        let bearer = self.headers().map_err(unavailable)?.remove(header::AUTHORIZATION);
+        let bearer = self.source.headers(&endpoint).map_err(unavailable)?.remove(header::AUTHORIZATION);
         let question = Question {
-            http: &self.http,
+            http: &self.source.http,
             endpoint: &endpoint,
             client_id,
             client_secret: self.client_secret.as_ref(),
             bearer,
-            issuer: self.spec.issuer.as_deref(),
+            issuer: self.spec().issuer.as_deref(),
         };
         self.introspection.ask(token, question).await
     }
 
     /// A place that the issuer's metadata names.
     async fn found(&self, place: impl FnOnce(&Metadata) -> Option<&String>) -> Result<Option<Url>> {
-        let Some(issuer) = &self.spec.issuer else { return Ok(None) };
-        let fetch = async { metadata::discover(&self.http, issuer, &self.headers()?).await };
-        let found = self.metadata.get(fetch).await?;
-        place(&found).map(|url| self.http.guard().check(url)).transpose()
-    }
-
-    /// What authorises requests to the issuer. The file is read each time, since such tokens are renewed.
-    fn headers(&self) -> Result<HeaderMap> {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
-        let Some(path) = &self.spec.token_file else { return Ok(headers) };
-        let refused = || {
-            let message = format!("no token can be read from `{}`", path.display());
-            Error::new(ErrorKind::InvalidOption, message).with("option", "--jwks-auth-token-file")
-        };
-        let text = std::fs::read_to_string(path).map_err(|error| refused().source(error))?;
-        let token = text.trim();
-        let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| refused())?;
-        if token.is_empty() {
-            return Err(refused());
-        }
-        value.set_sensitive(true);
-        headers.insert(header::AUTHORIZATION, value);
-        Ok(headers)
+        let Some(issuer) = &self.spec().issuer else { return Ok(None) };
+        let found = self.metadata.get(self.source.clone().metadata(issuer.clone())).await?;
+        place(&found).map(|url| self.source.http.guard().check(url)).transpose()
     }
 }

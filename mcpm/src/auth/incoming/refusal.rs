@@ -5,6 +5,10 @@
 pub(crate) enum Refusal {
     /// It is no token that could be checked here.
     Malformed,
+    /// It is a token, and not one that lets its bearer in.
+    Kind,
+    /// It is for who holds a key, which cannot be shown here.
+    Bound,
     /// It is signed in a way that is not taken, or not at all.
     Algorithm,
     /// Nobody knows the key that it says it is signed with.
@@ -34,6 +38,8 @@ impl Refusal {
     pub(crate) fn id(self) -> &'static str {
         match self {
             Self::Malformed => "auth.token_malformed",
+            Self::Kind => "auth.not_an_access_token",
+            Self::Bound => "auth.token_bound",
             Self::Algorithm => "auth.algorithm_not_allowed",
             Self::UnknownKey => "auth.unknown_key",
             Self::Signature => "auth.bad_signature",
@@ -52,6 +58,8 @@ impl Refusal {
     pub(crate) fn message(self) -> &'static str {
         match self {
             Self::Malformed => "the token cannot be checked here",
+            Self::Kind => "the token is no access token",
+            Self::Bound => "the token is bound to a key, which is not asked for here",
             Self::Algorithm => "the token is not signed in a way that is accepted",
             Self::UnknownKey => "the token is signed with an unknown key",
             Self::Signature => "the signature of the token is not valid",
@@ -72,6 +80,8 @@ impl Refusal {
             Self::Malformed => {
                 "send an access token of the issuer; for opaque ones, set `--oidc-introspection-url`"
             }
+            Self::Kind => "send the access token that came with it",
+            Self::Bound => "ask the issuer for a bearer token, without DPoP and client certificates",
             Self::Algorithm => "have the issuer sign with RS, PS, ES256, ES384 or EdDSA",
             Self::UnknownKey | Self::Signature => {
                 "send a token of the issuer, signed with one of its present keys"

@@ -143,7 +143,7 @@ fn a_signature_counts_only_with_the_issuers_key_of_the_right_kind() {
         let mut key = pair.jwk("1");
         key[name] = value;
         let token = pair.sign(&json!({ "alg": "ES256", "kid": "1" }), &good());
-        assert!(check(&json!({ "keys": [key] }), &token).is_err(), "{name}");
+        assert!(check(&json!({ "keys": [key, stranger.jwk("2")] }), &token).is_err(), "{name}");
     }
 }
 
@@ -204,12 +204,66 @@ fn who_is_asked_about_a_token_may_leave_out_what_a_token_may_not() {
     assert!(matches!(asked(json!({ "sub": "a", "iss": "https://other.example" })), Err(Refusal::Issuer)));
     assert!(matches!(asked(json!({ "sub": "a", "exp": NOW.as_secs() - 61 })), Err(Refusal::Expired)));
     assert!(matches!(asked(json!({})), Err(Refusal::Subject)));
+    // All users of a client are not one.
+    let user = asked(json!({ "client_id": "app", "username": "ann" })).expect("a principal");
+    assert_eq!((&user.subject[..], user.client_id.as_deref()), ("ann", Some("app")));
+    let both = asked(json!({ "client_id": "app", "username": "ann", "sub": "7" })).expect("a principal");
+    assert_eq!(both.subject, "7");
+    for (kind, expected) in [
+        ("Bearer", None),
+        ("bearer", None),
+        ("access_token", None),
+        ("DPoP", Some(Refusal::Bound)),
+        ("refresh_token", Some(Refusal::Kind)),
+        ("N_A", Some(Refusal::Kind)),
+    ] {
+        assert_eq!(asked(json!({ "sub": "a", "token_type": kind })).err(), expected, "{kind}");
+    }
+}
+
+#[test]
+fn only_an_access_token_lets_its_bearer_in() {
+    let pair = Pair::ed25519();
+    let keys = json!({ "keys": [pair.jwk("1")] });
+    let (kind, bound) = (Some(Refusal::Kind), Some(Refusal::Bound));
+    for (changes, expected) in [
+        (json!({ "nonce": "x" }), kind),
+        (json!({ "nonce": "x", "typ": "ID" }), kind),
+        (json!({ "nonce": "x", "typ": "Bearer" }), None),
+        (json!({ "at_hash": "x", "typ": "Bearer" }), kind),
+        (json!({ "c_hash": "x" }), kind),
+        (json!({ "typ": "ID" }), kind),
+        (json!({ "typ": "Refresh" }), kind),
+        (json!({ "token_use": "id" }), kind),
+        (json!({ "token_use": "access" }), None),
+        (json!({ "events": { "http://schemas.openid.net/event/backchannel-logout": {} } }), kind),
+        (json!({ "cnf": { "jkt": "x" } }), bound),
+    ] {
+        let mut claims = good();
+        for (name, value) in changes.as_object().expect("an object") {
+            claims[name] = value.clone();
+        }
+        let token = pair.sign(&json!({ "alg": "EdDSA", "kid": "1" }), &claims);
+        assert_eq!(check(&keys, &token).err(), expected, "{changes}");
+    }
 }
 
 #[test]
 fn what_is_no_signed_token_is_left_to_those_who_know() {
-    for token in ["opaque", "a.b.c", "a.b", "..", "", "e30.e30.e30", "a.b.c.d.e"] {
+    for token in ["opaque", "a.b.c", "a.b", "..", "", "W10.e30.e30", "a.b.c.d.e", "eyJ.b.c.d.e"] {
         assert!(jwt::read(token).is_none(), "{token}");
+    }
+    // What is meant to be one and cannot be read as one is not.
+    let header = |text: &str| format!("{}.e30.e30", encode(text.as_bytes()));
+    for token in [
+        header("{}"),
+        header(r#"{"alg":["ES256"]}"#),
+        header(r#"{"alg":"none","alg":"ES256"}"#),
+        header(r#" {"alg":"ES256","kid":7}"#),
+        header(r#"{"alg":"#),
+        format!("{}=.e30.e30", encode(br#"{"alg":"ES256"}"#)),
+    ] {
+        assert_eq!(jwt::read(&token).map(|read| read.map(drop)), Some(Err(Refusal::Malformed)), "{token}");
     }
 }
 
@@ -219,5 +273,8 @@ fn a_set_of_keys_is_bounded() {
     assert!(Keys::read(set(100).as_bytes()).is_ok());
     assert!(Keys::read(set(101).as_bytes()).is_err());
     assert!(Keys::read(b"{}").is_err());
+    for useless in [r#"{"keys":[]}"#, r#"{"keys":[{"kty":"oct","k":"x"}, 7]}"#] {
+        assert!(Keys::read(useless.as_bytes()).is_err(), "{useless}");
+    }
     assert!(Keys::read(b"<html>").is_err());
 }

@@ -1,0 +1,110 @@
+//! Fetches what an issuer says, and decides who is shown the token of `--jwks-auth-token-file`.
+//!
+//! It goes to the issuer and to the places that the options name. A place that the issuer's metadata names may be on
+//! another host, which has no claim to it.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderValue, header};
+use url::Url;
+
+use super::{
+    IncomingSpec,
+    jwks::{self, Keys},
+    metadata::{self, Metadata},
+};
+use crate::{Error, ErrorKind, Result, auth::http::Http};
+
+/// Where documents come from.
+#[derive(Debug, Clone)]
+pub(super) struct Source {
+    pub(super) spec: Arc<IncomingSpec>,
+    pub(super) http: Arc<Http>,
+}
+
+impl Source {
+    /// Fetches the keys.
+    pub(super) async fn keys(self, place: Url) -> Result<Keys> {
+        Keys::read(&self.http.get(place.clone(), self.headers(&place)?, jwks::LARGEST).await?)
+    }
+
+    /// Fetches what the issuer says of itself.
+    pub(super) async fn metadata(self, issuer: String) -> Result<Metadata> {
+        let url = self.http.guard().check(&issuer)?;
+        metadata::discover(&self.http, &issuer, &self.headers(&url)?).await
+    }
+
+    /// The headers of a request to a place.
+    ///
+    /// # Errors
+    /// `InvalidOption` when the token cannot be read.
+    pub(super) fn headers(&self, place: &Url) -> Result<HeaderMap> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+        if self.is_named(place)
+            && let Some(token) = self.token()?
+        {
+            headers.insert(header::AUTHORIZATION, token);
+        }
+        Ok(headers)
+    }
+
+    /// Whether a place is where the issuer is, or a URL that the options name.
+    fn is_named(&self, place: &Url) -> bool {
+        let named = [&self.spec.issuer, &self.spec.jwks_url, &self.spec.introspection_url];
+        let mut named = named.into_iter().flatten().filter_map(|url| Url::parse(url).ok());
+        named.any(|url| url.origin() == place.origin())
+    }
+
+    /// What authorises requests to the issuer. The file is read each time, since such tokens are renewed.
+    ///
+    /// # Errors
+    /// `InvalidOption` when it cannot be read.
+    pub(super) fn token(&self) -> Result<Option<HeaderValue>> {
+        let Some(path) = &self.spec.token_file else { return Ok(None) };
+        let refused = || {
+            let message = format!("no token can be read from `{}`", path.display());
+            Error::new(ErrorKind::InvalidOption, message).with("option", "--jwks-auth-token-file")
+        };
+        let text = std::fs::read_to_string(path).map_err(|error| refused().source(error))?;
+        let token = text.trim();
+        let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| refused())?;
+        if token.is_empty() {
+            return Err(refused());
+        }
+        value.set_sensitive(true);
+        Ok(Some(value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_for_the_issuer_goes_where_the_options_say_and_nowhere_else() {
+        let home = tempfile::tempdir().expect("a folder");
+        let file = home.path().join("token");
+        std::fs::write(&file, "hush\n").expect("a file");
+        let spec = IncomingSpec {
+            issuer: Some("https://id.example/realm".to_owned()),
+            jwks_url: Some("https://keys.example:8443/jwks".to_owned()),
+            token_file: Some(file),
+            ..IncomingSpec::default()
+        };
+        let http = Http::new(spec.guard()).expect("a client");
+        let source = Source { spec: Arc::new(spec), http: Arc::new(http) };
+        for (place, shown) in [
+            ("https://id.example/realm/.well-known/openid-configuration", true),
+            ("https://id.example:443/elsewhere", true),
+            ("https://keys.example:8443/jwks", true),
+            ("https://keys.example/jwks", false),
+            ("http://id.example/realm", false),
+            ("https://evil.example/jwks", false),
+            ("https://id.example.evil.example/jwks", false),
+        ] {
+            let headers = source.headers(&Url::parse(place).expect("a URL")).expect("headers");
+            assert_eq!(headers.contains_key(header::AUTHORIZATION), shown, "{place}");
+        }
+    }
+}
