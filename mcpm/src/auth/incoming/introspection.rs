@@ -1,17 +1,18 @@
 //! Asks the identity provider about a token (RFC 7662), and keeps what it says for a short while.
 //!
-//! A word of the provider holds for half a minute, and never beyond the token's own end.
+//! A word of the provider holds for half a minute, and never beyond the token's own end. However many callers there are,
+//! it is asked about a token by one of them at a time, and about few tokens at once.
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::{Duration, SystemTime},
 };
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde_json::{Map, Value};
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 use url::{Url, form_urlencoded};
 
 use super::{Principal, claims, refusal::Refusal};
@@ -23,15 +24,31 @@ use crate::{
 
 /// How long the word of the provider holds.
 const HOLDS: Duration = Duration::from_secs(30);
+/// How long it holds that there was no answer.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Most tokens that are asked about at once.
+const AT_ONCE: usize = 32;
+/// How long a token waits for its turn.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Most tokens of which it is kept.
 const MOST: usize = 10_000;
 /// Largest answer in bytes.
 const LARGEST: usize = 64 << 10;
 
 /// What the provider says of tokens, by their SHA-256.
-#[derive(Default)]
 pub(super) struct Introspection {
-    said: Mutex<HashMap<[u8; 32], (Said, Instant)>>,
+    said: Mutex<HashMap<Key, (Said, Instant)>>,
+    /// Held by who asks about a token.
+    turns: Mutex<HashMap<Key, Weak<tokio::sync::Mutex<()>>>>,
+    room: Semaphore,
+}
+
+type Key = [u8; 32];
+
+impl Default for Introspection {
+    fn default() -> Self {
+        Self { said: Mutex::default(), turns: Mutex::default(), room: Semaphore::new(AT_ONCE) }
+    }
 }
 
 type Said = std::result::Result<Arc<Principal>, Refusal>;
@@ -57,29 +74,68 @@ pub(super) struct Question<'a> {
 impl Introspection {
     /// Says whom a token stands for, as the provider says or said a moment ago.
     pub(super) async fn ask(&self, token: &str, question: Question<'_>) -> Said {
-        let key = digest(token);
+        let put = async {
+            match question.put(token).await {
+                Ok(Some(claims)) => {
+                    let stands_in = question.issuer.unwrap_or(question.endpoint.as_str());
+                    let now = SystemTime::now();
+                    claims::principal(claims, token, question.issuer, Some(stands_in), now).map(Arc::new)
+                }
+                Ok(None) => Err(Refusal::Inactive),
+                Err(error) => {
+                    tracing::warn!(%error, "the identity provider cannot be asked about a token");
+                    Err(Refusal::Unavailable)
+                }
+            }
+        };
+        self.once(digest(token), put).await
+    }
+
+    /// What was said of a token, or is said now: to one who asks, for all who wait.
+    async fn once(&self, key: Key, put: impl Future<Output = Said>) -> Said {
         if let Some(said) = self.kept(&key) {
             return said;
         }
-        let said = match question.put(token).await {
-            Ok(Some(claims)) => {
-                let stands_in = question.issuer.unwrap_or(question.endpoint.as_str());
-                let now = SystemTime::now();
-                claims::principal(claims, token, question.issuer, Some(stands_in), now).map(Arc::new)
-            }
-            Ok(None) => Err(Refusal::Inactive),
-            Err(error) => {
-                tracing::warn!(%error, "the identity provider cannot be asked about a token");
-                return Err(Refusal::Unavailable);
-            }
+        let turn = self.turn(key);
+        let turns = async {
+            let turn = turn.lock().await;
+            // Whoever had it before may have asked.
+            let kept = self.kept(&key);
+            let room = if kept.is_some() { None } else { self.room.acquire().await.ok() };
+            (turn, kept, room)
         };
+        let Ok((_turn, kept, _room)) = tokio::time::timeout(PATIENCE, turns).await else {
+            return Err(Refusal::Unavailable);
+        };
+        if let Some(said) = kept {
+            return said;
+        }
+        let said = put.await;
         self.keep(key, said.clone());
         said
     }
 
-    fn kept(&self, key: &[u8; 32]) -> Option<Said> {
+    fn turn(&self, key: Key) -> Arc<tokio::sync::Mutex<()>> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(turn) = turns.get(&key).and_then(Weak::upgrade) {
+            return turn;
+        }
+        // Those that nobody waits for any more go when they are the greater part.
+        if turns.len() >= turns.capacity() {
+            turns.retain(|_, turn| turn.strong_count() > 0);
+        }
+        let turn = Arc::default();
+        turns.insert(key, Arc::downgrade(&turn));
+        turn
+    }
+
+    fn kept(&self, key: &Key) -> Option<Said> {
         let said = self.lock();
-        let (said, _) = said.get(key).filter(|(_, since)| since.elapsed() < HOLDS)?;
+        let (said, since) = said.get(key)?;
+        let holds = if matches!(said, Err(Refusal::Unavailable)) { PAUSE } else { HOLDS };
+        if since.elapsed() >= holds {
+            return None;
+        }
         match said {
             // Never beyond its end, whatever the clocks are granted.
             Ok(principal) if SystemTime::now() >= principal.expires => None,
@@ -87,7 +143,7 @@ impl Introspection {
         }
     }
 
-    fn keep(&self, key: [u8; 32], word: Said) {
+    fn keep(&self, key: Key, word: Said) {
         let mut said = self.lock();
         if said.len() >= MOST {
             said.retain(|_, (_, since)| since.elapsed() < HOLDS);
@@ -104,7 +160,7 @@ impl Introspection {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 32], (Said, Instant)>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, (Said, Instant)>> {
         // No code panics while it holds the lock, so a poisoned lock still guards a sound value.
         self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -174,9 +230,72 @@ impl Question<'_> {
     }
 }
 
-fn digest(token: &str) -> [u8; 32] {
+fn digest(token: &str) -> Key {
     let digest = ring::digest::digest(&ring::digest::SHA256, token.as_bytes());
     let mut bytes = [0; 32];
     bytes.copy_from_slice(digest.as_ref());
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    use futures_util::future::join_all;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn one_asks_about_a_token_for_all_who_wait() {
+        let (introspection, asked) = (Introspection::default(), AtomicUsize::new(0));
+        let put = |said: Refusal| {
+            let asked = &asked;
+            async move {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                asked.fetch_add(1, Relaxed);
+                Err(said)
+            }
+        };
+        for (key, said) in [([1; 32], Refusal::Inactive), ([2; 32], Refusal::Unavailable)] {
+            let all = join_all((0..50).map(|_| introspection.once(key, put(said)))).await;
+            assert!(all.iter().all(|one| matches!(one, Err(refusal) if *refusal == said)));
+        }
+        assert_eq!(asked.load(Relaxed), 2);
+        // That there was no answer holds for a moment, and a word for longer.
+        tokio::time::advance(PAUSE).await;
+        for (key, said, count) in [([1; 32], Refusal::Inactive, 2), ([2; 32], Refusal::Unavailable, 3)] {
+            assert!(matches!(introspection.once(key, put(said)).await, Err(refusal) if refusal == said));
+            assert_eq!(asked.load(Relaxed), count);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn few_tokens_are_asked_about_at_once() {
+        let (introspection, now, most) = (Introspection::default(), AtomicUsize::new(0), AtomicUsize::new(0));
+        let ask = |number: u8, time: Duration| {
+            let (introspection, now, most) = (&introspection, &now, &most);
+            introspection.once([number; 32], async move {
+                most.fetch_max(now.fetch_add(1, Relaxed) + 1, Relaxed);
+                tokio::time::sleep(time).await;
+                now.fetch_sub(1, Relaxed);
+                Err(Refusal::Inactive)
+            })
+        };
+        let all = join_all((0..100).map(|number| ask(number, Duration::from_secs(1)))).await;
+        assert!(all.iter().all(|one| matches!(one, Err(Refusal::Inactive))));
+        assert_eq!(most.load(Relaxed), AT_ONCE);
+        // Who waits too long is told to come again.
+        let all = join_all((100..140).map(|number| ask(number, PATIENCE * 2))).await;
+        let unavailable = all.iter().filter(|one| matches!(one, Err(Refusal::Unavailable)));
+        assert_eq!(unavailable.count(), 40 - AT_ONCE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_hangs_up_leaves_the_question_to_the_next() {
+        let introspection = Introspection::default();
+        let silent = introspection.once([1; 32], std::future::pending());
+        assert!(tokio::time::timeout(PAUSE, silent).await.is_err());
+        let said = introspection.once([1; 32], async { Err(Refusal::Inactive) }).await;
+        assert!(matches!(said, Err(Refusal::Inactive)));
+    }
 }
