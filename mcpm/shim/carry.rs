@@ -78,7 +78,9 @@ pub(crate) fn run() -> Result<i32, &'static [u8]> {
                         Err(Errno::AGAIN | Errno::INTERRUPTED) => {}
                         Err(_) => return Ok(0),
                     }
-                    carrier.take(&mut received).map_err(|Strange| b"mcpm is of another version" as &[u8])?;
+                    carrier
+                        .take(&mut received)
+                        .map_err(|Strange| b"mcpm is of another version" as &[u8])?;
                 }
                 LISTENER => {
                     while let Ok(fd) = sys::accept_unix(&listener) {

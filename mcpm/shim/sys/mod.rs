@@ -196,10 +196,7 @@ impl Epoll {
         let limit = limit.map_or(usize::MAX, |limit| limit.min(60_000) as usize);
         // SAFETY: the kernel writes at most that many events there.
         unsafe {
-            call(
-                number::EPOLL_PWAIT,
-                [self.0.arg(), events.as_mut_ptr() as usize, events.len(), limit, 0, 0],
-            )
+            call(number::EPOLL_PWAIT, [self.0.arg(), events.as_mut_ptr() as usize, events.len(), limit, 0, 0])
         }
     }
 }
