@@ -45,8 +45,8 @@ pub(super) fn principal(
         }
     }
     let client_id = text("client_id").or_else(|| text("azp"));
-    // A provider need not say `sub` (RFC 7662 section 2.2). Then it is the user, or a client that acts for itself: never
-    // the client for which all its users have tokens.
+    // A provider need not say `sub` (RFC 7662 section 2.2). Then it is the user, or a client that acts for itself:
+    // never the client for which all its users have tokens.
     let stands_in = || text("username").or_else(|| client_id.clone()).filter(|_| asked);
     let subject = text("sub").or_else(stands_in).ok_or(Refusal::Subject)?;
     let scopes = match claims.get("scope").or_else(|| claims.get("scp")) {

@@ -1,7 +1,7 @@
 //! Asks the identity provider about a token (RFC 7662), and keeps what it says for a short while.
 //!
-//! A word of the provider holds for half a minute, and never beyond the token's own end. However many callers there are,
-//! it is asked about a token by one of them at a time, and about few tokens at once.
+//! A word of the provider holds for half a minute, and never beyond the token's own end. However many callers
+//! there are, it is asked about a token by one of them at a time, and about few tokens at once.
 
 use std::{
     collections::HashMap,

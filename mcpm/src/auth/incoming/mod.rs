@@ -1,8 +1,8 @@
 //! Incoming authentication: who calls the proxy, as their token says.
 //!
 //! [`spec`] is what the options say, [`oidc`] decides which way a token is checked: with the issuer's keys ([`jwt`]
-//! and [`jwks`], found by [`metadata`], fetched by [`source`]) or by asking ([`introspection`]). What comes of it is a [`Principal`], or a
-//! [`Refusal`]. What HTTP makes of these is for the layers of the proxy.
+//! and [`jwks`], found by [`metadata`], fetched by [`source`]) or by asking ([`introspection`]). What comes of it is
+//! a [`Principal`], or a [`Refusal`]. What HTTP makes of these is for the layers of the proxy.
 
 mod claims;
 mod introspection;
