@@ -159,9 +159,14 @@ fn values(spec: &'static OptionSpec) -> BoxedStrategy<String> {
             .prop_map(|(target, mode)| format!("{}:{target}{mode}", place("envs")))
             .boxed(),
         "permission_profile" => prop_oneof![of(&["none", "network"]), Just(place("profile.json"))].boxed(),
-        "oidc_issuer" | "oidc_jwks_url" | "oidc_introspection_url" | "resource_url" => {
-            "https://[a-z]{2,8}\\.example(/[a-z]{1,4})?".boxed()
-        }
+        "oidc_issuer"
+        | "oidc_jwks_url"
+        | "oidc_introspection_url"
+        | "resource_url"
+        | "certificate_oidc_issuer" => "https://[a-z]{2,8}\\.example(/[a-z]{1,4})?".boxed(),
+        "image_verification_key" => Just(place("cosign.pub")).boxed(),
+        "certificate_identity" => "[a-z]{1,8}@[a-z]{1,8}\\.example".boxed(),
+        "sigstore_trusted_root" => Just(place("trusted_root.json")).boxed(),
         "oidc_audience" | "oidc_client_id" | "oidc_scopes" | "oidc_required_scopes" => "[a-z]{1,8}".boxed(),
         "jwks_auth_token_file" => Just(place("token")).boxed(),
         "mcpm_ca_bundle" => Just(place("ca.pem")).boxed(),

@@ -2974,7 +2974,7 @@ class WorkloadOptions:
     """
     What is asked of a workload; what is left out is not given.
 """
-    def __init__(self, *, server:typing.Optional[str] = None, args:typing.List[str] = _DEFAULT, name:typing.Optional[str] = None, group:typing.Optional[str] = None, label:typing.List[KeyValue] = _DEFAULT, transport:typing.Optional[Transport] = None, proxy_mode:typing.Optional[ProxyMode] = None, host:typing.Optional[str] = None, proxy_port:typing.Optional[int] = None, target_host:typing.Optional[str] = None, target_port:typing.Optional[int] = None, publish:typing.List[PublishSpec] = _DEFAULT, network:typing.Optional[str] = None, isolate_network:typing.Optional[bool] = None, allow_runtime_gateway:typing.Optional[bool] = None, env:typing.List[EnvVar] = _DEFAULT, env_file:typing.Optional[PathBuf] = None, env_file_dir:typing.Optional[PathBuf] = None, secret:typing.List[SecretRef] = _DEFAULT, volume:typing.List[VolumeSpec] = _DEFAULT, permission_profile:typing.Optional[PermissionProfile] = None, learn:typing.Optional[PathBuf] = None, foreground:typing.Optional[bool] = None, from_config:typing.Optional[PathBuf] = None, ignore_globally:typing.Optional[bool] = None, print_resolved_overlays:typing.Optional[bool] = None, image_verification:typing.Optional[ImageVerification] = None, ca_cert:typing.Optional[PathBuf] = None, mcpm_ca_bundle:typing.Optional[PathBuf] = None, runtime_image:typing.Optional[str] = None, runtime_add_package:typing.List[str] = _DEFAULT, endpoint_prefix:typing.Optional[str] = None, trust_proxy_headers:typing.Optional[bool] = None, tools:typing.List[str] = _DEFAULT, tools_override:typing.Optional[PathBuf] = None, authz_config:typing.Optional[PathBuf] = None, audit_config:typing.Optional[PathBuf] = None, enable_audit:typing.Optional[bool] = None, debug:typing.Optional[bool] = None, runtime:typing.Optional[RuntimeChoice] = None, package_command:typing.Optional[str] = None, rebuild:typing.Optional[bool] = None, offline:typing.Optional[bool] = None, allowed_origins:typing.List[str] = _DEFAULT, registry:typing.Optional[str] = None, oidc_issuer:typing.Optional[str] = None, oidc_audience:typing.Optional[str] = None, oidc_client_id:typing.Optional[str] = None, oidc_client_secret:typing.Optional[Secret] = None, oidc_introspection_url:typing.Optional[str] = None, oidc_jwks_url:typing.Optional[str] = None, oidc_scopes:typing.List[str] = _DEFAULT, oidc_required_scopes:typing.List[str] = _DEFAULT, oidc_insecure_allow_http:typing.Optional[bool] = None, jwks_allow_private_ip:typing.Optional[bool] = None, jwks_auth_token_file:typing.Optional[PathBuf] = None, remote_auth:typing.Optional[bool] = None, remote_auth_issuer:typing.Optional[str] = None, remote_auth_authorize_url:typing.Optional[str] = None, remote_auth_token_url:typing.Optional[str] = None, remote_auth_client_id:typing.Optional[str] = None, remote_auth_client_secret:typing.Optional[Secret] = None, remote_auth_client_secret_file:typing.Optional[PathBuf] = None, remote_auth_bearer_token:typing.Optional[Secret] = None, remote_auth_bearer_token_file:typing.Optional[PathBuf] = None, remote_auth_scopes:typing.List[str] = _DEFAULT, remote_auth_resource:typing.Optional[str] = None, resource_url:typing.Optional[str] = None, remote_auth_callback_port:typing.Optional[int] = None, remote_auth_skip_browser:typing.Optional[bool] = None, remote_auth_timeout:typing.Optional[Duration] = None, remote_forward_headers:typing.List[Header] = _DEFAULT, remote_forward_headers_secret:typing.List[HeaderSecret] = _DEFAULT, token_exchange_url:typing.Optional[str] = None, token_exchange_audience:typing.Optional[str] = None, token_exchange_client_id:typing.Optional[str] = None, token_exchange_client_secret:typing.Optional[Secret] = None, token_exchange_client_secret_file:typing.Optional[PathBuf] = None, token_exchange_scopes:typing.List[str] = _DEFAULT, token_exchange_subject_token_type:typing.Optional[SubjectTokenType] = None, token_exchange_header_name:typing.Optional[str] = None, otel_endpoint:typing.Optional[str] = None, otel_insecure:typing.Optional[bool] = None, otel_headers:typing.List[Header] = _DEFAULT, otel_service_name:typing.Optional[str] = None, otel_custom_attributes:typing.Optional[Attributes] = None, otel_env_vars:typing.List[str] = _DEFAULT, otel_tracing_enabled:typing.Optional[bool] = None, otel_metrics_enabled:typing.Optional[bool] = None, otel_sampling_rate:typing.Optional[float] = None, otel_enable_prometheus_metrics_path:typing.Optional[bool] = None, otel_use_legacy_attributes:typing.Optional[bool] = None):
+    def __init__(self, *, server:typing.Optional[str] = None, args:typing.List[str] = _DEFAULT, name:typing.Optional[str] = None, group:typing.Optional[str] = None, label:typing.List[KeyValue] = _DEFAULT, transport:typing.Optional[Transport] = None, proxy_mode:typing.Optional[ProxyMode] = None, host:typing.Optional[str] = None, proxy_port:typing.Optional[int] = None, target_host:typing.Optional[str] = None, target_port:typing.Optional[int] = None, publish:typing.List[PublishSpec] = _DEFAULT, network:typing.Optional[str] = None, isolate_network:typing.Optional[bool] = None, allow_runtime_gateway:typing.Optional[bool] = None, env:typing.List[EnvVar] = _DEFAULT, env_file:typing.Optional[PathBuf] = None, env_file_dir:typing.Optional[PathBuf] = None, secret:typing.List[SecretRef] = _DEFAULT, volume:typing.List[VolumeSpec] = _DEFAULT, permission_profile:typing.Optional[PermissionProfile] = None, learn:typing.Optional[PathBuf] = None, foreground:typing.Optional[bool] = None, from_config:typing.Optional[PathBuf] = None, ignore_globally:typing.Optional[bool] = None, print_resolved_overlays:typing.Optional[bool] = None, image_verification:typing.Optional[ImageVerification] = None, image_verification_key:typing.Optional[PathBuf] = None, certificate_identity:typing.Optional[str] = None, certificate_oidc_issuer:typing.Optional[str] = None, sigstore_trusted_root:typing.Optional[PathBuf] = None, ca_cert:typing.Optional[PathBuf] = None, mcpm_ca_bundle:typing.Optional[PathBuf] = None, runtime_image:typing.Optional[str] = None, runtime_add_package:typing.List[str] = _DEFAULT, endpoint_prefix:typing.Optional[str] = None, trust_proxy_headers:typing.Optional[bool] = None, tools:typing.List[str] = _DEFAULT, tools_override:typing.Optional[PathBuf] = None, authz_config:typing.Optional[PathBuf] = None, audit_config:typing.Optional[PathBuf] = None, enable_audit:typing.Optional[bool] = None, debug:typing.Optional[bool] = None, runtime:typing.Optional[RuntimeChoice] = None, package_command:typing.Optional[str] = None, rebuild:typing.Optional[bool] = None, offline:typing.Optional[bool] = None, allowed_origins:typing.List[str] = _DEFAULT, registry:typing.Optional[str] = None, oidc_issuer:typing.Optional[str] = None, oidc_audience:typing.Optional[str] = None, oidc_client_id:typing.Optional[str] = None, oidc_client_secret:typing.Optional[Secret] = None, oidc_introspection_url:typing.Optional[str] = None, oidc_jwks_url:typing.Optional[str] = None, oidc_scopes:typing.List[str] = _DEFAULT, oidc_required_scopes:typing.List[str] = _DEFAULT, oidc_insecure_allow_http:typing.Optional[bool] = None, jwks_allow_private_ip:typing.Optional[bool] = None, jwks_auth_token_file:typing.Optional[PathBuf] = None, remote_auth:typing.Optional[bool] = None, remote_auth_issuer:typing.Optional[str] = None, remote_auth_authorize_url:typing.Optional[str] = None, remote_auth_token_url:typing.Optional[str] = None, remote_auth_client_id:typing.Optional[str] = None, remote_auth_client_secret:typing.Optional[Secret] = None, remote_auth_client_secret_file:typing.Optional[PathBuf] = None, remote_auth_bearer_token:typing.Optional[Secret] = None, remote_auth_bearer_token_file:typing.Optional[PathBuf] = None, remote_auth_scopes:typing.List[str] = _DEFAULT, remote_auth_resource:typing.Optional[str] = None, resource_url:typing.Optional[str] = None, remote_auth_callback_port:typing.Optional[int] = None, remote_auth_skip_browser:typing.Optional[bool] = None, remote_auth_timeout:typing.Optional[Duration] = None, remote_forward_headers:typing.List[Header] = _DEFAULT, remote_forward_headers_secret:typing.List[HeaderSecret] = _DEFAULT, token_exchange_url:typing.Optional[str] = None, token_exchange_audience:typing.Optional[str] = None, token_exchange_client_id:typing.Optional[str] = None, token_exchange_client_secret:typing.Optional[Secret] = None, token_exchange_client_secret_file:typing.Optional[PathBuf] = None, token_exchange_scopes:typing.List[str] = _DEFAULT, token_exchange_subject_token_type:typing.Optional[SubjectTokenType] = None, token_exchange_header_name:typing.Optional[str] = None, otel_endpoint:typing.Optional[str] = None, otel_insecure:typing.Optional[bool] = None, otel_headers:typing.List[Header] = _DEFAULT, otel_service_name:typing.Optional[str] = None, otel_custom_attributes:typing.Optional[Attributes] = None, otel_env_vars:typing.List[str] = _DEFAULT, otel_tracing_enabled:typing.Optional[bool] = None, otel_metrics_enabled:typing.Optional[bool] = None, otel_sampling_rate:typing.Optional[float] = None, otel_enable_prometheus_metrics_path:typing.Optional[bool] = None, otel_use_legacy_attributes:typing.Optional[bool] = None):
         self.server = server
         if args is _DEFAULT:
             self.args = []
@@ -3020,6 +3020,10 @@ class WorkloadOptions:
         self.ignore_globally = ignore_globally
         self.print_resolved_overlays = print_resolved_overlays
         self.image_verification = image_verification
+        self.image_verification_key = image_verification_key
+        self.certificate_identity = certificate_identity
+        self.certificate_oidc_issuer = certificate_oidc_issuer
+        self.sigstore_trusted_root = sigstore_trusted_root
         self.ca_cert = ca_cert
         self.mcpm_ca_bundle = mcpm_ca_bundle
         self.runtime_image = runtime_image
@@ -3123,7 +3127,7 @@ class WorkloadOptions:
 
     
     def __str__(self):
-        return "WorkloadOptions(server={}, args={}, name={}, group={}, label={}, transport={}, proxy_mode={}, host={}, proxy_port={}, target_host={}, target_port={}, publish={}, network={}, isolate_network={}, allow_runtime_gateway={}, env={}, env_file={}, env_file_dir={}, secret={}, volume={}, permission_profile={}, learn={}, foreground={}, from_config={}, ignore_globally={}, print_resolved_overlays={}, image_verification={}, ca_cert={}, mcpm_ca_bundle={}, runtime_image={}, runtime_add_package={}, endpoint_prefix={}, trust_proxy_headers={}, tools={}, tools_override={}, authz_config={}, audit_config={}, enable_audit={}, debug={}, runtime={}, package_command={}, rebuild={}, offline={}, allowed_origins={}, registry={}, oidc_issuer={}, oidc_audience={}, oidc_client_id={}, oidc_client_secret={}, oidc_introspection_url={}, oidc_jwks_url={}, oidc_scopes={}, oidc_required_scopes={}, oidc_insecure_allow_http={}, jwks_allow_private_ip={}, jwks_auth_token_file={}, remote_auth={}, remote_auth_issuer={}, remote_auth_authorize_url={}, remote_auth_token_url={}, remote_auth_client_id={}, remote_auth_client_secret={}, remote_auth_client_secret_file={}, remote_auth_bearer_token={}, remote_auth_bearer_token_file={}, remote_auth_scopes={}, remote_auth_resource={}, resource_url={}, remote_auth_callback_port={}, remote_auth_skip_browser={}, remote_auth_timeout={}, remote_forward_headers={}, remote_forward_headers_secret={}, token_exchange_url={}, token_exchange_audience={}, token_exchange_client_id={}, token_exchange_client_secret={}, token_exchange_client_secret_file={}, token_exchange_scopes={}, token_exchange_subject_token_type={}, token_exchange_header_name={}, otel_endpoint={}, otel_insecure={}, otel_headers={}, otel_service_name={}, otel_custom_attributes={}, otel_env_vars={}, otel_tracing_enabled={}, otel_metrics_enabled={}, otel_sampling_rate={}, otel_enable_prometheus_metrics_path={}, otel_use_legacy_attributes={})".format(self.server, self.args, self.name, self.group, self.label, self.transport, self.proxy_mode, self.host, self.proxy_port, self.target_host, self.target_port, self.publish, self.network, self.isolate_network, self.allow_runtime_gateway, self.env, self.env_file, self.env_file_dir, self.secret, self.volume, self.permission_profile, self.learn, self.foreground, self.from_config, self.ignore_globally, self.print_resolved_overlays, self.image_verification, self.ca_cert, self.mcpm_ca_bundle, self.runtime_image, self.runtime_add_package, self.endpoint_prefix, self.trust_proxy_headers, self.tools, self.tools_override, self.authz_config, self.audit_config, self.enable_audit, self.debug, self.runtime, self.package_command, self.rebuild, self.offline, self.allowed_origins, self.registry, self.oidc_issuer, self.oidc_audience, self.oidc_client_id, self.oidc_client_secret, self.oidc_introspection_url, self.oidc_jwks_url, self.oidc_scopes, self.oidc_required_scopes, self.oidc_insecure_allow_http, self.jwks_allow_private_ip, self.jwks_auth_token_file, self.remote_auth, self.remote_auth_issuer, self.remote_auth_authorize_url, self.remote_auth_token_url, self.remote_auth_client_id, self.remote_auth_client_secret, self.remote_auth_client_secret_file, self.remote_auth_bearer_token, self.remote_auth_bearer_token_file, self.remote_auth_scopes, self.remote_auth_resource, self.resource_url, self.remote_auth_callback_port, self.remote_auth_skip_browser, self.remote_auth_timeout, self.remote_forward_headers, self.remote_forward_headers_secret, self.token_exchange_url, self.token_exchange_audience, self.token_exchange_client_id, self.token_exchange_client_secret, self.token_exchange_client_secret_file, self.token_exchange_scopes, self.token_exchange_subject_token_type, self.token_exchange_header_name, self.otel_endpoint, self.otel_insecure, self.otel_headers, self.otel_service_name, self.otel_custom_attributes, self.otel_env_vars, self.otel_tracing_enabled, self.otel_metrics_enabled, self.otel_sampling_rate, self.otel_enable_prometheus_metrics_path, self.otel_use_legacy_attributes)
+        return "WorkloadOptions(server={}, args={}, name={}, group={}, label={}, transport={}, proxy_mode={}, host={}, proxy_port={}, target_host={}, target_port={}, publish={}, network={}, isolate_network={}, allow_runtime_gateway={}, env={}, env_file={}, env_file_dir={}, secret={}, volume={}, permission_profile={}, learn={}, foreground={}, from_config={}, ignore_globally={}, print_resolved_overlays={}, image_verification={}, image_verification_key={}, certificate_identity={}, certificate_oidc_issuer={}, sigstore_trusted_root={}, ca_cert={}, mcpm_ca_bundle={}, runtime_image={}, runtime_add_package={}, endpoint_prefix={}, trust_proxy_headers={}, tools={}, tools_override={}, authz_config={}, audit_config={}, enable_audit={}, debug={}, runtime={}, package_command={}, rebuild={}, offline={}, allowed_origins={}, registry={}, oidc_issuer={}, oidc_audience={}, oidc_client_id={}, oidc_client_secret={}, oidc_introspection_url={}, oidc_jwks_url={}, oidc_scopes={}, oidc_required_scopes={}, oidc_insecure_allow_http={}, jwks_allow_private_ip={}, jwks_auth_token_file={}, remote_auth={}, remote_auth_issuer={}, remote_auth_authorize_url={}, remote_auth_token_url={}, remote_auth_client_id={}, remote_auth_client_secret={}, remote_auth_client_secret_file={}, remote_auth_bearer_token={}, remote_auth_bearer_token_file={}, remote_auth_scopes={}, remote_auth_resource={}, resource_url={}, remote_auth_callback_port={}, remote_auth_skip_browser={}, remote_auth_timeout={}, remote_forward_headers={}, remote_forward_headers_secret={}, token_exchange_url={}, token_exchange_audience={}, token_exchange_client_id={}, token_exchange_client_secret={}, token_exchange_client_secret_file={}, token_exchange_scopes={}, token_exchange_subject_token_type={}, token_exchange_header_name={}, otel_endpoint={}, otel_insecure={}, otel_headers={}, otel_service_name={}, otel_custom_attributes={}, otel_env_vars={}, otel_tracing_enabled={}, otel_metrics_enabled={}, otel_sampling_rate={}, otel_enable_prometheus_metrics_path={}, otel_use_legacy_attributes={})".format(self.server, self.args, self.name, self.group, self.label, self.transport, self.proxy_mode, self.host, self.proxy_port, self.target_host, self.target_port, self.publish, self.network, self.isolate_network, self.allow_runtime_gateway, self.env, self.env_file, self.env_file_dir, self.secret, self.volume, self.permission_profile, self.learn, self.foreground, self.from_config, self.ignore_globally, self.print_resolved_overlays, self.image_verification, self.image_verification_key, self.certificate_identity, self.certificate_oidc_issuer, self.sigstore_trusted_root, self.ca_cert, self.mcpm_ca_bundle, self.runtime_image, self.runtime_add_package, self.endpoint_prefix, self.trust_proxy_headers, self.tools, self.tools_override, self.authz_config, self.audit_config, self.enable_audit, self.debug, self.runtime, self.package_command, self.rebuild, self.offline, self.allowed_origins, self.registry, self.oidc_issuer, self.oidc_audience, self.oidc_client_id, self.oidc_client_secret, self.oidc_introspection_url, self.oidc_jwks_url, self.oidc_scopes, self.oidc_required_scopes, self.oidc_insecure_allow_http, self.jwks_allow_private_ip, self.jwks_auth_token_file, self.remote_auth, self.remote_auth_issuer, self.remote_auth_authorize_url, self.remote_auth_token_url, self.remote_auth_client_id, self.remote_auth_client_secret, self.remote_auth_client_secret_file, self.remote_auth_bearer_token, self.remote_auth_bearer_token_file, self.remote_auth_scopes, self.remote_auth_resource, self.resource_url, self.remote_auth_callback_port, self.remote_auth_skip_browser, self.remote_auth_timeout, self.remote_forward_headers, self.remote_forward_headers_secret, self.token_exchange_url, self.token_exchange_audience, self.token_exchange_client_id, self.token_exchange_client_secret, self.token_exchange_client_secret_file, self.token_exchange_scopes, self.token_exchange_subject_token_type, self.token_exchange_header_name, self.otel_endpoint, self.otel_insecure, self.otel_headers, self.otel_service_name, self.otel_custom_attributes, self.otel_env_vars, self.otel_tracing_enabled, self.otel_metrics_enabled, self.otel_sampling_rate, self.otel_enable_prometheus_metrics_path, self.otel_use_legacy_attributes)
     def __eq__(self, other):
         if self.server != other.server:
             return False
@@ -3178,6 +3182,14 @@ class WorkloadOptions:
         if self.print_resolved_overlays != other.print_resolved_overlays:
             return False
         if self.image_verification != other.image_verification:
+            return False
+        if self.image_verification_key != other.image_verification_key:
+            return False
+        if self.certificate_identity != other.certificate_identity:
+            return False
+        if self.certificate_oidc_issuer != other.certificate_oidc_issuer:
+            return False
+        if self.sigstore_trusted_root != other.sigstore_trusted_root:
             return False
         if self.ca_cert != other.ca_cert:
             return False
@@ -3342,6 +3354,10 @@ class _UniffiFfiConverterTypeWorkloadOptions(_UniffiConverterRustBuffer):
             ignore_globally=_UniffiFfiConverterOptionalBoolean.read(buf),
             print_resolved_overlays=_UniffiFfiConverterOptionalBoolean.read(buf),
             image_verification=_UniffiFfiConverterOptionalTypeImageVerification.read(buf),
+            image_verification_key=_UniffiFfiConverterOptionalTypePathBuf.read(buf),
+            certificate_identity=_UniffiFfiConverterOptionalString.read(buf),
+            certificate_oidc_issuer=_UniffiFfiConverterOptionalString.read(buf),
+            sigstore_trusted_root=_UniffiFfiConverterOptionalTypePathBuf.read(buf),
             ca_cert=_UniffiFfiConverterOptionalTypePathBuf.read(buf),
             mcpm_ca_bundle=_UniffiFfiConverterOptionalTypePathBuf.read(buf),
             runtime_image=_UniffiFfiConverterOptionalString.read(buf),
@@ -3438,6 +3454,10 @@ class _UniffiFfiConverterTypeWorkloadOptions(_UniffiConverterRustBuffer):
         _UniffiFfiConverterOptionalBoolean.check_lower(value.ignore_globally)
         _UniffiFfiConverterOptionalBoolean.check_lower(value.print_resolved_overlays)
         _UniffiFfiConverterOptionalTypeImageVerification.check_lower(value.image_verification)
+        _UniffiFfiConverterOptionalTypePathBuf.check_lower(value.image_verification_key)
+        _UniffiFfiConverterOptionalString.check_lower(value.certificate_identity)
+        _UniffiFfiConverterOptionalString.check_lower(value.certificate_oidc_issuer)
+        _UniffiFfiConverterOptionalTypePathBuf.check_lower(value.sigstore_trusted_root)
         _UniffiFfiConverterOptionalTypePathBuf.check_lower(value.ca_cert)
         _UniffiFfiConverterOptionalTypePathBuf.check_lower(value.mcpm_ca_bundle)
         _UniffiFfiConverterOptionalString.check_lower(value.runtime_image)
@@ -3533,6 +3553,10 @@ class _UniffiFfiConverterTypeWorkloadOptions(_UniffiConverterRustBuffer):
         _UniffiFfiConverterOptionalBoolean.write(value.ignore_globally, buf)
         _UniffiFfiConverterOptionalBoolean.write(value.print_resolved_overlays, buf)
         _UniffiFfiConverterOptionalTypeImageVerification.write(value.image_verification, buf)
+        _UniffiFfiConverterOptionalTypePathBuf.write(value.image_verification_key, buf)
+        _UniffiFfiConverterOptionalString.write(value.certificate_identity, buf)
+        _UniffiFfiConverterOptionalString.write(value.certificate_oidc_issuer, buf)
+        _UniffiFfiConverterOptionalTypePathBuf.write(value.sigstore_trusted_root, buf)
         _UniffiFfiConverterOptionalTypePathBuf.write(value.ca_cert, buf)
         _UniffiFfiConverterOptionalTypePathBuf.write(value.mcpm_ca_bundle, buf)
         _UniffiFfiConverterOptionalString.write(value.runtime_image, buf)
@@ -4018,6 +4042,35 @@ class McpmError:  # type: ignore
             )
             return _uniffi_lift_return(_uniffi_ffi_result)
     _UniffiTempMcpmError.ImageUnavailable = ImageUnavailable # type: ignore
+    class ImageUnverified(_UniffiTempMcpmError):
+        """
+        The image must be signed, and has no signature that counts.
+"""
+        
+        def __init__(self, message):
+            super().__init__(", ".join([
+                "message={!r}".format(message),
+            ]))
+            self.message = message
+
+        def __repr__(self):
+            return "McpmError.ImageUnverified({})".format(str(self))
+        def kind(self, ) -> str:
+            """
+            Returns the stable name of the kind of failure, as printed in JSON output.
+"""
+            _uniffi_lowered_args = (
+                _UniffiFfiConverterTypeMcpmError.lower(self),
+            )
+            _uniffi_lift_return = _UniffiFfiConverterString.lift
+            _uniffi_error_converter = None
+            _uniffi_ffi_result = _uniffi_rust_call_with_error(
+                _uniffi_error_converter,
+                _UniffiLib.uniffi_mcpm_ffi_fn_method_mcpmerror_kind,
+                *_uniffi_lowered_args,
+            )
+            return _uniffi_lift_return(_uniffi_ffi_result)
+    _UniffiTempMcpmError.ImageUnverified = ImageUnverified # type: ignore
     class SecretsUnavailable(_UniffiTempMcpmError):
         """
         The store of secrets cannot be opened: a wrong password or none, no keyring, a program that fails.
@@ -4317,38 +4370,42 @@ class _UniffiFfiConverterTypeMcpmError(_UniffiConverterRustBuffer):
                 _UniffiFfiConverterString.read(buf),
             )
         if variant == 8:
-            return McpmError.SecretsUnavailable(
+            return McpmError.ImageUnverified(
                 _UniffiFfiConverterString.read(buf),
             )
         if variant == 9:
-            return McpmError.StartFailed(
+            return McpmError.SecretsUnavailable(
                 _UniffiFfiConverterString.read(buf),
             )
         if variant == 10:
-            return McpmError.Io(
+            return McpmError.StartFailed(
                 _UniffiFfiConverterString.read(buf),
             )
         if variant == 11:
-            return McpmError.CorruptState(
+            return McpmError.Io(
                 _UniffiFfiConverterString.read(buf),
             )
         if variant == 12:
-            return McpmError.Engine(
+            return McpmError.CorruptState(
                 _UniffiFfiConverterString.read(buf),
             )
         if variant == 13:
-            return McpmError.Registry(
+            return McpmError.Engine(
                 _UniffiFfiConverterString.read(buf),
             )
         if variant == 14:
-            return McpmError.Upstream(
+            return McpmError.Registry(
                 _UniffiFfiConverterString.read(buf),
             )
         if variant == 15:
-            return McpmError.Interrupted(
+            return McpmError.Upstream(
                 _UniffiFfiConverterString.read(buf),
             )
         if variant == 16:
+            return McpmError.Interrupted(
+                _UniffiFfiConverterString.read(buf),
+            )
+        if variant == 17:
             return McpmError.Internal(
                 _UniffiFfiConverterString.read(buf),
             )
@@ -4375,6 +4432,9 @@ class _UniffiFfiConverterTypeMcpmError(_UniffiConverterRustBuffer):
             _UniffiFfiConverterString.check_lower(value.message)
             return
         if isinstance(value, McpmError.ImageUnavailable):
+            _UniffiFfiConverterString.check_lower(value.message)
+            return
+        if isinstance(value, McpmError.ImageUnverified):
             _UniffiFfiConverterString.check_lower(value.message)
             return
         if isinstance(value, McpmError.SecretsUnavailable):
@@ -4428,32 +4488,35 @@ class _UniffiFfiConverterTypeMcpmError(_UniffiConverterRustBuffer):
         if isinstance(value, McpmError.ImageUnavailable):
             buf.write_i32(7)
             _UniffiFfiConverterString.write(value.message, buf)
-        if isinstance(value, McpmError.SecretsUnavailable):
+        if isinstance(value, McpmError.ImageUnverified):
             buf.write_i32(8)
             _UniffiFfiConverterString.write(value.message, buf)
-        if isinstance(value, McpmError.StartFailed):
+        if isinstance(value, McpmError.SecretsUnavailable):
             buf.write_i32(9)
             _UniffiFfiConverterString.write(value.message, buf)
-        if isinstance(value, McpmError.Io):
+        if isinstance(value, McpmError.StartFailed):
             buf.write_i32(10)
             _UniffiFfiConverterString.write(value.message, buf)
-        if isinstance(value, McpmError.CorruptState):
+        if isinstance(value, McpmError.Io):
             buf.write_i32(11)
             _UniffiFfiConverterString.write(value.message, buf)
-        if isinstance(value, McpmError.Engine):
+        if isinstance(value, McpmError.CorruptState):
             buf.write_i32(12)
             _UniffiFfiConverterString.write(value.message, buf)
-        if isinstance(value, McpmError.Registry):
+        if isinstance(value, McpmError.Engine):
             buf.write_i32(13)
             _UniffiFfiConverterString.write(value.message, buf)
-        if isinstance(value, McpmError.Upstream):
+        if isinstance(value, McpmError.Registry):
             buf.write_i32(14)
             _UniffiFfiConverterString.write(value.message, buf)
-        if isinstance(value, McpmError.Interrupted):
+        if isinstance(value, McpmError.Upstream):
             buf.write_i32(15)
             _UniffiFfiConverterString.write(value.message, buf)
-        if isinstance(value, McpmError.Internal):
+        if isinstance(value, McpmError.Interrupted):
             buf.write_i32(16)
+            _UniffiFfiConverterString.write(value.message, buf)
+        if isinstance(value, McpmError.Internal):
+            buf.write_i32(17)
             _UniffiFfiConverterString.write(value.message, buf)
 
 class _UniffiFfiConverterUInt64(_UniffiConverterPrimitiveInt):
