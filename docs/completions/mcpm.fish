@@ -93,9 +93,9 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l runtime-add-package -d
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l endpoint-prefix -d 'Path prefix prepended to SSE endpoint URLs' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l trust-proxy-headers -d 'Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l tools -d 'Tools of the server that are let through, all others are hidden [not supported yet]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l tools-override -d 'JSON file that overrides tool names and descriptions [not supported yet]' -r -F
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l authz-config -d 'Authorization configuration file [not supported yet]' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l tools -d 'Tools of the server that are let through, all others are hidden' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l tools-override -d 'JSON file that overrides tool names and descriptions' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l authz-config -d 'Authorization configuration file' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l audit-config -d 'Audit configuration file [not supported yet]' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l enable-audit -d 'Enable audit logging with the default configuration [default: false] [not supported yet]' -r -f -a "true\t''
 false\t''"
@@ -176,6 +176,9 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l target-uri -d 'URI o
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l host -d 'IP or hostname the proxy listens on [default: 127.0.0.1]' -r -f -a "(__fish_print_hostnames)"
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l port -d 'Port of this machine the proxy listens on; 0 picks a free one [default: a free port]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l allowed-origins -d 'Origins of browser pages that may call the proxy, beside its own' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l tools -d 'Tools of the server that are let through, all others are hidden' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l tools-override -d 'JSON file that overrides tool names and descriptions' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l authz-config -d 'Authorization configuration file' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-issuer -d 'OIDC issuer URL' -r -f
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-audience -d 'Expected audience of the token [default: the resource URL, else the URL of the proxy]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-client-id -d 'OIDC client ID' -r

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// What each module may use of the others. Errors, options and the environment are everybody's.
-const ALLOWED: [(&str, &[&str]); 14] = [
+const ALLOWED: [(&str, &[&str]); 15] = [
     ("auth", &["isolation", "transport"]),
     ("name", &[]),
     ("mcp", &[]),
@@ -13,8 +13,9 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     ("transport", &["mcp", "runtime"]),
     ("state", &["name"]),
     ("secrets", &["interaction", "state"]),
-    ("proxy", &["auth", "mcp", "transport"]),
+    ("proxy", &["auth", "mcp", "policy", "transport"]),
     ("permission", &[]),
+    ("policy", &["mcp"]),
     ("isolation", &["permission", "state", "transport"]),
     ("registry", &["image", "state", "transport"]),
     (
@@ -27,6 +28,7 @@ const ALLOWED: [(&str, &[&str]); 14] = [
             "name",
             "package",
             "permission",
+            "policy",
             "proxy",
             "registry",
             "runtime",

@@ -39,6 +39,7 @@ mod name;
 pub mod options;
 pub mod package;
 pub mod permission;
+pub mod policy;
 pub mod proxy;
 pub mod registry;
 pub mod runtime;

@@ -56,7 +56,6 @@ fn an_option_that_is_not_built_yet_is_refused() {
     let home = Home::without_engine();
     let lines = [
         "run image --remote-auth-issuer https://issuer",
-        "run image --tools a,b",
         "proxy name --target-uri http://127.0.0.1:1 --remote-auth",
     ];
     all_end_with(&home, 3, &lines);
@@ -181,6 +180,21 @@ fn an_exported_file_is_checked_before_an_engine_is_asked() {
     }
     home.has_nothing_left();
     home.matches("usage/from_config");
+}
+
+#[test]
+fn rules_that_cannot_hold_are_refused_before_anything_starts() {
+    let home = Home::without_engine();
+    let file = home.write("overrides.json", "{\"toolsOverride\": {\n  \"a\": { \"nam\": \"b\" }\n}}\n");
+    let target = ["--target-uri", "http://127.0.0.1:1"];
+    for rules in [["--tools-override", file.as_str()], ["--tools-override", "absent"], ["--tools", "a,!"]] {
+        for command in [&["run", "image"][..], &["proxy", "name", target[0], target[1]]] {
+            let outcome = home.says(&[command, &rules[..]].concat());
+            assert_eq!(outcome.code, Some(if rules[1] == "absent" { 4 } else { 2 }), "{outcome:?}");
+        }
+    }
+    home.has_nothing_left();
+    home.matches("usage/rules");
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn client(script: &str) -> PathBuf {
     root().join("tests/clients").join(script)
 }
 
-fn python(script: &str) -> Command {
+pub(crate) fn python(script: &str) -> Command {
     let python = if script.starts_with("fastmcp") { "MCPM_TEST_FASTMCP_PYTHON" } else { "MCPM_TEST_PYTHON" };
     let mut command = Command::new(testbed::path(python));
     command.arg(client(script)).kill_on_drop(true);
@@ -44,7 +44,7 @@ fn python(script: &str) -> Command {
 }
 
 /// Runs a program to its end and reads its output as JSON.
-async fn output(mut command: Command) -> Value {
+pub(crate) async fn output(mut command: Command) -> Value {
     let output = within("a client", command.output()).await.unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{command:?}: {out}{err}");

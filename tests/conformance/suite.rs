@@ -52,7 +52,7 @@ async fn run(url: &str, requirements: &str) -> Outcome {
 }
 
 /// The server that speaks HTTP itself, and its URL.
-async fn direct(requirements: &str) -> (Child, String) {
+pub(crate) async fn direct(requirements: &str) -> (Child, String) {
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = free.local_addr().unwrap();
     drop(free);

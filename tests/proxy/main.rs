@@ -12,6 +12,7 @@ mod logs;
 mod messages;
 mod mirror;
 mod origin;
+mod policy;
 mod progress;
 mod resume;
 mod server_requests;

@@ -507,21 +507,20 @@ void mcpm_workload_builder_trust_proxy_headers(mcpm_workload_builder *builder, b
 /**
  * Tools of the server that are let through, all others are hidden.
  *
- * Not supported yet.
+ * Names are those that clients see. `*` stands for any text and `?` for any one letter. With a `!`
+ * before it, a tool is hidden, whatever else lets it through; `!NAME` alone lets all others through.
  */
 void mcpm_workload_builder_tools(mcpm_workload_builder *builder, const char *value);
 
 /**
  * JSON file that overrides tool names and descriptions.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_tools_override(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Authorization configuration file.
  *
- * Not supported yet.
+ * In JSON or YAML, with policies in Cedar.
  */
 void mcpm_workload_builder_authz_config(mcpm_workload_builder *builder, const char *value);
 
@@ -989,6 +988,26 @@ void mcpm_proxy_builder_debug(mcpm_proxy_builder *builder, bool value);
  * Origins of browser pages that may call the proxy, beside its own.
  */
 void mcpm_proxy_builder_allowed_origins(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Tools of the server that are let through, all others are hidden.
+ *
+ * Names are those that clients see. `*` stands for any text and `?` for any one letter. With a `!`
+ * before it, a tool is hidden, whatever else lets it through; `!NAME` alone lets all others through.
+ */
+void mcpm_proxy_builder_tools(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * JSON file that overrides tool names and descriptions.
+ */
+void mcpm_proxy_builder_tools_override(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Authorization configuration file.
+ *
+ * In JSON or YAML, with policies in Cedar.
+ */
+void mcpm_proxy_builder_authz_config(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * OIDC issuer URL.

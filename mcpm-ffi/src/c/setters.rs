@@ -345,7 +345,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_trust_proxy_headers(builder: *mut
 
 /// Tools of the server that are let through, all others are hidden.
 ///
-/// Not supported yet.
+/// Names are those that clients see. `*` stands for any text and `?` for any one letter. With a `!`
+/// before it, a tool is hidden, whatever else lets it through; `!NAME` alone lets all others through.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_tools(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -353,8 +354,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_tools(builder: *mut WorkloadBuild
 }
 
 /// JSON file that overrides tool names and descriptions.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_tools_override(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -363,7 +362,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_tools_override(builder: *mut Work
 
 /// Authorization configuration file.
 ///
-/// Not supported yet.
+/// In JSON or YAML, with policies in Cedar.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_authz_config(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -955,6 +954,32 @@ pub unsafe extern "C" fn mcpm_proxy_builder_debug(builder: *mut ProxyBuilder, va
 pub unsafe extern "C" fn mcpm_proxy_builder_allowed_origins(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "allowed_origins", value) }
+}
+
+/// Tools of the server that are let through, all others are hidden.
+///
+/// Names are those that clients see. `*` stands for any text and `?` for any one letter. With a `!`
+/// before it, a tool is hidden, whatever else lets it through; `!NAME` alone lets all others through.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_tools(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "tools", value) }
+}
+
+/// JSON file that overrides tool names and descriptions.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_tools_override(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "tools_override", value) }
+}
+
+/// Authorization configuration file.
+///
+/// In JSON or YAML, with policies in Cedar.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_authz_config(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "authz_config", value) }
 }
 
 /// OIDC issuer URL.

@@ -195,17 +195,16 @@ pub struct WorkloadOptions {
     pub trust_proxy_headers: Option<bool>,
     /// Tools of the server that are let through, all others are hidden.
     ///
-    /// Not supported yet.
+    /// Names are those that clients see. `*` stands for any text and `?` for any one letter. With a `!`
+    /// before it, a tool is hidden, whatever else lets it through; `!NAME` alone lets all others through.
     #[uniffi(default)]
     pub tools: Vec<String>,
     /// JSON file that overrides tool names and descriptions.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub tools_override: Option<PathBuf>,
     /// Authorization configuration file.
     ///
-    /// Not supported yet.
+    /// In JSON or YAML, with policies in Cedar.
     #[uniffi(default)]
     pub authz_config: Option<PathBuf>,
     /// Audit configuration file.
@@ -552,6 +551,20 @@ pub struct ProxyOptions {
     /// Origins of browser pages that may call the proxy, beside its own.
     #[uniffi(default)]
     pub allowed_origins: Vec<String>,
+    /// Tools of the server that are let through, all others are hidden.
+    ///
+    /// Names are those that clients see. `*` stands for any text and `?` for any one letter. With a `!`
+    /// before it, a tool is hidden, whatever else lets it through; `!NAME` alone lets all others through.
+    #[uniffi(default)]
+    pub tools: Vec<String>,
+    /// JSON file that overrides tool names and descriptions.
+    #[uniffi(default)]
+    pub tools_override: Option<PathBuf>,
+    /// Authorization configuration file.
+    ///
+    /// In JSON or YAML, with policies in Cedar.
+    #[uniffi(default)]
+    pub authz_config: Option<PathBuf>,
     /// OIDC issuer URL.
     ///
     /// Each request then needs a token of that issuer. It is compared letter for letter with what tokens

@@ -140,11 +140,16 @@ options! {
         /// Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies
         trust_proxy_headers: Option<bool> = "false";
         /// Tools of the server that are let through, all others are hidden
-        tools: List<String> [placeholder: Some("TOOL,..."), unsupported: Some("tool policy")];
+        ///
+        /// Names are those that clients see. `*` stands for any text and `?` for any one letter. With a `!` before it, a
+        /// tool is hidden, whatever else lets it through; `!NAME` alone lets all others through.
+        tools: List<String> [placeholder: Some("TOOL,...")];
         /// JSON file that overrides tool names and descriptions
-        tools_override: Option<PathBuf> [unsupported: Some("tool policy")];
+        tools_override: Option<PathBuf>;
         /// Authorization configuration file
-        authz_config: Option<PathBuf> [unsupported: Some("authorization")];
+        ///
+        /// In JSON or YAML, with policies in Cedar.
+        authz_config: Option<PathBuf>;
         /// Audit configuration file
         audit_config: Option<PathBuf> [unsupported: Some("audit")];
         /// Enable audit logging with the default configuration
@@ -183,6 +188,17 @@ options! {
         debug: Option<bool> = "false" [place: Place::Global];
         /// Origins of browser pages that may call the proxy, beside its own
         allowed_origins: List<String> [placeholder: Some("ORIGIN,..."), addition: true];
+        /// Tools of the server that are let through, all others are hidden
+        ///
+        /// Names are those that clients see. `*` stands for any text and `?` for any one letter. With a `!` before it, a
+        /// tool is hidden, whatever else lets it through; `!NAME` alone lets all others through.
+        tools: List<String> [placeholder: Some("TOOL,..."), addition: true];
+        /// JSON file that overrides tool names and descriptions
+        tools_override: Option<PathBuf> [addition: true];
+        /// Authorization configuration file
+        ///
+        /// In JSON or YAML, with policies in Cedar.
+        authz_config: Option<PathBuf> [addition: true];
     }
     section "Incoming authentication" for (run, proxy) {
         /// OIDC issuer URL

@@ -20,6 +20,7 @@ use crate::{
     Error, ErrorKind, Result,
     auth::incoming::{AskedOfCallers as _, Incoming},
     options::{OptionSet as _, ProxyOptions},
+    policy::{Policy, PolicySpec},
     state::Phase,
 };
 
@@ -31,12 +32,12 @@ pub(crate) mod forward;
 mod layer;
 pub(crate) mod layers;
 pub(crate) mod listener;
-#[cfg_attr(not(test), expect(dead_code, reason = "the layers that look into messages come next"))]
 pub(crate) mod messages;
 mod mirror;
 mod owners;
 mod port_holder;
 pub(crate) mod public;
+mod refusal;
 mod reopen;
 pub(crate) mod resource;
 pub(crate) mod respond;
@@ -89,9 +90,17 @@ impl ProxyBuilder {
             incoming.check_secret(client_secret.as_ref())?;
             incoming.check_reach(host, options.trust_proxy_headers.unwrap_or(false))?;
         }
+        let name = required(&options.server_name, "SERVER_NAME")?;
+        let policy = PolicySpec::read(
+            &options.tools,
+            options.tools_override.as_ref(),
+            options.authz_config.as_ref(),
+            Path::new(""),
+        )?;
         Ok(Proxy {
             incoming: incoming.map(|spec| Incoming::new(spec, client_secret)).transpose()?,
-            name: required(&options.server_name, "SERVER_NAME")?,
+            policy: policy.policy(&name)?,
+            name,
             target: Target::parse(&required(&options.target_uri, "--target-uri")?)?,
             options,
         })
@@ -110,6 +119,7 @@ pub struct Proxy {
     name: String,
     target: Target,
     incoming: Option<Incoming>,
+    policy: Policy,
     options: ProxyOptions,
 }
 
@@ -150,6 +160,7 @@ impl Proxy {
             transport: "http",
             allowed_origins: self.options.allowed_origins.to_vec(),
             allowed_hosts: Vec::new(),
+            policy: self.policy,
             incoming: self.incoming,
             publicity: publicity.clone(),
             endpoint: Box::new(Forward::new(target, publicity)),
@@ -172,6 +183,8 @@ pub(crate) struct Served<'a> {
     pub(crate) incoming: Option<Incoming>,
     /// How clients see it.
     pub(crate) publicity: Publicity,
+    /// What callers may see and do.
+    pub(crate) policy: Policy,
     pub(crate) endpoint: Box<dyn Endpoint>,
 }
 
@@ -205,7 +218,7 @@ impl RunningProxy {
             let resource = Resource::new(explicit, served.host, address, served.path, served.publicity);
             Arc::new(Gate::new(incoming, resource, name.clone()))
         });
-        let settings = stack::Settings { origin, transport: served.transport, gate };
+        let settings = stack::Settings { origin, transport: served.transport, gate, policy: served.policy };
         let stack = Arc::new(Stack::new(settings, served.endpoint));
         let stop = CancellationToken::new();
         let task = tokio::spawn(listener::serve(listener, stack, stop.clone()));

@@ -6,16 +6,20 @@ use super::{
     layer::{Answer, Endpoint, Layer, Next},
     layers::{
         authenticate::{Authenticate, Gate},
+        authorize::Authorize,
         body_limit::BodyLimit,
         health::Health,
         origin::Origin,
+        parse::Parse,
         recover::Recover,
         session_owner::SessionOwner,
+        tools::Tools,
         well_known::WellKnown,
     },
     respond::Request,
     target::MCP_PATH,
 };
+use crate::policy::Policy;
 
 /// What the layers need to know.
 #[derive(Debug)]
@@ -25,6 +29,8 @@ pub(crate) struct Settings {
     pub(crate) transport: &'static str,
     /// Who may come in; `None` lets everybody.
     pub(crate) gate: Option<Arc<Gate>>,
+    /// What callers may see and do.
+    pub(crate) policy: Policy,
 }
 
 /// All layers, outermost first, and what they protect.
@@ -52,6 +58,19 @@ impl Stack {
             layers.push(Box::new(Authenticate::new(gate)));
             // Needs to know who is asking; whoever looks into sessions may then trust that they are the caller's.
             layers.push(Box::new(SessionOwner::new(["/", MCP_PATH, endpoint.path()])));
+        }
+        let Policy { tools, authorization } = settings.policy;
+        if tools.is_some() || authorization.is_some() {
+            // Before whatever decides about messages. Without anything that does, no body is looked into.
+            layers.push(Box::new(Parse::new(true)));
+        }
+        if let Some(tools) = tools {
+            // Before authorization, whose policies know a server's own names.
+            layers.push(Box::new(Tools::new(tools)));
+        }
+        if let Some(authorization) = authorization {
+            // Innermost of those that decide: what it permits is what reaches the server.
+            layers.push(Box::new(Authorize::new(authorization)));
         }
         Self { layers, endpoint }
     }

@@ -12,6 +12,7 @@ use crate::{
     Result,
     mcp::{lane::Limits, router::Router},
     options::ProxyMode,
+    policy::PolicySpec,
     transport::{
         RestartPolicy, ServerEvent, Spawn,
         keeper::{Keepers, OnEvent, Settings},
@@ -90,6 +91,7 @@ pub struct StdioProxy {
     mode: ProxyMode,
     policy: RestartPolicy,
     patience: Duration,
+    rules: PolicySpec,
 }
 
 impl StdioProxy {
@@ -103,6 +105,7 @@ impl StdioProxy {
             mode: ProxyMode::StreamableHttp,
             policy: RestartPolicy::default(),
             patience: PATIENCE,
+            rules: PolicySpec::default(),
         }
     }
 
@@ -134,15 +137,22 @@ impl StdioProxy {
         self
     }
 
+    /// Filters and renames tools and authorizes callers so; otherwise everything passes.
+    pub fn rules(mut self, rules: PolicySpec) -> Self {
+        self.rules = rules;
+        self
+    }
+
     /// Starts the server, waits until it answers, and listens.
     ///
     /// # Errors
     /// `PortTaken`, `InvalidOption` for the host, `StartFailed` when the server ends, or stays silent for longer than
-    /// its [`patience`](Self::patience).
+    /// its [`patience`](Self::patience), `InvalidOption` for its [`rules`](Self::rules).
     pub async fn start(
         self,
         on_event: impl Fn(ServerEvent) + Send + Sync + 'static,
     ) -> Result<RunningStdioProxy> {
+        let policy = self.rules.policy(&self.name)?;
         let listener = listener::bind(&self.host, self.port).await?;
         let server = StdioServer::start(self.spawn, self.policy, self.patience, Arc::new(on_event)).await?;
         let served = Served {
@@ -153,6 +163,7 @@ impl StdioProxy {
             allowed_hosts: Vec::new(),
             incoming: None,
             publicity: Publicity::default(),
+            policy,
             endpoint: Box::new(server.bridge(self.mode, Publicity::default())),
         };
         Ok(RunningStdioProxy { proxy: RunningProxy::serve(self.name, listener, served)?, server })

@@ -122,6 +122,11 @@ fn place(below: &str) -> String {
                 r#"{"network": {"outbound": {"allow_host": ["example.com"], "allow_port": [443]}}}"#,
             ),
             ("ca.pem", crate::package::certificates::tests::AUTHORITY),
+            ("overrides.json", r#"{"toolsOverride": {"Own": {"name": "New", "description": "other"}}}"#),
+            (
+                "authz.yaml",
+                "version: '1.0'\ntype: cedarv1\ncedar:\n  policies: ['permit(principal, action, resource);']\n",
+            ),
         ] {
             fs::write(folder.path().join(name), text).unwrap();
         }
@@ -170,6 +175,9 @@ fn values(spec: &'static OptionSpec) -> BoxedStrategy<String> {
         "oidc_audience" | "oidc_client_id" | "oidc_scopes" | "oidc_required_scopes" => "[a-z]{1,8}".boxed(),
         "jwks_auth_token_file" => Just(place("token")).boxed(),
         "mcpm_ca_bundle" => Just(place("ca.pem")).boxed(),
+        "tools" => "!?[a-z_*?]{1,6}(,[a-z]{1,4})?".boxed(),
+        "tools_override" => Just(place("overrides.json")).boxed(),
+        "authz_config" => Just(place("authz.yaml")).boxed(),
         "learn" => Just(place("learnt.json")).boxed(),
         "ca_cert" => Just(place("ca.pem")).boxed(),
         "runtime_image" => of(&["debian:13", "registry.example.com/base:1"]),

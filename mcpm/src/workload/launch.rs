@@ -161,6 +161,7 @@ impl Launch {
             allowed_hosts: self.spec.proxy.allowed_hosts.clone(),
             incoming,
             publicity: self.publicity(),
+            policy: self.spec.proxy.policy.policy(self.spec.name.as_str())?,
             endpoint,
         };
         let proxy = RunningProxy::serve(self.spec.name.to_string(), listener, served)?;

@@ -124,6 +124,20 @@ impl Plan {
         } else if container.is_some() {
             rows.push(row("proxy mode", spec.proxy.mode.to_string(), "proxy_mode"));
         }
+        let policy = &spec.proxy.policy;
+        if !policy.tools.is_empty() {
+            rows.push(row("tools", policy.tools.join(", "), "tools"));
+        }
+        for (own, shown) in &policy.overrides {
+            let name = shown.name.as_ref().unwrap_or(own);
+            let also = if shown.description.is_some() { ", with another description" } else { "" };
+            rows.push(row("tool override", format!("{own} -> {name}{also}"), "tools_override"));
+        }
+        if let Some(authorization) = &policy.authorization {
+            let number = authorization.policies.len();
+            let word = if number == 1 { "policy" } else { "policies" };
+            rows.push(row("authorization", format!("{number} {word}"), "authz_config"));
+        }
         rows.extend(container.into_iter().flat_map(|container| confinement(spec, container)));
         for name in &self.questions {
             rows.push(row("asked for", name.clone(), ""));

@@ -29,6 +29,7 @@ use crate::{
         VolumeSpec, WorkloadOptions,
     },
     package::certificates,
+    policy::PolicySpec,
     runtime::{ContainerSpec, EngineInfo, ImageInfo, Mount, Network, PublishedPort, labels},
     shown::shown_text,
     state::{SPEC_VERSION, Store},
@@ -340,7 +341,13 @@ pub(super) fn proxy(
         allowed_origins: options.allowed_origins.clone(),
         allowed_hosts: Vec::new(),
         incoming,
+        policy: policy(options, working_dir)?,
     };
+    for field in ["tools", "tools_override", "authz_config"] {
+        if options.is_given(field) {
+            origins.insert(field.to_owned(), asked.origin(field));
+        }
+    }
     let port_origin = if proxy.port == 0 { Origin::Derived } else { asked.origin("proxy_port") };
     origins.insert("proxy_port".to_owned(), port_origin);
     Ok(proxy)
@@ -349,6 +356,7 @@ pub(super) fn proxy(
 /// Refuses what is wrong with the proxy's options.
 pub(super) fn check_proxy(options: &WorkloadOptions, working_dir: &Path) -> Result<()> {
     check_host(options)?;
+    policy(options, working_dir)?;
     prefix(options)?;
     if let Some(incoming) = options.incoming(working_dir)? {
         let host = options.host.as_deref().unwrap_or_default();
@@ -356,6 +364,12 @@ pub(super) fn check_proxy(options: &WorkloadOptions, working_dir: &Path) -> Resu
         incoming.check_files()?;
     }
     Ok(())
+}
+
+/// What callers may see and do, out of the files that the options name.
+fn policy(options: &WorkloadOptions, working_dir: &Path) -> Result<PolicySpec> {
+    let (overrides, authorization) = (options.tools_override.as_ref(), options.authz_config.as_ref());
+    PolicySpec::read(&options.tools, overrides, authorization, working_dir)
 }
 
 /// What runs in the container: the image's entry point, and what was asked for or else the image's own arguments.
@@ -385,6 +399,8 @@ pub(super) fn exported(asked: &Asked, working_dir: &Path) -> WorkloadOptions {
         offline: None,
         env_file: options.env_file.as_ref().map(absolute),
         learn: options.learn.as_ref().map(absolute),
+        tools_override: options.tools_override.as_ref().map(absolute),
+        authz_config: options.authz_config.as_ref().map(absolute),
         permission_profile: match &options.permission_profile {
             Some(PermissionProfile::File(path)) => Some(PermissionProfile::File(absolute(path))),
             named => named.clone(),

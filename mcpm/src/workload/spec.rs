@@ -10,6 +10,7 @@ use crate::{
     image::verify::Verified,
     isolation::IsolationSpec,
     options::{ProxyMode, SecretRef, Transport, WorkloadOptions},
+    policy::PolicySpec,
     runtime::ContainerSpec,
     shown::shown_text,
 };
@@ -151,6 +152,9 @@ pub struct ProxySpec {
     /// What callers are asked for; `None` lets everybody in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incoming: Option<IncomingSpec>,
+    /// What callers may see and do.
+    #[serde(default, skip_serializing_if = "PolicySpec::is_nothing")]
+    pub policy: PolicySpec,
 }
 
 /// Where an HTTP server is reached.

@@ -1606,6 +1606,23 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var allowedOrigins: [String]
     /**
+     * Tools of the server that are let through, all others are hidden.
+     *
+     * Names are those that clients see. `*` stands for any text and `?` for any one letter. With a `!`
+     * before it, a tool is hidden, whatever else lets it through; `!NAME` alone lets all others through.
+     */
+    public var tools: [String]
+    /**
+     * JSON file that overrides tool names and descriptions.
+     */
+    public var toolsOverride: PathBuf?
+    /**
+     * Authorization configuration file.
+     *
+     * In JSON or YAML, with policies in Cedar.
+     */
+    public var authzConfig: PathBuf?
+    /**
      * OIDC issuer URL.
      *
      * Each request then needs a token of that issuer. It is compared letter for letter with what tokens
@@ -1880,6 +1897,20 @@ public struct ProxyOptions: Equatable, Hashable {
          * Origins of browser pages that may call the proxy, beside its own.
          */allowedOrigins: [String] = [], 
         /**
+         * Tools of the server that are let through, all others are hidden.
+         *
+         * Names are those that clients see. `*` stands for any text and `?` for any one letter. With a `!`
+         * before it, a tool is hidden, whatever else lets it through; `!NAME` alone lets all others through.
+         */tools: [String] = [], 
+        /**
+         * JSON file that overrides tool names and descriptions.
+         */toolsOverride: PathBuf? = nil, 
+        /**
+         * Authorization configuration file.
+         *
+         * In JSON or YAML, with policies in Cedar.
+         */authzConfig: PathBuf? = nil, 
+        /**
          * OIDC issuer URL.
          *
          * Each request then needs a token of that issuer. It is compared letter for letter with what tokens
@@ -2093,6 +2124,9 @@ public struct ProxyOptions: Equatable, Hashable {
         self.port = port
         self.debug = debug
         self.allowedOrigins = allowedOrigins
+        self.tools = tools
+        self.toolsOverride = toolsOverride
+        self.authzConfig = authzConfig
         self.oidcIssuer = oidcIssuer
         self.oidcAudience = oidcAudience
         self.oidcClientId = oidcClientId
@@ -2155,6 +2189,9 @@ public struct FfiConverterTypeProxyOptions: FfiConverterRustBuffer {
                 port: FfiConverterOptionUInt16.read(from: &buf), 
                 debug: FfiConverterOptionBool.read(from: &buf), 
                 allowedOrigins: FfiConverterSequenceString.read(from: &buf), 
+                tools: FfiConverterSequenceString.read(from: &buf), 
+                toolsOverride: FfiConverterOptionTypePathBuf.read(from: &buf), 
+                authzConfig: FfiConverterOptionTypePathBuf.read(from: &buf), 
                 oidcIssuer: FfiConverterOptionString.read(from: &buf), 
                 oidcAudience: FfiConverterOptionString.read(from: &buf), 
                 oidcClientId: FfiConverterOptionString.read(from: &buf), 
@@ -2203,6 +2240,9 @@ public struct FfiConverterTypeProxyOptions: FfiConverterRustBuffer {
         FfiConverterOptionUInt16.write(value.port, into: &buf)
         FfiConverterOptionBool.write(value.debug, into: &buf)
         FfiConverterSequenceString.write(value.allowedOrigins, into: &buf)
+        FfiConverterSequenceString.write(value.tools, into: &buf)
+        FfiConverterOptionTypePathBuf.write(value.toolsOverride, into: &buf)
+        FfiConverterOptionTypePathBuf.write(value.authzConfig, into: &buf)
         FfiConverterOptionString.write(value.oidcIssuer, into: &buf)
         FfiConverterOptionString.write(value.oidcAudience, into: &buf)
         FfiConverterOptionString.write(value.oidcClientId, into: &buf)
@@ -2741,19 +2781,18 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Tools of the server that are let through, all others are hidden.
      *
-     * Not supported yet.
+     * Names are those that clients see. `*` stands for any text and `?` for any one letter. With a `!`
+     * before it, a tool is hidden, whatever else lets it through; `!NAME` alone lets all others through.
      */
     public var tools: [String]
     /**
      * JSON file that overrides tool names and descriptions.
-     *
-     * Not supported yet.
      */
     public var toolsOverride: PathBuf?
     /**
      * Authorization configuration file.
      *
-     * Not supported yet.
+     * In JSON or YAML, with policies in Cedar.
      */
     public var authzConfig: PathBuf?
     /**
@@ -3324,17 +3363,16 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Tools of the server that are let through, all others are hidden.
          *
-         * Not supported yet.
+         * Names are those that clients see. `*` stands for any text and `?` for any one letter. With a `!`
+         * before it, a tool is hidden, whatever else lets it through; `!NAME` alone lets all others through.
          */tools: [String] = [], 
         /**
          * JSON file that overrides tool names and descriptions.
-         *
-         * Not supported yet.
          */toolsOverride: PathBuf? = nil, 
         /**
          * Authorization configuration file.
          *
-         * Not supported yet.
+         * In JSON or YAML, with policies in Cedar.
          */authzConfig: PathBuf? = nil, 
         /**
          * Audit configuration file.

@@ -8,6 +8,7 @@
 mod asked;
 mod body;
 mod events;
+mod list;
 #[cfg(test)]
 mod messages_tests;
 mod passage;
@@ -18,6 +19,7 @@ use bytes::Bytes;
 
 pub(crate) use asked::{Asked, is_modern};
 pub(super) use body::hooked;
+pub(super) use list::{Item, rewrite};
 
 use super::respond::Request;
 use crate::mcp::message::Message;
@@ -44,6 +46,7 @@ pub(crate) struct Said<'a> {
     ///
     /// Of use to tell things about an answer, and not to decide about it: servers mix up the answers to requests that
     /// are under way with the same id, and those on streams of their own belong to requests of other exchanges.
+    #[cfg_attr(not(test), expect(dead_code, reason = "what records and measures will read it"))]
     pub(crate) asked: Option<&'a Message>,
 }
 

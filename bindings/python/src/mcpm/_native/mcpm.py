@@ -1438,31 +1438,6 @@ class _UniffiFfiConverterSequenceString(_UniffiConverterRustBuffer):
             _UniffiFfiConverterString.read(buf) for i in range(count)
         ]
 
-class _UniffiFfiConverterOptionalTypeSecret(_UniffiConverterRustBuffer):
-    @classmethod
-    def check_lower(cls, value):
-        if value is not None:
-            _UniffiFfiConverterTypeSecret.check_lower(value)
-
-    @classmethod
-    def write(cls, value, buf):
-        if value is None:
-            buf.write_u8(0)
-            return
-
-        buf.write_u8(1)
-        _UniffiFfiConverterTypeSecret.write(value, buf)
-
-    @classmethod
-    def read(cls, buf):
-        flag = buf.read_u8()
-        if flag == 0:
-            return None
-        elif flag == 1:
-            return _UniffiFfiConverterTypeSecret.read(buf)
-        else:
-            raise InternalError("Unexpected flag byte for optional type")
-
 
 class _UniffiFfiConverterTypePathBuf:
     @staticmethod
@@ -1511,6 +1486,31 @@ class _UniffiFfiConverterOptionalTypePathBuf(_UniffiConverterRustBuffer):
             return None
         elif flag == 1:
             return _UniffiFfiConverterTypePathBuf.read(buf)
+        else:
+            raise InternalError("Unexpected flag byte for optional type")
+
+class _UniffiFfiConverterOptionalTypeSecret(_UniffiConverterRustBuffer):
+    @classmethod
+    def check_lower(cls, value):
+        if value is not None:
+            _UniffiFfiConverterTypeSecret.check_lower(value)
+
+    @classmethod
+    def write(cls, value, buf):
+        if value is None:
+            buf.write_u8(0)
+            return
+
+        buf.write_u8(1)
+        _UniffiFfiConverterTypeSecret.write(value, buf)
+
+    @classmethod
+    def read(cls, buf):
+        flag = buf.read_u8()
+        if flag == 0:
+            return None
+        elif flag == 1:
+            return _UniffiFfiConverterTypeSecret.read(buf)
         else:
             raise InternalError("Unexpected flag byte for optional type")
 
@@ -1690,7 +1690,7 @@ class ProxyOptions:
     """
     What is asked of a proxy; what is left out is not given.
 """
-    def __init__(self, *, server_name:typing.Optional[str] = None, target_uri:typing.Optional[str] = None, host:typing.Optional[str] = None, port:typing.Optional[int] = None, debug:typing.Optional[bool] = None, allowed_origins:typing.List[str] = _DEFAULT, oidc_issuer:typing.Optional[str] = None, oidc_audience:typing.Optional[str] = None, oidc_client_id:typing.Optional[str] = None, oidc_client_secret:typing.Optional[Secret] = None, oidc_introspection_url:typing.Optional[str] = None, oidc_jwks_url:typing.Optional[str] = None, oidc_scopes:typing.List[str] = _DEFAULT, oidc_required_scopes:typing.List[str] = _DEFAULT, oidc_insecure_allow_http:typing.Optional[bool] = None, jwks_allow_private_ip:typing.Optional[bool] = None, jwks_auth_token_file:typing.Optional[PathBuf] = None, mcpm_ca_bundle:typing.Optional[PathBuf] = None, trust_proxy_headers:typing.Optional[bool] = None, remote_auth:typing.Optional[bool] = None, remote_auth_issuer:typing.Optional[str] = None, remote_auth_authorize_url:typing.Optional[str] = None, remote_auth_token_url:typing.Optional[str] = None, remote_auth_client_id:typing.Optional[str] = None, remote_auth_client_secret:typing.Optional[Secret] = None, remote_auth_client_secret_file:typing.Optional[PathBuf] = None, remote_auth_bearer_token:typing.Optional[Secret] = None, remote_auth_bearer_token_file:typing.Optional[PathBuf] = None, remote_auth_scopes:typing.List[str] = _DEFAULT, remote_auth_resource:typing.Optional[str] = None, resource_url:typing.Optional[str] = None, remote_auth_callback_port:typing.Optional[int] = None, remote_auth_skip_browser:typing.Optional[bool] = None, remote_auth_timeout:typing.Optional[Duration] = None, remote_forward_headers:typing.List[Header] = _DEFAULT, remote_forward_headers_secret:typing.List[HeaderSecret] = _DEFAULT, token_exchange_url:typing.Optional[str] = None, token_exchange_audience:typing.Optional[str] = None, token_exchange_client_id:typing.Optional[str] = None, token_exchange_client_secret:typing.Optional[Secret] = None, token_exchange_client_secret_file:typing.Optional[PathBuf] = None, token_exchange_scopes:typing.List[str] = _DEFAULT, token_exchange_subject_token_type:typing.Optional[SubjectTokenType] = None, token_exchange_header_name:typing.Optional[str] = None):
+    def __init__(self, *, server_name:typing.Optional[str] = None, target_uri:typing.Optional[str] = None, host:typing.Optional[str] = None, port:typing.Optional[int] = None, debug:typing.Optional[bool] = None, allowed_origins:typing.List[str] = _DEFAULT, tools:typing.List[str] = _DEFAULT, tools_override:typing.Optional[PathBuf] = None, authz_config:typing.Optional[PathBuf] = None, oidc_issuer:typing.Optional[str] = None, oidc_audience:typing.Optional[str] = None, oidc_client_id:typing.Optional[str] = None, oidc_client_secret:typing.Optional[Secret] = None, oidc_introspection_url:typing.Optional[str] = None, oidc_jwks_url:typing.Optional[str] = None, oidc_scopes:typing.List[str] = _DEFAULT, oidc_required_scopes:typing.List[str] = _DEFAULT, oidc_insecure_allow_http:typing.Optional[bool] = None, jwks_allow_private_ip:typing.Optional[bool] = None, jwks_auth_token_file:typing.Optional[PathBuf] = None, mcpm_ca_bundle:typing.Optional[PathBuf] = None, trust_proxy_headers:typing.Optional[bool] = None, remote_auth:typing.Optional[bool] = None, remote_auth_issuer:typing.Optional[str] = None, remote_auth_authorize_url:typing.Optional[str] = None, remote_auth_token_url:typing.Optional[str] = None, remote_auth_client_id:typing.Optional[str] = None, remote_auth_client_secret:typing.Optional[Secret] = None, remote_auth_client_secret_file:typing.Optional[PathBuf] = None, remote_auth_bearer_token:typing.Optional[Secret] = None, remote_auth_bearer_token_file:typing.Optional[PathBuf] = None, remote_auth_scopes:typing.List[str] = _DEFAULT, remote_auth_resource:typing.Optional[str] = None, resource_url:typing.Optional[str] = None, remote_auth_callback_port:typing.Optional[int] = None, remote_auth_skip_browser:typing.Optional[bool] = None, remote_auth_timeout:typing.Optional[Duration] = None, remote_forward_headers:typing.List[Header] = _DEFAULT, remote_forward_headers_secret:typing.List[HeaderSecret] = _DEFAULT, token_exchange_url:typing.Optional[str] = None, token_exchange_audience:typing.Optional[str] = None, token_exchange_client_id:typing.Optional[str] = None, token_exchange_client_secret:typing.Optional[Secret] = None, token_exchange_client_secret_file:typing.Optional[PathBuf] = None, token_exchange_scopes:typing.List[str] = _DEFAULT, token_exchange_subject_token_type:typing.Optional[SubjectTokenType] = None, token_exchange_header_name:typing.Optional[str] = None):
         self.server_name = server_name
         self.target_uri = target_uri
         self.host = host
@@ -1700,6 +1700,12 @@ class ProxyOptions:
             self.allowed_origins = []
         else:
             self.allowed_origins = allowed_origins
+        if tools is _DEFAULT:
+            self.tools = []
+        else:
+            self.tools = tools
+        self.tools_override = tools_override
+        self.authz_config = authz_config
         self.oidc_issuer = oidc_issuer
         self.oidc_audience = oidc_audience
         self.oidc_client_id = oidc_client_id
@@ -1761,7 +1767,7 @@ class ProxyOptions:
 
     
     def __str__(self):
-        return "ProxyOptions(server_name={}, target_uri={}, host={}, port={}, debug={}, allowed_origins={}, oidc_issuer={}, oidc_audience={}, oidc_client_id={}, oidc_client_secret={}, oidc_introspection_url={}, oidc_jwks_url={}, oidc_scopes={}, oidc_required_scopes={}, oidc_insecure_allow_http={}, jwks_allow_private_ip={}, jwks_auth_token_file={}, mcpm_ca_bundle={}, trust_proxy_headers={}, remote_auth={}, remote_auth_issuer={}, remote_auth_authorize_url={}, remote_auth_token_url={}, remote_auth_client_id={}, remote_auth_client_secret={}, remote_auth_client_secret_file={}, remote_auth_bearer_token={}, remote_auth_bearer_token_file={}, remote_auth_scopes={}, remote_auth_resource={}, resource_url={}, remote_auth_callback_port={}, remote_auth_skip_browser={}, remote_auth_timeout={}, remote_forward_headers={}, remote_forward_headers_secret={}, token_exchange_url={}, token_exchange_audience={}, token_exchange_client_id={}, token_exchange_client_secret={}, token_exchange_client_secret_file={}, token_exchange_scopes={}, token_exchange_subject_token_type={}, token_exchange_header_name={})".format(self.server_name, self.target_uri, self.host, self.port, self.debug, self.allowed_origins, self.oidc_issuer, self.oidc_audience, self.oidc_client_id, self.oidc_client_secret, self.oidc_introspection_url, self.oidc_jwks_url, self.oidc_scopes, self.oidc_required_scopes, self.oidc_insecure_allow_http, self.jwks_allow_private_ip, self.jwks_auth_token_file, self.mcpm_ca_bundle, self.trust_proxy_headers, self.remote_auth, self.remote_auth_issuer, self.remote_auth_authorize_url, self.remote_auth_token_url, self.remote_auth_client_id, self.remote_auth_client_secret, self.remote_auth_client_secret_file, self.remote_auth_bearer_token, self.remote_auth_bearer_token_file, self.remote_auth_scopes, self.remote_auth_resource, self.resource_url, self.remote_auth_callback_port, self.remote_auth_skip_browser, self.remote_auth_timeout, self.remote_forward_headers, self.remote_forward_headers_secret, self.token_exchange_url, self.token_exchange_audience, self.token_exchange_client_id, self.token_exchange_client_secret, self.token_exchange_client_secret_file, self.token_exchange_scopes, self.token_exchange_subject_token_type, self.token_exchange_header_name)
+        return "ProxyOptions(server_name={}, target_uri={}, host={}, port={}, debug={}, allowed_origins={}, tools={}, tools_override={}, authz_config={}, oidc_issuer={}, oidc_audience={}, oidc_client_id={}, oidc_client_secret={}, oidc_introspection_url={}, oidc_jwks_url={}, oidc_scopes={}, oidc_required_scopes={}, oidc_insecure_allow_http={}, jwks_allow_private_ip={}, jwks_auth_token_file={}, mcpm_ca_bundle={}, trust_proxy_headers={}, remote_auth={}, remote_auth_issuer={}, remote_auth_authorize_url={}, remote_auth_token_url={}, remote_auth_client_id={}, remote_auth_client_secret={}, remote_auth_client_secret_file={}, remote_auth_bearer_token={}, remote_auth_bearer_token_file={}, remote_auth_scopes={}, remote_auth_resource={}, resource_url={}, remote_auth_callback_port={}, remote_auth_skip_browser={}, remote_auth_timeout={}, remote_forward_headers={}, remote_forward_headers_secret={}, token_exchange_url={}, token_exchange_audience={}, token_exchange_client_id={}, token_exchange_client_secret={}, token_exchange_client_secret_file={}, token_exchange_scopes={}, token_exchange_subject_token_type={}, token_exchange_header_name={})".format(self.server_name, self.target_uri, self.host, self.port, self.debug, self.allowed_origins, self.tools, self.tools_override, self.authz_config, self.oidc_issuer, self.oidc_audience, self.oidc_client_id, self.oidc_client_secret, self.oidc_introspection_url, self.oidc_jwks_url, self.oidc_scopes, self.oidc_required_scopes, self.oidc_insecure_allow_http, self.jwks_allow_private_ip, self.jwks_auth_token_file, self.mcpm_ca_bundle, self.trust_proxy_headers, self.remote_auth, self.remote_auth_issuer, self.remote_auth_authorize_url, self.remote_auth_token_url, self.remote_auth_client_id, self.remote_auth_client_secret, self.remote_auth_client_secret_file, self.remote_auth_bearer_token, self.remote_auth_bearer_token_file, self.remote_auth_scopes, self.remote_auth_resource, self.resource_url, self.remote_auth_callback_port, self.remote_auth_skip_browser, self.remote_auth_timeout, self.remote_forward_headers, self.remote_forward_headers_secret, self.token_exchange_url, self.token_exchange_audience, self.token_exchange_client_id, self.token_exchange_client_secret, self.token_exchange_client_secret_file, self.token_exchange_scopes, self.token_exchange_subject_token_type, self.token_exchange_header_name)
     def __eq__(self, other):
         if self.server_name != other.server_name:
             return False
@@ -1774,6 +1780,12 @@ class ProxyOptions:
         if self.debug != other.debug:
             return False
         if self.allowed_origins != other.allowed_origins:
+            return False
+        if self.tools != other.tools:
+            return False
+        if self.tools_override != other.tools_override:
+            return False
+        if self.authz_config != other.authz_config:
             return False
         if self.oidc_issuer != other.oidc_issuer:
             return False
@@ -1863,6 +1875,9 @@ class _UniffiFfiConverterTypeProxyOptions(_UniffiConverterRustBuffer):
             port=_UniffiFfiConverterOptionalUInt16.read(buf),
             debug=_UniffiFfiConverterOptionalBoolean.read(buf),
             allowed_origins=_UniffiFfiConverterSequenceString.read(buf),
+            tools=_UniffiFfiConverterSequenceString.read(buf),
+            tools_override=_UniffiFfiConverterOptionalTypePathBuf.read(buf),
+            authz_config=_UniffiFfiConverterOptionalTypePathBuf.read(buf),
             oidc_issuer=_UniffiFfiConverterOptionalString.read(buf),
             oidc_audience=_UniffiFfiConverterOptionalString.read(buf),
             oidc_client_id=_UniffiFfiConverterOptionalString.read(buf),
@@ -1911,6 +1926,9 @@ class _UniffiFfiConverterTypeProxyOptions(_UniffiConverterRustBuffer):
         _UniffiFfiConverterOptionalUInt16.check_lower(value.port)
         _UniffiFfiConverterOptionalBoolean.check_lower(value.debug)
         _UniffiFfiConverterSequenceString.check_lower(value.allowed_origins)
+        _UniffiFfiConverterSequenceString.check_lower(value.tools)
+        _UniffiFfiConverterOptionalTypePathBuf.check_lower(value.tools_override)
+        _UniffiFfiConverterOptionalTypePathBuf.check_lower(value.authz_config)
         _UniffiFfiConverterOptionalString.check_lower(value.oidc_issuer)
         _UniffiFfiConverterOptionalString.check_lower(value.oidc_audience)
         _UniffiFfiConverterOptionalString.check_lower(value.oidc_client_id)
@@ -1958,6 +1976,9 @@ class _UniffiFfiConverterTypeProxyOptions(_UniffiConverterRustBuffer):
         _UniffiFfiConverterOptionalUInt16.write(value.port, buf)
         _UniffiFfiConverterOptionalBoolean.write(value.debug, buf)
         _UniffiFfiConverterSequenceString.write(value.allowed_origins, buf)
+        _UniffiFfiConverterSequenceString.write(value.tools, buf)
+        _UniffiFfiConverterOptionalTypePathBuf.write(value.tools_override, buf)
+        _UniffiFfiConverterOptionalTypePathBuf.write(value.authz_config, buf)
         _UniffiFfiConverterOptionalString.write(value.oidc_issuer, buf)
         _UniffiFfiConverterOptionalString.write(value.oidc_audience, buf)
         _UniffiFfiConverterOptionalString.write(value.oidc_client_id, buf)

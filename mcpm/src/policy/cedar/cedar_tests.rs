@@ -1,0 +1,178 @@
+//! The tables of cases in `tests/data/policy`, and what is wrong with configurations.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use super::*;
+use crate::ErrorKind;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    /// A configuration as in a file.
+    config: PathBuf,
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    about: String,
+    /// Claims of the caller, of which `sub` is who it is; nobody is asked who they are without.
+    claims: Option<Map<String, Value>>,
+    tool: Option<String>,
+    prompt: Option<String>,
+    resource: Option<String>,
+    template: Option<String>,
+    annotations: Option<Map<String, Value>>,
+    arguments: Option<Value>,
+    /// `allow`, or what the denial names: ids of policies, `nothing`, `undecided`.
+    expect: String,
+}
+
+fn data() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/data/policy")
+}
+
+fn caller(claims: Option<&Map<String, Value>>) -> Caller {
+    let claims = claims.cloned().unwrap_or_default();
+    Caller { subject: claims.get("sub").and_then(Value::as_str).map(str::to_owned), claims }
+}
+
+#[test]
+fn cases() {
+    let text = std::fs::read_to_string(data().join("cedar.json")).expect("cases");
+    let tables: Vec<Table> = serde_json::from_str(&text).expect("tables");
+    for table in tables {
+        let spec = read(&data().join(&table.config)).expect("a configuration");
+        let authorization = Arc::new(Authorization::new(&spec, "weather-server").expect("policies"));
+        for case in table.cases {
+            let about = format!("{}: {}", table.config.display(), case.about);
+            let resource = match (&case.tool, &case.prompt, &case.resource, &case.template) {
+                (Some(name), ..) => Resource::Tool(name, case.annotations.as_ref()),
+                (_, Some(name), ..) => Resource::Prompt(name),
+                (_, _, Some(uri), _) => Resource::Resource(uri),
+                (.., Some(uri)) => Resource::Template(uri),
+                _ => panic!("{about}: nothing is used"),
+            };
+            let arguments =
+                case.arguments.as_ref().map(|given| strict(&given.to_string()).expect("arguments"));
+            let asker = authorization.of(&caller(case.claims.as_ref()));
+            let got = match asker.decide(&resource, arguments.as_ref()) {
+                Decision::Allowed => "allow".to_owned(),
+                Decision::Denied(rules) if rules.is_empty() => "nothing".to_owned(),
+                Decision::Denied(rules) => rules.join(", "),
+                Decision::Undecided(_) => "undecided".to_owned(),
+            };
+            assert_eq!(got, case.expect, "{about}");
+        }
+    }
+}
+
+#[test]
+fn json_and_yaml_say_the_same() {
+    let json = read(&data().join("weather.json")).expect("JSON");
+    assert_eq!(read(&data().join("weather.yaml")).expect("YAML"), json);
+}
+
+#[test]
+fn what_is_wrong_with_a_configuration_is_said_with_its_place() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("authz.json");
+    let permit = r#""policies": ["permit(principal, action, resource);"]"#;
+    for (text, kind, expected) in [
+        (
+            "{",
+            ErrorKind::InvalidOption,
+            "is no authorization configuration: EOF while parsing an object at line 1",
+        ),
+        ("", ErrorKind::InvalidOption, "is no authorization configuration"),
+        ("version: [", ErrorKind::InvalidOption, "is no authorization configuration"),
+        (r#"{"version":"1.0","type":"cedarv1","x":1}"#, ErrorKind::InvalidOption, "unknown field `x`"),
+        (
+            r#"{"type":"cedarv1","cedar":{"policies":[]}}"#,
+            ErrorKind::InvalidOption,
+            "missing field `version`",
+        ),
+        (
+            r#"{"version":"","type":"cedarv1","cedar":{"policies":[]}}"#,
+            ErrorKind::InvalidOption,
+            "`version` is empty",
+        ),
+        (r#"{"version":"1.0","type":"cedarv1"}"#, ErrorKind::InvalidOption, "the section `cedar` is missing"),
+        (r#"{"version":"1.0","type":"x"}"#, ErrorKind::InvalidOption, "the type `x` is unknown"),
+        (r#"{"version":"1.0","type":"httpv1","pdp":{"http":{}}}"#, ErrorKind::Unsupported, "`httpv1`"),
+        (
+            r#"{"version":"1.0","type":"cedarv1","cedar":{"policies":[]}}"#,
+            ErrorKind::InvalidOption,
+            "has no policies",
+        ),
+        (
+            r#"{"version":"1.0","type":"cedarv1","cedar":{"policies":["permit(principal, action, resource);","permit(principal,\n  action resource);"]}}"#,
+            ErrorKind::InvalidOption,
+            "the policy 1 cannot be read at line 2, column 10",
+        ),
+        (
+            r#"{"version":"1.0","type":"cedarv1","cedar":{"policies":["permit(principal == ?principal, action, resource);"]}}"#,
+            ErrorKind::InvalidOption,
+            "the policy 0 cannot be read",
+        ),
+        (
+            &format!(r#"{{"version":"1.0","type":"cedarv1","cedar":{{{permit},"entities_json":"[{{]"}}}}"#),
+            ErrorKind::InvalidOption,
+            "`entities_json` cannot be read",
+        ),
+        (
+            &format!(
+                r#"{{"version":"1.0","type":"cedarv1","cedar":{{{permit},"group_entity_type":"a b"}}}}"#
+            ),
+            ErrorKind::InvalidOption,
+            "`a b` is no entity type",
+        ),
+        (
+            &format!(
+                r#"{{"version":"1.0","type":"cedarv1","cedar":{{{permit},"primary_upstream_provider":"x"}}}}"#
+            ),
+            ErrorKind::Unsupported,
+            "`primary_upstream_provider` is not supported",
+        ),
+    ] {
+        std::fs::write(&path, text).expect("a file");
+        let error = read(&path).expect_err(text);
+        let shown = error.to_string();
+        assert_eq!(error.kind(), kind, "{shown}");
+        assert!(shown.contains(expected) && shown.contains("authz.json") && !shown.contains('\n'), "{shown}");
+    }
+    let error = read(&folder.path().join("absent")).expect_err("no file");
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn arguments_that_can_be_read_in_two_ways_are_refused() {
+    for text in [
+        r#"{"a":1,"a":2}"#,
+        r#"{"path":"/a","Path":"/b"}"#,
+        r#"{"a":[{"b":1,"B":2}]}"#,
+        "[]",
+        &format!("{}{}", r#"{"a":"#.repeat(40), "}".repeat(40)),
+    ] {
+        assert!(strict(text).is_err(), "{text}");
+    }
+    assert_eq!(strict(r#"{"a":{"b":[1,2.5,null,"x",true]}}"#).expect("arguments").len(), 1);
+}
+
+#[test]
+fn an_attribute_of_the_request_goes_before_one_of_the_configuration() {
+    let spec = AuthorizationSpec {
+        policies: vec![r#"permit(principal, action, resource) when { resource.team == "red" && resource.feature == "tool" };"#.to_owned()],
+        entities: Some(
+            r#"[{"uid":{"type":"Tool","id":"a"},"attrs":{"team":"red","feature":"none"},"parents":[]}]"#.to_owned(),
+        ),
+        ..AuthorizationSpec::default()
+    };
+    let authorization = Arc::new(Authorization::new(&spec, "s").expect("policies"));
+    let asker = authorization.of(&Caller::default());
+    assert_eq!(asker.decide(&Resource::Tool("a", None), None), Decision::Allowed);
+    assert_eq!(asker.decide(&Resource::Tool("b", None), None), Decision::Denied(Vec::new()));
+}

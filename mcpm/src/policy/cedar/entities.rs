@@ -1,0 +1,211 @@
+//! How callers and what they use are seen by policies.
+//!
+//! | What | Entity | Attributes | Parents |
+//! |---|---|---|---|
+//! | a caller | `Client::"SUBJECT"` | `claim_NAME`, `claimset_NAME` | groups and roles: `McpmGroup::"NAME"` |
+//! | a tool | `Tool::"NAME"`, its own name | `name`, annotations | `MCP::"SERVER"` |
+//! | a prompt | `Prompt::"NAME"` | `name` | `MCP::"SERVER"` |
+//! | a resource | `Resource::"URI"` | `name`, `uri` | `MCP::"SERVER"` |
+//! | a resource template | `Resource::"URI TEMPLATE"` | `name`, `uri`, `template` | `MCP::"SERVER"` |
+//!
+//! Each resource has `feature` and `operation` as well. The context has the claims of the caller, and the arguments.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use cedar_policy::{Entity, EntityId, EntityTypeName, EntityUid, RestrictedExpression as Expression};
+use serde_json::{Map, Value};
+
+use super::{ANNOTATIONS, file::AuthorizationSpec, values};
+use crate::{Result, policy::invalid};
+
+/// Claims that name groups, of which the first that is there counts.
+const GROUP_CLAIMS: [&str; 3] = ["groups", "roles", "cognito:groups"];
+const GROUP: &str = "McpmGroup";
+/// Who calls when callers are not asked who they are.
+const ANYBODY: &str = "anonymous";
+
+/// Who calls.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Caller {
+    /// `None` when callers are not asked who they are.
+    pub(crate) subject: Option<String>,
+    pub(crate) claims: Map<String, Value>,
+}
+
+/// What is used.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Resource<'a> {
+    /// A tool by its own name, and what the server says of it.
+    Tool(&'a str, Option<&'a Map<String, Value>>),
+    Prompt(&'a str),
+    /// By its URI.
+    Resource(&'a str),
+    /// By its URI template.
+    Template(&'a str),
+}
+
+/// The kinds of what is used, and the words for them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Words {
+    action: &'static str,
+    entity: &'static str,
+    feature: &'static str,
+    operation: &'static str,
+}
+
+impl Resource<'_> {
+    pub(super) fn kind(&self) -> Words {
+        let words = |action, entity, feature, operation| Words { action, entity, feature, operation };
+        match self {
+            Self::Tool(..) => words("call_tool", "Tool", "tool", "call"),
+            Self::Prompt(_) => words("get_prompt", "Prompt", "prompt", "get"),
+            Self::Resource(_) | Self::Template(_) => words("read_resource", "Resource", "resource", "read"),
+        }
+    }
+
+    fn id(&self) -> &str {
+        match self {
+            Self::Tool(id, _) | Self::Prompt(id) | Self::Resource(id) | Self::Template(id) => id,
+        }
+    }
+}
+
+/// The action on that kind.
+pub(super) fn action(words: Words) -> EntityUid {
+    uid("Action", words.action)
+}
+
+/// What the configuration says of entities.
+#[derive(Debug)]
+pub(super) struct Scheme {
+    server: EntityUid,
+    group: EntityTypeName,
+    group_claim: Option<String>,
+    role_claim: Option<String>,
+    multi_valued: BTreeSet<String>,
+}
+
+impl Scheme {
+    pub(super) fn new(spec: &AuthorizationSpec, server: &str) -> Result<Self> {
+        let group = spec.group_entity_type.as_deref().unwrap_or(GROUP);
+        let group = group
+            .parse::<EntityTypeName>()
+            .map_err(|_| invalid(format!("`group_entity_type`: `{group}` is no entity type of Cedar")))?;
+        Ok(Self {
+            server: uid("MCP", server),
+            group,
+            group_claim: spec.group_claim.clone(),
+            role_claim: spec.role_claim.clone(),
+            multi_valued: spec.multi_valued_claims.iter().cloned().collect(),
+        })
+    }
+
+    /// The entity of a caller, and its claims for the context.
+    pub(super) fn caller(&self, caller: &Caller) -> (Entity, Vec<(String, Expression)>) {
+        let mut claims = Vec::new();
+        for (name, claim) in &caller.claims {
+            let shown = if self.multi_valued.contains(name) {
+                let words = words(claim);
+                let set = Expression::new_set(words.iter().cloned().map(Expression::new_string));
+                claims.push((format!("claimset_{name}"), set));
+                match claim {
+                    Value::String(text) => Some(Expression::new_string(text.clone())),
+                    _ => Some(Expression::new_string(words.join(" "))),
+                }
+            } else {
+                // A claim that has no value for Cedar is as if it were not there, which permits nothing.
+                values::value(claim).ok().flatten()
+            };
+            claims.extend(shown.map(|shown| (format!("claim_{name}"), shown)));
+        }
+        let id = uid("Client", caller.subject.as_deref().unwrap_or(ANYBODY));
+        let groups: HashSet<EntityUid> = self
+            .groups(&caller.claims)
+            .into_iter()
+            .map(|name| EntityUid::from_type_name_and_id(self.group.clone(), EntityId::new(name)))
+            .collect();
+        let attributes: HashMap<String, Expression> = claims.iter().cloned().collect();
+        let entity = Entity::new(id.clone(), attributes, groups.clone())
+            .unwrap_or_else(|_| Entity::new_no_attrs(id, groups));
+        (entity, claims)
+    }
+
+    fn groups(&self, claims: &Map<String, Value>) -> BTreeSet<String> {
+        let group = match &self.group_claim {
+            Some(name) => claim(claims, name),
+            None => None,
+        };
+        let group = group.or_else(|| GROUP_CLAIMS.iter().find_map(|name| claims.get(*name)));
+        let role = self.role_claim.as_ref().and_then(|name| claim(claims, name));
+        [group, role].into_iter().flatten().flat_map(names).collect()
+    }
+
+    /// The entity of what is used.
+    pub(super) fn resource(&self, resource: &Resource<'_>) -> Result<Entity, String> {
+        let words = resource.kind();
+        let text = |text: &str| Expression::new_string(text.to_owned());
+        let mut attributes = HashMap::from([
+            ("name".to_owned(), text(resource.id())),
+            ("feature".to_owned(), text(words.feature)),
+            ("operation".to_owned(), text(words.operation)),
+        ]);
+        match resource {
+            Resource::Tool(_, annotations) => {
+                for (name, said) in annotations.iter().flat_map(|annotations| annotations.iter()) {
+                    if let (true, Value::Bool(said)) = (ANNOTATIONS.contains(&name.as_str()), said) {
+                        attributes.insert(name.clone(), Expression::new_bool(*said));
+                    }
+                }
+            }
+            Resource::Prompt(_) => {}
+            Resource::Resource(uri) | Resource::Template(uri) => {
+                attributes.insert("uri".to_owned(), text(uri));
+                let template = matches!(resource, Resource::Template(_));
+                attributes.insert("template".to_owned(), Expression::new_bool(template));
+            }
+        }
+        let id = uid(words.entity, resource.id());
+        Entity::new(id, attributes, HashSet::from([self.server.clone()])).map_err(|error| error.to_string())
+    }
+}
+
+/// What the configuration says of an entity and what the request does, which goes first.
+pub(super) fn joined(known: &Entity, asked: Entity) -> Result<Entity, String> {
+    let (_, mut attributes, mut parents) = known.clone().into_inner();
+    let (uid, of_request, more) = asked.into_inner();
+    attributes.extend(of_request);
+    parents.extend(more);
+    Entity::new(uid, attributes, parents).map_err(|error| error.to_string())
+}
+
+/// A claim by its name, or by a path of names with dots between.
+fn claim<'a>(claims: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    claims.get(name).or_else(|| {
+        let (first, rest) = name.split_once('.')?;
+        claim(claims.get(first)?.as_object()?, rest)
+    })
+}
+
+/// The names in a claim: an array of them, or one.
+fn names(claim: &Value) -> Vec<String> {
+    match claim {
+        Value::String(name) => vec![name.clone()],
+        Value::Array(names) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The elements of a claim that is an array, or one text with spaces between.
+fn words(claim: &Value) -> Vec<String> {
+    match claim {
+        Value::String(text) => text.split_whitespace().map(str::to_owned).collect(),
+        other => names(other),
+    }
+}
+
+fn uid(kind: &'static str, id: &str) -> EntityUid {
+    // The kinds are words of this file.
+    #[expect(clippy::expect_used, reason = "the kinds are words of this file, and all are names")]
+    let kind: EntityTypeName = kind.parse().expect("a name");
+    EntityUid::from_type_name_and_id(kind, EntityId::new(id))
+}

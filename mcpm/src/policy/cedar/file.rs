@@ -1,0 +1,100 @@
+//! The file of `--authz-config`.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Error, ErrorKind, Result,
+    policy::{file, invalid},
+};
+
+/// Policies, and how callers are shown to them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AuthorizationSpec {
+    /// Policies in Cedar, one in each text.
+    pub policies: Vec<String>,
+    /// Entities that policies refer to, in Cedar's JSON.
+    #[serde(default, rename = "entities_json", skip_serializing_if = "Option::is_none")]
+    pub entities: Option<String>,
+    /// Claim that names the groups of a caller, in place of the usual ones.
+    #[serde(default, rename = "group_claim_name", skip_serializing_if = "Option::is_none")]
+    pub group_claim: Option<String>,
+    /// Claim that names roles of a caller, which are groups as well.
+    #[serde(default, rename = "role_claim_name", skip_serializing_if = "Option::is_none")]
+    pub role_claim: Option<String>,
+    /// Entity type of groups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group_entity_type: Option<String>,
+    /// Claims that are a list, or the same in one text with spaces between.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub multi_valued_claims: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    version: String,
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    cedar: Option<Section>,
+    /// Known to be of the other kind, so that its refusal says that.
+    #[serde(default)]
+    pdp: Option<serde::de::IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Section {
+    policies: Vec<String>,
+    #[serde(default)]
+    entities_json: Option<String>,
+    #[serde(default)]
+    primary_upstream_provider: Option<String>,
+    #[serde(default)]
+    group_claim_name: Option<String>,
+    #[serde(default)]
+    role_claim_name: Option<String>,
+    #[serde(default)]
+    group_entity_type: Option<String>,
+    #[serde(default)]
+    multi_valued_claims: Vec<String>,
+}
+
+/// Reads the file and checks what is in it.
+pub(in crate::policy) fn read(path: &Path) -> Result<AuthorizationSpec> {
+    let document: Document = file::json_or_yaml(path, "authorization configuration")?;
+    let spec = spec(document).map_err(|error| error.with("file", path.display()))?;
+    // Whatever is wrong in the policies is said before anything is started.
+    super::Authorization::new(&spec, "server").map_err(|error| error.with("file", path.display()))?;
+    Ok(spec)
+}
+
+fn spec(document: Document) -> Result<AuthorizationSpec> {
+    if document.version.is_empty() {
+        return Err(invalid("`version` is empty".to_owned()));
+    }
+    if document.kind == "httpv1" || document.pdp.is_some() {
+        let message = "decisions by a server elsewhere (`httpv1`) are not supported yet";
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    if document.kind != "cedarv1" {
+        return Err(invalid(format!("the type `{}` is unknown", document.kind)).hint("write `cedarv1`"));
+    }
+    let section = document.cedar.ok_or_else(|| invalid("the section `cedar` is missing".to_owned()))?;
+    if section.primary_upstream_provider.is_some_and(|name| !name.is_empty()) {
+        let message = "`primary_upstream_provider` is not supported: claims are those of the caller's token";
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    let given = |text: Option<String>| text.filter(|text| !text.is_empty());
+    Ok(AuthorizationSpec {
+        policies: section.policies,
+        entities: given(section.entities_json),
+        group_claim: given(section.group_claim_name),
+        role_claim: given(section.role_claim_name),
+        group_entity_type: given(section.group_entity_type),
+        multi_valued_claims: section.multi_valued_claims,
+    })
+}

@@ -1,0 +1,201 @@
+//! Who may use what, by policies in Cedar.
+//!
+//! [`file`] reads the configuration, [`entities`] says how callers, tools, prompts and resources are seen by
+//! policies, [`values`] makes Cedar's values of JSON. Here is the decision. It fails closed: nothing is allowed
+//! that no policy permits, and a policy that forbids and cannot be evaluated forbids.
+
+mod entities;
+mod file;
+mod values;
+
+use std::sync::Arc;
+
+use cedar_policy::{
+    Authorizer, Context, Decision as Outcome, Effect, Entities, Policy, PolicyId, PolicySet, Request,
+};
+use serde_json::{Map, Value};
+
+pub use file::AuthorizationSpec;
+pub(super) use file::read;
+
+pub(crate) use entities::{Caller, Resource};
+use entities::{Scheme, action};
+pub(crate) use values::strict;
+
+use super::invalid;
+use crate::{Error, Result};
+
+/// What a server says of its tools, which policies may go by (MCP 2025-11-25, `ToolAnnotations`).
+const ANNOTATIONS: [&str; 4] = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
+
+/// The decision, ready to be asked.
+pub(crate) struct Authorization {
+    policies: PolicySet,
+    /// Those of the configuration.
+    entities: Entities,
+    scheme: Scheme,
+    uses_annotations: bool,
+}
+
+/// What was decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Decision {
+    Allowed,
+    /// By these policies; by none when no policy permits it.
+    Denied(Vec<String>),
+    /// By these policies, which forbid and could not be evaluated, or for what could not be shown to policies.
+    Undecided(String),
+}
+
+impl Authorization {
+    /// Reads policies and entities. `server` is the server's name.
+    ///
+    /// # Errors
+    /// `InvalidOption` with the number of the policy and the place in it.
+    pub(super) fn new(spec: &AuthorizationSpec, server: &str) -> Result<Self> {
+        let mut policies = PolicySet::new();
+        for (number, text) in spec.policies.iter().enumerate() {
+            let policy = Policy::parse(Some(PolicyId::new(format!("policy{number}"))), text)
+                .map_err(|error| bad_policy(number, text, &error))?;
+            policies
+                .add(policy)
+                .map_err(|error| invalid(format!("the policy {number} is refused: {error}")))?;
+        }
+        if spec.policies.is_empty() {
+            return Err(invalid("the authorization configuration has no policies".to_owned()));
+        }
+        let entities = match spec.entities.as_deref().map(str::trim) {
+            None | Some("") => Entities::empty(),
+            Some(text) => Entities::from_json_str(text, None)
+                .map_err(|error| invalid(format!("`entities_json` cannot be read: {}", chain(&error))))?,
+        };
+        let uses_annotations =
+            spec.policies.iter().any(|text| ANNOTATIONS.iter().any(|name| text.contains(name)));
+        Ok(Self { policies, entities, scheme: Scheme::new(spec, server)?, uses_annotations })
+    }
+
+    /// Whether what a server says of its tools can change a decision.
+    pub(crate) fn uses_annotations(&self) -> bool {
+        self.uses_annotations
+    }
+
+    /// Prepares the questions about one caller.
+    pub(crate) fn of(self: &Arc<Self>, caller: &Caller) -> Asker {
+        let (entity, claims) = self.scheme.caller(caller);
+        let principal = entity.uid();
+        let entities = self.with(self.entities.clone(), entity);
+        Asker { authorization: Arc::clone(self), principal, entities, claims }
+    }
+
+    /// Adds an entity to those of the configuration, which may say more of it.
+    fn with(&self, entities: Entities, entity: cedar_policy::Entity) -> Result<Entities, String> {
+        let entity = match self.entities.get(&entity.uid()) {
+            Some(known) => entities::joined(known, entity)?,
+            None => entity,
+        };
+        entities.upsert_entities([entity], None).map_err(|error| chain(&error))
+    }
+}
+
+impl std::fmt::Debug for Authorization {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Authorization({} policies)", self.policies.num_of_policies())
+    }
+}
+
+/// Answers questions about one caller.
+pub(crate) struct Asker {
+    authorization: Arc<Authorization>,
+    principal: cedar_policy::EntityUid,
+    /// Those of the configuration, and the caller; an error when there is no telling.
+    entities: Result<Entities, String>,
+    claims: Vec<(String, cedar_policy::RestrictedExpression)>,
+}
+
+impl Asker {
+    /// Decides whether the caller may use a resource, with these arguments.
+    pub(crate) fn decide(&self, resource: &Resource<'_>, arguments: Option<&Map<String, Value>>) -> Decision {
+        self.response(resource, arguments).unwrap_or_else(|reason| {
+            tracing::warn!(reason, "what cannot be decided about is refused");
+            Decision::Undecided(reason)
+        })
+    }
+
+    fn response(
+        &self,
+        resource: &Resource<'_>,
+        arguments: Option<&Map<String, Value>>,
+    ) -> Result<Decision, String> {
+        let authorization = &*self.authorization;
+        let entity = authorization.scheme.resource(resource)?;
+        let uid = entity.uid();
+        let entities = authorization.with(self.entities.clone()?, entity)?;
+        let mut pairs = self.claims.clone();
+        pairs.extend(values::arguments(arguments).map_err(|unfit| unfit.to_string())?);
+        let context = Context::from_pairs(pairs).map_err(|error| chain(&error))?;
+        let action = action(resource.kind());
+        let request = Request::new(self.principal.clone(), action, uid, context, None)
+            .map_err(|error| chain(&error))?;
+        let response = Authorizer::new().is_authorized(&request, &authorization.policies, &entities);
+        let mut failed = Vec::new();
+        for error in response.diagnostics().errors() {
+            let cedar_policy::AuthorizationError::PolicyEvaluationError(error) = error;
+            let id = error.policy_id();
+            // One that permits and fails permits nothing, and the others go on to count.
+            let forbids =
+                authorization.policies.policy(id).is_none_or(|policy| policy.effect() == Effect::Forbid);
+            tracing::debug!(policy = %id, error = %error.inner(), forbids, "a policy could not be evaluated");
+            if forbids {
+                failed.push(authorization.named(id));
+            }
+        }
+        if !failed.is_empty() {
+            return Ok(Decision::Undecided(failed.join(", ")));
+        }
+        Ok(match response.decision() {
+            Outcome::Allow => Decision::Allowed,
+            Outcome::Deny => {
+                let mut rules: Vec<String> =
+                    response.diagnostics().reason().map(|id| authorization.named(id)).collect();
+                rules.sort_unstable();
+                Decision::Denied(rules)
+            }
+        })
+    }
+}
+
+impl Authorization {
+    /// The id of a policy, and what its author calls it: `@id("...")`.
+    fn named(&self, id: &PolicyId) -> String {
+        match self.policies.annotation(id, "id") {
+            Some(name) => format!("{id} ({name})"),
+            None => id.to_string(),
+        }
+    }
+}
+
+fn bad_policy(number: usize, text: &str, error: &cedar_policy::ParseErrors) -> Error {
+    use miette::Diagnostic as _;
+    let place = error.labels().and_then(|mut labels| labels.next()).map_or_else(String::new, |label| {
+        let before = &text[..text.floor_char_boundary(label.offset())];
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        format!(" at line {line}, column {column}")
+    });
+    invalid(format!("the policy {number} cannot be read{place}: {}", chain(error)))
+}
+
+/// An error with its causes.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+#[path = "cedar_tests.rs"]
+mod tests;

@@ -1,0 +1,161 @@
+//! Which tools clients see, and under which names: one decision for lists and for calls.
+//!
+//! [`Tools::called`] is the decision, [`Tools::listed`] asks it: a tool is in a list under a name if and only if a
+//! call of that name reaches that tool. Names of `--tools` are those that clients see.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::{ToolOverride, invalid};
+use crate::Result;
+
+/// Longest name that a tool may be given.
+const LONGEST: usize = 128;
+
+/// The decision.
+#[derive(Debug)]
+pub(crate) struct Tools {
+    allowed: Vec<String>,
+    denied: Vec<String>,
+    /// By the server's own name.
+    overrides: BTreeMap<String, ToolOverride>,
+    /// The server's own names of tools that have another one, by that.
+    renamed: HashMap<String, String>,
+}
+
+/// How a client sees a tool.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Shown<'a> {
+    pub(crate) name: &'a str,
+    /// Its description, if it is not the server's own.
+    pub(crate) description: Option<&'a str>,
+}
+
+impl Tools {
+    /// Takes names and patterns, and overrides by the server's own names. `None` when there are neither.
+    ///
+    /// # Errors
+    /// `InvalidOption` for names that cannot be and for those that collide.
+    pub(crate) fn new(
+        patterns: &[String],
+        overrides: &BTreeMap<String, ToolOverride>,
+    ) -> Result<Option<Self>> {
+        if patterns.is_empty() && overrides.is_empty() {
+            return Ok(None);
+        }
+        let (mut allowed, mut denied) = (Vec::new(), Vec::new());
+        for pattern in patterns {
+            let (names, name) = match pattern.strip_prefix('!') {
+                Some(name) => (&mut denied, name),
+                None => (&mut allowed, pattern.as_str()),
+            };
+            check(name)
+                .map_err(|reason| invalid(format!("invalid value `{pattern}` for `--tools`: {reason}")))?;
+            names.push(name.to_owned());
+        }
+        let tools = Self { allowed, denied, overrides: overrides.clone(), renamed: renamed(overrides)? };
+        for name in tools.allowed.iter().chain(&tools.denied) {
+            // Whoever goes by the old name of a renamed tool hides or shows another one than is meant.
+            if let Some(new) = overrides.get(name).and_then(|one| one.name.as_ref())
+                && new != name
+                && !tools.renamed.contains_key(name)
+            {
+                let message = format!("`--tools` names `{name}`, which clients see as `{new}`");
+                return Err(invalid(message).hint(format!("name `{new}`")));
+            }
+        }
+        Ok(Some(tools))
+    }
+
+    /// The server's own name of the tool that a client calls; `None` when there is no such tool for clients.
+    pub(crate) fn called<'a>(&'a self, name: &'a str) -> Option<&'a str> {
+        let matches = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, name));
+        if matches(&self.denied) || !(self.allowed.is_empty() || matches(&self.allowed)) {
+            return None;
+        }
+        match (self.renamed.get(name), self.overrides.get(name)) {
+            (Some(own), _) => Some(own),
+            // It goes by another name now.
+            (None, Some(ToolOverride { name: Some(other), .. })) if other != name => None,
+            (None, _) => Some(name),
+        }
+    }
+
+    /// How clients see a tool of the server's; `None` when they do not.
+    pub(crate) fn listed<'a>(&'a self, own: &'a str) -> Option<Shown<'a>> {
+        let given = self.overrides.get(own);
+        let name = given.and_then(|given| given.name.as_deref()).unwrap_or(own);
+        // Of two tools with one name, the one that was given it keeps it.
+        (self.called(name) == Some(own))
+            .then(|| Shown { name, description: given.and_then(|given| given.description.as_deref()) })
+    }
+
+    /// Whether tools are hidden, and not only renamed.
+    pub(crate) fn hides(&self) -> bool {
+        !self.allowed.is_empty() || !self.denied.is_empty()
+    }
+}
+
+/// The server's own names by the names that were given, unless two collide.
+fn renamed(overrides: &BTreeMap<String, ToolOverride>) -> Result<HashMap<String, String>> {
+    let mut renamed = HashMap::new();
+    let mut given = BTreeSet::new();
+    for (own, one) in overrides {
+        check(own).map_err(|reason| invalid(format!("the tool `{own}` cannot be overridden: {reason}")))?;
+        let name = one.name.as_ref().unwrap_or(own);
+        check(name).map_err(|reason| invalid(format!("`{name}` is no name for a tool: {reason}")))?;
+        if name.contains(['*', '?']) || name.starts_with('!') {
+            return Err(invalid(format!(
+                "`{name}` is no name for a tool: `*`, `?` and `!` are for patterns"
+            )));
+        }
+        if !given.insert(name) {
+            return Err(invalid(format!("two tools are given the name `{name}`")));
+        }
+        if name != own {
+            renamed.insert(name.clone(), own.clone());
+        }
+    }
+    Ok(renamed)
+}
+
+fn check(name: &str) -> Result<(), &'static str> {
+    if name.is_empty() {
+        return Err("the name is empty");
+    }
+    if name.len() > LONGEST {
+        return Err("the name is longer than 128 bytes");
+    }
+    if name.chars().any(|letter| letter.is_control() || letter == ',') {
+        return Err("the name has a control character or a comma");
+    }
+    Ok(())
+}
+
+/// Whether a pattern is all of a name: `*` is any text, `?` any one letter.
+fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    let (mut at, mut place) = (0, 0);
+    // Where the last `*` stands, and where in the name it was tried to end.
+    let mut star: Option<(usize, usize)> = None;
+    while place < name.len() {
+        match pattern.get(at) {
+            Some('*') => {
+                star = Some((at, place));
+                at += 1;
+            }
+            Some(letter) if *letter == '?' || *letter == name[place] => (at, place) = (at + 1, place + 1),
+            _ => match star {
+                Some((began, ended)) => {
+                    star = Some((began, ended + 1));
+                    (at, place) = (began + 1, ended + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[at..].iter().all(|letter| *letter == '*')
+}
+
+#[cfg(test)]
+#[path = "tools_tests.rs"]
+mod tests;

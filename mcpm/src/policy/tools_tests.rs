@@ -1,0 +1,94 @@
+//! The table of cases in `tests/data`, and what must hold for all names.
+
+use proptest::prelude::*;
+use serde::Deserialize;
+
+use super::*;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    about: String,
+    #[serde(default)]
+    tools: Vec<String>,
+    #[serde(default)]
+    overrides: BTreeMap<String, ToolOverride>,
+    /// What clients see, by the server's own name; `null` when they do not.
+    #[serde(default)]
+    listed: BTreeMap<String, Option<String>>,
+    /// What a call reaches, by the name that was called.
+    #[serde(default)]
+    called: BTreeMap<String, Option<String>>,
+    /// What the refusal of the options says.
+    refused: Option<String>,
+}
+
+#[test]
+fn cases() {
+    let text = include_str!("../../../tests/data/policy/tools.json");
+    let cases: Vec<Case> = serde_json::from_str(text).expect("cases");
+    for case in cases {
+        let about = &case.about;
+        let tools = match (Tools::new(&case.tools, &case.overrides), case.refused) {
+            (Ok(Some(tools)), None) => tools,
+            (Err(error), Some(refused)) => {
+                assert!(error.to_string().contains(&refused), "{about}: {error}");
+                continue;
+            }
+            (outcome, refused) => panic!("{about}: {outcome:?}, {refused:?}"),
+        };
+        for (own, name) in &case.listed {
+            assert_eq!(tools.listed(own).map(|shown| shown.name), name.as_deref(), "{about}: {own}");
+        }
+        for (name, own) in &case.called {
+            assert_eq!(tools.called(name), own.as_deref(), "{about}: {name}");
+        }
+    }
+}
+
+#[test]
+fn without_options_there_is_nothing_to_decide() {
+    assert!(Tools::new(&[], &BTreeMap::new()).expect("no options").is_none());
+}
+
+prop_compose! {
+    fn any_tools()(
+        patterns in prop::collection::vec("!?[abAB*?]{1,3}", 0..4),
+        overrides in prop::collection::btree_map("[abAB]{1,2}", prop::option::of("[abAB]{1,2}"), 0..4),
+    ) -> Option<Tools> {
+        let overrides = overrides.into_iter()
+            .map(|(own, name)| (own, ToolOverride { name, description: Some("d".to_owned()) })).collect();
+        Tools::new(&patterns, &overrides).ok().flatten()
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_no_list_shows_cannot_be_called_and_what_one_shows_can(
+        tools in any_tools(),
+        server in prop::collection::btree_set("[abABc]{1,2}", 0..12),
+        called in "[abABc]{1,2}",
+    ) {
+        let Some(tools) = tools else { return Ok(()) };
+        let shown: Vec<(&str, &str)> = server.iter()
+            .filter_map(|own| tools.listed(own).map(|shown| (shown.name, own.as_str())))
+            .collect();
+        let names: BTreeSet<&str> = shown.iter().map(|(name, _)| *name).collect();
+        prop_assert_eq!(names.len(), shown.len(), "a name stands twice");
+        for (name, own) in &shown {
+            prop_assert_eq!(tools.called(name), Some(*own));
+        }
+        // Of the tools there are, a call reaches those alone that a list shows under that name.
+        match tools.called(&called).filter(|own| server.contains(*own)) {
+            Some(own) => prop_assert!(shown.contains(&(called.as_str(), own))),
+            None => prop_assert!(!names.contains(called.as_str())),
+        }
+    }
+
+    #[test]
+    fn a_pattern_without_wildcards_is_itself(name in "\\PC{1,8}", other in "\\PC{1,8}") {
+        prop_assume!(!name.contains(['*', '?']));
+        prop_assert!(matches(&name, &name));
+        prop_assert_eq!(matches(&name, &other), name == other);
+    }
+}

@@ -1,0 +1,184 @@
+//! What the server says of its tools, for policies that go by it.
+//!
+//! It is in the lists that clients read; when none has come lately the server is asked, with the credentials of the
+//! request at hand, so that a decision does not depend on who has listed tools before.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use http::{Extensions, HeaderMap, HeaderValue, Method, Uri, header};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    mcp::{fields::Fields, message::Message},
+    proxy::{
+        layer::Next,
+        messages::{Asked, Hook, Hooks, Said, Verdict, hooked},
+        respond::{JSON, Request},
+    },
+    transport::body::Body,
+};
+
+/// How long what was heard of a tool holds.
+const FRESH: Duration = Duration::from_secs(60);
+/// How long the server may take to say it.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Most pages of a list.
+const PAGES: usize = 100;
+/// Most tools that are remembered.
+const MOST: usize = 10_000;
+
+/// What was said of each tool, by its own name.
+#[derive(Debug, Default)]
+pub(super) struct Annotations(Mutex<HashMap<String, (Instant, Arc<Map<String, Value>>)>>);
+
+impl Annotations {
+    /// Remembers what a list says of a tool.
+    pub(super) fn learn(&self, tool: &str, said: Map<String, Value>) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MOST && !known.contains_key(tool) {
+            known.clear();
+        }
+        known.insert(tool.to_owned(), (Instant::now(), Arc::new(said)));
+    }
+
+    /// Forgets everything, since the server says that it has changed.
+    pub(super) fn forget(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// What the server says of a tool; `None` when it cannot be found out. A tool that it does not list has nothing
+    /// said of it.
+    pub(super) async fn of(
+        &self,
+        tool: &str,
+        asking: &Asking,
+        message: &Message,
+        next: Next<'_>,
+    ) -> Option<Arc<Map<String, Value>>> {
+        if let Some(said) = self.known(tool) {
+            return Some(said);
+        }
+        tokio::time::timeout(PATIENCE, self.ask(asking, message, next)).await.ok()??;
+        Some(self.known(tool).unwrap_or_default())
+    }
+
+    fn known(&self, tool: &str) -> Option<Arc<Map<String, Value>>> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(tool).filter(|(heard, _)| heard.elapsed() < FRESH).map(|(_, said)| Arc::clone(said))
+    }
+
+    /// Reads all pages of the list; `None` when one does not come.
+    async fn ask(&self, asking: &Asking, message: &Message, next: Next<'_>) -> Option<()> {
+        let mut cursor = None;
+        for page in 0..PAGES {
+            let response = next.handle(asking.list(message, page, cursor.as_deref())).await;
+            if !response.status().is_success() {
+                return None;
+            }
+            let heard = Arc::new(Mutex::new(None));
+            let hooks = Hooks::default();
+            hooks.add(Page(Arc::clone(&heard), id(page)));
+            // The body is read for what the hook hears.
+            let mut body = hooked(response, &hooks, None, true).await.into_body();
+            while heard.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+                body.piece().await.ok()??;
+            }
+            let result = heard.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+            let fields = Fields::read(&result)?;
+            let tools: Vec<&serde_json::value::RawValue> =
+                serde_json::from_str(fields.one("tools").ok()??.get()).ok()?;
+            for tool in tools {
+                let Some(tool) = Fields::read(tool.get()) else { continue };
+                let Ok(Some(name)) = tool.string("name") else { continue };
+                let said = tool.one("annotations").ok().flatten();
+                let said = said.and_then(|said| serde_json::from_str(said.get()).ok()).unwrap_or_default();
+                self.learn(&name, said);
+            }
+            cursor = fields.string("nextCursor").ok()?;
+            if cursor.is_none() {
+                return Some(());
+            }
+        }
+        None
+    }
+}
+
+fn id(page: usize) -> String {
+    format!("mcpm-annotations-{page}")
+}
+
+/// The client in whose name the server is asked.
+#[derive(Debug)]
+pub(super) struct Asking {
+    uri: Uri,
+    headers: HeaderMap,
+    extensions: Extensions,
+}
+
+impl Asking {
+    /// The client of a request.
+    pub(super) fn of(request: &Request) -> Self {
+        let mut extensions = request.extensions().clone();
+        // The answer is for nobody else.
+        extensions.remove::<Hooks>();
+        Self { uri: request.uri().clone(), headers: request.headers().clone(), extensions }
+    }
+
+    /// A request for a page of the list of tools; `message` is what is decided about.
+    fn list(&self, message: &Message, page: usize, cursor: Option<&str>) -> Request {
+        let params: Value = serde_json::from_str(message.params()).unwrap_or_default();
+        let mut wanted = Map::new();
+        if let Some(meta) = params.get("_meta").and_then(Value::as_object) {
+            let mut meta = meta.clone();
+            // Progress would be told to the client.
+            meta.remove("progressToken");
+            wanted.insert("_meta".to_owned(), Value::Object(meta));
+        }
+        if let Some(cursor) = cursor {
+            wanted.insert("cursor".to_owned(), cursor.into());
+        }
+        let body = json!({ "jsonrpc": "2.0", "id": id(page), "method": "tools/list", "params": wanted });
+        let body = Bytes::from(body.to_string());
+        let mut request = Request::new(Body::from(body.clone()));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.uri.clone();
+        *request.extensions_mut() = self.extensions.clone();
+        *request.headers_mut() = self.headers.clone();
+        let headers = request.headers_mut();
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
+        headers.insert(header::CONTENT_TYPE, JSON);
+        headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        headers.remove("mcp-name");
+        let mirrored: Vec<_> =
+            headers.keys().filter(|name| name.as_str().starts_with("mcp-param-")).cloned().collect();
+        for name in mirrored {
+            headers.remove(name);
+        }
+        if headers.contains_key("mcp-method") {
+            headers.insert("mcp-method", HeaderValue::from_static("tools/list"));
+        }
+        if let Ok(asked) = Asked::read(request.headers(), body) {
+            request.extensions_mut().insert(Arc::new(asked));
+        }
+        request
+    }
+}
+
+/// Hears the answer with that id.
+struct Page(Arc<Mutex<Option<String>>>, String);
+
+impl Hook for Page {
+    fn message(&mut self, said: &Said<'_>) -> Verdict {
+        let is_it = serde_json::from_slice::<String>(said.message.id_text()).is_ok_and(|id| id == self.1);
+        if is_it {
+            let result = said.message.result().to_owned();
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        }
+        Verdict::Keep
+    }
+}

@@ -1,0 +1,349 @@
+//! Lets callers use what policies permit, and shows them no more than that.
+//!
+//! The decision is [`policy::cedar`](crate::policy::cedar)'s; here questions are read out of messages. A method
+//! that is in no table here is refused: nobody knows what it would do. Policies see a server's own names.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use serde_json::{Map, Value};
+
+use super::annotations::{Annotations, Asking};
+use crate::{
+    auth::incoming::Principal,
+    mcp::{
+        error_code,
+        fields::Fields,
+        lane::error_answer,
+        message::{Kind, Message, splice},
+    },
+    policy::cedar::{Asker, Authorization, Caller, Decision, Resource, strict},
+    proxy::{
+        denial::Denial,
+        layer::{Answer, Layer, Next},
+        messages::{Asked, Hook, Hooks, Item, Said, Verdict, rewrite},
+        refusal,
+        respond::{Request, Response},
+    },
+};
+
+/// The layer.
+#[derive(Debug)]
+pub(crate) struct Authorize {
+    authorization: Arc<Authorization>,
+    annotations: Arc<Annotations>,
+}
+
+/// What a message of a client wants.
+enum Want {
+    /// Nothing that policies are about.
+    Nothing,
+    /// To call that tool with these arguments.
+    Tool(String, Map<String, Value>),
+    Prompt(String, Map<String, Value>),
+    /// To read or to hear of resources.
+    Resources(Vec<String>),
+    /// To complete an argument of that template.
+    Template(String),
+    /// It cannot be read, for that reason.
+    Unclear(String),
+    /// It is in no table.
+    Unknown,
+}
+
+/// Methods that anybody may use: they open, keep and end a conversation, and lists are filtered by item.
+fn is_open(method: &str) -> bool {
+    matches!(
+        method,
+        "initialize"
+            | "ping"
+            | "server/discover"
+            | "logging/setLevel"
+            | "tools/list"
+            | "prompts/list"
+            | "resources/list"
+            | "resources/templates/list"
+            | "resources/unsubscribe"
+            // Whoever knows the id of a task was told it when a call began that was decided about.
+            | "tasks/get"
+            | "tasks/result"
+            | "tasks/update"
+            | "tasks/cancel"
+    )
+}
+
+impl Want {
+    fn of(message: &Message) -> Self {
+        let method = message.method();
+        if message.kind() == Kind::Response || is_open(method) {
+            return Self::Nothing;
+        }
+        if message.kind() == Kind::Notification && method.starts_with("notifications/") {
+            return Self::Nothing;
+        }
+        match method {
+            "tools/call"
+            | "prompts/get"
+            | "resources/read"
+            | "resources/subscribe"
+            | "completion/complete"
+            | "subscriptions/listen" => Self::read(message).unwrap_or_else(Self::Unclear),
+            _ => Self::Unknown,
+        }
+    }
+
+    fn read(message: &Message) -> Result<Self, String> {
+        let params = Fields::read(message.params()).ok_or("the parameters are no object")?;
+        let text = |fields: &Fields<'_>, name: &str| {
+            let text = fields.string(name).map_err(|ambiguous| ambiguous.to_string())?;
+            text.ok_or_else(|| format!("`{name}` is missing or no text"))
+        };
+        let arguments = || {
+            let arguments = params.one("arguments").map_err(|ambiguous| ambiguous.to_string())?;
+            match arguments.map(serde_json::value::RawValue::get) {
+                None | Some("null") => Ok(Map::new()),
+                Some(arguments) => strict(arguments).map_err(|unfit| unfit.to_string()),
+            }
+        };
+        Ok(match message.method() {
+            "tools/call" => Self::Tool(text(&params, "name")?, arguments()?),
+            "prompts/get" => Self::Prompt(text(&params, "name")?, arguments()?),
+            "completion/complete" => {
+                let reference = params.one("ref").map_err(|ambiguous| ambiguous.to_string())?;
+                let reference = reference.and_then(|reference| Fields::read(reference.get()));
+                let reference = reference.ok_or("`ref` is missing or no object")?;
+                match text(&reference, "type")?.as_str() {
+                    "ref/prompt" => Self::Prompt(text(&reference, "name")?, Map::new()),
+                    "ref/resource" => Self::Template(text(&reference, "uri")?),
+                    other => return Err(format!("`{other}` is no reference")),
+                }
+            }
+            "subscriptions/listen" => {
+                let wanted = params.one("notifications").map_err(|ambiguous| ambiguous.to_string())?;
+                let wanted = wanted.and_then(|wanted| Fields::read(wanted.get()));
+                let uris = match wanted {
+                    Some(wanted) => wanted.one("resourceSubscriptions"),
+                    None => Ok(None),
+                };
+                let uris = uris.map_err(|ambiguous| ambiguous.to_string())?;
+                let uris = uris.map(|uris| serde_json::from_str::<Vec<String>>(uris.get())).transpose();
+                Self::Resources(uris.map_err(|error| error.to_string())?.unwrap_or_default())
+            }
+            _ => Self::Resources(vec![text(&params, "uri")?]),
+        })
+    }
+}
+
+impl Authorize {
+    pub(crate) fn new(authorization: Arc<Authorization>) -> Self {
+        Self { authorization, annotations: Arc::default() }
+    }
+
+    async fn authorize(&self, mut request: Request, next: Next<'_>) -> Response {
+        let asker = Arc::new(self.authorization.of(&caller(&request)));
+        let annotations = Arc::clone(&self.annotations);
+        Hooks::of(&mut request).add(Answers { asker: Arc::clone(&asker), annotations });
+        if let Some(asked) = request.extensions().get::<Arc<Asked>>().cloned() {
+            let asking = self.authorization.uses_annotations().then(|| Asking::of(&request));
+            for message in asked.messages() {
+                let verdict = self.verdict(&asker, message, asking.as_ref(), next).await;
+                if let Err(denial) = verdict {
+                    return denied(&asked, message, denial);
+                }
+            }
+        }
+        next.handle(request).await
+    }
+
+    async fn verdict(
+        &self,
+        asker: &Asker,
+        message: &Message,
+        asking: Option<&Asking>,
+        next: Next<'_>,
+    ) -> Result<(), Denial> {
+        let decision = match Want::of(message) {
+            Want::Nothing => Decision::Allowed,
+            Want::Tool(name, arguments) => {
+                let said = match asking {
+                    Some(asking) => Some(self.said(&name, asking, message, next).await?),
+                    None => None,
+                };
+                asker.decide(&Resource::Tool(&name, said.as_deref()), Some(&arguments))
+            }
+            Want::Prompt(name, arguments) => asker.decide(&Resource::Prompt(&name), Some(&arguments)),
+            Want::Template(uri) => asker.decide(&Resource::Template(&uri), None),
+            Want::Resources(uris) => {
+                let mut decisions = uris.iter().map(|uri| asker.decide(&Resource::Resource(uri), None));
+                decisions.find(|one| *one != Decision::Allowed).unwrap_or(Decision::Allowed)
+            }
+            Want::Unclear(reason) => {
+                return Err(Denial::new("authorization", "authorization.unclear").rule(reason));
+            }
+            Want::Unknown => {
+                return Err(Denial::new("authorization", "authorization.unknown_method")
+                    .rule(format!("`{}` is in no table", message.method())));
+            }
+        };
+        judged(decision)
+    }
+
+    /// What the server says of a tool.
+    async fn said(
+        &self,
+        tool: &str,
+        asking: &Asking,
+        message: &Message,
+        next: Next<'_>,
+    ) -> Result<Arc<Map<String, Value>>, Denial> {
+        let said = Box::pin(self.annotations.of(tool, asking, message, next)).await;
+        said.ok_or_else(|| {
+            Denial::new("authorization", "authorization.annotations_unknown")
+                .rule("what the server says of the tool")
+                .fix("list the tools first, or write policies that do not depend on it")
+        })
+    }
+}
+
+fn judged(decision: Decision) -> Result<(), Denial> {
+    match decision {
+        Decision::Allowed => Ok(()),
+        Decision::Denied(rules) if rules.is_empty() => {
+            Err(Denial::new("authorization", "authorization.denied")
+                .rule("no policy permits it")
+                .fix("add a policy that permits it"))
+        }
+        Decision::Denied(rules) => Err(Denial::new("authorization", "authorization.forbidden")
+            .rule(rules.join(", "))
+            .fix("change the policy that forbids it")),
+        Decision::Undecided(reason) => {
+            Err(Denial::new("authorization", "authorization.undecided").rule(reason))
+        }
+    }
+}
+
+fn denied(asked: &Asked, message: &Message, denial: Denial) -> Response {
+    let text = match &denial.rule {
+        Some(rule) => format!("not authorized: {rule}"),
+        None => "not authorized".to_owned(),
+    };
+    let error = (error_code::INVALID_REQUEST, text.as_str());
+    refusal::refuse(asked, message, StatusCode::FORBIDDEN, error, denial)
+}
+
+fn caller(request: &Request) -> Caller {
+    match request.extensions().get::<Arc<Principal>>() {
+        Some(principal) => {
+            Caller { subject: Some(principal.subject.clone()), claims: principal.claims.clone() }
+        }
+        None => Caller::default(),
+    }
+}
+
+/// Shows in answers what the caller may use.
+struct Answers {
+    asker: Arc<Asker>,
+    annotations: Arc<Annotations>,
+}
+
+impl Hook for Answers {
+    fn message(&mut self, said: &Said<'_>) -> Verdict {
+        match said.message.method() {
+            "notifications/tools/list_changed" => self.annotations.forget(),
+            "notifications/resources/updated" => return self.update(said.message),
+            _ => {}
+        }
+        let mut verdict = Verdict::Keep;
+        let mut message = said.message.clone();
+        for (key, id) in [
+            ("tools", "name"),
+            ("prompts", "name"),
+            ("resources", "uri"),
+            ("resourceTemplates", "uriTemplate"),
+        ] {
+            let changed = rewrite(&message, key, |item| self.item(key, id, item));
+            match follow(changed, &mut message) {
+                Ok(None) => {}
+                Ok(Some(changed)) => verdict = changed,
+                Err(verdict) => return verdict,
+            }
+        }
+        match follow(private(&message), &mut message) {
+            Ok(None) => verdict,
+            Ok(Some(changed)) => changed,
+            Err(verdict) => verdict,
+        }
+    }
+}
+
+/// Goes on with a message that was changed.
+fn follow(verdict: Verdict, message: &mut Message) -> Result<Option<Verdict>, Verdict> {
+    match &verdict {
+        Verdict::Keep => Ok(None),
+        Verdict::Drop => Err(verdict),
+        Verdict::Replace(text) => match Message::parse(text.clone()) {
+            Ok(changed) => {
+                *message = changed;
+                Ok(Some(verdict))
+            }
+            Err(_) => Err(Verdict::Drop),
+        },
+    }
+}
+
+impl Answers {
+    fn item(&self, key: &str, id: &str, item: &str) -> Item {
+        let Some(fields) = Fields::read(item) else { return Item::Drop };
+        let Ok(Some(id)) = fields.string(id) else { return Item::Drop };
+        let decision = match key {
+            "tools" => {
+                let said = fields.one("annotations").ok().flatten();
+                let said: Map<String, Value> =
+                    said.and_then(|said| serde_json::from_str(said.get()).ok()).unwrap_or_default();
+                let decision = self.asker.decide(&Resource::Tool(&id, Some(&said)), None);
+                self.annotations.learn(&id, said);
+                decision
+            }
+            "prompts" => self.asker.decide(&Resource::Prompt(&id), None),
+            "resources" => self.asker.decide(&Resource::Resource(&id), None),
+            _ => self.asker.decide(&Resource::Template(&id), None),
+        };
+        if decision == Decision::Allowed { Item::Keep } else { Item::Drop }
+    }
+
+    /// A change of a resource is told to those who may read it.
+    fn update(&self, message: &Message) -> Verdict {
+        let uri = Fields::read(message.params()).and_then(|params| params.string("uri").ok().flatten());
+        let allowed =
+            uri.is_some_and(|uri| self.asker.decide(&Resource::Resource(&uri), None) == Decision::Allowed);
+        if allowed { Verdict::Keep } else { Verdict::Drop }
+    }
+}
+
+/// Keeps what was made for one caller out of shared caches (MCP 2026-07-28, `cacheScope`).
+fn private(message: &Message) -> Verdict {
+    let fields = if message.kind() == Kind::Response { Fields::read(message.result()) } else { None };
+    let Some(fields) = fields else { return Verdict::Keep };
+    match fields.one("cacheScope") {
+        Ok(Some(scope)) if scope.get() != "\"private\"" => {
+            let edits = &mut [(message.span_of(scope), &b"\"private\""[..])];
+            Verdict::Replace(splice(message.bytes(), edits).freeze())
+        }
+        Ok(_) => Verdict::Keep,
+        // Which of two a cache would go by nobody knows.
+        Err(ambiguous) => {
+            let text = format!("the server's answer cannot be passed on: {ambiguous}");
+            Verdict::Replace(error_answer(message.id_text(), error_code::INTERNAL_ERROR, &text).freeze())
+        }
+    }
+}
+
+impl Layer for Authorize {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> Answer<'a> {
+        Box::pin(self.authorize(request, next))
+    }
+}
+
+#[cfg(test)]
+#[path = "authorize_tests.rs"]
+mod tests;

@@ -1,0 +1,70 @@
+//! The lists in answers: tools, prompts, resources and their templates.
+//!
+//! An answer is taken for a list when it looks like one, whatever was asked: answers also come on streams where
+//! nobody asked, and servers mix up requests that are under way with the same id.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+
+use super::Verdict;
+use crate::mcp::{
+    error_code,
+    fields::Fields,
+    lane::error_answer,
+    message::{Kind, Message, splice},
+};
+
+/// What becomes of an item.
+pub(in crate::proxy) enum Item {
+    Keep,
+    Drop,
+    /// It is written so.
+    Change(Bytes),
+}
+
+/// Decides about each item of the list that a result has under `key`, if it has one. Everything else of the
+/// message stays as it is: a cursor, hints for caches, fields that nobody knows.
+pub(in crate::proxy) fn rewrite(
+    message: &Message,
+    key: &str,
+    mut decide: impl FnMut(&str) -> Item,
+) -> Verdict {
+    if message.kind() != Kind::Response || !message.result().starts_with('{') {
+        return Verdict::Keep;
+    }
+    let Some(fields) = Fields::read(message.result()) else { return unreadable(message, key) };
+    let list = match fields.one(key) {
+        Ok(Some(list)) if list.get().starts_with('[') => list,
+        Ok(_) => return Verdict::Keep,
+        Err(_) => return unreadable(message, key),
+    };
+    let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(list.get()) else {
+        return unreadable(message, key);
+    };
+    let mut kept: Vec<Cow<'_, [u8]>> = Vec::with_capacity(items.len());
+    let mut same = true;
+    for item in items {
+        match decide(item.get()) {
+            Item::Keep => kept.push(Cow::Borrowed(item.get().as_bytes())),
+            Item::Drop => same = false,
+            Item::Change(text) => {
+                same = false;
+                kept.push(Cow::Owned(text.to_vec()));
+            }
+        }
+    }
+    if same {
+        return Verdict::Keep;
+    }
+    let written = [b"[", kept.join(&b',').as_slice(), b"]"].concat();
+    Verdict::Replace(splice(message.bytes(), &mut [(message.span_of(list), &written)]).freeze())
+}
+
+/// What cannot be read in one way only is not shown.
+fn unreadable(message: &Message, key: &str) -> Verdict {
+    tracing::warn!(key, "a list of the server cannot be read and was not passed on");
+    let text = format!("the server's list of `{key}` cannot be read");
+    Verdict::Replace(error_answer(message.id_text(), error_code::INTERNAL_ERROR, &text).freeze())
+}

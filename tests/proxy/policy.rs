@@ -1,0 +1,98 @@
+//! Rules in front of a server on a pipe, down to the bytes: the deprecated transport, resumed streams, both eras.
+
+use mcpm::{
+    options::ProxyMode,
+    policy::PolicySpec,
+    proxy::{Proxy, StdioProxy},
+};
+use mcpm_tests::harness::{
+    http::Http,
+    mcp::{Modern, Session, initialize, notification, request, tool},
+    script::Bridge,
+    upstream::Upstream,
+    within,
+};
+use serde_json::json;
+
+use crate::script;
+
+async fn filtered(mode: ProxyMode, flags: &[&str], tools: &[&str]) -> Bridge {
+    let script = script().await;
+    let tools = tools.iter().map(|one| (*one).to_owned()).collect();
+    let rules = PolicySpec { tools, ..PolicySpec::default() };
+    let proxy = StdioProxy::new("scripted", script.process(flags)).mode(mode).rules(rules);
+    script.serve(proxy).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_of_the_deprecated_transport_is_filtered() {
+    let bridge = filtered(ProxyMode::Sse, &[], &["echo"]).await;
+    let mut stream = bridge.http.get("/sse").send().await;
+    let endpoint = stream.event().await.unwrap().data;
+    let post = async |message: serde_json::Value| {
+        // As its clients do, which expect no answer here.
+        bridge.http.post(&endpoint, message.to_string()).without("Accept").send().await.status
+    };
+    assert_eq!(post(initialize("2024-11-05", json!({}))).await, 202);
+    stream.event().await.unwrap();
+    assert_eq!(post(notification("notifications/initialized", json!({}))).await, 202);
+    assert_eq!(post(request(1, "tools/list", json!({}))).await, 202);
+    let tools = stream.event().await.unwrap().json()["result"]["tools"].clone();
+    assert_eq!(tools.as_array().unwrap().len(), 1, "{tools}");
+    assert_eq!(tools[0]["name"], "echo");
+    // Its clients hear of a refusal by the status, since their answers come on the stream.
+    assert_eq!(post(request(2, "tools/call", tool("regional", json!({})))).await, 400);
+    assert_eq!(post(request(3, "tools/call", tool("echo", json!({})))).await, 202);
+    assert_eq!(stream.event().await.unwrap().json()["id"], 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_eras_see_the_same_tools() {
+    let bridge = filtered(ProxyMode::StreamableHttp, &["--modern"], &["!regional"]).await;
+    let session = Session::open(bridge.http).await;
+    let listed = session.ask("list", "tools/list", json!({})).await;
+    let names = |answer: &serde_json::Value| {
+        let tools = answer["result"]["tools"].as_array().unwrap().clone();
+        tools.into_iter().map(|tool| tool["name"].clone()).collect::<Vec<_>>()
+    };
+    assert!(
+        names(&listed).contains(&json!("echo")) && !names(&listed).contains(&json!("regional")),
+        "{listed}"
+    );
+    let modern = Modern(bridge.http).request(7, "tools/list", json!({})).await.answer().await;
+    assert_eq!(names(&modern), names(&listed));
+    let refused = session.request("c", "tools/call", tool("regional", json!({}))).await;
+    assert_eq!(refused.status, 200);
+    let refused = refused.answer().await;
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!("c"), &json!(-32602)));
+    let refused = Modern(bridge.http).request(8, "tools/call", tool("regional", json!({}))).await;
+    assert_eq!(refused.status, 400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_compressed_answer_is_asked_away_and_without_rules_nothing_is_touched() {
+    let list =
+        r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[ {"name":"a"},{"name":"b"} ] ,"nextCursor":"x"}}"#;
+    let ask = request(1, "tools/list", json!({})).to_string();
+    for (tools, encoding, expected) in [
+        (None, "gzip", list.to_owned()),
+        (Some("b"), "identity", list.replace(r#"[ {"name":"a"},{"name":"b"} ]"#, r#"[{"name":"b"}]"#)),
+    ] {
+        let upstream = Upstream::listen().await;
+        let mut proxy = Proxy::builder("up", upstream.uri("/mcp"));
+        if let Some(tools) = tools {
+            proxy = proxy.tools(tools);
+        }
+        let running = within("the proxy to start", proxy.build().unwrap().start()).await.unwrap();
+        let http = Http(running.address());
+        let asking = http.post("/mcp", ask.clone()).header("accept-encoding", "gzip").send();
+        let answering = async {
+            let (mut connection, received) = upstream.request().await;
+            connection.answer("200 OK", "content-type: application/json\r\n", list).await;
+            received
+        };
+        let (received, response) = tokio::join!(answering, asking);
+        assert_eq!(received.headers.get("accept-encoding"), Some(encoding));
+        assert_eq!(response.text().await, expected);
+    }
+}
