@@ -13,7 +13,7 @@ const ALLOWED: [(&str, &[&str]); 15] = [
     ("transport", &["mcp", "runtime"]),
     ("state", &["name"]),
     ("secrets", &["interaction", "state"]),
-    ("proxy", &["auth", "mcp", "policy", "transport"]),
+    ("proxy", &["auth", "mcp", "policy", "state", "transport"]),
     ("permission", &[]),
     ("policy", &["mcp"]),
     ("isolation", &["permission", "state", "transport"]),

@@ -245,13 +245,13 @@ impl RunningProxy {
     /// Returns where it is in its life, in the words of a workload.
     ///
     /// It is `Running` as long as it listens, whether or not its target answers; of that `/health` tells. It is
-    /// `Stopping` while answers under way finish, and `Failed` when it ended though nobody stopped it.
+    /// `Stopping` while answers under way finish.
     pub fn status(&self) -> Phase {
         match (self.stop.is_cancelled(), self.listening.is_finished()) {
             (false, false) => Phase::Running,
             (true, false) => Phase::Stopping,
-            (true, true) => Phase::Stopped,
-            (false, true) => Phase::Failed,
+            // Also when its runtime was shut down.
+            (_, true) => Phase::Stopped,
         }
     }
 

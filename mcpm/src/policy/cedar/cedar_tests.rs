@@ -50,10 +50,10 @@ fn cases() {
         for case in table.cases {
             let about = format!("{}: {}", table.config.display(), case.about);
             let resource = match (&case.tool, &case.prompt, &case.resource, &case.template) {
-                (Some(name), ..) => Resource::Tool(name, case.annotations.as_ref()),
-                (_, Some(name), ..) => Resource::Prompt(name),
-                (_, _, Some(uri), _) => Resource::Resource(uri),
-                (.., Some(uri)) => Resource::Template(uri),
+                (Some(name), ..) => Used::Tool(name, case.annotations.as_ref()),
+                (_, Some(name), ..) => Used::Prompt(name),
+                (_, _, Some(uri), _) => Used::Resource(uri),
+                (.., Some(uri)) => Used::Template(uri),
                 _ => panic!("{about}: nothing is used"),
             };
             let arguments =
@@ -173,6 +173,6 @@ fn an_attribute_of_the_request_goes_before_one_of_the_configuration() {
     };
     let authorization = Arc::new(Authorization::new(&spec, "s").expect("policies"));
     let asker = authorization.of(&Caller::default());
-    assert_eq!(asker.decide(&Resource::Tool("a", None), None), Decision::Allowed);
-    assert_eq!(asker.decide(&Resource::Tool("b", None), None), Decision::Denied(Vec::new()));
+    assert_eq!(asker.decide(&Used::Tool("a", None), None), Decision::Allowed);
+    assert_eq!(asker.decide(&Used::Tool("b", None), None), Decision::Denied(Vec::new()));
 }

@@ -34,7 +34,7 @@ pub(crate) struct Caller {
 
 /// What is used.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Resource<'a> {
+pub(crate) enum Used<'a> {
     /// A tool by its own name, and what the server says of it.
     Tool(&'a str, Option<&'a Map<String, Value>>),
     Prompt(&'a str),
@@ -53,7 +53,7 @@ pub(super) struct Words {
     operation: &'static str,
 }
 
-impl Resource<'_> {
+impl Used<'_> {
     pub(super) fn kind(&self) -> Words {
         let words = |action, entity, feature, operation| Words { action, entity, feature, operation };
         match self {
@@ -141,7 +141,7 @@ impl Scheme {
     }
 
     /// The entity of what is used.
-    pub(super) fn resource(&self, resource: &Resource<'_>) -> Result<Entity, String> {
+    pub(super) fn resource(&self, resource: &Used<'_>) -> Result<Entity, String> {
         let words = resource.kind();
         let text = |text: &str| Expression::new_string(text.to_owned());
         let mut attributes = HashMap::from([
@@ -150,17 +150,17 @@ impl Scheme {
             ("operation".to_owned(), text(words.operation)),
         ]);
         match resource {
-            Resource::Tool(_, annotations) => {
+            Used::Tool(_, annotations) => {
                 for (name, said) in annotations.iter().flat_map(|annotations| annotations.iter()) {
                     if let (true, Value::Bool(said)) = (ANNOTATIONS.contains(&name.as_str()), said) {
                         attributes.insert(name.clone(), Expression::new_bool(*said));
                     }
                 }
             }
-            Resource::Prompt(_) => {}
-            Resource::Resource(uri) | Resource::Template(uri) => {
+            Used::Prompt(_) => {}
+            Used::Resource(uri) | Used::Template(uri) => {
                 attributes.insert("uri".to_owned(), text(uri));
-                let template = matches!(resource, Resource::Template(_));
+                let template = matches!(resource, Used::Template(_));
                 attributes.insert("template".to_owned(), Expression::new_bool(template));
             }
         }

@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 pub use file::AuthorizationSpec;
 pub(super) use file::read;
 
-pub(crate) use entities::{Caller, Resource};
+pub(crate) use entities::{Caller, Used};
 use entities::{Scheme, action};
 pub(crate) use values::strict;
 
@@ -114,7 +114,7 @@ pub(crate) struct Asker {
 
 impl Asker {
     /// Decides whether the caller may use a resource, with these arguments.
-    pub(crate) fn decide(&self, resource: &Resource<'_>, arguments: Option<&Map<String, Value>>) -> Decision {
+    pub(crate) fn decide(&self, resource: &Used<'_>, arguments: Option<&Map<String, Value>>) -> Decision {
         self.response(resource, arguments).unwrap_or_else(|reason| {
             tracing::warn!(reason, "what cannot be decided about is refused");
             Decision::Undecided(reason)
@@ -123,7 +123,7 @@ impl Asker {
 
     fn response(
         &self,
-        resource: &Resource<'_>,
+        resource: &Used<'_>,
         arguments: Option<&Map<String, Value>>,
     ) -> Result<Decision, String> {
         let authorization = &*self.authorization;

@@ -34,7 +34,10 @@ const MOST: usize = 10_000;
 
 /// What was said of each tool, by its own name.
 #[derive(Debug, Default)]
-pub(super) struct Annotations(Mutex<HashMap<String, (Instant, Arc<Map<String, Value>>)>>);
+pub(super) struct Annotations(Mutex<HashMap<String, Heard>>);
+
+/// When it was said, and what.
+type Heard = (Instant, Arc<Map<String, Value>>);
 
 impl Annotations {
     /// Remembers what a list says of a tool.

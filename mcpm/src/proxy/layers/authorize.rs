@@ -17,7 +17,7 @@ use crate::{
         lane::error_answer,
         message::{Kind, Message, splice},
     },
-    policy::cedar::{Asker, Authorization, Caller, Decision, Resource, strict},
+    policy::cedar::{Asker, Authorization, Caller, Decision, Used, strict},
     proxy::{
         denial::Denial,
         layer::{Answer, Layer, Next},
@@ -169,12 +169,12 @@ impl Authorize {
                     Some(asking) => Some(self.said(&name, asking, message, next).await?),
                     None => None,
                 };
-                asker.decide(&Resource::Tool(&name, said.as_deref()), Some(&arguments))
+                asker.decide(&Used::Tool(&name, said.as_deref()), Some(&arguments))
             }
-            Want::Prompt(name, arguments) => asker.decide(&Resource::Prompt(&name), Some(&arguments)),
-            Want::Template(uri) => asker.decide(&Resource::Template(&uri), None),
+            Want::Prompt(name, arguments) => asker.decide(&Used::Prompt(&name), Some(&arguments)),
+            Want::Template(uri) => asker.decide(&Used::Template(&uri), None),
             Want::Resources(uris) => {
-                let mut decisions = uris.iter().map(|uri| asker.decide(&Resource::Resource(uri), None));
+                let mut decisions = uris.iter().map(|uri| asker.decide(&Used::Resource(uri), None));
                 decisions.find(|one| *one != Decision::Allowed).unwrap_or(Decision::Allowed)
             }
             Want::Unclear(reason) => {
@@ -300,13 +300,13 @@ impl Answers {
                 let said = fields.one("annotations").ok().flatten();
                 let said: Map<String, Value> =
                     said.and_then(|said| serde_json::from_str(said.get()).ok()).unwrap_or_default();
-                let decision = self.asker.decide(&Resource::Tool(&id, Some(&said)), None);
+                let decision = self.asker.decide(&Used::Tool(&id, Some(&said)), None);
                 self.annotations.learn(&id, said);
                 decision
             }
-            "prompts" => self.asker.decide(&Resource::Prompt(&id), None),
-            "resources" => self.asker.decide(&Resource::Resource(&id), None),
-            _ => self.asker.decide(&Resource::Template(&id), None),
+            "prompts" => self.asker.decide(&Used::Prompt(&id), None),
+            "resources" => self.asker.decide(&Used::Resource(&id), None),
+            _ => self.asker.decide(&Used::Template(&id), None),
         };
         if decision == Decision::Allowed { Item::Keep } else { Item::Drop }
     }
@@ -315,7 +315,7 @@ impl Answers {
     fn update(&self, message: &Message) -> Verdict {
         let uri = Fields::read(message.params()).and_then(|params| params.string("uri").ok().flatten());
         let allowed =
-            uri.is_some_and(|uri| self.asker.decide(&Resource::Resource(&uri), None) == Decision::Allowed);
+            uri.is_some_and(|uri| self.asker.decide(&Used::Resource(&uri), None) == Decision::Allowed);
         if allowed { Verdict::Keep } else { Verdict::Drop }
     }
 }
