@@ -4,23 +4,20 @@
 //! at, which must be public ones unless that is waived; it follows no redirect; and it bounds the time and the size
 //! of every answer. The certificates of `--mcpm-ca-bundle` are trusted beside those that the machine trusts.
 
-use std::{
-    net::{IpAddr, SocketAddr},
-    path::PathBuf,
-    time::Duration,
-};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, Method, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use tokio_rustls::TlsConnector;
 use url::{Host, Url};
 
 use crate::{
     Error, ErrorKind, Result, isolation,
+    shown::shown,
     transport::{
         body::Body,
-        http::{Address, Client},
+        http::{Client, asking, is_this_machine},
         tls,
     },
 };
@@ -115,16 +112,6 @@ impl Guard {
     }
 }
 
-/// Whether a URL names this machine.
-fn is_this_machine(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(ip)) => IpAddr::from(ip).is_loopback(),
-        Some(Host::Ipv6(ip)) => IpAddr::from(ip).is_loopback(),
-        None => false,
-    }
-}
-
 fn failed(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Upstream, message.into())
 }
@@ -175,35 +162,14 @@ impl Http {
             return Err(failed("the URL names no host"));
         };
         let at = self.guard.addresses(&host, port).await?;
-        let tls = url.scheme() == "https";
-        let name = host.to_string().trim_matches(['[', ']']).to_owned();
-        let client = Client::pinned(Address { host: name, port, tls }, at, self.tls.clone());
-        let authority = url.port().map_or_else(|| host.to_string(), |port| format!("{host}:{port}"));
-        let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
-        let unfit = |error: http::Error| failed("the URL cannot be asked").source(error);
-        let mut request = http::Request::builder()
-            .method(ask.method)
-            .uri(format!("{}{query}", url.path()))
-            .header(header::HOST, authority)
-            .body(Body::from(ask.body))
-            .map_err(unfit)?;
-        let headers = request.headers_mut();
-        headers.extend(ask.headers);
-        let agent = HeaderValue::from_static(concat!("mcpm/", env!("CARGO_PKG_VERSION")));
-        headers.insert(header::USER_AGENT, agent);
+        let (address, request) = asking(ask.method, &url, ask.headers, Body::from(ask.body))?;
+        let client = Client::pinned(address, at, self.tls.clone());
         let (parts, body) = client.send(request).await?.into_parts();
         let body = Limited::new(body, largest).collect().await.map_err(|error| {
             failed(format!("the answer broke off, or is larger than {largest} bytes")).source(error)
         })?;
         Ok(Answer { status: parts.status, body: body.to_bytes() })
     }
-}
-
-/// A URL without its query, which may hold a key.
-fn shown(url: &Url) -> String {
-    let mut url = url.clone();
-    url.set_query(None);
-    url.into()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::{
     shown::shown,
     transport::{
         body::Body,
-        http::{Address, Client},
+        http::{Client, asking},
     },
 };
 
@@ -130,27 +130,16 @@ fn is_private_ip(ip: IpAddr) -> bool {
 
 async fn ask(url: &Url, etag: Option<&str>) -> Result<http::Response<crate::transport::http::Received>> {
     let bad = || Error::new(ErrorKind::Registry, format!("`{}` cannot be fetched", shown(url)));
-    let tls = match url.scheme() {
-        "https" => true,
-        "http" => false,
-        _ => return Err(bad()),
-    };
-    let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else { return Err(bad()) };
-    let authority = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
-    let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
-    let mut request = http::Request::new(Body::empty());
-    *request.method_mut() = Method::GET;
-    *request.uri_mut() = format!("{}{query}", url.path())
-        .parse()
-        .map_err(|error: http::uri::InvalidUri| bad().source(error))?;
-    let headers = request.headers_mut();
-    headers.insert(header::HOST, HeaderValue::from_str(&authority).map_err(|error| bad().source(error))?);
+    if !matches!(url.scheme(), "https" | "http") {
+        return Err(bad());
+    }
+    let mut headers = HeaderMap::new();
     headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
-    headers.insert(header::USER_AGENT, HeaderValue::from_static(concat!("mcpm/", env!("CARGO_PKG_VERSION"))));
     if let Some(etag) = etag.and_then(|etag| HeaderValue::from_str(etag).ok()) {
         headers.insert(header::IF_NONE_MATCH, etag);
     }
-    let address = Address { host: host.trim_matches(['[', ']']).to_owned(), port, tls };
+    let (address, request) =
+        asking(Method::GET, url, headers, Body::empty()).map_err(|error| bad().source(error))?;
     Client::new(address).send(request).await
 }
 

@@ -8,7 +8,7 @@ use std::{fmt, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
 use ring::digest::{SHA256, digest};
 use tokio::sync::Mutex;
@@ -22,7 +22,7 @@ use crate::{
     Error, ErrorKind, Result,
     transport::{
         body::Body,
-        http::{Address, Client},
+        http::{Client, asking, is_this_machine},
     },
 };
 
@@ -328,36 +328,13 @@ fn basic(login: &Credentials) -> Option<String> {
     Some(format!("Basic {}", STANDARD.encode(format!("{username}:{password}"))))
 }
 
-/// The registries that engines speak `http` with.
-fn is_this_machine(url: &Url) -> bool {
-    match url.host() {
-        Some(url::Host::Domain(name)) => name == "localhost",
-        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
-        None => false,
-    }
-}
-
 async fn send(
     url: &Url,
     method: Method,
-    mut headers: HeaderMap,
+    headers: HeaderMap,
     body: Bytes,
 ) -> Result<http::Response<crate::transport::http::Received>> {
-    let bad = || Error::new(ErrorKind::ImageUnavailable, "an address cannot be asked");
-    let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else { return Err(bad()) };
-    let authority = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
-    let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
-    headers.insert(header::HOST, HeaderValue::from_str(&authority).map_err(|error| bad().source(error))?);
-    headers.insert(header::USER_AGENT, HeaderValue::from_static(concat!("mcpm/", env!("CARGO_PKG_VERSION"))));
-    let mut request = Request::new(Body::from(body));
-    *request.method_mut() = method;
-    *request.uri_mut() = format!("{}{query}", url.path())
-        .parse()
-        .map_err(|error: http::uri::InvalidUri| bad().source(error))?;
-    *request.headers_mut() = headers;
-    let tls = url.scheme() == "https";
-    let address = Address { host: host.trim_matches(['[', ']']).to_owned(), port, tls };
+    let (address, request) = asking(method, url, headers, Body::from(body))?;
     Client::new(address).send(request).await
 }
 

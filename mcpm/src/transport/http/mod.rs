@@ -6,6 +6,7 @@
 //!
 //! HTTP/1.1 is written and read here, since this is most of what a forwarded call costs (decision 0024).
 
+mod asking;
 mod broken;
 mod framing;
 mod head;
@@ -27,7 +28,12 @@ use http::{Request, Response};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
-pub(crate) use {broken::Broken, head::Head, received::Received};
+pub(crate) use {
+    asking::{asking, is_this_machine},
+    broken::Broken,
+    head::Head,
+    received::Received,
+};
 
 use head::Answer;
 use link::{Failure, Link};
