@@ -1,8 +1,8 @@
 //! Engines that are absent or deny access, and images that are missing or are pulled.
 
-use std::{fs, os::unix::fs::PermissionsExt as _};
+use std::{fs, io::Read as _, os::unix::fs::PermissionsExt as _};
 
-use super::support::{Home, docker, engine_shown, testbed};
+use super::support::{Home, Outcome, docker, engine_shown, testbed};
 
 #[test]
 fn an_engine_that_was_set_and_is_absent_is_named_with_what_set_it() {
@@ -100,5 +100,40 @@ fn an_image_is_pulled_and_run() {
     home.matches("engine/pulled");
     home.run(&["rm", "--all"]).succeeded();
     docker(&["rmi", &image, &latest]);
+    home.has_nothing_left();
+}
+
+#[test]
+fn a_pull_is_shown_by_a_bar_on_a_terminal_and_by_nothing_elsewhere() {
+    let home = Home::new();
+    let (image, container) = (home.name("layer"), home.name("layer-maker"));
+    let image = format!("{}/{image}:1", testbed("MCPM_TEST_REGISTRY"));
+    // A layer of its own, since one that the engine has is not fetched again.
+    let mut layer = vec![0; 4 << 20];
+    fs::File::open("/dev/urandom").unwrap().read_exact(&mut layer).unwrap();
+    fs::write(home.path("layer"), layer).unwrap();
+    docker(&["create", "--name", &container, "mcpm-test/everything:1"]);
+    docker(&["cp", &home.text("layer"), &format!("{container}:/layer")]);
+    docker(&["commit", &container, &image]);
+    docker(&["rm", &container]);
+    docker(&["push", "--quiet", &image]);
+    docker(&["rmi", &image]);
+
+    // `script` gives its command a terminal, and says itself what is shown on it.
+    let typed = format!("{} run {image} --name {}", home.program(), home.name("shown"));
+    let mut script = home.command("script");
+    let script = script.env("TERM", "xterm").args(["--quiet", "--return", "--command", &typed, "/dev/null"]);
+    let shown = Outcome::of(script.output().unwrap()).succeeded().stdout;
+    assert!(shown.contains(&format!("pulling {image}")), "{shown:?}");
+    // The bar is gone at the end: what stays is what stands behind the last erased line.
+    let stays = shown.rsplit("\u{1b}[2K").next().unwrap();
+    assert!(!stays.contains("pulling") && stays.contains("/mcp"), "{shown:?}");
+
+    home.run(&["rm", "--all"]).succeeded();
+    docker(&["rmi", &image]);
+    let elsewhere = home.run(&["run", &image, "--name", &home.name("quiet")]).succeeded();
+    assert_eq!(elsewhere.stderr, "");
+    home.run(&["rm", "--all"]).succeeded();
+    docker(&["rmi", &image]);
     home.has_nothing_left();
 }
