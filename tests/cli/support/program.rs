@@ -12,8 +12,7 @@ use super::{LIMIT, Outcome, kill};
 
 /// Where `mcpm` is.
 ///
-/// Cargo builds no binary of another package for a test, so this does. nextest runs each test in a process of its
-/// own: they share the answer through a file that names their run.
+/// nextest runs each test in a process of its own: they share the answer through a file that names their run.
 pub(crate) fn path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
@@ -33,23 +32,9 @@ pub(crate) fn path() -> &'static Path {
 }
 
 fn build() -> PathBuf {
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    // What cargo says of the package under test would have build scripts run anew, and all that depends on them.
-    let of_this_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
-    for (name, _) in env::vars().filter(|(name, _)| of_this_package(name)) {
-        command.env_remove(name);
-    }
-    let built = command
-        .args(["build", "--quiet", "--package", "mcpm-cli", "--bin", "mcpm", "--message-format", "json"])
-        .current_dir(mcpm_tests::root())
-        .output()
-        .unwrap();
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    let messages = String::from_utf8(built.stdout).unwrap();
-    let mut messages =
-        messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let path = messages.find_map(|message| message["executable"].as_str().map(PathBuf::from));
+    // Cargo builds no binary of another package for a test.
+    let messages = mcpm_tests::build(&["--bin", "mcpm"]);
+    let path = messages.iter().find_map(|message| message["executable"].as_str().map(PathBuf::from));
     path.unwrap_or_else(|| panic!("cargo built no mcpm"))
 }
 
