@@ -36,8 +36,9 @@ pub fn answer(data: &[u8]) {
 pub fn env_file(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     let Ok(variables) = workload::fuzzing::env_file(text) else { return };
-    for name in variables.keys() {
+    for (name, value) in &variables {
         assert!(!name.is_empty() && !name.contains(['=', '\0', '\n']), "{name:?}");
+        assert!(!value.contains('\0'), "{value:?}");
     }
 }
 

@@ -62,6 +62,9 @@ pub(super) fn parse(text: &str) -> Result<BTreeMap<String, String>, (usize, &'st
         }
         let line = line.strip_prefix("export ").unwrap_or(line).trim_start();
         let fail = |reason| (index + 1, reason);
+        if line.contains('\0') {
+            return Err(fail("it holds a NUL, which no variable can"));
+        }
         let (key, value) = line.split_once('=').ok_or_else(|| fail("it has no `=`"))?;
         let key = key.trim_end();
         if key.is_empty() || key.contains(char::is_whitespace) {
@@ -124,6 +127,8 @@ mod tests {
             ("A='x'y", 1),
             ("A=\"x\"y", 1),
             ("A=\"\\q\"", 1),
+            ("A\0=x", 1),
+            ("#\0\nA=x\0y", 2),
         ] {
             assert_eq!(parse(text).expect_err(text).0, line, "{text}");
         }
