@@ -1,4 +1,4 @@
-use std::convert::Infallible;
+use std::{convert::Infallible, io, sync::Arc};
 
 use bytes::Bytes;
 use http::Request;
@@ -7,10 +7,10 @@ use hyper::{body::Frame, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpListener,
+    net::{TcpListener, UnixStream},
 };
 
-use super::{Address, Client};
+use super::{Address, Client, Dial};
 use crate::transport::body::Body;
 
 async fn listener() -> (TcpListener, Client) {
@@ -82,6 +82,27 @@ async fn made_of(answer: &str) -> Result<(String, bool), String> {
     // The stream lives until both are done.
     let (_stream, outcome) = tokio::join!(server, asked);
     outcome
+}
+
+/// A server that has closed a connection as soon as it is there.
+#[derive(Debug)]
+struct Gone;
+
+#[async_trait::async_trait]
+impl Dial for Gone {
+    async fn dial(&self) -> io::Result<UnixStream> {
+        UnixStream::pair().map(|(ours, _)| ours)
+    }
+}
+
+#[tokio::test]
+async fn a_request_of_which_nothing_was_sent_did_not_reach_the_server() {
+    let address = Address { host: "server".to_owned(), port: 80, tls: false };
+    let error = Client::through(Arc::new(Gone), address).send(post(Body::empty())).await;
+    let error = error.expect_err("nobody listens");
+    assert_eq!(error.message(), "cannot reach the server at `server:80`");
+    let cause = std::error::Error::source(&error);
+    assert!(cause.is_some_and(|cause| cause.is::<io::Error>()), "so that clients are told to try again");
 }
 
 fn said(error: &crate::Error) -> String {

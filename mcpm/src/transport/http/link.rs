@@ -33,7 +33,7 @@ pub(super) struct Link {
 /// Why a request got no answer.
 pub(super) enum Failure {
     /// Nothing of it was sent. This is its body.
-    Unsent(Body, Broken),
+    Unsent(Body, io::Error),
     /// The server may have taken it.
     Broken(Broken),
 }
@@ -95,7 +95,7 @@ impl Link {
             Err(error) => error,
         };
         let body = if whole.is_empty() { body } else { whole.into() };
-        Err(Failure::Unsent(body, error.into()))
+        Err(Failure::Unsent(body, error))
     }
 
     /// Keeps what was not written of a head, of the bytes behind it, and of a body.

@@ -127,7 +127,8 @@ impl Client {
                     ));
                 }
                 Err(Failure::Unsent(unsent, _)) if !fresh => body = unsent,
-                Err(Failure::Unsent(_, error) | Failure::Broken(error)) => return Err(self.broken(error)),
+                Err(Failure::Unsent(_, error)) => return Err(self.unreachable(error)),
+                Err(Failure::Broken(error)) => return Err(self.broken(error)),
             }
         }
     }
