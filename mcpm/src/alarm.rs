@@ -1,31 +1,49 @@
 //! Deadlines that are nearly always put off.
 //!
 //! A timer set for each request costs an entry in the runtime's wheel, and a system call when it is the next
-//! one due. A timer that one request is done with serves the next one here: it is only set anew when it rings
-//! before the deadline, which happens once in the time it was set for.
+//! one due. Alarms of one length are due in about the order in which they are set, and nearly all of them are
+//! dropped before: so one timer looks after all, and only has to be set again when it rings.
 
 use std::{
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     task::{Context, Poll, Waker},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use tokio::time::{Sleep, sleep_until};
+use slab::Slab;
+use tokio::{task::AbortHandle, time::Instant};
 
-/// Most timers kept for later.
-const SPARE: usize = 1024;
-
-/// Makes alarms of about the same length from timers that others are done with.
+/// Makes alarms of about the same length, which one task looks after.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Alarms {
-    spare: Arc<Mutex<Vec<Pin<Box<Sleep>>>>>,
+    set: Arc<Set>,
+}
+
+/// The alarms that somebody waits for.
+#[derive(Debug, Default)]
+struct Set {
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    alarms: Slab<Waits>,
+    /// Looks after them; there is one while there are any, and it sleeps until the time beside it.
+    keeper: Option<(AbortHandle, Instant)>,
+}
+
+#[derive(Debug)]
+struct Waits {
+    deadline: Instant,
+    waker: Waker,
+    rang: bool,
 }
 
 impl Alarms {
-    /// Rings at a time.
-    pub(crate) fn at(&self, deadline: Instant) -> Alarm {
-        Alarm { deadline: deadline.into(), sleep: None, waits: None, alarms: self.clone() }
+    /// Rings that long from now.
+    pub(crate) fn after(&self, patience: Duration) -> Alarm {
+        Alarm { deadline: Instant::now() + patience, place: None, set: Arc::clone(&self.set) }
     }
 
     /// Waits for a future, but not longer than that.
@@ -34,67 +52,110 @@ impl Alarms {
         patience: Duration,
         mut future: Pin<&mut impl Future<Output = T>>,
     ) -> Option<T> {
-        let mut alarm = self.at((tokio::time::Instant::now() + patience).into_std());
+        let mut alarm = self.after(patience);
         std::future::poll_fn(|cx| match future.as_mut().poll(cx) {
             Poll::Ready(output) => Poll::Ready(Some(output)),
             Poll::Pending => Pin::new(&mut alarm).poll(cx).map(|()| None),
         })
         .await
     }
-
-    fn take(&self) -> Option<Pin<Box<Sleep>>> {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop()
-    }
-
-    fn give(&self, sleep: Pin<Box<Sleep>>) {
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        if spare.len() < SPARE {
-            spare.push(sleep);
-        }
-    }
 }
 
 impl hyper::rt::Timer for Alarms {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn hyper::rt::Sleep>> {
-        self.sleep_until(Instant::now() + duration)
+        Box::pin(self.after(duration))
     }
 
-    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn hyper::rt::Sleep>> {
-        Box::pin(self.at(deadline))
+    fn sleep_until(&self, deadline: std::time::Instant) -> Pin<Box<dyn hyper::rt::Sleep>> {
+        Box::pin(Alarm { deadline: deadline.into(), place: None, set: Arc::clone(&self.set) })
+    }
+
+    fn now(&self) -> std::time::Instant {
+        Instant::now().into_std()
     }
 }
 
-/// Rings once. Takes no timer before it is polled.
+impl Set {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        // No code panics while it holds the lock, so a poisoned lock still guards a sound value.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has somebody look at the alarms at a time.
+    fn look_at(self: &Arc<Self>, waiting: &mut Waiting, time: Instant) {
+        let keeper = tokio::spawn(keep(Arc::downgrade(self), time)).abort_handle();
+        if let Some((replaced, _)) = waiting.keeper.replace((keeper, time)) {
+            replaced.abort();
+        }
+    }
+}
+
+impl Drop for Set {
+    fn drop(&mut self) {
+        if let Some((keeper, _)) = self.lock().keeper.take() {
+            keeper.abort();
+        }
+    }
+}
+
+/// Rings the alarms that are due, each time that the first of those that are left is.
+async fn keep(set: Weak<Set>, mut time: Instant) {
+    loop {
+        tokio::time::sleep_until(time).await;
+        let Some(set) = set.upgrade() else { return };
+        let now = Instant::now();
+        let (mut due, mut next) = (Vec::new(), None);
+        let mut waiting = set.lock();
+        if waiting.keeper.as_ref().map(|(keeper, _)| keeper.id()) != tokio::task::try_id() {
+            // Another one has taken over.
+            return;
+        }
+        for (_, waits) in waiting.alarms.iter_mut().filter(|(_, waits)| !waits.rang) {
+            if waits.deadline <= now {
+                waits.rang = true;
+                due.push(waits.waker.clone());
+            } else if next.is_none_or(|next| waits.deadline < next) {
+                next = Some(waits.deadline);
+            }
+        }
+        match (&mut waiting.keeper, next) {
+            (Some((_, looks)), Some(next)) => (time, *looks) = (next, next),
+            _ => waiting.keeper = None,
+        }
+        let ends = waiting.keeper.is_none();
+        drop(waiting);
+        due.into_iter().for_each(Waker::wake);
+        if ends {
+            return;
+        }
+    }
+}
+
+/// Rings once. It is looked after from when it is first polled.
 #[derive(Debug)]
 pub(crate) struct Alarm {
-    deadline: tokio::time::Instant,
-    sleep: Option<Pin<Box<Sleep>>>,
-    /// Who is woken when the timer rings.
-    waits: Option<Waker>,
-    alarms: Alarms,
+    deadline: Instant,
+    place: Option<usize>,
+    set: Arc<Set>,
 }
 
 impl Future for Alarm {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { deadline, sleep, waits, alarms } = &mut *self;
-        let sleep =
-            sleep.get_or_insert_with(|| alarms.take().unwrap_or_else(|| Box::pin(sleep_until(*deadline))));
-        match waits {
-            // Polled for another reason.
-            Some(waits) if waits.will_wake(cx.waker()) && !sleep.is_elapsed() => return Poll::Pending,
-            Some(_) => {}
-            None if sleep.deadline() > *deadline => sleep.as_mut().reset(*deadline),
-            None => {}
-        }
-        while sleep.as_mut().poll(cx).is_ready() {
-            if sleep.deadline() >= *deadline {
-                return Poll::Ready(());
+        let Self { deadline, place, set } = &mut *self;
+        let mut waiting = set.lock();
+        match place.and_then(|place| waiting.alarms.get_mut(place)) {
+            Some(waits) if waits.rang => return Poll::Ready(()),
+            Some(waits) => waits.waker.clone_from(cx.waker()),
+            None => {
+                let waits = Waits { deadline: *deadline, waker: cx.waker().clone(), rang: false };
+                *place = Some(waiting.alarms.insert(waits));
+                if waiting.keeper.as_ref().is_none_or(|(_, looks)| *looks > *deadline) {
+                    set.look_at(&mut waiting, *deadline);
+                }
             }
-            sleep.as_mut().reset(*deadline);
         }
-        *waits = Some(cx.waker().clone());
         Poll::Pending
     }
 }
@@ -103,8 +164,10 @@ impl hyper::rt::Sleep for Alarm {}
 
 impl Drop for Alarm {
     fn drop(&mut self) {
-        if let Some(sleep) = self.sleep.take() {
-            self.alarms.give(sleep);
+        if let Some(place) = self.place {
+            let waits = self.set.lock().alarms.try_remove(place);
+            // A waker may have much to drop, which is no reason to hold the lock.
+            drop(waits);
         }
     }
 }
@@ -116,12 +179,13 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_alarm_rings_in_time_whatever_its_timer_was_set_for() {
+    async fn an_alarm_rings_in_time_whenever_its_keeper_meant_to_look() {
         let alarms = Alarms::default();
         let millis = Duration::from_millis;
-        // The second timer is the first one's and must come earlier, the third one's later.
+        // The first one is dropped long before its time, for which the keeper still sleeps: the second one is due
+        // earlier than that, the third one later.
         for patience in [millis(60_000), millis(20), millis(60)] {
-            let begin = tokio::time::Instant::now();
+            let begin = Instant::now();
             let mut work = pin!(async {
                 tokio::time::sleep(millis(if patience > millis(1000) { 1 } else { 5000 })).await;
             });
@@ -130,9 +194,37 @@ mod tests {
             // The clock stands still but for timers, and its grain is a millisecond.
             let waited = begin.elapsed();
             assert!(done.is_some() || (patience..=patience + millis(2)).contains(&waited), "{waited:?}");
-            assert_eq!(alarms.spare.lock().expect("unpoisoned").len(), 1);
+            assert!(alarms.set.lock().alarms.is_empty(), "nothing waits any more");
         }
         let rang = alarms.within(millis(1), pin!(pending::<()>())).await;
         assert_eq!(rang, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_of_many_alarms_rings_in_its_time() {
+        let alarms = Alarms::default();
+        let begin = Instant::now();
+        let waits = [50, 10, 30, 10, 40].map(|millis| {
+            let alarm = alarms.after(Duration::from_millis(millis));
+            async move {
+                alarm.await;
+                begin.elapsed().as_millis().abs_diff(millis.into())
+            }
+        });
+        let late = futures_util::future::join_all(waits).await;
+        assert!(late.iter().all(|late| *late <= 2), "{late:?}");
+        assert!(alarms.set.lock().keeper.is_none(), "nobody is looked after");
+    }
+
+    #[tokio::test]
+    async fn a_keeper_ends_with_its_alarms() {
+        let alarms = Alarms::default();
+        let mut alarm = alarms.after(Duration::from_secs(3600));
+        assert!(Pin::new(&mut alarm).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let keeper = alarms.set.lock().keeper.as_ref().map(|(keeper, _)| keeper.clone()).expect("a keeper");
+        drop((alarm, alarms));
+        while !keeper.is_finished() {
+            tokio::task::yield_now().await;
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::{
     fmt,
     pin::Pin,
     task::{Context, Poll},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -58,7 +58,7 @@ impl HttpBody for ClientBody {
             *alarm = None;
             return Poll::Ready(piece.map(|piece| piece.map_err(Into::into)));
         }
-        let alarm = alarm.get_or_insert_with(|| Box::new(alarms.at(Instant::now() + PATIENCE)));
+        let alarm = alarm.get_or_insert_with(|| Box::new(alarms.after(PATIENCE)));
         Pin::new(&mut **alarm).poll(cx).map(|()| Some(Err(Box::new(TooSlow) as BodyError)))
     }
 
