@@ -1,18 +1,26 @@
-//! A published client finds the provider by what the proxy says, logs in on its real pages, and uses the server.
+//! Published clients find the provider by what the proxy says, log in on its real pages, and use the server.
 
-use mcpm::{Proxy, proxy::StdioProxy, transport::LocalProcess};
+use std::{fs, os::unix::fs::PermissionsExt as _, process::Stdio};
+
+use mcpm::{
+    Proxy, RunningProxy,
+    proxy::{RunningStdioProxy, StdioProxy},
+    transport::LocalProcess,
+};
 use mcpm_tests::{
     harness::{testbed, within},
     root,
 };
 use serde_json::{Value, json};
-use tokio::process::Command;
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    process::Command,
+};
 
 use crate::provider::Provider;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_typescript_sdk_logs_in_where_the_metadata_leads_it() {
-    let provider = Provider::start().await;
+/// A server, and a proxy in front of it that asks for the provider's tokens.
+async fn guarded(provider: &Provider) -> (RunningStdioProxy, RunningProxy) {
     let server = LocalProcess::new(env!("CARGO_BIN_EXE_scripted-server"), [""; 0]);
     let server = within("the server", StdioProxy::new("server", server).start(drop)).await.unwrap();
     let proxy = Proxy::builder("guarded", server.proxy().url())
@@ -20,7 +28,13 @@ async fn the_typescript_sdk_logs_in_where_the_metadata_leads_it() {
         .oidc_scopes("openid")
         .oidc_scopes("mcp")
         .jwks_allow_private_ip(true);
-    let proxy = proxy.build().unwrap().start().await.unwrap();
+    (server, proxy.build().unwrap().start().await.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_typescript_sdk_logs_in_where_the_metadata_leads_it() {
+    let provider = Provider::start().await;
+    let (_server, proxy) = guarded(&provider).await;
     let mut client = Command::new(testbed::path("MCPM_TEST_NODE"));
     client.arg(root().join("tests/identity/login_client.mjs")).arg(proxy.url()).kill_on_drop(true);
     let output = within("the client", client.output()).await.unwrap();
@@ -31,4 +45,59 @@ async fn the_typescript_sdk_logs_in_where_the_metadata_leads_it() {
     assert_eq!(said["resource"], proxy.url());
     assert_eq!(said["scope"], "openid mcp");
     assert!(said["tools"].as_array().unwrap().contains(&json!("echo")), "{said}");
+}
+
+/// `mcp-remote` is what people put between a client that knows no login and a server that asks for one: it registers
+/// itself, opens a browser, and waits for its user to be sent back.
+#[tokio::test(flavor = "multi_thread")]
+async fn mcp_remote_has_its_user_log_in_with_a_browser() {
+    let provider = Provider::start().await;
+    let (_server, proxy) = guarded(&provider).await;
+    let home = tempfile::tempdir().unwrap();
+    let node = testbed::path("MCPM_TEST_NODE");
+    let browser = home.path().join("browser");
+    let script = root().join("tests/identity/browser.mjs");
+    let complaints = home.path().join("complaints");
+    let (node_shown, script) = (node.display(), script.display());
+    let text = format!("#!/bin/sh\nexec {node_shown} {script} \"$@\" 2>>{}\n", complaints.display());
+    fs::write(&browser, text).unwrap();
+    fs::set_permissions(&browser, fs::Permissions::from_mode(0o755)).unwrap();
+
+    let remote = testbed::path("MCPM_TEST_NODE_MODULES").join("mcp-remote/dist/proxy.js");
+    let mut client = Command::new(&node)
+        .arg(remote)
+        .args([proxy.url(), "--transport", "http-only"])
+        .env("HOME", home.path())
+        .env("BROWSER", &browser)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut stdin = client.stdin.take().unwrap();
+    let mut lines = BufReader::new(client.stdout.take().unwrap()).lines();
+    let opens = json!({
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": { "name": "behind mcp-remote", "version": "1" },
+    });
+    let mut said = Value::Null;
+    for message in [
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": opens }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
+        json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" }),
+    ] {
+        stdin.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+        if message.get("id").is_some() {
+            let line = within("an answer", lines.next_line()).await.unwrap();
+            said = serde_json::from_str(&line.unwrap_or_default()).unwrap_or_default();
+            assert_eq!(said["id"], message["id"], "{said} {:?}", fs::read_to_string(&complaints));
+        }
+    }
+    let tools = said["result"]["tools"].as_array().unwrap();
+    assert!(tools.iter().any(|tool| tool["name"] == "echo"), "{said}");
+    drop(stdin);
+    within("the end of mcp-remote", client.wait()).await.unwrap();
+    assert_eq!(provider.seen("/reg").await, 1, "it registered itself");
 }
