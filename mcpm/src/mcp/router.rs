@@ -107,7 +107,7 @@ impl Router {
             let message = "the server speaks MCP 2025-11-25 or older; open a session with `initialize`";
             return Err(Refusal::new(StatusCode::NOT_FOUND, error_code::METHOD_NOT_FOUND, message));
         }
-        let find = || lock(&self.lanes).iter().find(|lane| lane.era() == Some(Era::Modern)).cloned();
+        let find = || lock(&self.lanes).iter().find(|lane| lane.engage()).cloned();
         if let Some(lane) = find() {
             return Ok(lane);
         }
@@ -212,11 +212,7 @@ impl Router {
         {
             return Ok(Arc::clone(lane));
         }
-        // A process that nobody is left on, or that only the start-up question was put to, serves anew.
-        let unused = |lane: &&Arc<Lane>| {
-            lane.load() == (0, 0) && (lane.era() == Some(Era::Legacy) || lane.is_untouched())
-        };
-        if let Some(lane) = lanes.iter().find(unused) {
+        if let Some(lane) = lanes.iter().find(|lane| lane.claim()) {
             self.processes
                 .renew(lane, Era::Legacy)
                 .await
@@ -257,3 +253,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // No code panics while it holds the lock, so a poisoned lock still guards a sound value.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+#[path = "router_tests.rs"]
+mod tests;

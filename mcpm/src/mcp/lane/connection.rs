@@ -49,10 +49,7 @@ impl Lane {
 
     /// Says what the next process is used for, and forgets what the last one was told.
     pub(crate) fn prepare(&self, era: Era) {
-        let mut state = self.lock();
-        state.era = Some(era);
-        state.end_sessions();
-        state.last_call = None;
+        self.lock().prepare(era);
     }
 
     /// Brings back the sessions there are and lets clients through.
@@ -210,6 +207,12 @@ fn silent(patience: Duration) -> Error {
 }
 
 impl State {
+    pub(super) fn prepare(&mut self, era: Era) {
+        self.era = Some(era);
+        self.end_sessions();
+        self.last_call = None;
+    }
+
     /// Forgets the handshake; clients have to agree anew.
     fn end_sessions(&mut self) {
         self.told = None;

@@ -229,10 +229,27 @@ impl Lane {
         state.told.is_none() && !state.tainted
     }
 
-    /// Whether no client ever used this process.
-    pub(crate) fn is_untouched(&self) -> bool {
-        let state = self.lock();
-        state.last_call.is_none() && state.listening.is_empty()
+    /// Gives the process to a stateless request, if it is one for those: from then on no handshake can have it.
+    pub(crate) fn engage(&self) -> bool {
+        let mut state = self.lock();
+        let is_modern = state.era == Some(Era::Modern);
+        if is_modern {
+            state.last_call = Some(Instant::now());
+        }
+        is_modern
+    }
+
+    /// Takes the process for handshakes, if nobody is left on it or it was only ever asked what it speaks.
+    ///
+    /// It has to be renewed then. In between it is no other's, and stateless requests do not find it any more.
+    pub(crate) fn claim(&self) -> bool {
+        let mut state = self.lock();
+        let is_used = !state.sessions.is_empty() || !state.calls.is_empty() || !state.listening.is_empty();
+        let is_free = !is_used && (state.era == Some(Era::Legacy) || state.last_call.is_none());
+        if is_free {
+            state.prepare(Era::Legacy);
+        }
+        is_free
     }
 
     /// How long no client has called.
