@@ -46,9 +46,9 @@ pub enum Rule {
     PrivateAddress,
     /// Nobody is to be reached by such an address.
     ReservedAddress,
-    /// The name in the TLS handshake is not that of the connection.
+    /// The name in the TLS handshake, or in a plain request, is not that of the connection.
     ServerNameMismatch,
-    /// The TLS handshake names nobody, so that the connection may be for any name of that address.
+    /// The TLS handshake, or a plain request, names nobody, so that it may be for any name of that address.
     ServerNameMissing,
     /// It went neither to the proxy nor to an allowed name, so nothing could carry it.
     DirectConnection,
@@ -132,13 +132,13 @@ impl Denial {
                 (Some(address), Some(port)) => add(&format!("{}:{port}", Host::Address(address))),
                 _ => add(&place),
             },
-            Rule::ServerNameMismatch => "connect to the name that the handshake asks for".to_owned(),
+            Rule::ServerNameMismatch => "connect to the name that is asked for".to_owned(),
             Rule::ServerNameMissing => match (self.address, self.port) {
                 (Some(address), Some(port)) => format!(
-                    "have the handshake say the name (SNI), or {}",
+                    "say the name that is asked for (SNI, or `Host`), or {}",
                     add(&format!("{}:{port}", Host::Address(address)))
                 ),
-                _ => "have the handshake say the name (SNI)".to_owned(),
+                _ => "say the name that is asked for (SNI, or `Host`)".to_owned(),
             },
             Rule::DirectConnection => {
                 "connect by name, or over the HTTP proxy that the environment names".to_owned()

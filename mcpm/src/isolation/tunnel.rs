@@ -22,6 +22,7 @@ use super::{
     Decision, Denial, Gate, Rule,
     hello::{self, Kind},
     policy::No,
+    proxy,
 };
 use crate::permission::Host;
 
@@ -67,7 +68,8 @@ async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Joins a client to the host it asked for until either is done. A TLS handshake for another name ends it.
+/// Joins a client to the host it asked for until either is done. A TLS handshake for another name, or a plain request,
+/// ends it.
 pub(super) async fn join(
     gate: &Gate,
     host: &Host,
@@ -79,11 +81,16 @@ pub(super) async fn join(
     let (mut from_client, mut to_client) = tokio::io::split(client);
     let (mut from_server, mut to_server) = server.into_split();
     let alive = Alive::new();
+    let refusal = std::sync::OnceLock::new();
     let refused = tokio::sync::Notify::new();
     let out = async {
         let words = hello::first_words(&mut from_client).await?;
         if let Some(denial) = wrong_name(gate, host, port, address, &words.kind) {
             gate.tell_denied(&denial);
+            let _ = refusal.set(match words.kind {
+                Kind::Http(_) => proxy::refusal_text(&denial).into_bytes(),
+                _ => hello::ACCESS_DENIED.to_vec(),
+            });
             refused.notify_one();
             // Whoever hears of it ends both ways.
             return std::future::pending().await;
@@ -94,35 +101,33 @@ pub(super) async fn join(
     };
     let back = copy(&mut from_server, &mut to_client, &alive);
     let both = async { tokio::try_join!(out, back).map(drop) };
-    let denied = tokio::select! {
+    tokio::select! {
         outcome = both => return outcome,
         () = alive.idle() => return Err(io::ErrorKind::TimedOut.into()),
-        () = refused.notified() => true,
-    };
-    if denied {
-        to_client.write_all(&hello::ACCESS_DENIED).await?;
-        to_client.shutdown().await?;
+        () = refused.notified() => {}
     }
-    Ok(())
+    to_client.write_all(refusal.get().map_or(&[], Vec::as_slice)).await?;
+    to_client.shutdown().await
 }
 
-/// Says why a handshake does not fit the connection, if so.
+/// Says why a handshake, or the first request, does not fit the connection, if so. What comes later is not looked at, as
+/// nothing in TLS can be.
 fn wrong_name(gate: &Gate, host: &Host, port: u16, address: SocketAddr, words: &Kind) -> Option<Denial> {
     // Whoever may reach an address may ask for anything there.
     let Host::Name(name) = host else {
         return (*words == Kind::Strange).then(|| Denial::new(host, Some(port), Rule::ServerNameMismatch));
     };
-    let asked = match words {
+    let is_name = |asked: &String| asked.trim_end_matches('.').eq_ignore_ascii_case(name);
+    let (says_nobody, fits) = match words {
         Kind::Other => return None,
-        Kind::Tls(None) if gate.policy.allows_address(address) => return None,
-        Kind::Tls(None) => {
-            let address = address.ip().to_canonical();
-            return Some(Denial::of_address(host, port, address, Rule::ServerNameMissing));
-        }
-        Kind::Tls(Some(asked)) => Some(asked.trim_end_matches('.')),
-        Kind::Strange => None,
+        Kind::Tls(asked) => (asked.is_none(), asked.iter().all(is_name)),
+        Kind::Http(asked) => (asked.is_empty(), asked.iter().all(is_name)),
+        Kind::Strange => (false, false),
     };
-    let fits = asked.is_some_and(|asked| asked.eq_ignore_ascii_case(name));
+    if says_nobody && !gate.policy.allows_address(address) {
+        let address = address.ip().to_canonical();
+        return Some(Denial::of_address(host, port, address, Rule::ServerNameMissing));
+    }
     (!fits).then(|| Denial::new(host, Some(port), Rule::ServerNameMismatch))
 }
 

@@ -93,6 +93,37 @@ async fn a_handshake_that_names_nobody_is_for_whoever_may_reach_the_address() {
     }
 }
 
+#[tokio::test]
+async fn a_plain_request_is_for_the_name_that_is_allowed() {
+    for (rules, host, asked, rule) in [
+        (&["a.example"][..], "a.example", "Host: a.example", None),
+        (&["a.example"], "a.example", "Host: A.example.:80", None),
+        (&["a.example"], "a.example", "Host: b.example", Some(Rule::ServerNameMismatch)),
+        (&["a.example"], "a.example", "Host: a.example\r\nHost: b.example", Some(Rule::ServerNameMismatch)),
+        (&["a.example"], "a.example", "X: y", Some(Rule::ServerNameMissing)),
+        (&["a.example", "127.0.0.1"], "a.example", "X: y", None),
+        (&["127.0.0.1"], "127.0.0.1", "Host: b.example", None),
+    ] {
+        let mut joined = joined(rules, host).await;
+        let said = format!("GET / HTTP/1.1\r\n{asked}\r\n\r\n");
+        joined.client.write_all(said.as_bytes()).await.unwrap();
+        if let Some(rule) = rule {
+            let mut answer = String::new();
+            joined.client.read_to_string(&mut answer).await.unwrap();
+            assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+            assert!(answer.contains(rule.as_str()), "{answer}");
+            assert_eq!(joined.denied.lock().unwrap()[0].0, rule, "{asked}");
+            joined.joined.await.unwrap().unwrap();
+            assert_eq!(joined.host.read(&mut [0]).await.unwrap(), 0);
+        } else {
+            let mut heard = vec![0; said.len()];
+            joined.host.read_exact(&mut heard).await.unwrap();
+            assert_eq!(heard, said.as_bytes(), "{asked}");
+            assert!(joined.denied.lock().unwrap().is_empty());
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_tunnel_through_which_nothing_goes_is_closed() {
     let alive = Arc::new(Alive::new());
