@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use super::support::Home;
+use super::support::{Home, docker, until};
 
 /// An image with a shell.
 const IMAGE: &str = "mcpm-test/python:1";
@@ -96,15 +96,60 @@ fn a_server_reads_and_changes_nothing_that_is_ignored() {
 
     assert!(fs::read_to_string(home.path("project/.mcpmignore")).unwrap().contains("private/"));
 
-    // What came since is covered at the next start, and what is let in again is there.
+    // What came since is covered at the next start, and what is let in again is there once the user said so.
     home.write("project/.env.local", "hush");
     home.write("project/.mcpmignore", ".env*\n!.env.example\n");
-    home.run(&["restart", &name]).succeeded();
+    let restarted = home.run(&["restart", &name]).succeeded();
+    assert!(restarted.stderr.contains("private` and 1 more stay ignored"), "{restarted:?}");
+    assert_eq!(says(&name, "cat /d/.env.local; ls -A /d/private"), "");
+    let accepted = home.run(&["ignore", "accept", "project"]).succeeded().stdout;
+    assert_eq!(accepted, format!("{}\n", home.path("project/.mcpmignore").canonicalize().unwrap().display()));
+    let restarted = home.run(&["restart", &name]).succeeded();
+    assert_eq!(restarted.stderr, "");
     assert_eq!(says(&name, "cat /d/.env.local /d/private/deep/file"), "hush");
     home.run(&["stop", &name]).succeeded();
     home.write("project/.mcpmignore", "broken[\n");
     let refused = home.run(&["start", &name]);
     assert_eq!(refused.code, Some(2), "{refused:?}");
+}
+
+#[test]
+fn what_a_server_moves_and_writes_uncovers_nothing() {
+    let home = Home::new();
+    home.write("project/.mcpmignore", "/config/key\n.env\n");
+    home.write("project/config/key", "hush");
+    home.write("project/sub/.env", "hush");
+    for path in ["project", "project/config", "project/sub"] {
+        fs::set_permissions(home.path(path), fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let name = home.name("mover");
+    let run = ["run", IMAGE, "--name", &name, "-v", "project:/d", "--transport", "stdio"];
+    home.run(&[&run[..], &["--", "mcp-server-time"]].concat()).succeeded();
+    for (scheme, left) in [
+        ("mv /d/config /d/settings && echo '!.env' > /d/sub/.mcpmignore", "/d/settings/key"),
+        ("mv /d/sub /d/settings/deeper", "/d/settings/deeper/.env"),
+        ("mkdir /d/config && mv /d/settings /d/config/again", "/d/config/again/deeper/.env"),
+    ] {
+        assert_eq!(says(&name, &format!("{scheme} && ls {left}")), format!("{left}\n"));
+        // Its supervisor starts it again, and nobody is asked.
+        docker(&["kill", &name]);
+        until("it is started again", || home.info(&name)["restarts"] == 1);
+        home.until_status(&name, "running");
+        assert!(!says(&name, "grep -r hush /d").contains("hush"), "{scheme}");
+        let restarted = home.run(&["restart", &name]).succeeded();
+        assert!(restarted.stderr.contains("mcpm ignore accept"), "{scheme}: {restarted:?}");
+        assert!(!says(&name, "grep -r hush /d").contains("hush"), "{scheme}");
+        home.run(&["stop", &name]).succeeded();
+        home.run(&["start", &name]).succeeded();
+    }
+    // One that is made anew is told no more.
+    home.run(&["rm", &name]).succeeded();
+    home.run(&[&run[..], &["--", "mcp-server-time"]].concat()).succeeded();
+    assert!(!says(&name, "grep -r hush /d").contains("hush"));
+    home.run(&["rm", &name]).succeeded();
+    for path in ["nowhere", "home"] {
+        assert_eq!(home.run(&["ignore", "accept", path]).code, Some(4), "{path}");
+    }
 }
 
 #[test]

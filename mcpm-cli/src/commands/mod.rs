@@ -8,6 +8,7 @@ use mcpm::Result;
 pub(crate) mod completion;
 pub(crate) mod export;
 pub(crate) mod group;
+pub(crate) mod ignore;
 pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod man;
@@ -44,6 +45,7 @@ pub(crate) const ALL: &[Entry] = &[
     Entry { name: "logs", command: logs::command, run: logs::run },
     Entry { name: "export", command: export::command, run: export::run },
     Entry { name: "group", command: group::command, run: group::run },
+    Entry { name: "ignore", command: ignore::command, run: ignore::run },
     Entry { name: "secret", command: secret::command, run: secret::run },
     Entry { name: "registry", command: registry::command, run: registry::run },
     Entry { name: "completion", command: completion::command, run: completion::run },

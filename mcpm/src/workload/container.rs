@@ -8,15 +8,15 @@ use std::{
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 
-use super::{WorkloadSpec, carrying, delivery::Delivery, runtime_of};
+use super::{WorkloadSpec, carrying, delivery::Delivery, ignore, runtime_of};
 use crate::{
-    Environment, ErrorKind, Result,
+    Environment, Error, ErrorKind, Result,
     isolation::Isolation,
     options::Protocol,
     proxy::listener,
     runtime::{
         ContainerId, ContainerInfo, ContainerSpec, ContainerState, Exit, LogChunk, LogOptions, LogStream,
-        Runtime, labels,
+        Mount, Runtime, labels,
     },
     transport::{Control, Ended, Output, Process, Spawn},
 };
@@ -34,6 +34,9 @@ pub(super) struct Containers {
     delivery: Arc<Delivery>,
     /// What holds isolated containers, while this process runs them.
     pub(super) isolation: Option<Arc<Isolation>>,
+    environment: Environment,
+    /// Whether the user's own ignore file counts.
+    globally: bool,
 }
 
 impl Containers {
@@ -42,7 +45,14 @@ impl Containers {
     pub(super) async fn of(spec: &WorkloadSpec, environment: &Environment) -> Result<Option<Self>> {
         let Some(container) = spec.container() else { return Ok(None) };
         let runtime = runtime_of(environment, spec).await?;
-        Ok(Some(Self { runtime, spec: container.clone(), delivery: Arc::default(), isolation: None }))
+        Ok(Some(Self {
+            runtime,
+            spec: container.clone(),
+            delivery: Arc::default(),
+            isolation: None,
+            environment: environment.clone(),
+            globally: spec.asked.ignore_globally.unwrap_or(true),
+        }))
     }
 
     /// Gives secrets to new containers.
@@ -53,13 +63,15 @@ impl Containers {
 
     /// The container of a slot, ended: the one that is there if it was made from the same spec, else a new one.
     pub(super) async fn prepare(&self, slot: usize) -> Result<ContainerId> {
-        let spec = self.spec_of(slot);
-        let found = self.runtime.inspect(&spec.name).await?;
+        let found = self.runtime.inspect(&self.name_of(slot)).await?;
         // One of another workload is left alone, and the engine says that the name is taken.
-        if let Some(found) = found.filter(|found| self.owns(found)) {
-            if found.state == ContainerState::Running {
-                self.runtime.stop(&found.id, Duration::from_secs(2)).await?;
-            }
+        let found = found.filter(|found| self.owns(found));
+        if let Some(found) = found.as_ref().filter(|found| found.state == ContainerState::Running) {
+            self.runtime.stop(&found.id, Duration::from_secs(2)).await?;
+        }
+        // Not before it has ended, or it could go on moving files.
+        let spec = self.spec_of(slot, self.overlays().await?);
+        if let Some(found) = found {
             if found.labels.get(labels::SPEC) == spec.labels.get(labels::SPEC) {
                 return Ok(found.id);
             }
@@ -148,12 +160,35 @@ impl Containers {
         words_of(&String::from_utf8_lossy(&text))
     }
 
-    /// The spec of one slot's container, marked with what it was made from.
-    fn spec_of(&self, slot: usize) -> ContainerSpec {
-        let mut spec = self.spec.clone();
-        if slot > 0 {
+    fn name_of(&self, slot: usize) -> String {
+        match slot {
+            0 => self.spec.name.clone(),
             // Names of workloads are lower case, so this can be none of them.
-            spec.name = format!("{}.P{slot}", spec.name);
+            slot => format!("{}.P{slot}", self.spec.name),
+        }
+    }
+
+    /// What covers ignored files now: a server that ended may have moved them first.
+    async fn overlays(&self) -> Result<Vec<Mount>> {
+        let (mounts, globally, environment) =
+            (self.spec.mounts.clone(), self.globally, self.environment.clone());
+        let looking = tokio::task::spawn_blocking(move || {
+            let covers = ignore::covers(&mounts, globally, &environment)?;
+            covers.prepare(&environment).map(|()| covers)
+        });
+        let lost = |error| Error::new(ErrorKind::Internal, "ignored files were not looked for").source(error);
+        let covers = looking.await.map_err(lost)??;
+        if covers.overlays != self.spec.overlays {
+            covers.notices.iter().for_each(|notice| tracing::warn!("{notice}"));
+        }
+        Ok(covers.overlays)
+    }
+
+    /// The spec of one slot's container, marked with what it was made from.
+    fn spec_of(&self, slot: usize, overlays: Vec<Mount>) -> ContainerSpec {
+        let mut spec = ContainerSpec { overlays, ..self.spec.clone() };
+        spec.name = self.name_of(slot);
+        if slot > 0 {
             // One port of the machine cannot be published twice.
             spec.ports.clear();
         }

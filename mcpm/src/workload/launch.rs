@@ -109,15 +109,12 @@ impl Launch {
             Some(values) => values,
             None => delivery::values(&self.spec, &self.environment).await?,
         };
+        let mut notices = Vec::new();
         if let Place::Container(container) = &mut self.spec.place {
-            if self.recorded {
-                // Files come and go; what covers them is worked out for each start.
-                let globally = self.spec.asked.ignore_globally.unwrap_or(true);
-                container.overlays = ignore::overlays(&container.mounts, globally, &self.environment)?;
-            }
-            if !container.overlays.is_empty() {
-                ignore::prepare(&self.environment)?;
-            }
+            // Files come and go; what covers them is worked out for each start.
+            let globally = self.spec.asked.ignore_globally.unwrap_or(true);
+            let covers = ignore::covers(&container.mounts, globally, &self.environment)?;
+            (container.overlays, notices) = (covers.overlays, covers.notices);
         }
         let incoming = self.incoming()?;
         let store = Store::new(&self.environment.state_dir);
@@ -142,7 +139,7 @@ impl Launch {
         let record = Arc::new(Record::begin(store.clone(), self.spec.name.clone(), self.events.clone())?);
         record.events.tell(WorkloadEvent::Starting { name: self.spec.name.to_string() });
         let exposed = exposure(address.ip()).filter(|_| incoming.is_none());
-        for message in exposed.into_iter().chain(self.spec.warnings.clone()) {
+        for message in exposed.into_iter().chain(self.spec.warnings.clone()).chain(notices) {
             record.events.tell(WorkloadEvent::Warning { message });
         }
         let started = self.start_server(&record, &values).await;

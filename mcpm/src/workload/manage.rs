@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::{
     PackageSpec, Place, WorkloadName, WorkloadSpec,
     container::{Containers, is_of},
-    delivery, export, runtime, runtime_of,
+    delivery, export, ignore, runtime, runtime_of,
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
@@ -125,7 +125,7 @@ impl Workloads {
     ///
     /// # Errors
     /// `NotFound`.
-    pub fn log_path(&self, name: &str) -> Result<std::path::PathBuf> {
+    pub fn log_path(&self, name: &str) -> Result<PathBuf> {
         Ok(self.store.log_path(&self.find(name)?))
     }
 
@@ -214,6 +214,16 @@ impl Workloads {
     /// `NotFound`.
     pub fn exported(&self, name: &str) -> Result<String> {
         export::text(&self.spec(name)?)
+    }
+
+    /// Takes the ignore files of a folder that servers could write to for the user's own, as they are now: what they
+    /// let in is no longer covered after the next start. Returns those whose text was not known so.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such folder, or no server could write to it; `Io`; `InvalidOption` for patterns
+    /// that cannot be understood.
+    pub fn accept_ignore_files(&self, folder: &Path) -> Result<Vec<PathBuf>> {
+        ignore::accept(&self.environment.working_dir.join(folder), &self.environment)
     }
 
     fn find(&self, name: &str) -> Result<WorkloadName> {

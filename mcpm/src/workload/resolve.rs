@@ -256,7 +256,7 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
     }
     let mut mounts = reach.mounts(&options.volume, working_dir)?;
     let globally = options.ignore_globally.unwrap_or(true);
-    let overlays = ignore::overlays(&mounts, globally, around.environment)?;
+    let overlays = ignore::covers(&mounts, globally, around.environment)?.overlays;
     let target_port = target.as_ref().map(|target| target.port);
     let command = command(&options.args, around.image)?;
     let (isolation, entry) = reach.isolate(asked, around.engine, target_port, command, working_dir)?.unzip();

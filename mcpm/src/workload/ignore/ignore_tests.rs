@@ -3,14 +3,14 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use super::*;
 
 /// A folder to be mounted, and the user's settings.
-struct Home {
+pub(super) struct Home {
     root: tempfile::TempDir,
-    environment: Environment,
+    pub(super) environment: Environment,
 }
 
 impl Home {
     /// Makes files, with what is in them; a path that ends with `/` is a folder.
-    fn new(files: &[(&str, &str)]) -> Self {
+    pub(super) fn new(files: &[(&str, &str)]) -> Self {
         let root = tempfile::tempdir().unwrap();
         let mut environment = Environment::from_lookup(|_| None);
         environment.state_dir = root.path().join("state");
@@ -21,11 +21,11 @@ impl Home {
         home
     }
 
-    fn path(&self, below: &str) -> PathBuf {
+    pub(super) fn path(&self, below: &str) -> PathBuf {
         self.root.path().join(below)
     }
 
-    fn write(&self, below: &str, text: &str) {
+    pub(super) fn write(&self, below: &str, text: &str) {
         let path = self.path(below);
         if below.ends_with('/') {
             return fs::create_dir_all(path).unwrap();
@@ -34,8 +34,12 @@ impl Home {
         fs::write(path, text).unwrap();
     }
 
-    fn mount(&self, source: &str, target: &str) -> Mount {
+    pub(super) fn mount(&self, source: &str, target: &str) -> Mount {
         Mount { source: self.path(source), target: target.to_owned(), read_only: false, relabel: None }
+    }
+
+    pub(super) fn covers(&self, mounts: &[Mount], globally: bool) -> Result<Covers> {
+        covers(mounts, globally, &self.environment)
     }
 
     /// What is covered when `data` is mounted at `/d`; folders with a slash at the end.
@@ -44,7 +48,7 @@ impl Home {
     }
 
     fn covered_in(&self, mounts: &[Mount]) -> Result<Vec<String>> {
-        let overlays = overlays(mounts, true, &self.environment)?;
+        let overlays = self.covers(mounts, true)?.overlays;
         assert!(overlays.iter().all(|overlay| overlay.read_only));
         let overlays = overlays.into_iter().filter(|overlay| !covers_itself(overlay));
         let shown = |overlay: Mount| overlay.target.clone() + if covers_folder(&overlay) { "/" } else { "" };
@@ -95,7 +99,7 @@ fn inner_files_go_before_outer_ones_and_the_global_one_stays_in_force() {
         ["/d/a.env", "/d/b.env", "/d/sub/a.env", "/d/sub/c.env", "/d/sub/only-here", "/d/x.log", "/d/y.log/"];
     assert_eq!(home.covered().unwrap(), expected);
     let mounts = [home.mount("data", "/d")];
-    let mut local = overlays(&mounts, false, &home.environment).unwrap();
+    let mut local = home.covers(&mounts, false).unwrap().overlays;
     local.retain(|overlay| !covers_itself(overlay));
     assert_eq!(local.len(), 2, "{local:?}");
 }
@@ -110,7 +114,7 @@ fn an_ignore_file_that_could_be_written_is_mounted_over_itself() {
     ]);
     let read_only = |source: &str| Mount { read_only: true, ..home.mount(source, "/r") };
     let mounts = [home.mount("data", "/d"), read_only("safe")];
-    let found = overlays(&mounts, true, &home.environment).unwrap();
+    let found = home.covers(&mounts, true).unwrap().overlays;
     let itself: Vec<_> = found.iter().filter(|overlay| covers_itself(overlay)).collect();
     assert!(itself.iter().all(|overlay| overlay.read_only), "{itself:?}");
     let places: Vec<_> =
@@ -123,8 +127,8 @@ fn an_ignore_file_that_could_be_written_is_mounted_over_itself() {
     // A link could be replaced, whatever it leads to.
     fs::remove_file(home.path("safe/.mcpmignore")).unwrap();
     symlink("../data/.mcpmignore", home.path("safe/.mcpmignore")).unwrap();
-    assert_eq!(overlays(&[read_only("safe")], true, &home.environment).unwrap(), []);
-    let error = overlays(&[home.mount("safe", "/d")], true, &home.environment).unwrap_err();
+    assert_eq!(home.covers(&[read_only("safe")], true).unwrap().overlays, []);
+    let error = home.covers(&[home.mount("safe", "/d")], true).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidOption);
     assert!(error.message().contains("is a link"), "{error}");
 }

@@ -3,7 +3,8 @@
 //! What the patterns match is covered in the container by an empty file or an empty folder, read-only. Folders are
 //! covered by a mounted folder and not by a tmpfs: one engine fills a tmpfs with what is below it. Whatever cannot
 //! be read or understood stops the start. The ignore files are mounted over themselves, read-only: a server that could
-//! change them would say what it sees after the next start.
+//! change them would say what it sees after the next start. What it can do all the same, such as move folders and put
+//! files into them, uncovers nothing ([`known`]).
 
 use std::{
     collections::BTreeMap,
@@ -20,8 +21,12 @@ use crate::{
     state::file::{cannot, create_folders},
 };
 
+mod known;
 mod rules;
 mod walk;
+
+use known::Known;
+use walk::Walked;
 
 #[cfg(any(fuzzing, test))]
 pub(super) use rules::ignores;
@@ -40,28 +45,69 @@ enum Kind {
     LinkToRules,
 }
 
+/// What covers the ignored parts of mounted folders.
+#[derive(Debug)]
+pub(super) struct Covers {
+    /// What is mounted over them.
+    pub(super) overlays: Vec<Mount>,
+    /// What the user should know.
+    pub(super) notices: Vec<String>,
+    /// Folders that the server can write to.
+    writable: Vec<PathBuf>,
+    walked: Walked,
+    /// What the user's own file says, if that is in force.
+    global: Option<String>,
+}
+
+impl Covers {
+    /// Makes what the overlays are mounted from, and writes down what a server must not undo. To be called before it
+    /// is started.
+    ///
+    /// # Errors
+    /// `Io`; `CorruptState` when what covers is not empty, or what was written down is damaged.
+    pub(super) fn prepare(&self, environment: &Environment) -> Result<()> {
+        if !self.overlays.is_empty() {
+            prepare(environment)?;
+        }
+        known::remember(&self.writable, &self.walked, self.global.as_deref(), environment)
+    }
+}
+
+/// Takes the ignore files of a folder for the user's own, as they are now. Returns those that were not known so.
+///
+/// # Errors
+/// `NotFound` when there is no such folder, or no server could write to it; `Io`; `InvalidOption`.
+pub(super) fn accept(folder: &Path, environment: &Environment) -> Result<Vec<PathBuf>> {
+    known::accept(folder, environment)
+}
+
 /// Works out what covers the ignored parts of `mounts`. Reads folders and ignore files; makes nothing.
 ///
 /// # Errors
 /// `Io` for what cannot be read, `InvalidOption` for patterns that cannot be understood or followed.
-pub(super) fn overlays(mounts: &[Mount], globally: bool, environment: &Environment) -> Result<Vec<Mount>> {
+pub(super) fn covers(mounts: &[Mount], globally: bool, environment: &Environment) -> Result<Covers> {
     let global = if globally { rules::read(&environment.config_dir.join("mcpmignore"))? } else { None };
+    let known = Known::read(environment)?;
     let mut folders = Vec::new();
-    let mut covered = BTreeMap::new();
+    let mut walked = Walked::default();
+    let records = environment.state_dir.join("workloads");
     // What mcpm itself mounts has nothing of the user's, and is needed.
-    for mount in mounts.iter().filter(|mount| mount.target != MOUNT_POINT) {
+    let ours = |mount: &Mount| mount.target == MOUNT_POINT || mount.source.starts_with(&records);
+    for mount in mounts.iter().filter(|mount| !ours(mount)) {
         let unreadable = |error| cannot("read", &mount.source, error);
         if fs::metadata(&mount.source).map_err(unreadable)?.is_dir() {
             let root = mount.source.canonicalize().map_err(unreadable)?;
-            walk::walk(&root, global.as_ref(), &mut covered)?;
+            walked.walk(&root, global.as_ref(), &known)?;
             folders.push((root, mount));
         }
     }
+    let covered = &walked.covered;
+    let mut kept: BTreeMap<&PathBuf, Vec<PathBuf>> = BTreeMap::new();
     let sources = Sources::of(environment);
     let mut found: BTreeMap<String, Mount> = BTreeMap::new();
     // A folder may be mounted in two places, and a link of one may lead into another.
     for (root, mount) in &folders {
-        for (path, kind) in &covered {
+        for (path, walk::Covered { kind, why }) in covered {
             let Ok(below) = path.strip_prefix(root) else { continue };
             let outer = path.ancestors().skip(1).take_while(|outer| *outer != root);
             // What is mounted by name is wanted, and what is in a covered folder is covered with it.
@@ -83,6 +129,9 @@ pub(super) fn overlays(mounts: &[Mount], globally: bool, environment: &Environme
                             .hint("put the file itself there, or mount the folder with `:ro`"));
                     }
                 };
+                if why.kept {
+                    kept.entry(root).or_default().push(path.clone());
+                }
                 found.insert(target.clone(), Mount { source, target, read_only: true, relabel: None });
             }
         }
@@ -99,14 +148,21 @@ pub(super) fn overlays(mounts: &[Mount], globally: bool, environment: &Environme
         let message = format!("the ignore patterns take {} mounts, more than {MOST}", found.len());
         return Err(Error::new(ErrorKind::InvalidOption, message).hint("ignore whole folders"));
     }
-    Ok(found.into_values().collect())
+    let notices = kept.iter().filter_map(|(root, kept)| known::notice(kept, root)).collect();
+    let overlays = found.into_values().collect();
+    let mut writable: Vec<PathBuf> =
+        folders.iter().filter(|(_, mount)| !mount.read_only).map(|(root, _)| root.clone()).collect();
+    writable.sort();
+    writable.dedup();
+    let global = globally.then(|| global.map(|patterns| patterns.text).unwrap_or_default());
+    Ok(Covers { overlays, notices, writable, walked, global })
 }
 
 /// Makes what the overlays are mounted from, once for all workloads.
 ///
 /// # Errors
 /// `Io` when it cannot be made; `CorruptState` when it is not empty.
-pub(super) fn prepare(environment: &Environment) -> Result<()> {
+fn prepare(environment: &Environment) -> Result<()> {
     let Sources { folder, file } = Sources::of(environment);
     let parent = environment.state_dir.join("overlays");
     create_folders(&parent).map_err(|error| cannot("make", &parent, error))?;
@@ -175,4 +231,4 @@ fn is_below(path: &str, folder: &str) -> bool {
 
 #[cfg(test)]
 #[path = "ignore_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -1,10 +1,12 @@
 //! Ignore files, and which of their patterns decides: the last one that matches, in the innermost file. What the
-//! user's own file ignores stays so: what is mounted may be of others.
+//! user's own file ignores stays so: what is mounted may be of others. Of a file that a server may have written, only
+//! what it ignores counts.
 
 use std::{fs, io, path::Path, rc::Rc};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
+use super::known::Said;
 use crate::{Error, ErrorKind, Result, state::file::cannot};
 
 /// The longest ignore file that is read.
@@ -13,7 +15,7 @@ const LONGEST: u64 = 1 << 20;
 /// The text of an ignore file, and where it is.
 #[derive(Debug)]
 pub(super) struct Patterns {
-    text: String,
+    pub(super) text: String,
     shown: String,
 }
 
@@ -39,71 +41,134 @@ pub(super) fn read(path: &Path) -> Result<Option<Patterns>> {
 #[cfg(any(fuzzing, test))]
 pub(in crate::workload) fn ignores(text: &str, folder: &Path, path: &Path) -> Result<bool> {
     let patterns = Patterns { text: text.to_owned(), shown: "fuzzed".to_owned() };
-    Ok(Rules::none().with(folder, &patterns)?.ignores(path, false))
+    Ok(Rules::default().with(folder, Some(&patterns), Said::First)?.verdict(path, false).is_some())
 }
 
 /// The patterns in force in a folder.
-#[derive(Debug, Clone)]
-pub(super) struct Rules(Option<Rc<Level>>);
+#[derive(Debug, Clone, Default)]
+pub(super) struct Rules {
+    /// Those that are there now, as Git would take them.
+    today: Chain,
+    /// Those that the user is known to have written, and of others what they ignore.
+    held: Chain,
+}
 
-#[derive(Debug)]
-struct Level {
-    own: Gitignore,
-    /// Whether no inner file may let in again what is ignored here.
-    is_final: bool,
-    outer: Rules,
+/// Why a path is ignored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Verdict {
+    /// Whether it would not be by what is there now.
+    pub(super) kept: bool,
+    /// Whether the user's own file alone says so.
+    pub(super) global: bool,
 }
 
 impl Rules {
-    /// No patterns.
-    pub(super) fn none() -> Self {
-        Self(None)
-    }
-
     /// Tells whether there are no patterns at all.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_none()
+        self.today.0.is_none() && self.held.0.is_none()
     }
 
     /// The patterns of the user's own file, for a mounted folder.
     pub(super) fn global(folder: &Path, patterns: &Patterns) -> Result<Self> {
-        Self::none().add(folder, patterns, true)
+        let chain = Chain::default().add(compile(folder, patterns)?, Power::Final);
+        Ok(Self { today: chain.clone(), held: chain })
     }
 
-    /// Adds the patterns of a file, which are relative to `folder` and go before those so far.
-    pub(super) fn with(&self, folder: &Path, patterns: &Patterns) -> Result<Self> {
-        self.add(folder, patterns, false)
-    }
-
-    fn add(&self, folder: &Path, patterns: &Patterns, is_final: bool) -> Result<Self> {
-        let refused = |line: Option<usize>, error: ignore::Error| {
-            let place = line.map(|line| format!("line {line} of ")).unwrap_or_default();
-            let message = format!("{place}`{}` is no ignore pattern", patterns.shown);
-            Error::new(ErrorKind::InvalidOption, message).source(error)
+    /// Adds the patterns of `folder`'s own file, which are relative to it and go before those so far: what is there
+    /// now, and what is known of it.
+    pub(super) fn with(&self, folder: &Path, there: Option<&Patterns>, said: Said<'_>) -> Result<Self> {
+        let Self { mut today, mut held } = self.clone();
+        let own = there.map(|patterns| compile(folder, patterns)).transpose()?;
+        if let Some(own) = &own {
+            today = today.add(Rc::clone(own), Power::Whole);
+        }
+        let is_known = |patterns: &Patterns| match said {
+            Said::First => true,
+            Said::Text(text) => patterns.text == text,
+            Said::Nothing => false,
         };
-        let mut builder = GitignoreBuilder::new(folder);
-        // A class that is not closed is an error, not a name with a bracket.
-        builder.allow_unclosed_class(false);
-        for (number, line) in patterns.text.trim_start_matches('\u{feff}').lines().enumerate() {
-            builder.add_line(None, line).map_err(|error| refused(Some(number + 1), error))?;
+        let is_known = there.is_some_and(is_known);
+        if let (Said::Text(text), false) = (said, is_known) {
+            let shown = format!("{} as it was", folder.join(super::walk::NAME).display());
+            let before = compile(folder, &Patterns { text: text.to_owned(), shown })?;
+            held = held.add(before, Power::Whole);
         }
-        let own = builder.build().map_err(|error| refused(None, error))?;
-        Ok(Self(Some(Rc::new(Level { own, is_final, outer: self.clone() }))))
+        if let Some(own) = own {
+            held = held.add(own, if is_known { Power::Whole } else { Power::Ignoring });
+        }
+        Ok(Self { today, held })
     }
 
-    /// Tells whether a path is ignored.
-    pub(super) fn ignores(&self, path: &Path, is_folder: bool) -> bool {
-        let (mut rules, mut decided) = (self, None);
-        while let Some(level) = &rules.0 {
-            let found = level.own.matched(path, is_folder);
-            if level.is_final && found.is_ignore() {
-                return true;
-            }
-            if !found.is_none() {
-                decided = decided.or(Some(found.is_ignore()));
-            }
-            rules = &level.outer;
-        }
-        decided.unwrap_or(false)
+    /// Says why a path is ignored, if it is.
+    pub(super) fn verdict(&self, path: &Path, is_folder: bool) -> Option<Verdict> {
+        let (today, held) = (self.today.decide(path, is_folder), self.held.decide(path, is_folder));
+        let kept = today.is_none();
+        today.or(held)?;
+        Some(Verdict { kept, global: [today, held].iter().flatten().all(|by| *by == By::Global) })
     }
+}
+
+/// What a file's patterns can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Power {
+    /// Ignore, and let in.
+    Whole,
+    /// Ignore: what they let in is so among themselves alone.
+    Ignoring,
+    /// Ignore, whatever inner files let in.
+    Final,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    Global,
+    Local,
+}
+
+/// Files that count at the same time, inner ones first.
+#[derive(Debug, Clone, Default)]
+struct Chain(Option<Rc<Level>>);
+
+#[derive(Debug)]
+struct Level {
+    own: Rc<Gitignore>,
+    power: Power,
+    outer: Chain,
+}
+
+impl Chain {
+    fn add(&self, own: Rc<Gitignore>, power: Power) -> Self {
+        Self(Some(Rc::new(Level { own, power, outer: self.clone() })))
+    }
+
+    fn decide(&self, path: &Path, is_folder: bool) -> Option<By> {
+        let (mut chain, mut decided) = (self, None);
+        while let Some(level) = &chain.0 {
+            let found = level.own.matched(path, is_folder);
+            let ignored = found.is_ignore();
+            match level.power {
+                Power::Final if ignored && decided != Some(true) => return Some(By::Global),
+                Power::Ignoring if !ignored => {}
+                _ if found.is_none() => {}
+                _ => decided = decided.or(Some(ignored)),
+            }
+            chain = &level.outer;
+        }
+        decided.unwrap_or(false).then_some(By::Local)
+    }
+}
+
+fn compile(folder: &Path, patterns: &Patterns) -> Result<Rc<Gitignore>> {
+    let refused = |line: Option<usize>, error: ignore::Error| {
+        let place = line.map(|line| format!("line {line} of ")).unwrap_or_default();
+        let message = format!("{place}`{}` is no ignore pattern", patterns.shown);
+        Error::new(ErrorKind::InvalidOption, message).source(error)
+    };
+    let mut builder = GitignoreBuilder::new(folder);
+    // A class that is not closed is an error, not a name with a bracket.
+    builder.allow_unclosed_class(false);
+    for (number, line) in patterns.text.trim_start_matches('\u{feff}').lines().enumerate() {
+        builder.add_line(None, line).map_err(|error| refused(Some(number + 1), error))?;
+    }
+    builder.build().map(Rc::new).map_err(|error| refused(None, error))
 }
