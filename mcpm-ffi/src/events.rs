@@ -138,6 +138,8 @@ pub enum WorkloadEvent {
         rule: String,
         /// The smallest change that would allow it.
         fix: String,
+        /// Id by which `mcpm explain` knows it.
+        refusal: String,
     },
     /// The workload is down for good.
     Ended {

@@ -3,8 +3,11 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// What each module may use of the others. Errors, options and the environment are everybody's.
-const ALLOWED: [(&str, &[&str]); 15] = [
-    ("auth", &["isolation", "transport"]),
+const ALLOWED: [(&str, &[&str]); 18] = [
+    ("auth", &["explain", "isolation", "transport"]),
+    ("explain", &["journal", "redact", "state"]),
+    ("journal", &[]),
+    ("redact", &[]),
     ("name", &[]),
     ("mcp", &[]),
     ("image", &["docker_config", "runtime", "transport"]),
@@ -13,15 +16,16 @@ const ALLOWED: [(&str, &[&str]); 15] = [
     ("transport", &["mcp", "runtime"]),
     ("state", &["name"]),
     ("secrets", &["interaction", "state"]),
-    ("proxy", &["auth", "mcp", "policy", "state", "transport"]),
+    ("proxy", &["auth", "explain", "mcp", "policy", "state", "transport"]),
     ("permission", &[]),
     ("policy", &["mcp"]),
-    ("isolation", &["permission", "state", "transport"]),
+    ("isolation", &["explain", "permission", "state", "transport"]),
     ("registry", &["image", "state", "transport"]),
     (
         "workload",
         &[
             "auth",
+            "explain",
             "image",
             "interaction",
             "isolation",

@@ -23,15 +23,18 @@ extern crate alloc;
 
 mod alarm;
 pub mod auth;
+mod config_file;
 mod docker_config;
 pub mod environment;
 pub mod error;
+pub mod explain;
 #[cfg(any(fuzzing, test))]
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod image;
 pub mod interaction;
 pub mod isolation;
+mod journal;
 #[cfg(test)]
 mod layers_tests;
 mod mcp;
@@ -41,6 +44,7 @@ pub mod package;
 pub mod permission;
 pub mod policy;
 pub mod proxy;
+mod redact;
 pub mod registry;
 pub mod runtime;
 pub mod secrets;
@@ -51,5 +55,6 @@ pub mod workload;
 
 pub use environment::Environment;
 pub use error::{Error, ErrorKind, Result};
+pub use explain::{Explanation, explain};
 pub use proxy::{Proxy, ProxyBuilder, RunningProxy};
 pub use workload::{RunningWorkload, Workload, WorkloadBuilder};

@@ -6,6 +6,7 @@ use clap::{ArgMatches, Command};
 use mcpm::Result;
 
 pub(crate) mod completion;
+pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod group;
 pub(crate) mod ignore;
@@ -43,6 +44,7 @@ pub(crate) const ALL: &[Entry] = &[
     Entry { name: "restart", command: start::restart_command, run: start::restart },
     Entry { name: "rm", command: rm::command, run: rm::run },
     Entry { name: "logs", command: logs::command, run: logs::run },
+    Entry { name: "explain", command: explain::command, run: explain::run },
     Entry { name: "export", command: export::command, run: export::run },
     Entry { name: "group", command: group::command, run: group::run },
     Entry { name: "ignore", command: ignore::command, run: ignore::run },

@@ -22,7 +22,8 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     if options.oidc_client_id.is_some() && options.oidc_client_secret.is_none() {
         options.oidc_client_secret = Environment::from_process().oidc_client_secret;
     }
-    let proxy = ProxyBuilder::from(options).build()?;
+    let state_dir = Environment::from_process().state_dir;
+    let proxy = ProxyBuilder::from(options).keep_refusals(state_dir).build()?;
     executor::run(async {
         let running = proxy.start().await?;
         match output::form(matches) {

@@ -4,7 +4,10 @@ use std::{fmt, net::IpAddr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::permission::Host;
+use crate::{
+    explain::{Reason, Recent, RefusalId, Refused},
+    permission::Host,
+};
 
 /// What was decided about a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +81,28 @@ impl Rule {
     }
 }
 
+impl Rule {
+    /// Returns the reason of that name in the catalogue.
+    pub const fn reason(self) -> Reason {
+        match self {
+            Self::NoNetwork => Reason::NoNetwork,
+            Self::HostNotAllowed => Reason::EgressHost,
+            Self::PortNotAllowed => Reason::EgressPort,
+            Self::RuntimeGateway => Reason::EgressGateway,
+            Self::MetadataAddress => Reason::EgressMetadata,
+            Self::LoopbackAddress => Reason::EgressLoopback,
+            Self::OwnAddress => Reason::EgressOwn,
+            Self::LinkLocalAddress => Reason::EgressLinkLocal,
+            Self::PrivateAddress => Reason::EgressPrivate,
+            Self::ReservedAddress => Reason::EgressReserved,
+            Self::ServerNameMismatch => Reason::EgressNameMismatch,
+            Self::ServerNameMissing => Reason::EgressNameMissing,
+            Self::DirectConnection => Reason::EgressDirect,
+            Self::TooManyConnections => Reason::EgressTooMany,
+        }
+    }
+}
+
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -97,11 +122,14 @@ pub struct Denial {
     pub rule: Rule,
     /// The smallest change that would allow it.
     pub fix: String,
+    /// Id by which `mcpm explain` knows it.
+    pub refusal: String,
 }
 
 impl Denial {
     pub(super) fn new(host: &Host, port: Option<u16>, rule: Rule) -> Self {
-        let mut denial = Self { host: host.clone(), port, address: None, rule, fix: String::new() };
+        let refusal = RefusalId::new().to_string();
+        let mut denial = Self { host: host.clone(), port, address: None, rule, fix: String::new(), refusal };
         denial.fix = denial.smallest_change();
         denial
     }
@@ -111,6 +139,22 @@ impl Denial {
         denial.address = Some(address);
         denial.fix = denial.smallest_change();
         denial
+    }
+
+    /// What is kept of it.
+    pub(crate) fn refused(&self, recent: &Recent) -> Option<Refused> {
+        let id = RefusalId::parse(&self.refusal)?;
+        let mut refused = Refused::now(recent.server(), &id, self.rule.reason())
+            .rule(Some(self.rule.as_str()))
+            .input("host", &self.host.to_string())
+            .fix(Some(&self.fix));
+        if let Some(port) = self.port {
+            refused = refused.input("port", &port.to_string());
+        }
+        Some(match self.address {
+            Some(address) => refused.input("address", &address.to_string()),
+            None => refused,
+        })
     }
 
     fn smallest_change(&self) -> String {

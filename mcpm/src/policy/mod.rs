@@ -6,7 +6,6 @@
 //! made, which answers questions; the layers of the proxy ask them. Nothing here knows HTTP.
 
 pub(crate) mod cedar;
-mod file;
 mod overrides;
 pub(crate) mod tools;
 
@@ -21,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use cedar::AuthorizationSpec;
 pub use overrides::ToolOverride;
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Result, config_file::invalid};
 use cedar::Authorization;
 use tools::Tools;
 
@@ -87,10 +86,4 @@ impl PolicySpec {
             self.authorization.as_ref().map(|spec| Authorization::new(spec, server)).transpose()?;
         Ok(Policy { tools: tools.map(Arc::new), authorization: authorization.map(Arc::new) })
     }
-}
-
-/// Refuses what is wrong in an option or a file.
-fn invalid(message: String) -> Error {
-    // A message is one line, whatever the file says.
-    Error::new(ErrorKind::InvalidOption, message.replace(['\n', '\r'], " "))
 }

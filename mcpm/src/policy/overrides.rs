@@ -7,8 +7,8 @@ use serde::{
     de::{Error as _, MapAccess, Visitor},
 };
 
-use super::{file, invalid};
-use crate::Result;
+use super::invalid;
+use crate::{Result, config_file};
 
 /// What clients see in place of a tool's own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ impl<'de> Deserialize<'de> for Unique {
 
 /// Reads the file.
 pub(super) fn read(path: &Path) -> Result<BTreeMap<String, ToolOverride>> {
-    let Document { tools: Unique(mut tools) } = file::json(path, "file of tool overrides")?;
+    let Document { tools: Unique(mut tools) } = config_file::json(path, "file of tool overrides")?;
     for (name, one) in &mut tools {
         one.name = one.name.take().filter(|name| !name.is_empty());
         one.description = one.description.take().filter(|description| !description.is_empty());

@@ -1,24 +1,29 @@
 //! Why a request was refused, for whoever records, counts or explains it.
 //!
 //! The layer that refuses makes a [`Denial`], [`respond::deny`](super::respond::deny) puts it into the extensions of
-//! the answer, and its id into the JSON-RPC error, as `data.reason`. It never holds a secret.
+//! the answer, and its ids into the JSON-RPC error, as `data.reason` and `data.refusal`. It never holds a secret that
+//! is known to be one.
+
+use crate::explain::{Reason, Recent, RefusalId, Refused};
 
 /// Why a layer refused a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Denial {
-    /// Stable id of the reason, `layer.reason`, such as `auth.token_expired`.
-    pub(crate) id: &'static str,
-    /// The layer that refused.
-    pub(crate) layer: &'static str,
-    /// The rule it goes by, where it has several.
+    /// The reason, of which the catalogue tells more.
+    pub(crate) reason: Reason,
+    /// Which refusal it is.
+    pub(crate) refusal: RefusalId,
+    /// The rule it goes by, where the layer has several.
     pub(crate) rule: Option<String>,
-    /// The smallest change that would let the request pass.
-    pub(crate) fix: Option<String>,
+    /// What the layer looked at.
+    pub(crate) inputs: Vec<(&'static str, String)>,
+    /// The smallest change that would let the request pass, where more can be said than of the reason.
+    fix: Option<String>,
 }
 
 impl Denial {
-    pub(crate) fn new(layer: &'static str, id: &'static str) -> Self {
-        Self { id, layer, rule: None, fix: None }
+    pub(crate) fn new(reason: Reason) -> Self {
+        Self { reason, refusal: RefusalId::new(), rule: None, inputs: Vec::new(), fix: None }
     }
 
     /// Names the rule that the refusal goes by.
@@ -27,9 +32,28 @@ impl Denial {
         Self { rule: Some(rule.into()), ..self }
     }
 
+    /// Says what was looked at.
+    #[must_use]
+    pub(crate) fn input(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.inputs.push((name, value.into()));
+        self
+    }
+
     /// Says what would let the request pass.
     #[must_use]
     pub(crate) fn fix(self, fix: impl Into<String>) -> Self {
         Self { fix: Some(fix.into()), ..self }
+    }
+
+    /// What is said of it in the `data` of an error.
+    pub(crate) fn data(&self) -> String {
+        serde_json::json!({ "reason": self.reason.id(), "refusal": self.refusal.as_str() }).to_string()
+    }
+
+    /// What is kept of it.
+    pub(crate) fn refused(&self, recent: &Recent) -> Refused {
+        let refused = Refused::now(recent.server(), &self.refusal, self.reason);
+        let refused = refused.rule(self.rule.as_deref()).fix(self.fix.as_deref());
+        self.inputs.iter().fold(refused, |refused, (name, value)| refused.input(name, value))
     }
 }

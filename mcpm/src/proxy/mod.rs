@@ -6,7 +6,7 @@
 
 use std::{
     net::SocketAddr,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Error, ErrorKind, Result,
     auth::incoming::{AskedOfCallers as _, Incoming},
+    explain::{self, Explanation, Recent},
     options::{OptionSet as _, ProxyOptions},
     policy::{Policy, PolicySpec},
     state::Phase,
@@ -60,6 +61,7 @@ use target::{MCP_PATH, Target};
 #[derive(Debug, Clone, Default)]
 pub struct ProxyBuilder {
     pub(crate) options: ProxyOptions,
+    refusals: Option<PathBuf>,
 }
 
 impl ProxyBuilder {
@@ -70,6 +72,13 @@ impl ProxyBuilder {
     pub fn set(mut self, name: &str, text: &str) -> Result<Self> {
         self.options.set(name, text)?;
         Ok(self)
+    }
+
+    /// Keeps the last refusals below a state folder as well, where [`explain()`](crate::explain()) finds them in
+    /// other processes. Otherwise they are kept in memory alone.
+    #[must_use]
+    pub fn keep_refusals(self, state_dir: impl Into<PathBuf>) -> Self {
+        Self { refusals: Some(state_dir.into()), ..self }
     }
 
     /// Checks the options and fills the defaults.
@@ -100,6 +109,7 @@ impl ProxyBuilder {
         Ok(Proxy {
             incoming: incoming.map(|spec| Incoming::new(spec, client_secret)).transpose()?,
             policy: policy.policy(&name)?,
+            recent: Arc::new(Recent::new(&*name, self.refusals.map(|state_dir| refusals(&state_dir, &name)))),
             name,
             target: Target::parse(&required(&options.target_uri, "--target-uri")?)?,
             options,
@@ -109,7 +119,7 @@ impl ProxyBuilder {
 
 impl From<ProxyOptions> for ProxyBuilder {
     fn from(options: ProxyOptions) -> Self {
-        Self { options }
+        Self { options, ..Self::default() }
     }
 }
 
@@ -120,6 +130,7 @@ pub struct Proxy {
     target: Target,
     incoming: Option<Incoming>,
     policy: Policy,
+    recent: Arc<Recent>,
     options: ProxyOptions,
 }
 
@@ -161,6 +172,7 @@ impl Proxy {
             allowed_origins: self.options.allowed_origins.to_vec(),
             allowed_hosts: Vec::new(),
             policy: self.policy,
+            recent: self.recent,
             incoming: self.incoming,
             publicity: publicity.clone(),
             endpoint: Box::new(Forward::new(target, publicity)),
@@ -185,6 +197,8 @@ pub(crate) struct Served<'a> {
     pub(crate) publicity: Publicity,
     /// What callers may see and do.
     pub(crate) policy: Policy,
+    /// Where refusals are kept.
+    pub(crate) recent: Arc<Recent>,
     pub(crate) endpoint: Box<dyn Endpoint>,
 }
 
@@ -197,6 +211,7 @@ pub struct RunningProxy {
     name: String,
     url: String,
     address: SocketAddr,
+    recent: Arc<Recent>,
     stop: CancellationToken,
     task: Mutex<Option<JoinHandle<()>>>,
     /// The same task, to look at while somebody waits for its end.
@@ -218,13 +233,20 @@ impl RunningProxy {
             let resource = Resource::new(explicit, served.host, address, served.path, served.publicity);
             Arc::new(Gate::new(incoming, resource, name.clone()))
         });
-        let settings = stack::Settings { origin, transport: served.transport, gate, policy: served.policy };
+        let recent = Arc::clone(&served.recent);
+        let settings = stack::Settings {
+            origin,
+            transport: served.transport,
+            gate,
+            policy: served.policy,
+            recent: served.recent,
+        };
         let stack = Arc::new(Stack::new(settings, served.endpoint));
         let stop = CancellationToken::new();
         let task = tokio::spawn(listener::serve(listener, stack, stop.clone()));
         let url = format!("http://{}{}", shown_authority(served.host, address), served.path);
         let listening = task.abort_handle();
-        Ok(Self { name, url, address, stop, task: Mutex::new(Some(task)), listening })
+        Ok(Self { name, url, address, recent, stop, task: Mutex::new(Some(task)), listening })
     }
 
     /// Returns the name of the server.
@@ -240,6 +262,14 @@ impl RunningProxy {
     /// Returns the address the proxy listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Explains the id of a reason, or of one of the last 256 refusals of this proxy.
+    ///
+    /// # Errors
+    /// `NotFound` for an id that is neither.
+    pub fn explain(&self, id: &str) -> Result<Explanation> {
+        explain::explain_recent(id, &self.recent)
     }
 
     /// Returns where it is in its life, in the words of a workload.
@@ -280,6 +310,13 @@ impl Drop for RunningProxy {
     fn drop(&mut self) {
         self.stop.cancel();
     }
+}
+
+/// Where a proxy keeps its refusals. Its name may be any text.
+fn refusals(state_dir: &Path, name: &str) -> PathBuf {
+    let kept = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    let name: String = name.chars().take(64).map(kept).collect();
+    explain::folder_of_proxies(state_dir).join(format!("{name}.jsonl"))
 }
 
 /// How clients on this machine write the address: the name that was asked for, or one that reaches it.

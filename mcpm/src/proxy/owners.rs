@@ -61,6 +61,11 @@ impl Owner {
         let parts = serde_json::json!([principal.issuer, principal.subject, client]);
         Self(parts.to_string().into())
     }
+
+    /// Issuer, subject and client, for people.
+    pub(crate) fn shown(&self) -> &str {
+        &self.0
+    }
 }
 
 /// Notes the place of a session when the server names it.

@@ -43,7 +43,7 @@ pub(super) fn refuse(
     if !asked.is_batch() {
         return respond::deny(status, code, message, refused.id_text(), denial);
     }
-    let reason = serde_json::json!({ "reason": denial.id }).to_string();
+    let reason = denial.data();
     let requests = asked.messages().iter().filter(|one| one.kind() == Kind::Request);
     let answers: Vec<_> = requests
         .map(|one| {

@@ -1,7 +1,7 @@
 //! Answers that the proxy gives itself.
 
 use bytes::Bytes;
-use http::{HeaderValue, Response as HttpResponse, StatusCode, header};
+use http::{HeaderName, HeaderValue, Response as HttpResponse, StatusCode, header};
 
 use super::denial::Denial;
 use crate::{
@@ -21,6 +21,9 @@ pub(crate) type Response = HttpResponse<Body>;
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 pub(crate) const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
+
+/// Names a refusal, to those who do not read the body.
+const REFUSAL: HeaderName = HeaderName::from_static("mcpm-refusal");
 
 /// An answer without a body.
 pub(crate) fn empty(status: StatusCode) -> Response {
@@ -49,12 +52,14 @@ pub(crate) fn error(status: StatusCode, code: i64, message: &str, id: &[u8]) -> 
 /// Refuses a request for a reason that has an id: a JSON-RPC error that names it, and the reason itself for the
 /// layers further out.
 pub(crate) fn deny(status: StatusCode, code: i64, message: &str, id: &[u8], denial: Denial) -> Response {
-    let data = serde_json::json!({ "reason": denial.id }).to_string();
-    let mut response = json(status, error_answer_with(id, code, message, Some(&data)).freeze());
+    let mut response = json(status, error_answer_with(id, code, message, Some(&denial.data())).freeze());
     if status == StatusCode::SERVICE_UNAVAILABLE {
         response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
     }
-    tracing::warn!(reason = denial.id, rule = denial.rule, "refused a request");
+    if let Ok(refusal) = HeaderValue::from_str(denial.refusal.as_str()) {
+        response.headers_mut().insert(REFUSAL, refusal);
+    }
+    tracing::warn!(reason = denial.reason.id(), refusal = %denial.refusal, rule = denial.rule, "refused a request");
     response.extensions_mut().insert(denial);
     response
 }
@@ -75,17 +80,22 @@ pub(crate) fn method_not_allowed(allowed: &'static str) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::explain::Reason;
 
     #[tokio::test]
     async fn a_refusal_names_its_reason_to_the_client_and_to_the_layers() {
-        let denial = Denial::new("origin", "origin.not_allowed").rule("none").fix("allow it");
+        let denial = Denial::new(Reason::OriginNotAllowed).rule("none").fix("allow it");
         let response = deny(StatusCode::FORBIDDEN, error_code::INVALID_REQUEST, "no", b"7", denial.clone());
         assert_eq!(response.extensions().get::<Denial>(), Some(&denial));
+        assert_eq!(response.headers()[REFUSAL], denial.refusal.as_str());
         let answer: serde_json::Value =
             serde_json::from_slice(&response.into_body().whole().await.expect("a body")).expect("JSON");
         let expected = serde_json::json!({
             "jsonrpc": "2.0", "id": 7,
-            "error": { "code": -32600, "message": "no", "data": { "reason": "origin.not_allowed" } },
+            "error": {
+                "code": -32600, "message": "no",
+                "data": { "reason": "origin.not_allowed", "refusal": denial.refusal.as_str() },
+            },
         });
         assert_eq!(answer, expected);
     }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    layer::{Answer, Endpoint, Layer, Next},
+    denial::Denial,
+    layer::{Endpoint, Layer, Next},
     layers::{
         authenticate::{Authenticate, Gate},
         authorize::Authorize,
@@ -16,10 +17,10 @@ use super::{
         tools::Tools,
         well_known::WellKnown,
     },
-    respond::Request,
+    respond::{Request, Response},
     target::MCP_PATH,
 };
-use crate::policy::Policy;
+use crate::{explain::Recent, policy::Policy};
 
 /// What the layers need to know.
 #[derive(Debug)]
@@ -31,12 +32,15 @@ pub(crate) struct Settings {
     pub(crate) gate: Option<Arc<Gate>>,
     /// What callers may see and do.
     pub(crate) policy: Policy,
+    /// Where refusals are kept.
+    pub(crate) recent: Arc<Recent>,
 }
 
 /// All layers, outermost first, and what they protect.
 pub(crate) struct Stack {
     layers: Vec<Box<dyn Layer>>,
     endpoint: Box<dyn Endpoint>,
+    recent: Arc<Recent>,
 }
 
 impl Stack {
@@ -72,12 +76,19 @@ impl Stack {
             // Innermost of those that decide: what it permits is what reaches the server.
             layers.push(Box::new(Authorize::new(authorization)));
         }
-        Self { layers, endpoint }
+        Self { layers, endpoint, recent: settings.recent }
     }
 
-    /// Answers a request.
-    pub(crate) fn handle(&self, request: Request) -> Answer<'_> {
-        Next::new(&self.layers, self.endpoint.as_ref()).handle(request)
+    /// Answers a request, and keeps why when a layer refuses it: whoever is told the id of a refusal can have it
+    /// explained. That is no layer, since it would cost all other requests an allocation.
+    pub(crate) async fn handle(&self, request: Request) -> Response {
+        let response = Next::new(&self.layers, self.endpoint.as_ref()).handle(request).await;
+        if let Some(denial) = response.extensions().get::<Denial>() {
+            let refused = denial.refused(&self.recent);
+            // Boxed, since it is rare.
+            Box::pin(self.recent.keep_and_wait(refused)).await;
+        }
+        response
     }
 }
 

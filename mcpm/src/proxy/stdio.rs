@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 use super::{RunningProxy, Served, bridge::Bridge, listener, public::Publicity, target::MCP_PATH};
 use crate::{
     Result,
+    explain::Recent,
     mcp::{lane::Limits, router::Router},
     options::ProxyMode,
     policy::PolicySpec,
@@ -164,6 +165,7 @@ impl StdioProxy {
             incoming: None,
             publicity: Publicity::default(),
             policy,
+            recent: Arc::new(Recent::new(&*self.name, None)),
             endpoint: Box::new(server.bridge(self.mode, Publicity::default())),
         };
         Ok(RunningStdioProxy { proxy: RunningProxy::serve(self.name, listener, served)?, server })

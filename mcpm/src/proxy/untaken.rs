@@ -9,6 +9,7 @@ use super::{
     respond::{self, Response},
 };
 use crate::{
+    explain::Reason,
     mcp::{error_code, peek::id_in},
     transport::{
         body::{Broken, PastLimit},
@@ -48,8 +49,8 @@ fn broke_off(id: &[u8]) -> Response {
 /// Answers a request whose body is beyond the limit.
 pub(super) fn too_large(past: &PastLimit, id: &[u8]) -> Response {
     let (status, code) = (StatusCode::PAYLOAD_TOO_LARGE, error_code::INVALID_REQUEST);
-    let denial = Denial::new("body_limit", "body_limit.too_large")
+    let denial = Denial::new(Reason::BodyTooLarge)
         .rule(format!("{} bytes", past.0))
-        .fix("send a smaller body");
+        .fix(format!("send a body of at most {} bytes", past.0));
     respond::deny(status, code, &past.to_string(), id, denial)
 }

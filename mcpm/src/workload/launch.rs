@@ -22,6 +22,7 @@ use super::{
 use crate::{
     Environment, Error, ErrorKind, Result,
     auth::incoming::Incoming,
+    explain::{self, Recent},
     isolation::{Decision, Isolation, Learner},
     options::{ProxyMode, Transport},
     proxy::{
@@ -142,7 +143,9 @@ impl Launch {
         for message in exposed.into_iter().chain(self.spec.warnings.clone()).chain(notices) {
             record.events.tell(WorkloadEvent::Warning { message });
         }
-        let started = self.start_server(&record, &values).await;
+        let refusals = explain::file_of_workload(&store.folder(&self.spec.name));
+        let recent = Arc::new(Recent::new(self.spec.name.as_str(), Some(refusals)));
+        let started = self.start_server(&record, &recent, &values).await;
         let (containers, server, endpoint) = match started {
             Ok(started) => started,
             Err(error) => {
@@ -159,6 +162,7 @@ impl Launch {
             incoming,
             publicity: self.publicity(),
             policy: self.spec.proxy.policy.policy(self.spec.name.as_str())?,
+            recent,
             endpoint,
         };
         let proxy = RunningProxy::serve(self.spec.name.to_string(), listener, served)?;
@@ -208,6 +212,7 @@ impl Launch {
     async fn start_server(
         &self,
         record: &Arc<Record>,
+        recent: &Arc<Recent>,
         values: &SecretValues,
     ) -> Result<(Option<Containers>, Server, Box<dyn Endpoint>)> {
         let publicity = self.publicity();
@@ -230,7 +235,7 @@ impl Launch {
         }
         let delivery = Delivery::new(&self.spec.name, &self.spec.secrets, values, &self.environment)?;
         containers = containers.with_secrets(delivery);
-        containers.isolation = self.isolate(&containers, record).await?;
+        containers.isolation = self.isolate(&containers, record, recent).await?;
         let mut tidy = TidyOnDrop { launch: self, armed: true };
         let heard = Arc::clone(record);
         let on_event: OnEvent = Arc::new(move |event| heard.on_event(event));
@@ -270,7 +275,12 @@ impl Launch {
     }
 
     /// Makes ready what isolated containers are held by.
-    async fn isolate(&self, containers: &Containers, record: &Arc<Record>) -> Result<Option<Arc<Isolation>>> {
+    async fn isolate(
+        &self,
+        containers: &Containers,
+        record: &Arc<Record>,
+        recent: &Arc<Recent>,
+    ) -> Result<Option<Arc<Isolation>>> {
         let Some(spec) = &self.spec.isolation else { return Ok(None) };
         let gateways = containers.runtime.gateways().await?;
         let store = Store::new(&self.environment.state_dir);
@@ -278,7 +288,7 @@ impl Launch {
         let base = reach::without_connections(&containers.spec, &self.spec.proxy.allowed_hosts, &own);
         let begin = if self.recorded { Learner::resume } else { Learner::begin };
         let learner = spec.learn.as_ref().map(|path| begin(path, base)).transpose()?;
-        let refusals = Refusals::new(record.events.clone());
+        let refusals = Refusals::new(record.events.clone(), Arc::clone(recent));
         let tell = Arc::new(move |decision: Decision| {
             learner.iter().for_each(|learner| learner.hear(&decision));
             refusals.hear(&decision);

@@ -6,12 +6,15 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use super::{WorkloadEvent, events::Events};
-use crate::isolation::{Decision, Denial, Rule};
+use crate::{
+    explain::Recent,
+    isolation::{Decision, Denial, Rule},
+};
 
 /// Refusals are told anew after this.
 const AGAIN: Duration = Duration::from_secs(60);
@@ -25,16 +28,17 @@ type Kind = (Rule, bool);
 #[derive(Debug)]
 pub(super) struct Refusals {
     events: Events,
+    recent: Arc<Recent>,
     told: Mutex<Told>,
 }
 
 /// What was told, by kind.
 #[derive(Debug, Default)]
-struct Told(HashMap<Kind, Recent>);
+struct Told(HashMap<Kind, Since>);
 
 /// What was told of a kind since a moment.
 #[derive(Debug)]
-struct Recent {
+struct Since {
     since: Instant,
     told: HashSet<(String, Option<u16>)>,
     /// How many came that were new and not told.
@@ -55,7 +59,7 @@ struct News {
 impl Told {
     fn hear(&mut self, denial: &Denial, now: Instant) -> News {
         let kind = (denial.rule, denial.port.is_none());
-        let begin = || Recent { since: now, told: HashSet::new(), more: 0 };
+        let begin = || Since { since: now, told: HashSet::new(), more: 0 };
         let recent = self.0.entry(kind).or_insert_with(begin);
         let mut news = News::default();
         if now.duration_since(recent.since) >= AGAIN {
@@ -78,8 +82,8 @@ impl Told {
 }
 
 impl Refusals {
-    pub(super) fn new(events: Events) -> Self {
-        Self { events, told: Mutex::default() }
+    pub(super) fn new(events: Events, recent: Arc<Recent>) -> Self {
+        Self { events, recent, told: Mutex::default() }
     }
 
     pub(super) fn hear(&self, decision: &Decision) {
@@ -109,13 +113,17 @@ impl Refusals {
     }
 
     fn tell(&self, denial: &Denial) {
-        tracing::warn!("{denial}");
+        tracing::warn!(refusal = denial.refusal, "{denial}");
+        if let Some(refused) = denial.refused(&self.recent) {
+            self.recent.keep(refused);
+        }
         self.events.tell(WorkloadEvent::ConnectionRefused {
             host: denial.host.to_string(),
             port: denial.port,
             address: denial.address.map(|address| address.to_string()),
             rule: denial.rule.to_string(),
             fix: denial.fix.clone(),
+            refusal: denial.refusal.clone(),
         });
     }
 }
@@ -134,7 +142,8 @@ mod tests {
     use super::*;
 
     fn denial(host: &str, port: Option<u16>, rule: Rule) -> Denial {
-        Denial { host: host.parse().unwrap(), port, address: None, rule, fix: String::new() }
+        let (fix, refusal) = (String::new(), "0123456789abcdef0123".to_owned());
+        Denial { host: host.parse().unwrap(), port, address: None, rule, fix, refusal }
     }
 
     #[test]
@@ -169,7 +178,8 @@ mod tests {
 
     #[tokio::test]
     async fn listeners_hear_of_the_noise_and_of_what_is_in_it() {
-        let refusals = Refusals::new(Events::new());
+        let recent = Arc::new(Recent::new("server", None));
+        let refusals = Refusals::new(Events::new(), Arc::clone(&recent));
         let mut events = refusals.events.listen();
         let hear = |denial: Denial| refusals.hear(&Decision::Denied(denial));
         (0..=ONE_BY_ONE).for_each(|n| hear(denial(&format!("n{n}.example"), None, Rule::NoNetwork)));
@@ -181,5 +191,7 @@ mod tests {
         assert_eq!(message, "the rule `no-network` refused more look-ups than are told one by one");
         let last = events.next().await;
         assert!(matches!(last, Some(WorkloadEvent::ConnectionRefused { port: Some(443), .. })), "{last:?}");
+        let explained = crate::explain::explain_recent("0123456789ABCDEF0123", &recent).expect("it is kept");
+        assert_eq!((explained.reason.as_str(), explained.layer.as_str()), ("egress.no_network", "isolation"));
     }
 }

@@ -1,5 +1,7 @@
 //! Why a token does not let its bearer in.
 
+use crate::explain::Reason;
+
 /// Why a token does not let its bearer in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -34,23 +36,23 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// The stable id of the reason.
-    pub(crate) fn id(self) -> &'static str {
+    /// The reason that others are told.
+    pub(crate) fn reason(self) -> Reason {
         match self {
-            Self::Malformed => "auth.token_malformed",
-            Self::Kind => "auth.not_an_access_token",
-            Self::Bound => "auth.token_bound",
-            Self::Algorithm => "auth.algorithm_not_allowed",
-            Self::UnknownKey => "auth.unknown_key",
-            Self::Signature => "auth.bad_signature",
-            Self::Issuer => "auth.wrong_issuer",
-            Self::Audience => "auth.wrong_audience",
-            Self::Expired => "auth.token_expired",
-            Self::NotYet => "auth.token_not_yet_valid",
-            Self::Subject => "auth.no_subject",
-            Self::Inactive => "auth.token_inactive",
-            Self::Scope => "auth.insufficient_scope",
-            Self::Unavailable => "auth.provider_unavailable",
+            Self::Malformed => Reason::TokenMalformed,
+            Self::Kind => Reason::NotAnAccessToken,
+            Self::Bound => Reason::TokenBound,
+            Self::Algorithm => Reason::AlgorithmNotAllowed,
+            Self::UnknownKey => Reason::UnknownKey,
+            Self::Signature => Reason::BadSignature,
+            Self::Issuer => Reason::WrongIssuer,
+            Self::Audience => Reason::WrongAudience,
+            Self::Expired => Reason::TokenExpired,
+            Self::NotYet => Reason::TokenNotYetValid,
+            Self::Subject => Reason::NoSubject,
+            Self::Inactive => Reason::TokenInactive,
+            Self::Scope => Reason::InsufficientScope,
+            Self::Unavailable => Reason::ProviderUnavailable,
         }
     }
 
@@ -71,30 +73,6 @@ impl Refusal {
             Self::Inactive => "the token is not active",
             Self::Scope => "the token lacks a scope",
             Self::Unavailable => "the identity provider cannot be reached; try again",
-        }
-    }
-
-    /// What would let its bearer in.
-    pub(crate) fn fix(self) -> &'static str {
-        match self {
-            Self::Malformed => {
-                "send an access token of the issuer; for opaque ones, set `--oidc-introspection-url`"
-            }
-            Self::Kind => "send the access token that came with it",
-            Self::Bound => "ask the issuer for a bearer token, without DPoP and client certificates",
-            Self::Algorithm => "have the issuer sign with RS, PS, ES256, ES384 or EdDSA",
-            Self::UnknownKey | Self::Signature => {
-                "send a token of the issuer, signed with one of its present keys"
-            }
-            Self::Issuer => "send a token of the issuer in `--oidc-issuer`",
-            Self::Audience => {
-                "ask for a token for this resource, or set `--oidc-audience` to what its tokens say"
-            }
-            Self::Expired | Self::Inactive => "get a new token",
-            Self::NotYet => "wait until it is valid, or set the clock",
-            Self::Subject => "send a token that says whom it stands for",
-            Self::Scope => "ask for a token with the scopes in the challenge",
-            Self::Unavailable => "see to the identity provider",
         }
     }
 }

@@ -63,6 +63,11 @@ impl Used<'_> {
         }
     }
 
+    /// How policies write it.
+    pub(crate) fn shown(&self) -> String {
+        uid(self.kind().entity, self.id()).to_string()
+    }
+
     fn id(&self) -> &str {
         match self {
             Self::Tool(id, _) | Self::Prompt(id) | Self::Resource(id) | Self::Template(id) => id,

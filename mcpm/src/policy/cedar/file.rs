@@ -4,10 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    Error, ErrorKind, Result,
-    policy::{file, invalid},
-};
+use crate::{Error, ErrorKind, Result, config_file, policy::invalid};
 
 /// Policies, and how callers are shown to them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,7 +62,7 @@ struct Section {
 
 /// Reads the file and checks what is in it.
 pub(in crate::policy) fn read(path: &Path) -> Result<AuthorizationSpec> {
-    let document: Document = file::json_or_yaml(path, "authorization configuration")?;
+    let document: Document = config_file::json_or_yaml(path, "authorization configuration")?;
     let spec = spec(document).map_err(|error| error.with("file", path.display()))?;
     // Whatever is wrong in the policies is said before anything is started.
     super::Authorization::new(&spec, "server").map_err(|error| error.with("file", path.display()))?;

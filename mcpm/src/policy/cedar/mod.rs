@@ -113,6 +113,17 @@ pub(crate) struct Asker {
 }
 
 impl Asker {
+    /// How policies write the caller.
+    pub(crate) fn caller(&self) -> String {
+        self.principal.to_string()
+    }
+
+    /// The smallest policy that permits the caller this one thing.
+    pub(crate) fn permit(&self, used: &Used<'_>) -> String {
+        let (action, resource) = (action(used.kind()), used.shown());
+        format!("permit(principal == {}, action == {action}, resource == {resource});", self.principal)
+    }
+
     /// Decides whether the caller may use a resource, with these arguments.
     pub(crate) fn decide(&self, resource: &Used<'_>, arguments: Option<&Map<String, Value>>) -> Decision {
         self.response(resource, arguments).unwrap_or_else(|reason| {

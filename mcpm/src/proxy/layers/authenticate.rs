@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     auth::incoming::{Incoming, Refusal},
+    explain::Reason,
     mcp::error_code,
     options::Secret,
     proxy::{
@@ -100,8 +101,17 @@ impl Gate {
         response
     }
 
+    /// Says what tokens are compared with. Of the token itself nothing is said: whoever sent it may be anybody.
+    fn denial(&self, reason: Reason) -> Denial {
+        let denial = Denial::new(reason).input("audience", self.audiences.join(" "));
+        match &self.incoming.spec().issuer {
+            Some(issuer) => denial.input("issuer", issuer),
+            None => denial,
+        }
+    }
+
     fn refuse(&self, refusal: Refusal, headers: &HeaderMap) -> Response {
-        let mut denial = Denial::new("authenticate", refusal.id()).fix(refusal.fix());
+        let mut denial = self.denial(refusal.reason());
         let message = refusal.message();
         match refusal {
             Refusal::Unavailable => {
@@ -109,7 +119,8 @@ impl Gate {
                 respond::deny(status, error_code::INTERNAL_ERROR, message, b"", denial)
             }
             Refusal::Scope => {
-                denial = denial.rule(self.incoming.spec().required_scopes.join(" "));
+                let needed = self.incoming.spec().required_scopes.join(" ");
+                denial = denial.fix(format!("ask for a token with the scopes `{needed}`")).rule(needed);
                 self.challenge(StatusCode::FORBIDDEN, Some("insufficient_scope"), message, headers, denial)
             }
             _ => self.challenge(StatusCode::UNAUTHORIZED, Some("invalid_token"), message, headers, denial),
@@ -124,8 +135,7 @@ impl Gate {
         });
         let found = bearer(headers);
         let malformed = |message: &str| {
-            let denial = Denial::new("authenticate", "auth.malformed_request")
-                .fix("send one token, as `Authorization: Bearer TOKEN`");
+            let denial = self.denial(Reason::AuthMalformed);
             Box::new(self.challenge(
                 StatusCode::BAD_REQUEST,
                 Some("invalid_request"),
@@ -141,11 +151,11 @@ impl Gate {
             (Found::Token(token), false) => Ok(Secret::from(token)),
             (Found::Malformed, _) => Err(malformed("there is no token in the form that is expected")),
             (Found::None, in_query) => {
-                let (id, message) = match in_query {
-                    true => ("auth.token_in_query", "a token is taken from the `Authorization` header only"),
-                    false => ("auth.token_missing", "a token is needed"),
+                let (reason, message) = match in_query {
+                    true => (Reason::TokenInQuery, "a token is taken from the `Authorization` header only"),
+                    false => (Reason::TokenMissing, "a token is needed"),
                 };
-                let denial = Denial::new("authenticate", id).fix("send `Authorization: Bearer TOKEN`");
+                let denial = self.denial(reason);
                 Err(Box::new(self.challenge(StatusCode::UNAUTHORIZED, None, message, headers, denial)))
             }
         }

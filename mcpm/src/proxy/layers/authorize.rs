@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::annotations::{Annotations, Asking};
 use crate::{
     auth::incoming::Principal,
+    explain::Reason,
     mcp::{
         error_code,
         fields::Fields,
@@ -148,7 +149,7 @@ impl Authorize {
             for message in asked.messages() {
                 let verdict = self.verdict(&asker, message, asking.as_ref(), next).await;
                 if let Err(denial) = verdict {
-                    return denied(&asked, message, denial);
+                    return denied(&asked, message, denial.input("method", message.method()));
                 }
             }
         }
@@ -162,30 +163,24 @@ impl Authorize {
         asking: Option<&Asking>,
         next: Next<'_>,
     ) -> Result<(), Denial> {
-        let decision = match Want::of(message) {
-            Want::Nothing => Decision::Allowed,
+        match Want::of(message) {
+            Want::Nothing => Ok(()),
             Want::Tool(name, arguments) => {
                 let said = match asking {
                     Some(asking) => Some(self.said(&name, asking, message, next).await?),
                     None => None,
                 };
-                asker.decide(&Used::Tool(&name, said.as_deref()), Some(&arguments))
+                judged(asker, &Used::Tool(&name, said.as_deref()), Some(&arguments))
             }
-            Want::Prompt(name, arguments) => asker.decide(&Used::Prompt(&name), Some(&arguments)),
-            Want::Template(uri) => asker.decide(&Used::Template(&uri), None),
+            Want::Prompt(name, arguments) => judged(asker, &Used::Prompt(&name), Some(&arguments)),
+            Want::Template(uri) => judged(asker, &Used::Template(&uri), None),
             Want::Resources(uris) => {
-                let mut decisions = uris.iter().map(|uri| asker.decide(&Used::Resource(uri), None));
-                decisions.find(|one| *one != Decision::Allowed).unwrap_or(Decision::Allowed)
+                uris.iter().try_for_each(|uri| judged(asker, &Used::Resource(uri), None))
             }
-            Want::Unclear(reason) => {
-                return Err(Denial::new("authorization", "authorization.unclear").rule(reason));
-            }
-            Want::Unknown => {
-                return Err(Denial::new("authorization", "authorization.unknown_method")
-                    .rule(format!("`{}` is in no table", message.method())));
-            }
-        };
-        judged(decision)
+            Want::Unclear(reason) => Err(Denial::new(Reason::AuthorizationUnclear).rule(reason)),
+            Want::Unknown => Err(Denial::new(Reason::AuthorizationUnknownMethod)
+                .rule(format!("`{}` is in no table", message.method()))),
+        }
     }
 
     /// What the server says of a tool.
@@ -198,28 +193,34 @@ impl Authorize {
     ) -> Result<Arc<Map<String, Value>>, Denial> {
         let said = Box::pin(self.annotations.of(tool, asking, message, next)).await;
         said.ok_or_else(|| {
-            Denial::new("authorization", "authorization.annotations_unknown")
+            Denial::new(Reason::AnnotationsUnknown)
                 .rule("what the server says of the tool")
-                .fix("list the tools first, or write policies that do not depend on it")
+                .input("tool", tool)
         })
     }
 }
 
-fn judged(decision: Decision) -> Result<(), Denial> {
-    match decision {
-        Decision::Allowed => Ok(()),
-        Decision::Denied(rules) if rules.is_empty() => {
-            Err(Denial::new("authorization", "authorization.denied")
-                .rule("no policy permits it")
-                .fix("add a policy that permits it"))
+fn judged(asker: &Asker, used: &Used<'_>, arguments: Option<&Map<String, Value>>) -> Result<(), Denial> {
+    let denial = match asker.decide(used, arguments) {
+        Decision::Allowed => return Ok(()),
+        Decision::Denied(rules) if rules.is_empty() => Denial::new(Reason::AuthorizationDenied)
+            .rule("no policy permits it")
+            .fix(format!("add the policy `{}`", asker.permit(used))),
+        Decision::Denied(rules) => {
+            let rules = rules.join(", ");
+            Denial::new(Reason::AuthorizationForbidden)
+                .fix(format!("change {rules} so that it does not forbid this"))
+                .rule(rules)
         }
-        Decision::Denied(rules) => Err(Denial::new("authorization", "authorization.forbidden")
-            .rule(rules.join(", "))
-            .fix("change the policy that forbids it")),
-        Decision::Undecided(reason) => {
-            Err(Denial::new("authorization", "authorization.undecided").rule(reason))
-        }
-    }
+        Decision::Undecided(reason) => Denial::new(Reason::AuthorizationUndecided).rule(reason),
+    };
+    // Of arguments no more than their names: their values are the caller's.
+    let named = arguments.map(|arguments| arguments.keys().cloned().collect::<Vec<_>>().join(", "));
+    let denial = denial.input("principal", asker.caller()).input("resource", used.shown());
+    Err(match named.filter(|named| !named.is_empty()) {
+        Some(named) => denial.input("arguments", named),
+        None => denial,
+    })
 }
 
 fn denied(asked: &Asked, message: &Message, denial: Denial) -> Response {

@@ -96,7 +96,7 @@ async fn what_is_not_permitted_is_refused_with_the_reason() {
         let server = server();
         let response = run(layer(&POLICIES), of("bob", ask(method, &params)), &server).await;
         let denial = response.extensions().get::<Denial>().cloned();
-        let id = denial.as_ref().map(|denial| denial.id);
+        let id = denial.as_ref().map(|denial| denial.reason.id());
         assert_eq!(id, reason.map(|reason| format!("authorization.{reason}")).as_deref(), "{shown}");
         let (status, answer) = json_of(response).await;
         assert_eq!(
@@ -126,7 +126,7 @@ async fn the_policy_that_forbids_is_named() {
     ];
     let response = run(layer(&policies), ask("tools/call", &json!({ "name": "b" })), &server()).await;
     let denial = response.extensions().get::<Denial>().cloned().expect("a denial");
-    assert_eq!((denial.id, denial.rule.as_deref()), ("authorization.forbidden", Some("policy1 (no b)")));
+    assert_eq!((denial.reason.id(), denial.rule.as_deref()), ("authorization.forbidden", Some("policy1 (no b)")));
     let (_, answer) = json_of(response).await;
     assert_eq!(answer["error"]["message"], json!("not authorized: policy1 (no b)"));
 }
@@ -181,7 +181,7 @@ async fn a_decision_does_not_depend_on_who_has_listed_tools_before() {
     let silent = Server::new(false, |_| None);
     let response = run(layer(&policies), ask("tools/call", &json!({ "name": "b" })), &silent).await;
     let denial = response.extensions().get::<Denial>().cloned().expect("a denial");
-    assert_eq!(denial.id, "authorization.annotations_unknown");
+    assert_eq!(denial.reason.id(), "authorization.annotations_unknown");
 }
 
 #[tokio::test]

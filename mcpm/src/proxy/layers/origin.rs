@@ -5,9 +5,10 @@
 
 use std::net::IpAddr;
 
-use http::{HeaderMap, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderName, StatusCode, Uri, header};
 
 use crate::{
+    explain::Reason,
     mcp::error_code,
     proxy::{
         denial::Denial,
@@ -98,12 +99,20 @@ impl Strange {
         }
     }
 
-    fn denial(self) -> Denial {
+    fn denial(self, headers: &HeaderMap) -> Denial {
+        let said = |name: HeaderName| {
+            let values = headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+            values.collect::<Vec<_>>().join(", ")
+        };
         match self {
-            Self::Origin => Denial::new("origin", "origin.not_allowed")
-                .fix("name the origin of the page in `--allowed-origins`"),
-            Self::Host => Denial::new("origin", "origin.host_not_allowed")
-                .fix("call the proxy by the name or address it listens on, or by one of `--allowed-origins`"),
+            Self::Origin => {
+                let origin = said(header::ORIGIN);
+                let denial = Denial::new(Reason::OriginNotAllowed).input("Origin", &origin);
+                // What is more than one origin, or none of a page, cannot be named.
+                let nameable = origin.split_once("://").is_some_and(|(_, host)| name_of(host).is_some());
+                if nameable { denial.fix(format!("add `--allowed-origins {origin}`")) } else { denial }
+            }
+            Self::Host => Denial::new(Reason::HostNotAllowed).input("Host", said(header::HOST)),
         }
     }
 }
@@ -131,7 +140,8 @@ impl Layer for Origin {
             None => next.handle(request),
             Some(strange) => {
                 let (status, code) = (StatusCode::FORBIDDEN, error_code::INVALID_REQUEST);
-                let refused = respond::deny(status, code, strange.message(), b"", strange.denial());
+                let denial = strange.denial(request.headers());
+                let refused = respond::deny(status, code, strange.message(), b"", denial);
                 Box::pin(std::future::ready(refused))
             }
         }

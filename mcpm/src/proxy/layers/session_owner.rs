@@ -8,6 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
 use crate::{
     auth::incoming::Principal,
+    explain::Reason,
     mcp::error_code,
     proxy::{
         denial::Denial,
@@ -45,7 +46,7 @@ impl SessionOwner {
         if sound && own && (reads || self.owners.may_post(place, owner)) {
             return None;
         }
-        let denial = Denial::new("session_owner", "session.unknown").fix("open a session with `initialize`");
+        let denial = Denial::new(Reason::SessionUnknown).input("principal", owner.shown());
         let message = "session not found; open a new one with `initialize`";
         Some(respond::deny(StatusCode::NOT_FOUND, error_code::SESSION_NOT_FOUND, message, b"", denial))
     }

@@ -12,6 +12,7 @@ use http::{HeaderName, HeaderValue, header};
 use serde_json::Value;
 
 use crate::{
+    explain::Reason,
     mcp::{
         error_code,
         fields::Fields,
@@ -81,6 +82,19 @@ impl Tools {
         }
     }
 
+    /// Why a call reaches no tool, and what would have it reach one.
+    fn unknown(&self, message: &Message) -> Denial {
+        let named = Fields::read(message.params()).and_then(|params| params.string("name").ok().flatten());
+        let denial = Denial::new(Reason::ToolNotListed).input("method", message.method());
+        let Some(name) = named else { return denial.fix("name one tool in the call") };
+        let denial = denial.input("tool", &name);
+        // A tool that has another name here is hidden by its own one.
+        match self.tools.listed(&name) {
+            Some(shown) if shown.name != name => denial.fix(format!("call it `{}`", shown.name)),
+            _ => denial.fix(format!("let `{name}` through with `--tools`, if the server has it")),
+        }
+    }
+
     /// Decides about a request, and writes the server's own names into it.
     fn decide(&self, request: Request, asked: &Asked) -> Result<Request, Box<Response>> {
         let mut texts = Vec::new();
@@ -93,8 +107,7 @@ impl Tools {
                     texts.push(text);
                 }
                 Fate::Unknown(text) => {
-                    let denial = Denial::new("tools", "tools.not_listed")
-                        .fix("let the tool through with `--tools`, or call it by the name that lists show");
+                    let denial = self.unknown(message);
                     return Err(Box::new(refuse(
                         &request,
                         asked,
@@ -105,7 +118,7 @@ impl Tools {
                     )));
                 }
                 Fate::Foreign => {
-                    let denial = Denial::new("tools", "tools.unknown_method").fix("leave out `--tools`");
+                    let denial = Denial::new(Reason::ToolsUnknownMethod).input("method", message.method());
                     let text = format!("`{}` is not known to the tool filter", message.method());
                     return Err(Box::new(refuse(
                         &request,

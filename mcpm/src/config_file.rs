@@ -1,17 +1,16 @@
-//! Reads files of policies: not larger than they can be, in JSON or YAML, and an error names file and place.
+//! Reads files that options name: not larger than they can be, in JSON or YAML, and an error names file and place.
 
 use std::{fs::File, io::Read as _, path::Path};
 
 use serde::de::DeserializeOwned;
 
-use super::invalid;
 use crate::{Error, ErrorKind, Result};
 
 /// Largest file.
 const LARGEST: u64 = 4 << 20;
 
 /// Reads a file of text. `what` says what it is, for messages.
-pub(super) fn text(path: &Path, what: &str) -> Result<String> {
+pub(crate) fn text(path: &Path, what: &str) -> Result<String> {
     let shown = path.display();
     let failed = |error: std::io::Error| {
         let kind = match error.kind() {
@@ -30,14 +29,14 @@ pub(super) fn text(path: &Path, what: &str) -> Result<String> {
 }
 
 /// Reads JSON.
-pub(super) fn json<T: DeserializeOwned>(path: &Path, what: &str) -> Result<T> {
+pub(crate) fn json<T: DeserializeOwned>(path: &Path, what: &str) -> Result<T> {
     let text = text(path, what)?;
     serde_json::from_str(&text)
         .map_err(|error| invalid(format!("`{}` is no {what}: {error}", path.display())))
 }
 
 /// Reads JSON, or YAML when the file's name or its beginning says so.
-pub(super) fn json_or_yaml<T: DeserializeOwned>(path: &Path, what: &str) -> Result<T> {
+pub(crate) fn json_or_yaml<T: DeserializeOwned>(path: &Path, what: &str) -> Result<T> {
     let text = text(path, what)?;
     let is_json = text.trim_start().starts_with('{');
     let wrong = |error: &dyn std::fmt::Display| {
@@ -51,4 +50,10 @@ pub(super) fn json_or_yaml<T: DeserializeOwned>(path: &Path, what: &str) -> Resu
     } else {
         serde_saphyr::from_str(&text).map_err(|error| wrong(&error))
     }
+}
+
+/// Refuses what is wrong in an option or a file.
+pub(crate) fn invalid(message: String) -> Error {
+    // A message is one line, whatever the file says.
+    Error::new(ErrorKind::InvalidOption, message.replace(['\n', '\r'], " "))
 }

@@ -1,0 +1,79 @@
+//! What is kept of refusals, and where it is found again.
+
+use super::*;
+use crate::name::WorkloadName;
+
+fn environment(state_dir: &Path) -> Environment {
+    Environment { state_dir: state_dir.to_owned(), ..Environment::from_lookup(|_| None) }
+}
+
+fn refused(recent: &Recent, id: &RefusalId) -> Refused {
+    Refused::now(recent.server(), id, Reason::ToolNotListed)
+        .rule(Some("Bearer canary"))
+        .input("tool", "send")
+        .input("url", "https://me:canary@a.example/?token=canary")
+        .fix(Some("let `send` through"))
+}
+
+#[tokio::test]
+async fn a_refusal_is_explained_by_its_id_from_memory_and_from_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let environment = environment(folder.path());
+    let store = Store::new(folder.path());
+    let name: WorkloadName = "one".parse().expect("a name");
+    let claim = store.create(&name).expect("a folder");
+    let of_workload = Recent::new("one", Some(file_of_workload(&store.folder(&name))));
+    let of_proxy = Recent::new("two", Some(folder_of_proxies(folder.path()).join("two.jsonl")));
+    let in_memory = Recent::new("three", None);
+    for (recent, on_disk) in [(&of_workload, true), (&of_proxy, true), (&in_memory, false)] {
+        let id = RefusalId::new();
+        recent.keep_and_wait(refused(recent, &id)).await;
+        let explained = explain_recent(id.as_str(), recent).expect("it is kept");
+        assert_eq!((explained.reason.as_str(), explained.layer.as_str()), ("tools.not_listed", "tools"));
+        let refusal = explained.refusal.clone().expect("the refusal");
+        assert_eq!((refusal.server.as_str(), refusal.fix.as_str()), (recent.server(), "let `send` through"));
+        assert_eq!(refusal.inputs["tool"], "send");
+        assert!(!format!("{explained:?}").contains("canary"), "{explained:?}");
+        match explain(id.as_str(), &environment) {
+            Ok(found) => assert!(on_disk && found == explained, "{found:?}"),
+            Err(error) => assert!(!on_disk && error.kind() == ErrorKind::NotFound, "{error}"),
+        }
+    }
+    drop(claim);
+}
+
+#[tokio::test]
+async fn no_more_than_the_last_ones_are_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder_of_proxies(folder.path()).join("p.jsonl");
+    let recent = Recent::new("p", Some(path.clone()));
+    let ids: Vec<RefusalId> = (0..4000).map(|_| RefusalId::new()).collect();
+    for id in &ids {
+        recent.keep_and_wait(refused(&recent, id)).await;
+    }
+    assert!(recent.find(&ids[0]).is_none() && recent.find(&ids[3999]).is_some());
+    assert!(find(&ids[0], &environment(folder.path())).is_none());
+    // One that went from memory, and is in the older file.
+    assert!(recent.find(&ids[3500]).is_none());
+    assert!(find(&ids[3500], &environment(folder.path())).is_some());
+    let sizes = fs::read_dir(folder_of_proxies(folder.path())).expect("a folder");
+    let sizes: Vec<u64> = sizes.map(|file| file.expect("a file").metadata().expect("a file").len()).collect();
+    assert!(sizes.len() == 2 && sizes.iter().all(|size| *size <= 256 << 10), "{sizes:?}");
+}
+
+#[test]
+fn what_cannot_be_read_is_passed_over() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let id = RefusalId::new();
+    let recent = Recent::new("p", None);
+    let line = serde_json::to_string(&refused(&recent, &id)).expect("JSON");
+    let path = folder.path().join("a.jsonl");
+    fs::write(&path, format!("{{\"id\":\"{id}\"\nnone\n{}\n{line}\n", line.replace("\"fix\"", "\"new\"")))
+        .expect("a file");
+    assert_eq!(find_in(&id, &path).map(|found| found.id), Some(id.to_string()));
+    for text in ["", "nothing", "tools.not_listed ", "0123456789abcdef012", "../../../../etc/pass"] {
+        assert_eq!(explain(text, &environment(folder.path())).expect_err(text).kind(), ErrorKind::NotFound);
+    }
+    let explained = explain("origin.not_allowed", &environment(folder.path())).expect("a reason");
+    assert_eq!((explained.refusal, explained.layer.as_str()), (None, "origin"));
+}

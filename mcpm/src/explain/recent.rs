@@ -1,0 +1,201 @@
+//! The last refusals of one server: in memory, and in a file for other processes.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt,
+    path::PathBuf,
+    sync::{Mutex, OnceLock, PoisonError},
+    time::SystemTime,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::Reason;
+use crate::{
+    journal::{Journal, RotatingFile, Rotation},
+    redact::redacted,
+};
+
+/// Refusals in memory.
+const KEPT: usize = 256;
+/// Size at which the file is put aside, and how many are kept beside it.
+const ROTATION: Rotation = Rotation { size: 256 << 10, count: 1 };
+/// Lines that wait to be written.
+const QUEUE: usize = 256;
+/// Longest text of an input or a rule.
+const LONGEST: usize = 512;
+/// The version of the format.
+const VERSION: u32 = 1;
+/// Random bytes of an id.
+const RANDOM: usize = 10;
+
+/// The id of one refusal: 20 hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RefusalId(String);
+
+impl RefusalId {
+    /// A new one, which nobody can guess: it leads to what somebody was refused.
+    pub(crate) fn new() -> Self {
+        let mut bytes = [0; RANDOM];
+        if getrandom::fill(&mut bytes).is_err() {
+            // Without it nothing can be looked up, and the refusal stands all the same.
+            tracing::error!("this machine gives no random numbers");
+        }
+        Self(crate::redact::hex(&bytes))
+    }
+
+    /// Reads one, as far as it can be one.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let text = text.trim().to_ascii_lowercase();
+        let sound = text.len() == 2 * RANDOM && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        sound.then_some(Self(text))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RefusalId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One refusal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Refused {
+    /// The version of the format.
+    pub version: u32,
+    /// Its id.
+    pub id: String,
+    /// When it was refused.
+    pub time: String,
+    /// The server that it was about.
+    pub server: String,
+    /// Id of the reason.
+    pub reason: String,
+    /// The rule that was gone by, where the layer has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// What the layer looked at, without secrets.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: BTreeMap<String, String>,
+    /// The smallest change that would have let it pass.
+    pub fix: String,
+}
+
+impl Refused {
+    /// Puts down a refusal of now.
+    pub(crate) fn now(server: &str, id: &RefusalId, reason: Reason) -> Self {
+        Self {
+            version: VERSION,
+            id: id.as_str().to_owned(),
+            time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
+            server: server.to_owned(),
+            reason: reason.id().to_owned(),
+            rule: None,
+            inputs: BTreeMap::new(),
+            fix: reason.fix().to_owned(),
+        }
+    }
+
+    pub(crate) fn rule(self, rule: Option<&str>) -> Self {
+        Self { rule: rule.map(plain), ..self }
+    }
+
+    /// Says what was looked at.
+    pub(crate) fn input(mut self, name: &str, value: &str) -> Self {
+        self.inputs.insert(name.to_owned(), plain(value));
+        self
+    }
+
+    pub(crate) fn fix(self, fix: Option<&str>) -> Self {
+        match fix {
+            Some(fix) => Self { fix: plain(fix), ..self },
+            None => self,
+        }
+    }
+}
+
+/// A text of others without what may be secret in it, and not longer than it may be.
+fn plain(text: &str) -> String {
+    crate::redact::cut(&redacted(text), LONGEST).into_owned()
+}
+
+/// The last refusals of one server.
+#[derive(Debug)]
+pub(crate) struct Recent {
+    server: String,
+    kept: Mutex<VecDeque<Refused>>,
+    path: Option<PathBuf>,
+    /// Opened at the first refusal; `None` when that failed.
+    file: OnceLock<Option<Journal>>,
+}
+
+impl Recent {
+    /// Keeps those of `server`, and in a file if there is a path for one.
+    pub(crate) fn new(server: impl Into<String>, path: Option<PathBuf>) -> Self {
+        Self { server: server.into(), kept: Mutex::default(), path, file: OnceLock::new() }
+    }
+
+    /// The server's name.
+    pub(crate) fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Keeps a refusal. It can be explained from then on, in this process.
+    pub(crate) fn keep(&self, refused: Refused) {
+        if let Some(journal) = self.journal() {
+            journal.post(line(&refused));
+        }
+        self.remember(refused);
+    }
+
+    /// Keeps a refusal, and waits until other processes can read of it.
+    pub(crate) async fn keep_and_wait(&self, refused: Refused) {
+        let line = self.journal().map(|journal| (journal, line(&refused)));
+        self.remember(refused);
+        if let Some((journal, line)) = line
+            && let Err(error) = journal.written(line).await
+        {
+            tracing::debug!(%error, "a refusal was not put on record");
+        }
+    }
+
+    pub(crate) fn find(&self, id: &RefusalId) -> Option<Refused> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.iter().find(|refused| refused.id == id.as_str()).cloned()
+    }
+
+    fn remember(&self, refused: Refused) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() == KEPT {
+            kept.pop_front();
+        }
+        kept.push_back(refused);
+    }
+
+    fn journal(&self) -> Option<&Journal> {
+        let path = self.path.as_ref()?;
+        let open = || {
+            let folder = path.parent().map_or(Ok(()), crate::state::file::create_folders);
+            let file = folder.and_then(|()| RotatingFile::open(path.clone(), ROTATION));
+            match file.and_then(|file| Journal::start(Box::new(file), QUEUE, None)) {
+                Ok(journal) => Some(journal),
+                Err(error) => {
+                    tracing::warn!(%error, path = %path.display(), "refusals are not put on record");
+                    None
+                }
+            }
+        };
+        self.file.get_or_init(open).as_ref()
+    }
+}
+
+fn line(refused: &Refused) -> Vec<u8> {
+    let mut line = serde_json::to_vec(refused).unwrap_or_default();
+    line.push(b'\n');
+    line
+}

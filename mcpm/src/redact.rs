@@ -1,0 +1,226 @@
+//! Takes secrets out of what is recorded: by the names under which they stand, and by what they look like.
+//!
+//! It cannot know every secret: what is given to a name of a secret is one, and so is a text of a form that only
+//! credentials have.
+
+use std::{borrow::Cow, fmt::Write as _};
+
+/// What stands in place of a secret.
+pub(crate) const MASK: &str = "[redacted]";
+/// Names of secrets: a field whose name has one of these in it, `-` and `_` left out, in any case.
+const NAMES: [&str; 18] = [
+    "authorization",
+    "token",
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "apikey",
+    "accesskey",
+    "privatekey",
+    "credential",
+    "cookie",
+    "jwt",
+    "bearer",
+    "signature",
+    "sessionid",
+    "assertion",
+    "otp",
+    "pin",
+];
+/// Of those, the ones that are in other words as well, so that they must be the whole name.
+const WHOLE: [&str; 2] = ["otp", "pin"];
+/// Names that only look like those of secrets: marks that the protocol gives to pages and progress.
+const HARMLESS: [&str; 5] = ["progresstoken", "maxtokens", "inputtokens", "outputtokens", "totaltokens"];
+/// Beginnings of tokens that their issuers made to be known by.
+const PREFIXES: [&str; 16] = [
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat_",
+    "glpat-",
+    "sk-",
+    "xoxb-",
+    "xoxp-",
+    "xoxa-",
+    "AKIA",
+    "ASIA",
+    "AIza",
+    "npm_",
+    "pypi-",
+];
+
+fn folded(name: &str) -> String {
+    name.chars().filter(|c| !matches!(c, '-' | '_' | '.' | ' ')).map(|c| c.to_ascii_lowercase()).collect()
+}
+
+fn names_secret(folded: &str) -> bool {
+    let named = |name: &&str| if WHOLE.contains(name) { folded == *name } else { folded.contains(*name) };
+    !HARMLESS.contains(&folded) && NAMES.iter().any(|name| named(&name))
+}
+
+/// A text without what has the form of a credential: the word after `Bearer` or `Basic`, signed tokens, tokens with a
+/// known beginning, passwords in URLs, and what is given to a name of a secret (`token=...`).
+pub(crate) fn redacted(text: &str) -> Cow<'_, str> {
+    let mut out = String::new();
+    let mut kept = 0;
+    let mut scheme = None;
+    for (start, word) in words(text) {
+        let hidden = if after_scheme(scheme, word) { Some(0..word.len()) } else { secret_of(word) };
+        scheme = Some(word);
+        if let Some(range) = hidden {
+            out.push_str(&text[kept..start + range.start]);
+            out.push_str(MASK);
+            kept = start + range.end;
+        }
+    }
+    if kept == 0 && out.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    out.push_str(&text[kept..]);
+    Cow::Owned(out)
+}
+
+/// Whether a word is what an authentication scheme says, by the word before it.
+fn after_scheme(before: Option<&str>, word: &str) -> bool {
+    match before.map(str::to_ascii_lowercase).as_deref() {
+        Some("bearer" | "dpop") => true,
+        // It is a word of every day, too.
+        Some("basic") => {
+            word.len() >= 8
+                && word.len() % 4 == 0
+                && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte))
+        }
+        _ => false,
+    }
+}
+
+/// The words of a text and where they begin. A query's parts are words.
+fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let is_end = |c: char| {
+        c.is_whitespace()
+            || matches!(
+                c,
+                '"' | '\'' | ',' | ';' | '&' | '?' | '<' | '>' | '(' | ')' | '{' | '}' | '[' | ']' | '`'
+            )
+    };
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let rest = &text[at..];
+        let start = at + rest.find(|c| !is_end(c))?;
+        let end = text[start..].find(is_end).map_or(text.len(), |length| start + length);
+        at = end;
+        Some((start, &text[start..end]))
+    })
+}
+
+/// Which part of a word is a secret.
+fn secret_of(word: &str) -> Option<std::ops::Range<usize>> {
+    let whole = 0..word.len();
+    if let Some((name, value)) = word.split_once('=') {
+        if !value.is_empty() && names_secret(&folded(name.rsplit(['/', '#', ':']).next().unwrap_or(name))) {
+            return Some(name.len() + 1..word.len());
+        }
+        return secret_of(value).map(|range| name.len() + 1 + range.start..name.len() + 1 + range.end);
+    }
+    if let Some((scheme, rest)) = word.split_once("://") {
+        let authority = rest.split('/').next().unwrap_or_default();
+        if let Some((user, _)) = authority.rsplit_once('@') {
+            let start = scheme.len() + 3;
+            return Some(start..start + user.len());
+        }
+    }
+    if let Some((name, value)) = word.split_once(':')
+        && !value.is_empty()
+        && !value.starts_with('/')
+        && names_secret(&folded(name))
+    {
+        return Some(name.len() + 1..word.len());
+    }
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
+    if !word.bytes().all(is_token) {
+        return None;
+    }
+    let is_jwt = word.starts_with("eyJ") && word.len() > 20 && word.matches('.').count() >= 1;
+    let is_known = word.len() >= 16 && PREFIXES.iter().any(|prefix| word.starts_with(prefix));
+    (is_jwt || is_known).then_some(whole)
+}
+
+/// A text cut off at so many bytes, with a mark.
+pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
+    if text.len() <= most {
+        return Cow::Borrowed(text);
+    }
+    let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+    Cow::Owned(format!("{}…", &text[..end]))
+}
+
+/// Bytes in hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        // Writing to a text cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_has_the_form_of_a_credential_is_masked_and_the_rest_stays() {
+        for (text, expected) in [
+            ("Authorization: Bearer canary-1", "Authorization: Bearer [redacted]"),
+            ("basic Y2FuYXJ5OmE=", "basic [redacted]"),
+            ("failed for token=canary&x=1", "failed for token=[redacted]&x=1"),
+            ("https://a.example/x?api_key=canary#y", "https://a.example/x?api_key=[redacted]"),
+            ("https://user:canary@a.example/x", "https://[redacted]@a.example/x"),
+            ("got eyJhbGciOiJub25lIn0.eyJzdWIiOiJjYW5hcnkifQ. from", "got [redacted] from"),
+            ("ghp_canarycanarycanary", "[redacted]"),
+            ("password:canary", "password:[redacted]"),
+            ("{\"a\": \"sk-canarycanarycanary\"}", "{\"a\": \"[redacted]\"}"),
+            ("x=https://u:canary@h", "x=https://[redacted]@h"),
+        ] {
+            assert_eq!(redacted(text), expected, "{text}");
+        }
+        for text in
+            ["", "weather in Berlin", "file:///a/b.txt", "no such tool: token_count", "1:2", "a=b", "ünï"]
+        {
+            assert!(matches!(redacted(text), Cow::Borrowed(same) if same == text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_is_cut_between_letters() {
+        assert_eq!((cut("aü", 3), cut("aü", 2), cut("aü", 0)), ("aü".into(), "a…".into(), "…".into()));
+        assert_eq!(hex(&[0, 255, 16]), "00ff10");
+    }
+
+    proptest! {
+        #[test]
+        fn a_credential_is_masked_whatever_stands_around_it(
+            before in "[ -~]{0,20}[ \n]",
+            form in prop::sample::select(vec![
+                "Bearer X", "bearer X", "token=X", "api-key=X", "secret:X", "https://me:X@host/a", "eyJX.eyJX.X",
+                "?access_token=X&a=b",
+            ]),
+            after in "([ \n][ -~]{0,20})?",
+        ) {
+            let text = format!("{before}{}{after}", form.replace('X', "canary7canary7canary7"));
+            let plain = redacted(&text);
+            prop_assert!(!plain.contains("canary7"), "{plain}");
+            prop_assert!(plain.contains(MASK));
+        }
+
+        #[test]
+        fn text_without_secrets_is_not_touched(text in "[a-z]{1,8}( [a-z]{1,8}){0,5}") {
+            prop_assume!(!text.contains("bearer ") && !text.contains("basic ") && !text.contains("dpop "));
+            prop_assert_eq!(redacted(&text), text.as_str());
+        }
+    }
+}
