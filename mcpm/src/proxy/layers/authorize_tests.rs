@@ -126,7 +126,10 @@ async fn the_policy_that_forbids_is_named() {
     ];
     let response = run(layer(&policies), ask("tools/call", &json!({ "name": "b" })), &server()).await;
     let denial = response.extensions().get::<Denial>().cloned().expect("a denial");
-    assert_eq!((denial.reason.id(), denial.rule.as_deref()), ("authorization.forbidden", Some("policy1 (no b)")));
+    assert_eq!(
+        (denial.reason.id(), denial.rule.as_deref()),
+        ("authorization.forbidden", Some("policy1 (no b)"))
+    );
     let (_, answer) = json_of(response).await;
     assert_eq!(answer["error"]["message"], json!("not authorized: policy1 (no b)"));
 }
