@@ -58,7 +58,7 @@ fn folded(name: &str) -> String {
 
 fn names_secret(folded: &str) -> bool {
     let named = |name: &&str| if WHOLE.contains(name) { folded == *name } else { folded.contains(*name) };
-    !HARMLESS.contains(&folded) && NAMES.iter().any(|name| named(&name))
+    !HARMLESS.contains(&folded) && NAMES.iter().any(named)
 }
 
 /// A text without what has the form of a credential: the word after `Bearer` or `Basic`, signed tokens, tokens with a
@@ -90,7 +90,7 @@ fn after_scheme(before: Option<&str>, word: &str) -> bool {
         // It is a word of every day, too.
         Some("basic") => {
             word.len() >= 8
-                && word.len() % 4 == 0
+                && word.len().is_multiple_of(4)
                 && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte))
         }
         _ => false,

@@ -37,7 +37,7 @@ impl Second {
     }
 
     async fn end(self) {
-        self.running.stop(Duration::from_secs(5)).await.unwrap();
+        Box::pin(self.running.stop(Duration::from_secs(5))).await.unwrap();
         self.place.forget().await;
     }
 }

@@ -152,7 +152,7 @@ fn a_changed_or_removed_file_counts_as_it_was_until_it_is_accepted() {
         home.start(),
         (["/d/.env.example", "/d/keys/id", "/d/new"].map(str::to_owned).to_vec(), vec![])
     );
-    assert_eq!(home.accept("data/sub"), [PathBuf::new(); 0]);
+    assert!(home.accept("data/sub").is_empty());
 }
 
 #[test]
