@@ -1,8 +1,16 @@
 //! A Rust program that runs a workload in its own process, used by a client that no one here wrote.
 
-use std::{net::TcpStream, process::Command};
+use std::{net::TcpStream, process::Command, time::Duration};
 
-use mcpm::{Environment, Workload, workload::WorkloadEvent};
+use futures_util::StreamExt as _;
+use mcpm::{
+    Environment, Workload,
+    options::Transport,
+    runtime::LogStream,
+    state::Phase,
+    transport::RestartPolicy,
+    workload::{Launch, WorkloadEvent, Workloads},
+};
 use rmcp::{ServiceExt as _, model::CallToolRequestParams, transport::StreamableHttpClientTransport};
 
 const IMAGE: &str = "mcpm-test/everything:1";
@@ -42,11 +50,8 @@ async fn a_rust_program_runs_an_image_and_the_published_rust_client_uses_it() {
             _ => {}
         }
     }
-    running.stop(std::time::Duration::from_secs(5)).await.unwrap();
-    mcpm::workload::Workloads::new(environment(&state))
-        .remove(&name("rmcp"), std::time::Duration::ZERO)
-        .await
-        .unwrap();
+    running.stop(Duration::from_secs(5)).await.unwrap();
+    Workloads::new(environment(&state)).remove(&name("rmcp"), Duration::ZERO).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -65,11 +70,8 @@ async fn dropping_the_handle_ends_the_workload() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(10), closed).await.unwrap();
-    mcpm::workload::Workloads::new(environment(&state))
-        .remove(&name, std::time::Duration::ZERO)
-        .await
-        .unwrap();
+    tokio::time::timeout(Duration::from_secs(10), closed).await.unwrap();
+    Workloads::new(environment(&state)).remove(&name, Duration::ZERO).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -87,5 +89,56 @@ async fn a_start_that_nobody_waits_for_is_undone() {
     starting.abort();
     assert!(starting.await.unwrap_err().is_cancelled());
     assert!(!container_runs(&name));
-    assert_eq!(mcpm::workload::Workloads::new(environment(&state)).list().await.unwrap().len(), 0);
+    assert_eq!(Workloads::new(environment(&state)).list().await.unwrap().len(), 0);
+}
+
+/// A server that says something first.
+fn talkative(name: &str, state: &tempfile::TempDir) -> Workload {
+    let script = "echo one; echo two >&2; exec python3 -m http.server 3000";
+    let builder = Workload::builder("mcpm-test/python:1").name(name).environment(environment(state));
+    let builder = builder.transport(Transport::Sse).target_port(3000_u16);
+    builder.args("sh").args("-c").args(script).build().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workload_tells_its_status_its_logs_and_how_its_server_ended() {
+    let state = tempfile::tempdir().unwrap();
+    let name = name("told");
+    let spec = talkative(&name, &state).resolve().await.unwrap();
+    let running =
+        Launch::new(spec, environment(&state)).restarts(RestartPolicy::NEVER).start().await.unwrap();
+    let status = running.status();
+    assert_eq!((status.phase, status.url.as_deref()), (Phase::Running, Some(running.url())));
+    // They come from a process of the engine's, which may be behind.
+    let mut logs = running.logs(true, None).await.unwrap();
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    while (&out[..], err.starts_with(b"two\n")) != (b"one\n", true) {
+        let chunk = logs.next().await.unwrap().unwrap();
+        let said = if chunk.stream == LogStream::Stdout { &mut out } else { &mut err };
+        said.extend_from_slice(&chunk.bytes);
+    }
+    let killed = Command::new("docker").args(["kill", "--signal", "KILL", &name]).output().unwrap();
+    assert!(killed.status.success());
+    let exit = tokio::time::timeout(Duration::from_secs(60), running.wait()).await.unwrap();
+    assert_eq!(exit.map(|exit| exit.code), Some(137));
+    assert_eq!(running.status().phase, Phase::Failed);
+    drop(running);
+    Workloads::new(environment(&state)).remove(&name, Duration::ZERO).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_detached_workload_lives_on_without_its_handle() {
+    let state = tempfile::tempdir().unwrap();
+    let name = name("detached");
+    let running = talkative(&name, &state).start().await.unwrap();
+    let address = running.url().trim_start_matches("http://").split('/').next().unwrap().to_owned();
+    running.detach();
+    assert!(container_runs(&name));
+    assert!(TcpStream::connect(&address).is_ok());
+    let workloads = Workloads::new(environment(&state));
+    let listed = workloads.list().await.unwrap();
+    assert_eq!(listed.len(), 1);
+    // Its proxy lives in this process, so nobody else can be asked to end it.
+    let removed = Command::new("docker").args(["rm", "--force", &name]).output().unwrap();
+    assert!(removed.status.success());
 }

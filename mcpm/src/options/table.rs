@@ -88,6 +88,8 @@ options! {
             conflicts_with: &["permission_profile", "network"],
         ];
         /// Run in the foreground until the container exits
+        ///
+        /// Of the command line alone: what a program starts through the library always runs within it.
         foreground: Option<bool> = "false" [short: Some('f'), allowed_with_from_config: true];
         /// Load the configuration from an exported file
         ///
@@ -99,6 +101,8 @@ options! {
         /// covered in the container by empty files and folders. Patterns are written as for Git.
         ignore_globally: Option<bool> = "true";
         /// Print the container paths that overlays of ignored files and folders resolve to
+        ///
+        /// Of the command line alone: a program finds them in the plan.
         print_resolved_overlays: Option<bool> = "false";
         /// Image verification mode
         ///
@@ -155,6 +159,8 @@ options! {
         /// Enable audit logging with the default configuration
         enable_audit: Option<bool> = "false" [unsupported: Some("audit")];
         /// Enable debug mode
+        ///
+        /// Of the command line alone: the library's log goes where its program sends it.
         debug: Option<bool> = "false" [place: Place::Global, allowed_with_from_config: true];
         /// Container engine to run on
         runtime: Option<RuntimeChoice> = "auto" [addition: true];
@@ -185,6 +191,8 @@ options! {
         /// Port of this machine the proxy listens on; 0 picks a free one
         port: Option<u16> [computed: Some("a free port")];
         /// Enable debug mode
+        ///
+        /// Of the command line alone: the library's log goes where its program sends it.
         debug: Option<bool> = "false" [place: Place::Global];
         /// Origins of browser pages that may call the proxy, beside its own
         allowed_origins: List<String> [placeholder: Some("ORIGIN,..."), addition: true];

@@ -204,8 +204,9 @@ pub(crate) struct Served<'a> {
 
 /// A proxy that listens. Dropping it stops it.
 ///
-/// Unlike a workload it has no logs, since it starts no server whose output it could have, and cannot be detached:
-/// it is a task of this process and nothing else, so whoever wants it to go on keeps the handle.
+/// Unlike a workload it has no logs and no events, since it starts no server that could write, end or be started
+/// again; what it refuses can be [explained](Self::explain). It cannot be detached: it is a task of this process and
+/// nothing else, so whoever wants it to go on keeps the handle.
 #[derive(Debug)]
 pub struct RunningProxy {
     name: String,
