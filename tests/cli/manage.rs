@@ -150,11 +150,15 @@ fn an_exported_workload_is_planned_as_it_was() {
     home.run(&["rm", &name]).succeeded();
     let after = plan(&["--from-config", "exported.json"]);
     let parts = |plan: &Value| {
-        ["name", "group", "asked", "transport", "proxy", "target", "container"]
+        ["name", "group", "asked", "transport", "proxy", "target", "place"]
             .map(|part| plan["spec"][part].clone())
     };
     assert_eq!(parts(&before), parts(&after));
-    assert_eq!(after["spec"]["origins"]["env.A"], "exported_file");
+    assert!(before["spec"]["place"]["container"]["mounts"].is_array(), "{before}");
+    for value in ["env.A", "publish.9999/tcp", "volume./data", "label.team"] {
+        let origins = [&before, &after].map(|plan| plan["spec"]["origins"][value].clone());
+        assert_eq!(origins, ["given", "exported_file"], "{value}");
+    }
     let url = home.run(&["run", "--from-config", "exported.json"]).succeeded().url();
     assert!(url.starts_with("http://127.0.0.2:"), "{url}");
     assert!(!Session::open(&url).tools().is_empty());

@@ -34,6 +34,7 @@ mod launch;
 mod listening;
 mod manage;
 mod mismatch;
+mod origins;
 mod plan;
 mod reach;
 mod record;
@@ -172,6 +173,7 @@ impl Workload {
                     spec,
                     engine: None,
                     image: None,
+                    command: None,
                     build: None,
                     verification: None,
                     questions,
@@ -198,7 +200,8 @@ impl Workload {
         };
         let spec = resolve::resolve(asked, name, around)?;
         let build = wanted.recipe().map(PlannedBuild::of);
-        Ok(Plan { spec, engine: Some(engine), image, build, verification, questions })
+        let command = plan::command(&spec, image.as_ref());
+        Ok(Plan { spec, engine: Some(engine), image, command, build, verification, questions })
     }
 
     /// Pulls or builds the image if it is needed, asks the user for what a registry's entry wants, and works out what

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer, ser::Error as _};
 
-use super::{Place, PlannedVerification, WorkloadSpec, delivery, ignore, spec::Via};
+use super::{Place, PlannedVerification, WorkloadSpec, delivery, ignore, origins, spec::Via};
 use crate::{
     package::Recipe,
     permission::Bytes,
@@ -23,6 +23,8 @@ pub struct Plan {
     /// The image as it is on the engine's machine; `None` when it would be pulled, and what it says about itself
     /// (ports, entry point) is not known yet.
     pub image: Option<ImageInfo>,
+    /// What would run in the container; `None` for a remote server, and while it is not known what the image says.
+    pub command: Option<Vec<String>>,
     /// How the image is built; `None` for one that is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub build: Option<PlannedBuild>,
@@ -47,6 +49,17 @@ impl PlannedBuild {
         let bases = recipe.bases.iter().map(ToString::to_string).collect();
         Self { bases, dockerfile: recipe.dockerfile.clone() }
     }
+}
+
+/// What would run in the container, if it is known what the image says.
+pub(super) fn command(spec: &WorkloadSpec, image: Option<&ImageInfo>) -> Option<Vec<String>> {
+    let (container, image) = (spec.container()?, image?);
+    // The container of an isolated server starts the shim, which is told this.
+    if let Some(isolation) = &spec.isolation {
+        return Some(isolation.command.clone());
+    }
+    let args = if container.args.is_empty() { &image.command } else { &container.args };
+    Some(image.entrypoint.iter().chain(args).cloned().collect())
 }
 
 impl Plan {
@@ -76,17 +89,9 @@ impl Plan {
         }
         match (&self.image, container) {
             (_, None) => {}
-            (Some(image), Some(container)) => {
+            (Some(image), Some(_)) => {
                 rows.push(row("image id", image.id.clone(), ""));
-                // The container of an isolated server starts the shim, which is told this.
-                let command: Vec<&String> = match &spec.isolation {
-                    Some(isolation) => isolation.command.iter().collect(),
-                    None if container.args.is_empty() => {
-                        image.entrypoint.iter().chain(&image.command).collect()
-                    }
-                    None => image.entrypoint.iter().chain(&container.args).collect(),
-                };
-                let command: Vec<_> = command.iter().map(|arg| format!("{arg:?}")).collect();
+                let command: Vec<_> = self.command.iter().flatten().map(|arg| format!("{arg:?}")).collect();
                 rows.push(row("command", command.join(" "), "args"));
             }
             (None, Some(_)) => {
@@ -160,11 +165,12 @@ fn confinement(spec: &WorkloadSpec, container: &ContainerSpec) -> Vec<(String, S
     for port in &container.ports {
         let place =
             format!("{}:{} -> {}/{}", port.host_ip, port.host_port, port.container_port, port.protocol);
-        rows.push(row("published", place, ""));
+        rows.push(row("published", place, &origins::of_port(port)));
     }
     for mount in &container.mounts {
         let mode = if mount.read_only { "ro" } else { "rw" };
-        rows.push(row("mount", format!("{} -> {} ({mode})", mount.source.display(), mount.target), ""));
+        let place = format!("{} -> {} ({mode})", mount.source.display(), mount.target);
+        rows.push(row("mount", place, &origins::of_mount(mount)));
     }
     for overlay in &container.overlays {
         let what = match overlay {
@@ -180,7 +186,7 @@ fn confinement(spec: &WorkloadSpec, container: &ContainerSpec) -> Vec<(String, S
     }
     rows.extend(secrets(spec, container.entry.is_some()));
     for (key, value) in &container.labels {
-        rows.push(row("label", format!("{key}={value}"), ""));
+        rows.push(row("label", format!("{key}={value}"), &origins::of_label(key)));
     }
     rows.push(row("confinement", fences(container), ""));
     for (target, size) in &container.confinement.tmpfs {

@@ -120,6 +120,12 @@ impl Reach {
             return refused("`--allow-runtime-gateway` is for isolated containers".to_owned())
                 .map_err(|error| error.hint("add `--isolate-network`"));
         }
+        if network == Network::Host && !options.publish.is_empty() {
+            return refused(
+                "a container in the network `host` publishes no ports: they are the machine's own".to_owned(),
+            )
+            .map_err(|error| error.hint("leave out `--publish`, or `--network`"));
+        }
         if held {
             network = Network::None;
             if !options.publish.is_empty() {

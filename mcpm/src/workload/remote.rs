@@ -240,4 +240,35 @@ mod tests {
             assert!(WorkloadOptions::spec(name).is_some(), "{name}");
         }
     }
+
+    #[test]
+    fn an_option_of_a_workload_is_for_containers_or_for_every_server() {
+        // A new one is in neither list: is it used for a server that others run, or to be refused there?
+        const FOR_EVERY_SERVER: [&str; 19] = [
+            "server",
+            "name",
+            "group",
+            "transport",
+            "host",
+            "proxy_port",
+            "foreground",
+            "from_config",
+            "mcpm_ca_bundle",
+            "endpoint_prefix",
+            "trust_proxy_headers",
+            "tools",
+            "tools_override",
+            "authz_config",
+            "audit_config",
+            "enable_audit",
+            "debug",
+            "allowed_origins",
+            "registry",
+        ];
+        let section = WorkloadOptions::spec("server").map(|spec| spec.section);
+        for spec in WorkloadOptions::SPECS.iter().filter(|spec| Some(spec.section) == section) {
+            let lists = [FOR_CONTAINERS, &FOR_EVERY_SERVER].map(|list| list.contains(&spec.name));
+            assert!(lists[0] != lists[1], "`{}` is in {lists:?}", spec.name);
+        }
+    }
 }

@@ -12,11 +12,13 @@ use std::{
 use super::{
     Origin, PackageSpec, Place, ProxySpec, TargetSpec, Via, WorkloadName, WorkloadSpec, delivery,
     entry::Supplied,
-    env_file, export, file_error_kind, ignore,
+    env_file, export, file_error_kind, ignore, origins,
     reach::Reach,
     remote,
     source::{self, Source},
-    target::{published, refuse_for_stdio, refuse_unreachable, target_address, target_port, via},
+    target::{
+        published, refuse_for_http, refuse_for_stdio, refuse_unreachable, target_address, target_port, via,
+    },
     trust,
 };
 use crate::{
@@ -181,9 +183,14 @@ pub(super) fn check(asked: &Asked, environment: &Environment) -> Result<()> {
     asked_variables(asked, environment)?;
     match options.transport {
         Some(Transport::Stdio) => refuse_for_stdio(asked),
-        Some(_) if reach.outbound.is_some() || reach.network == Network::Host => Ok(()),
-        Some(_) => refuse_unreachable(&reach.network)
-            .and_then(|()| target_address(&asked.without_defaults()).map(drop)),
+        Some(transport) => {
+            refuse_for_http(asked, transport)?;
+            if reach.outbound.is_some() || reach.network == Network::Host {
+                return Ok(());
+            }
+            refuse_unreachable(&reach.network)?;
+            target_address(&asked.without_defaults()).map(drop)
+        }
         None => Ok(()),
     }
 }
@@ -221,6 +228,7 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
         refuse_for_stdio(asked)?;
         None
     } else {
+        refuse_for_http(asked, transport)?;
         let (port, origin) = target_port(asked, exposed)?;
         origins.insert("target_port".to_owned(), origin);
         let via = match reach.outbound {
@@ -260,8 +268,9 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
     let target_port = target.as_ref().map(|target| target.port);
     let command = command(&options.args, around.image)?;
     let (isolation, entry) = reach.isolate(asked, around.engine, target_port, command, working_dir)?.unzip();
+    let mut own = Vec::new();
     if trusts {
-        mounts.push(trust::mount(&Store::new(&around.environment.state_dir).folder(&name)));
+        own.push(trust::mount(&Store::new(&around.environment.state_dir).folder(&name)));
     }
     if let Some(isolation) = &isolation {
         // A proxy of the user's is out of reach in there.
@@ -271,13 +280,14 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
         }
     }
     if entry.as_ref().is_some_and(|entry| entry.volume.is_none()) {
-        mounts.push(Mount {
+        own.push(Mount {
             source: isolation_folder(&Store::new(&around.environment.state_dir), &name),
             target: MOUNT_POINT.to_owned(),
             read_only: true,
             relabel: None,
         });
     }
+    mounts.extend(own.iter().cloned());
     let group = options.group.clone().unwrap_or_default();
     let mut proxy = proxy(asked, &options, &mut origins, working_dir)?;
     proxy.allowed_hosts.clone_from(&reach.profile.inbound);
@@ -297,6 +307,7 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
         confinement: reach.confinement(),
         entry,
     };
+    origins::tell(asked, &options, &container, &own, &mut origins);
     let exported = exported(asked, &around.environment.working_dir);
     Ok(WorkloadSpec {
         engine: Some(around.engine.endpoint.clone()),

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use super::{Origin, Via, resolve::Asked};
 use crate::{
     Error, ErrorKind, Result,
-    options::{OptionSet as _, PublishSpec, WorkloadOptions},
+    options::{OptionSet as _, ProxyMode, PublishSpec, Transport, WorkloadOptions},
     runtime::{EngineInfo, Network, PublishedPort},
 };
 
@@ -25,6 +25,24 @@ pub(super) fn refuse_for_stdio(asked: &Asked) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Refuses another face for a server that speaks HTTP: its messages are forwarded as they are.
+pub(super) fn refuse_for_http(asked: &Asked, transport: Transport) -> Result<()> {
+    let face = match transport {
+        Transport::Stdio => return Ok(()),
+        Transport::StreamableHttp => ProxyMode::StreamableHttp,
+        Transport::Sse => ProxyMode::Sse,
+    };
+    match asked.options.proxy_mode {
+        Some(mode) if mode != face => {
+            let message = format!(
+                "`--proxy-mode {mode}` is for servers that speak `stdio`; this one speaks `{transport}`, and so does its proxy"
+            );
+            Err(Error::new(ErrorKind::InvalidOption, message).hint("leave out `--proxy-mode`"))
+        }
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn target_port(asked: &Asked, exposed: &[u16]) -> Result<(u16, Origin)> {
