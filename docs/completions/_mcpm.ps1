@@ -38,6 +38,7 @@ Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
             [CompletionResult]::new('logs', 'logs', [CompletionResultType]::ParameterValue, 'Show what a server wrote')
             [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Export a workload''s configuration; secrets are left out')
             [CompletionResult]::new('group', 'group', [CompletionResultType]::ParameterValue, 'Manage groups of workloads')
+            [CompletionResult]::new('ignore', 'ignore', [CompletionResultType]::ParameterValue, 'Manage ignore files')
             [CompletionResult]::new('secret', 'secret', [CompletionResultType]::ParameterValue, 'Manage the secrets that servers get')
             [CompletionResult]::new('registry', 'registry', [CompletionResultType]::ParameterValue, 'Show the servers of a registry')
             [CompletionResult]::new('completion', 'completion', [CompletionResultType]::ParameterValue, 'Print the completion script of a shell')
@@ -349,6 +350,31 @@ Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
         'mcpm;group;help;help' {
             break
         }
+        'mcpm;ignore' {
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('accept', 'accept', [CompletionResultType]::ParameterValue, 'Let the ignore files of a folder count as they are now, and show those that changed')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'mcpm;ignore;accept' {
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'mcpm;ignore;help' {
+            [CompletionResult]::new('accept', 'accept', [CompletionResultType]::ParameterValue, 'Let the ignore files of a folder count as they are now, and show those that changed')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'mcpm;ignore;help;accept' {
+            break
+        }
+        'mcpm;ignore;help;help' {
+            break
+        }
         'mcpm;secret' {
             [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
@@ -520,6 +546,7 @@ Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
             [CompletionResult]::new('logs', 'logs', [CompletionResultType]::ParameterValue, 'Show what a server wrote')
             [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Export a workload''s configuration; secrets are left out')
             [CompletionResult]::new('group', 'group', [CompletionResultType]::ParameterValue, 'Manage groups of workloads')
+            [CompletionResult]::new('ignore', 'ignore', [CompletionResultType]::ParameterValue, 'Manage ignore files')
             [CompletionResult]::new('secret', 'secret', [CompletionResultType]::ParameterValue, 'Manage the secrets that servers get')
             [CompletionResult]::new('registry', 'registry', [CompletionResultType]::ParameterValue, 'Show the servers of a registry')
             [CompletionResult]::new('completion', 'completion', [CompletionResultType]::ParameterValue, 'Print the completion script of a shell')
@@ -570,6 +597,13 @@ Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
             break
         }
         'mcpm;help;group;rm' {
+            break
+        }
+        'mcpm;help;ignore' {
+            [CompletionResult]::new('accept', 'accept', [CompletionResultType]::ParameterValue, 'Let the ignore files of a folder count as they are now, and show those that changed')
+            break
+        }
+        'mcpm;help;ignore;accept' {
             break
         }
         'mcpm;help;secret' {

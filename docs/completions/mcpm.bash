@@ -28,6 +28,9 @@ _mcpm() {
             mcpm,help)
                 cmd="mcpm__subcmd__help"
                 ;;
+            mcpm,ignore)
+                cmd="mcpm__subcmd__ignore"
+                ;;
             mcpm,list)
                 cmd="mcpm__subcmd__list"
                 ;;
@@ -106,6 +109,9 @@ _mcpm() {
             mcpm__subcmd__help,help)
                 cmd="mcpm__subcmd__help__subcmd__help"
                 ;;
+            mcpm__subcmd__help,ignore)
+                cmd="mcpm__subcmd__help__subcmd__ignore"
+                ;;
             mcpm__subcmd__help,list)
                 cmd="mcpm__subcmd__help__subcmd__list"
                 ;;
@@ -151,6 +157,9 @@ _mcpm() {
             mcpm__subcmd__help__subcmd__group,rm)
                 cmd="mcpm__subcmd__help__subcmd__group__subcmd__rm"
                 ;;
+            mcpm__subcmd__help__subcmd__ignore,accept)
+                cmd="mcpm__subcmd__help__subcmd__ignore__subcmd__accept"
+                ;;
             mcpm__subcmd__help__subcmd__registry,info)
                 cmd="mcpm__subcmd__help__subcmd__registry__subcmd__info"
                 ;;
@@ -174,6 +183,18 @@ _mcpm() {
                 ;;
             mcpm__subcmd__help__subcmd__secret,set)
                 cmd="mcpm__subcmd__help__subcmd__secret__subcmd__set"
+                ;;
+            mcpm__subcmd__ignore,accept)
+                cmd="mcpm__subcmd__ignore__subcmd__accept"
+                ;;
+            mcpm__subcmd__ignore,help)
+                cmd="mcpm__subcmd__ignore__subcmd__help"
+                ;;
+            mcpm__subcmd__ignore__subcmd__help,accept)
+                cmd="mcpm__subcmd__ignore__subcmd__help__subcmd__accept"
+                ;;
+            mcpm__subcmd__ignore__subcmd__help,help)
+                cmd="mcpm__subcmd__ignore__subcmd__help__subcmd__help"
                 ;;
             mcpm__subcmd__registry,help)
                 cmd="mcpm__subcmd__registry__subcmd__help"
@@ -248,7 +269,7 @@ _mcpm() {
 
     case "${cmd}" in
         mcpm)
-            opts="-h -V --debug --help --version run proxy list ls status stop start restart rm logs export group secret registry completion man help"
+            opts="-h -V --debug --help --version run proxy list ls status stop start restart rm logs export group ignore secret registry completion man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -452,7 +473,7 @@ _mcpm() {
             return 0
             ;;
         mcpm__subcmd__help)
-            opts="run proxy list status stop start restart rm logs export group secret registry completion man help"
+            opts="run proxy list status stop start restart rm logs export group ignore secret registry completion man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -552,6 +573,34 @@ _mcpm() {
         mcpm__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__help__subcmd__ignore)
+            opts="accept"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__help__subcmd__ignore__subcmd__accept)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -832,6 +881,84 @@ _mcpm() {
         mcpm__subcmd__help__subcmd__stop)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__ignore)
+            opts="-h --debug --help accept help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --debug)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__ignore__subcmd__accept)
+            opts="-h --debug --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --debug)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__ignore__subcmd__help)
+            opts="accept help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__ignore__subcmd__help__subcmd__accept)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__ignore__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi

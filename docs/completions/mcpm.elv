@@ -35,6 +35,7 @@ set edit:completion:arg-completer[mcpm] = {|@words|
             cand logs 'Show what a server wrote'
             cand export 'Export a workload''s configuration; secrets are left out'
             cand group 'Manage groups of workloads'
+            cand ignore 'Manage ignore files'
             cand secret 'Manage the secrets that servers get'
             cand registry 'Show the servers of a registry'
             cand completion 'Print the completion script of a shell'
@@ -324,6 +325,26 @@ set edit:completion:arg-completer[mcpm] = {|@words|
         }
         &'mcpm;group;help;help'= {
         }
+        &'mcpm;ignore'= {
+            cand --debug 'Enable debug mode [default: false]'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand accept 'Let the ignore files of a folder count as they are now, and show those that changed'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'mcpm;ignore;accept'= {
+            cand --debug 'Enable debug mode [default: false]'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'mcpm;ignore;help'= {
+            cand accept 'Let the ignore files of a folder count as they are now, and show those that changed'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'mcpm;ignore;help;accept'= {
+        }
+        &'mcpm;ignore;help;help'= {
+        }
         &'mcpm;secret'= {
             cand --debug 'Enable debug mode [default: false]'
             cand -h 'Print help'
@@ -469,6 +490,7 @@ set edit:completion:arg-completer[mcpm] = {|@words|
             cand logs 'Show what a server wrote'
             cand export 'Export a workload''s configuration; secrets are left out'
             cand group 'Manage groups of workloads'
+            cand ignore 'Manage ignore files'
             cand secret 'Manage the secrets that servers get'
             cand registry 'Show the servers of a registry'
             cand completion 'Print the completion script of a shell'
@@ -505,6 +527,11 @@ set edit:completion:arg-completer[mcpm] = {|@words|
         &'mcpm;help;group;list'= {
         }
         &'mcpm;help;group;rm'= {
+        }
+        &'mcpm;help;ignore'= {
+            cand accept 'Let the ignore files of a folder count as they are now, and show those that changed'
+        }
+        &'mcpm;help;ignore;accept'= {
         }
         &'mcpm;help;secret'= {
             cand set 'Keep a value, which is read from standard input, or asked for on a terminal'
