@@ -36,6 +36,31 @@ fn what_cannot_be_held_is_refused_before_an_engine_is_asked() {
 }
 
 #[test]
+fn what_is_learnt_is_written_over_nothing_but_itself() {
+    let home = Home::new();
+    let name = home.name("learn");
+    let run = ["run", "mcpm-test/everything:1", "--name", &name, "--learn", "learnt.json"];
+    let own = home.write("learnt.json", r#"{"network": {"outbound": {"allow_host": ["a.example:443"]}}}"#);
+    let before = std::fs::read_to_string(&own).unwrap();
+    assert_eq!(home.says(&run).code, Some(2));
+    assert_eq!(std::fs::read_to_string(&own).unwrap(), before);
+    home.has_nothing_left();
+    std::fs::remove_file(&own).unwrap();
+    home.says(&run).succeeded();
+    let learnt = std::fs::read_to_string(&own).unwrap();
+    assert!(learnt.contains("network") && !learnt.contains("a.example"), "{learnt}");
+    // A later start goes on with what was learnt, and with what the user made of it.
+    std::fs::write(&own, before).unwrap();
+    home.says(&["restart", &name]).succeeded();
+    assert!(std::fs::read_to_string(&own).unwrap().contains("a.example:443"));
+    std::fs::write(&own, "{").unwrap();
+    assert_eq!(home.says(&["restart", &name]).code, Some(2));
+    assert_eq!(std::fs::read_to_string(&own).unwrap(), "{");
+    home.says(&["rm", &name]).succeeded();
+    home.matches("isolation/learn");
+}
+
+#[test]
 fn a_plan_shows_what_a_profile_comes_to() {
     let home = Home::new();
     home.write(

@@ -50,6 +50,37 @@ fn a_killed_supervisor_is_seen_and_replaced() {
     }
 }
 
+/// Without its supervisor it is cut off: nobody else has the other end of its socket.
+#[test]
+fn a_killed_supervisor_of_an_isolated_workload_is_seen_and_replaced() {
+    for (image, kind) in [(STDIO, "stdio"), (HTTP, "http")] {
+        let home = Home::new();
+        let name = home.name(kind);
+        let run = ["run", image, "--name", &name, "--isolate-network"];
+        let url = home.says(&run).succeeded().url();
+        for command in ["restart", "start"] {
+            let before = home.supervisor(&name);
+            kill_supervisor(&home, &name);
+            assert!(is_running(&name), "the container lives on");
+            home.says(&["list"]).succeeded();
+            home.says(&["status", &name]).succeeded();
+            assert_eq!(home.says(&[command, &name]).succeeded().url(), url);
+            assert_ne!(home.supervisor(&name), before);
+            assert!(!Session::open(&url).tools().is_empty());
+            assert_eq!(inspect(&name)["HostConfig"]["NetworkMode"], "none");
+            assert_eq!(home.info(&name)["status"], "running");
+        }
+        kill_supervisor(&home, &name);
+        home.says(&["stop", &name]).succeeded();
+        assert!(!is_running(&name));
+        home.says(&["start", &name]).succeeded();
+        kill_supervisor(&home, &name);
+        home.says(&["rm", &name]).succeeded();
+        home.has_nothing_left();
+        home.matches(&format!("life/killed_supervisor_isolated_{kind}"));
+    }
+}
+
 #[test]
 fn a_killed_stdio_server_comes_back_and_its_sessions_go_on() {
     let home = Home::new();
