@@ -98,6 +98,52 @@ async fn both_layouts_of_toolhive_say_the_same() {
     assert_eq!(entries[3].ways[0].target_port, Some(9000));
 }
 
+/// The fields and forms of what ToolHive publishes, with values of its own.
+#[tokio::test]
+async fn a_published_registry_is_read_with_all_that_stands_in_it() {
+    let asking = Asking::new();
+    let entries = asking.list(&sample("valid/registry/published.json")).await.unwrap();
+    assert_eq!(asking.notices(), [""; 0]);
+    let [graphs, mail, tides] = entries.as_slice() else { panic!("{entries:?}") };
+    assert_eq!((tides.title.as_deref(), tides.tier.as_deref()), (Some("Tides"), Some("Official")));
+    assert_eq!((tides.status.as_deref(), graphs.status.as_deref()), (Some("active"), Some("deprecated")));
+    let way = &tides.ways[0];
+    assert_eq!((way.args.len(), way.env.len(), way.provenance.is_some()), (2, 3, true));
+    assert_eq!(way.env[1].default.as_deref(), Some("/tables"));
+    let outbound = &way.permissions.as_ref().unwrap()["network"]["outbound"];
+    assert_eq!(outbound["allow_port"], json!([443, 80]));
+    assert_eq!(
+        (graphs.ways[0].target_port, graphs.ways[0].transport),
+        (Some(5000), Some(Transport::StreamableHttp))
+    );
+    assert_eq!(mail.ways[0].server, "https://mail.example.com/mcp");
+    assert_eq!((mail.ways[0].permissions.is_some(), mail.tools.len()), (false, 1));
+}
+
+/// The fields and forms of the MCP registry's own examples of 2025, with other values.
+#[tokio::test]
+async fn a_list_of_2025_is_read_with_all_that_stands_in_it() {
+    let asking = Asking::new();
+    let entries = asking.list(&sample("valid/registry/list-2025-09.json")).await.unwrap();
+    let [notice] = &asking.notices()[..] else { panic!("one notice") };
+    assert!(notice.starts_with("1 entry of the registry cannot be read"), "{notice}");
+    let [hybrid, database, files] = entries.as_slice() else { panic!("{entries:?}") };
+    let servers =
+        |entry: &mcpm::registry::Entry| entry.ways.iter().map(|way| way.server.clone()).collect::<Vec<_>>();
+    assert_eq!(servers(files), ["npx://@example/files@1.0.2", "docker.io/example/files:1.0.2"]);
+    assert_eq!(files.ways[1].volumes[0].value.as_deref(), Some("{source_path}:{target_path}"));
+    let kind = &database.ways[0].env.iter().find(|input| input.name == "DB_TYPE").unwrap();
+    assert_eq!(kind.variables["db_type"].choices, ["postgres", "mysql"]);
+    assert_eq!(
+        (database.ways[0].ignored.as_slice(), database.ways[0].args.len()),
+        (&["--network".to_owned()][..], 3)
+    );
+    assert_eq!(servers(hybrid), ["https://hybrid.example.com/sse"]);
+    let names: Vec<_> = hybrid.ways[0].headers.iter().map(|header| header.name.as_str()).collect();
+    assert_eq!(names, ["X-API-Key", "X-Region"]);
+    assert_eq!(hybrid.other_packages, ["nuget", "mcpb", "a remote server with parts to fill in its URL"]);
+}
+
 #[tokio::test]
 async fn the_catalogue_that_comes_with_mcpm_can_be_read_whole() {
     let asking = Asking::new();

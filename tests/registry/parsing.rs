@@ -112,7 +112,9 @@ proptest! {
 
     #[test]
     fn a_good_document_with_one_odd_value_is_read_or_refused(
-        name in prop::sample::select(vec!["server", "list", "wrapped", "toolhive", "server-2025-07"]),
+        name in prop::sample::select(vec![
+            "server", "list", "wrapped", "toolhive", "server-2025-07", "published", "list-2025-09",
+        ]),
         nth in 0..120_usize,
         odd in any_json(),
     ) {
