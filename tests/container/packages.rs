@@ -134,6 +134,17 @@ fn more_packages_run() {
     let graph = Tool { name: "read_graph", arguments: "{}", answer: "entities" };
     Client::Python("auto").call(&url, graph);
 
+    // An extra, without which its command ends at once.
+    let home = Home::new();
+    let server = "from mcp.server import MCPServer\nserver = MCPServer('hello')\n\n@server.tool()\n\
+                  def hello(name: str) -> str:\n    return f'hello, {name}'\n";
+    home.write("data/server.py", server);
+    let volume = format!("{}:/data:ro", home.text("data"));
+    let with_extra =
+        Package { reference: "uvx://mcp[cli]@2.3.0", base: python, more: &["--volume", &volume] };
+    let url = with_extra.starts_twice(&home, &["--", "run", "/data/server.py"]);
+    Client::Python("auto").call(&url, HELLO);
+
     // A version, and packages of the distribution.
     let home = Home::new();
     let more = ["--runtime-add-package", "jq"];
@@ -145,6 +156,25 @@ fn more_packages_run() {
     let container = home.name("first");
     docker(&["exec", &container, "jq", "--version"]);
     assert_eq!(docker(&["exec", &container, "id", "-u"]), "65532");
+}
+
+#[test]
+fn packages_of_a_distribution_with_dnf_are_installed() {
+    if !nightly("packages_of_a_distribution_with_dnf_are_installed") {
+        return;
+    }
+    let home = Home::new();
+    let more = ["--runtime-add-package", "mcpm-test-greeting"];
+    let time = Package { reference: "uvx://mcp-server-time", base: "mcpm-nightly/dnf:1", more: &more };
+    let url = time.starts_twice(&home, &[]);
+    Client::Python("auto").call(&url, TIME);
+    let container = home.name("first");
+    assert_eq!(docker(&["exec", &container, "cat", "/usr/share/mcpm-test/greeting"]), "hello");
+    let absent = ["--runtime-add-package", "mcpm-no-such-package"];
+    let none = Package { reference: "uvx://mcp-server-time", base: "mcpm-nightly/dnf:1", more: &absent };
+    let outcome = home.run(&none.args(&[], &["--name", &home.name("none")]));
+    assert_eq!(outcome.code, Some(7), "{outcome:?}");
+    assert!(outcome.stderr.contains("mcpm-no-such-package"), "{outcome:?}");
 }
 
 #[test]
