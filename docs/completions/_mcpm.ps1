@@ -36,6 +36,7 @@ Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
             [CompletionResult]::new('restart', 'restart', [CompletionResultType]::ParameterValue, 'Stop workloads and start them again')
             [CompletionResult]::new('rm', 'rm', [CompletionResultType]::ParameterValue, 'Stop workloads and remove their containers and records')
             [CompletionResult]::new('logs', 'logs', [CompletionResultType]::ParameterValue, 'Show what a server wrote')
+            [CompletionResult]::new('explain', 'explain', [CompletionResultType]::ParameterValue, 'Explain why something was refused')
             [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Export a workload''s configuration; secrets are left out')
             [CompletionResult]::new('group', 'group', [CompletionResultType]::ParameterValue, 'Manage groups of workloads')
             [CompletionResult]::new('ignore', 'ignore', [CompletionResultType]::ParameterValue, 'Manage ignore files')
@@ -281,6 +282,14 @@ Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
             [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'Go on until the server ends')
             [CompletionResult]::new('--follow', '--follow', [CompletionResultType]::ParameterName, 'Go on until the server ends')
             [CompletionResult]::new('--proxy', '--proxy', [CompletionResultType]::ParameterName, 'The log of the workload''s proxy instead')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'mcpm;explain' {
+            [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Form of the result')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Form of the result')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
             break
@@ -544,6 +553,7 @@ Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
             [CompletionResult]::new('restart', 'restart', [CompletionResultType]::ParameterValue, 'Stop workloads and start them again')
             [CompletionResult]::new('rm', 'rm', [CompletionResultType]::ParameterValue, 'Stop workloads and remove their containers and records')
             [CompletionResult]::new('logs', 'logs', [CompletionResultType]::ParameterValue, 'Show what a server wrote')
+            [CompletionResult]::new('explain', 'explain', [CompletionResultType]::ParameterValue, 'Explain why something was refused')
             [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Export a workload''s configuration; secrets are left out')
             [CompletionResult]::new('group', 'group', [CompletionResultType]::ParameterValue, 'Manage groups of workloads')
             [CompletionResult]::new('ignore', 'ignore', [CompletionResultType]::ParameterValue, 'Manage ignore files')
@@ -579,6 +589,9 @@ Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
             break
         }
         'mcpm;help;logs' {
+            break
+        }
+        'mcpm;help;explain' {
             break
         }
         'mcpm;help;export' {

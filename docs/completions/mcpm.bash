@@ -19,6 +19,9 @@ _mcpm() {
             mcpm,completion)
                 cmd="mcpm__subcmd__completion"
                 ;;
+            mcpm,explain)
+                cmd="mcpm__subcmd__explain"
+                ;;
             mcpm,export)
                 cmd="mcpm__subcmd__export"
                 ;;
@@ -99,6 +102,9 @@ _mcpm() {
                 ;;
             mcpm__subcmd__help,completion)
                 cmd="mcpm__subcmd__help__subcmd__completion"
+                ;;
+            mcpm__subcmd__help,explain)
+                cmd="mcpm__subcmd__help__subcmd__explain"
                 ;;
             mcpm__subcmd__help,export)
                 cmd="mcpm__subcmd__help__subcmd__export"
@@ -269,7 +275,7 @@ _mcpm() {
 
     case "${cmd}" in
         mcpm)
-            opts="-h -V --debug --help --version run proxy list ls status stop start restart rm logs export group ignore secret registry completion man help"
+            opts="-h -V --debug --help --version run proxy list ls status stop start restart rm logs explain export group ignore secret registry completion man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -295,6 +301,32 @@ _mcpm() {
             case "${prev}" in
                 --debug)
                     COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__explain)
+            opts="-o -h --debug --output --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --debug)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
                     return 0
                     ;;
                 *)
@@ -473,7 +505,7 @@ _mcpm() {
             return 0
             ;;
         mcpm__subcmd__help)
-            opts="run proxy list status stop start restart rm logs export group ignore secret registry completion man help"
+            opts="run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -487,6 +519,20 @@ _mcpm() {
             return 0
             ;;
         mcpm__subcmd__help__subcmd__completion)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        mcpm__subcmd__help__subcmd__explain)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

@@ -33,6 +33,7 @@ set edit:completion:arg-completer[mcpm] = {|@words|
             cand restart 'Stop workloads and start them again'
             cand rm 'Stop workloads and remove their containers and records'
             cand logs 'Show what a server wrote'
+            cand explain 'Explain why something was refused'
             cand export 'Export a workload''s configuration; secrets are left out'
             cand group 'Manage groups of workloads'
             cand ignore 'Manage ignore files'
@@ -271,6 +272,13 @@ set edit:completion:arg-completer[mcpm] = {|@words|
             cand -h 'Print help'
             cand --help 'Print help'
         }
+        &'mcpm;explain'= {
+            cand --debug 'Enable debug mode [default: false]'
+            cand -o 'Form of the result'
+            cand --output 'Form of the result'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
         &'mcpm;export'= {
             cand --debug 'Enable debug mode [default: false]'
             cand -h 'Print help'
@@ -488,6 +496,7 @@ set edit:completion:arg-completer[mcpm] = {|@words|
             cand restart 'Stop workloads and start them again'
             cand rm 'Stop workloads and remove their containers and records'
             cand logs 'Show what a server wrote'
+            cand explain 'Explain why something was refused'
             cand export 'Export a workload''s configuration; secrets are left out'
             cand group 'Manage groups of workloads'
             cand ignore 'Manage ignore files'
@@ -514,6 +523,8 @@ set edit:completion:arg-completer[mcpm] = {|@words|
         &'mcpm;help;rm'= {
         }
         &'mcpm;help;logs'= {
+        }
+        &'mcpm;help;explain'= {
         }
         &'mcpm;help;export'= {
         }
