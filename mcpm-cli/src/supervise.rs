@@ -14,7 +14,7 @@ use std::{
 use futures_util::FutureExt as _;
 use mcpm::{
     Environment, Error, ErrorKind, Result,
-    auth::incoming::IncomingSpec,
+    auth::{exchange::ClientSecret, incoming::IncomingSpec},
     options::{OptionSet as _, Secret},
     secrets::{GIVEN_PREFIX, SecretValues},
     state::Store,
@@ -30,6 +30,9 @@ use crate::{executor, logging, signals};
 
 /// The argument that makes this program a supervisor; for mcpm's own use.
 pub(crate) const ARGUMENT: &str = "__supervise";
+/// Variables with secrets, which a supervisor is told in another way.
+const TOLD: [&str; 3] =
+    ["MCPM_SECRETS_PASSWORD", "MCPM_OIDC_CLIENT_SECRET", "MCPM_TOKEN_EXCHANGE_CLIENT_SECRET"];
 /// How long a server may take to end by itself.
 pub(crate) const STOP_GRACE: Duration = Duration::from_secs(10);
 
@@ -81,6 +84,11 @@ pub(crate) async fn spawn(
         // It is not on record.
         spec.asked.oidc_client_secret = Environment::from_process().oidc_client_secret;
     }
+    if spec.proxy.exchange.as_ref().is_some_and(|exchange| exchange.client_secret == ClientSecret::Given)
+        && spec.asked.token_exchange_client_secret.is_none()
+    {
+        spec.asked.token_exchange_client_secret = Environment::from_process().token_exchange_client_secret;
+    }
     let given = spec.asked.secrets().into_iter();
     let options = given.map(|(name, value)| (name.to_owned(), value.expose().to_owned())).collect();
     let order = serde_json::to_vec(&Order { spec, secrets, options, recorded, debug })
@@ -88,8 +96,7 @@ pub(crate) async fn spawn(
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
     // The supervisor lives long, and whoever may look at its environment would find there what it was told here.
     for name in std::env::vars_os().map(|(name, _)| name) {
-        let told = name == "MCPM_SECRETS_PASSWORD" || name == "MCPM_OIDC_CLIENT_SECRET";
-        if told || name.to_string_lossy().starts_with(GIVEN_PREFIX) {
+        if TOLD.iter().any(|told| name == *told) || name.to_string_lossy().starts_with(GIVEN_PREFIX) {
             command.env_remove(name);
         }
     }

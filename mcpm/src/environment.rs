@@ -36,6 +36,8 @@ pub struct Environment {
     pub secrets: SecretSettings,
     /// The client secret for introspection, where the options do not give it: `MCPM_OIDC_CLIENT_SECRET`.
     pub oidc_client_secret: Option<Secret>,
+    /// The client secret for token exchange, where the options do not give it: `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`.
+    pub token_exchange_client_secret: Option<Secret>,
     /// Who is asked for what only a person knows; nobody by default.
     pub interaction: Option<Arc<dyn Interaction>>,
 }
@@ -108,6 +110,7 @@ impl Environment {
                 session_bus: text("DBUS_SESSION_BUS_ADDRESS"),
             },
             oidc_client_secret: text("MCPM_OIDC_CLIENT_SECRET").map(Secret::from),
+            token_exchange_client_secret: text("MCPM_TOKEN_EXCHANGE_CLIENT_SECRET").map(Secret::from),
             interaction: None,
         }
     }

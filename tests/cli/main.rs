@@ -3,6 +3,7 @@
 
 mod container;
 mod engine;
+mod exchange;
 mod failures;
 mod headers;
 mod ignore;

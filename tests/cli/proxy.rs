@@ -54,7 +54,7 @@ fn a_proxy_without_a_target_that_can_be_used_is_refused() {
         (2, &["http://127.0.0.1:1/mcp", "--host", "192.0.2.1"]),
         (2, &["http://127.0.0.1:1/mcp", "--port", "99999"]),
         (5, &["http://127.0.0.1:1/mcp", "--port", &port]),
-        (3, &["http://127.0.0.1:1/mcp", "--token-exchange-url", "https://127.0.0.1/token"]),
+        (2, &["http://127.0.0.1:1/mcp", "--token-exchange-url", "https://127.0.0.1/token"]),
     ] {
         let outcome = home.says(&[&target[..], more].concat());
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(code), ""), "{more:?}: {outcome:?}");

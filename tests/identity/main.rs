@@ -1,6 +1,8 @@
 //! Incoming authentication, against a real identity provider and with a real client.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails its test")]
 
+mod exchange;
+mod issuer;
 mod login;
 mod outages;
 mod provider;

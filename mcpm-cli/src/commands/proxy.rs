@@ -22,6 +22,12 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     if options.oidc_client_id.is_some() && options.oidc_client_secret.is_none() {
         options.oidc_client_secret = Environment::from_process().oidc_client_secret;
     }
+    if options.token_exchange_client_id.is_some()
+        && options.token_exchange_client_secret.is_none()
+        && options.token_exchange_client_secret_file.is_none()
+    {
+        options.token_exchange_client_secret = Environment::from_process().token_exchange_client_secret;
+    }
     let state_dir = Environment::from_process().state_dir;
     let proxy = ProxyBuilder::from(options).keep_refusals(state_dir).build()?;
     executor::run(async {

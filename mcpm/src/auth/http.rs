@@ -6,14 +6,16 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use tokio_rustls::TlsConnector;
-use url::{Host, Url};
+use url::{Host, Url, form_urlencoded};
 
 use crate::{
     Error, ErrorKind, Result, isolation,
+    options::Secret,
     shown::shown,
     transport::{
         body::Body,
@@ -110,6 +112,20 @@ impl Guard {
             _ => Ok(allowed),
         }
     }
+}
+
+/// What a client says of itself to an endpoint (RFC 6749 section 2.3.1).
+///
+/// # Errors
+/// `InvalidOption` for what no header can hold.
+pub(crate) fn basic(client_id: &str, secret: &Secret) -> Result<HeaderValue> {
+    // Each part is encoded as in a form first.
+    let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+    let pair = BASE64_STANDARD.encode(format!("{}:{}", encoded(client_id), encoded(secret.expose())));
+    let mut value = HeaderValue::from_str(&format!("Basic {pair}"))
+        .map_err(|_| Error::new(ErrorKind::InvalidOption, "the client secret cannot be sent"))?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 fn failed(message: impl Into<String>) -> Error {

@@ -1,6 +1,9 @@
 //! Who is asking.
 //!
-//! [`incoming`] finds out who calls the proxy; [`http`] is the client that identity providers are asked with.
+//! [`incoming`] finds out who calls the proxy, [`exchange`] gets the token that the server behind takes in place of
+//! theirs. [`http`] is the client that identity providers are asked with, [`answers`] keeps what they say of tokens.
 
+mod answers;
+pub mod exchange;
 pub(crate) mod http;
 pub mod incoming;

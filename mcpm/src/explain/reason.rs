@@ -123,6 +123,25 @@ reasons! {
         AnnotationsUnknown = "authorization.annotations_unknown",
             "list the tools first, or write policies that do not depend on it";
     }
+    "token_exchange" {
+        /// The endpoint of the exchange does not take the caller's token, or not any more.
+        ExchangeTokenNotAccepted = "exchange.token_not_accepted",
+            "get a new token, or compare its kind, issuer and audience with what the endpoint takes";
+        /// The endpoint of the exchange gives nobody, or not this caller, a token for the server.
+        ExchangeRefused = "exchange.refused",
+            "have the endpoint allow it for `--token-exchange-audience` and `--token-exchange-scopes`";
+        /// The endpoint of the exchange does not let the proxy exchange tokens.
+        ExchangeClientRefused = "exchange.client_refused",
+            "have the endpoint allow it for `--token-exchange-client-id`, and compare the secret";
+        /// What came of the exchange is nothing that could be sent to the server.
+        ExchangeUnusableToken = "exchange.unusable_token", "have the endpoint answer with a bearer token";
+        /// The endpoint of the exchange cannot be asked.
+        ExchangeUnavailable = "exchange.provider_unavailable",
+            "see to `--token-exchange-url`; the log of the proxy says more";
+        /// The server does not take the token that was exchanged for the caller's.
+        ExchangeNotTaken = "exchange.not_taken_by_server",
+            "compare `--token-exchange-audience` and `--token-exchange-scopes` with what the server takes";
+    }
     "isolation" {
         /// The permission profile allows the server no connection at all.
         NoNetwork = "egress.no_network",

@@ -231,6 +231,8 @@ options! {
             kind: Kind::Url, computed: Some("that of the issuer, with a client secret"),
         ];
         /// URL to fetch the JWKS from
+        ///
+        /// Without an issuer beside it, tokens that are signed with these keys are taken whatever issuer they name.
         oidc_jwks_url: Option<String> [kind: Kind::Url, computed: Some("that of the issuer")];
         /// OAuth scopes advertised in the well-known endpoint (RFC 9728)
         oidc_scopes: List<String> = "openid" [placeholder: Some("SCOPE,...")];
@@ -310,27 +312,34 @@ options! {
     }
     section "Token exchange" for (run, proxy) {
         /// OAuth 2.0 token exchange endpoint; enables token exchange
-        token_exchange_url: Option<String> [kind: Kind::Url, unsupported: Some("token exchange")];
+        ///
+        /// The token of each caller is exchanged there (RFC 8693) for one that goes to the server in its place. Callers
+        /// must be asked who they are, with `--oidc-issuer`.
+        token_exchange_url: Option<String> [kind: Kind::Url];
         /// Target audience of exchanged tokens
-        token_exchange_audience: Option<String> [placeholder: Some("AUDIENCE"), unsupported: Some("token exchange")];
+        token_exchange_audience: Option<String> [placeholder: Some("AUDIENCE")];
         /// Client ID for token exchange
-        token_exchange_client_id: Option<String> [placeholder: Some("ID"), unsupported: Some("token exchange")];
+        token_exchange_client_id: Option<String> [placeholder: Some("ID")];
         /// Client secret for token exchange
+        ///
+        /// It goes before the environment variable, as does a file. Not for production: other users of the machine may
+        /// see it in the list of processes.
         token_exchange_client_secret: Option<Secret> [
-            unsupported: Some("token exchange"), conflicts_with: &["token_exchange_client_secret_file"],
+            env: Some("MCPM_TOKEN_EXCHANGE_CLIENT_SECRET"), conflicts_with: &["token_exchange_client_secret_file"],
         ];
         /// File with the client secret for token exchange
-        token_exchange_client_secret_file: Option<PathBuf> [unsupported: Some("token exchange")];
+        ///
+        /// It is read for each exchange.
+        token_exchange_client_secret_file: Option<PathBuf>;
         /// Scopes requested for exchanged tokens
-        token_exchange_scopes: List<String> [placeholder: Some("SCOPE,..."), unsupported: Some("token exchange")];
+        token_exchange_scopes: List<String> [placeholder: Some("SCOPE,...")];
         /// Kind of token that is exchanged
-        token_exchange_subject_token_type: Option<SubjectTokenType> = "access_token" [
-            placeholder: Some("TYPE"), unsupported: Some("token exchange"),
-        ];
+        ///
+        /// With `id_token`, callers are let in with ID tokens too.
+        token_exchange_subject_token_type: Option<SubjectTokenType> = "access_token" [placeholder: Some("TYPE")];
         /// Header that carries the exchanged token
         token_exchange_header_name: Option<String> [
             placeholder: Some("NAME"), computed: Some("it replaces `Authorization`"),
-            unsupported: Some("token exchange"),
         ];
     }
     section "Telemetry" for (run) {

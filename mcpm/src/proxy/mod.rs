@@ -15,14 +15,20 @@ use tokio::{
     task::{AbortHandle, JoinHandle},
 };
 use tokio_util::sync::CancellationToken;
+use url::Url;
 
 use crate::{
     Error, ErrorKind, Result,
-    auth::incoming::{AskedOfCallers as _, Incoming},
+    auth::{
+        exchange::{self, AskedOfExchange as _, Exchange},
+        incoming::{AskedOfCallers as _, Incoming, IncomingSpec},
+    },
     explain::{self, Explanation, Recent},
     options::{OptionSet as _, ProxyOptions},
     policy::{Policy, PolicySpec},
+    shown::shown,
     state::Phase,
+    transport::http::is_this_machine,
 };
 
 mod admission;
@@ -90,6 +96,8 @@ impl ProxyBuilder {
         // Relative paths are those of the process, which has no other folder here.
         let incoming = self.options.incoming(Path::new(""))?;
         let client_secret = self.options.oidc_client_secret.clone();
+        let exchange = self.options.exchange(incoming.as_ref(), false, Path::new(""))?;
+        let exchange_secret = self.options.token_exchange_client_secret.clone();
         let options = self.options.or(ProxyOptions::defaults());
         let required = |value: &Option<String>, name: &str| {
             value.clone().ok_or_else(|| Error::new(ErrorKind::InvalidOption, format!("`{name}` is required")))
@@ -106,7 +114,9 @@ impl ProxyBuilder {
             options.authz_config.as_ref(),
             Path::new(""),
         )?;
+        let guard = incoming.as_ref().map(IncomingSpec::guard).unwrap_or_default();
         Ok(Proxy {
+            exchange: exchange.map(|spec| Exchange::new(spec, guard, exchange_secret)).transpose()?,
             incoming: incoming.map(|spec| Incoming::new(spec, client_secret)).transpose()?,
             policy: policy.policy(&name)?,
             recent: Arc::new(Recent::new(&*name, self.refusals.map(|state_dir| refusals(&state_dir, &name)))),
@@ -129,6 +139,7 @@ pub struct Proxy {
     name: String,
     target: Target,
     incoming: Option<Incoming>,
+    exchange: Option<Exchange>,
     policy: Policy,
     recent: Arc<Recent>,
     options: ProxyOptions,
@@ -162,6 +173,13 @@ impl Proxy {
             "/" => "/",
             _ => MCP_PATH,
         };
+        if self.exchange.is_some()
+            && let Some(uri) = self.options.target_uri.as_deref().and_then(|uri| Url::parse(uri).ok())
+            && uri.scheme() != "https"
+            && !is_this_machine(&uri)
+        {
+            tracing::warn!("{}", exchange::shown_on_the_way(&shown(&uri)));
+        }
         let target = Arc::new(self.target);
         let trusted = self.options.trust_proxy_headers.unwrap_or(false);
         let publicity = Publicity { prefix: None, trusted };
@@ -174,6 +192,7 @@ impl Proxy {
             policy: self.policy,
             recent: self.recent,
             incoming: self.incoming,
+            exchange: self.exchange,
             publicity: publicity.clone(),
             endpoint: Box::new(Forward::new(target, publicity)),
         };
@@ -193,6 +212,8 @@ pub(crate) struct Served<'a> {
     pub(crate) allowed_hosts: Vec<String>,
     /// Who is let in; `None` lets everybody.
     pub(crate) incoming: Option<Incoming>,
+    /// What callers' tokens are exchanged for, if they are.
+    pub(crate) exchange: Option<Exchange>,
     /// How clients see it.
     pub(crate) publicity: Publicity,
     /// What callers may see and do.
@@ -239,6 +260,7 @@ impl RunningProxy {
             origin,
             transport: served.transport,
             gate,
+            exchange: served.exchange,
             policy: served.policy,
             recent: served.recent,
         };

@@ -14,13 +14,14 @@ use super::{
         parse::Parse,
         recover::Recover,
         session_owner::SessionOwner,
+        token_exchange::TokenExchange,
         tools::Tools,
         well_known::WellKnown,
     },
     respond::{Request, Response},
     target::MCP_PATH,
 };
-use crate::{explain::Recent, policy::Policy};
+use crate::{auth::exchange::Exchange, explain::Recent, policy::Policy};
 
 /// What the layers need to know.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub(crate) struct Settings {
     pub(crate) transport: &'static str,
     /// Who may come in; `None` lets everybody.
     pub(crate) gate: Option<Arc<Gate>>,
+    /// What callers' tokens are exchanged for, if they are; then there is a gate.
+    pub(crate) exchange: Option<Exchange>,
     /// What callers may see and do.
     pub(crate) policy: Policy,
     /// Where refusals are kept.
@@ -55,7 +58,7 @@ impl Stack {
             // For probes of the machine, which are no MCP clients.
             Box::new(Health::new(settings.transport)),
         ];
-        if let Some(gate) = settings.gate {
+        if let Some(gate) = settings.gate.clone() {
             // Before anybody is asked who they are: it says how they find that out.
             layers.push(Box::new(WellKnown::new(Arc::clone(&gate))));
             // Before anything is done for a caller, and takes their token off.
@@ -73,8 +76,12 @@ impl Stack {
             layers.push(Box::new(Tools::new(tools)));
         }
         if let Some(authorization) = authorization {
-            // Innermost of those that decide: what it permits is what reaches the server.
+            // Last of those that decide: what it permits is what reaches the server.
             layers.push(Box::new(Authorize::new(authorization)));
+        }
+        if let (Some(exchange), Some(gate)) = (settings.exchange, settings.gate) {
+            // Innermost of all: nobody is asked for a token for what is refused, and no layer sees the one that comes.
+            layers.push(Box::new(TokenExchange::new(exchange, gate)));
         }
         Self { layers, endpoint, recent: settings.recent }
     }

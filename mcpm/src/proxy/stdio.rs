@@ -163,6 +163,7 @@ impl StdioProxy {
             allowed_origins: Vec::new(),
             allowed_hosts: Vec::new(),
             incoming: None,
+            exchange: None,
             publicity: Publicity::default(),
             policy,
             recent: Arc::new(Recent::new(&*self.name, None)),

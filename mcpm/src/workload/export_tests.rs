@@ -168,12 +168,18 @@ fn values(spec: &'static OptionSpec) -> BoxedStrategy<String> {
         | "oidc_jwks_url"
         | "oidc_introspection_url"
         | "resource_url"
+        | "token_exchange_url"
         | "certificate_oidc_issuer" => "https://[a-z]{2,8}\\.example(/[a-z]{1,4})?".boxed(),
         "image_verification_key" => Just(place("cosign.pub")).boxed(),
         "certificate_identity" => "[a-z]{1,8}@[a-z]{1,8}\\.example".boxed(),
         "sigstore_trusted_root" => Just(place("trusted_root.json")).boxed(),
         "oidc_audience" | "oidc_client_id" | "oidc_scopes" | "oidc_required_scopes" => "[a-z]{1,8}".boxed(),
-        "jwks_auth_token_file" => Just(place("token")).boxed(),
+        "token_exchange_audience" | "token_exchange_client_id" | "token_exchange_scopes" => {
+            "[a-z]{1,8}".boxed()
+        }
+        "token_exchange_subject_token_type" => of(&["access_token", "id_token"]).boxed(),
+        "token_exchange_header_name" => "X-[a-z]{1,8}".boxed(),
+        "jwks_auth_token_file" | "token_exchange_client_secret_file" => Just(place("token")).boxed(),
         "mcpm_ca_bundle" => Just(place("ca.pem")).boxed(),
         "tools" => "!?[a-z_*?]{1,6}(,[a-z]{1,4})?".boxed(),
         "tools_override" => Just(place("overrides.json")).boxed(),
@@ -203,10 +209,19 @@ fn exported() -> Vec<&'static OptionSpec> {
 /// What an option means nothing without.
 fn companions(name: &str) -> Vec<(&'static str, String)> {
     let of_callers = ["oidc_", "jwks_", "mcpm_ca_bundle", "resource_url"];
-    let all = [("oidc_issuer", "https://issuer.example"), ("oidc_client_id", "me")];
-    let others = all.into_iter().filter(|(other, _)| *other != name);
-    let others = others.map(|(other, text)| (other, text.to_owned()));
-    if of_callers.iter().any(|begin| name.starts_with(begin)) { others.collect() } else { Vec::new() }
+    let all = [
+        ("oidc_issuer", "https://issuer.example"),
+        ("oidc_client_id", "me"),
+        ("token_exchange_url", "https://issuer.example/token"),
+        ("token_exchange_client_id", "me"),
+    ];
+    let needed = match name {
+        _ if of_callers.iter().any(|begin| name.starts_with(begin)) => &all[..2],
+        _ if name.starts_with("token_exchange_") => &all[..],
+        _ => &[],
+    };
+    let others = needed.iter().filter(|(other, _)| *other != name);
+    others.map(|(other, text)| (*other, (*text).to_owned())).collect()
 }
 
 const SERVERS: &[&str] = &[

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
-    auth::incoming::Incoming,
+    auth::{exchange::Exchange, incoming::Incoming},
     explain::{self, Recent},
     isolation::{Decision, Isolation, Learner},
     options::{ProxyMode, Transport},
@@ -118,6 +118,7 @@ impl Launch {
             (container.overlays, notices) = (covers.overlays, covers.notices);
         }
         let incoming = self.incoming()?;
+        let exchange = self.exchange()?;
         let store = Store::new(&self.environment.state_dir);
         let claim = if self.recorded { None } else { Some(store.create(&self.spec.name)?) };
         let lock = Lock::acquire(&store.lock_path(&self.spec.name))?;
@@ -160,6 +161,7 @@ impl Launch {
             allowed_origins: self.spec.proxy.allowed_origins.clone(),
             allowed_hosts: self.spec.proxy.allowed_hosts.clone(),
             incoming,
+            exchange,
             publicity: self.publicity(),
             policy: self.spec.proxy.policy.policy(self.spec.name.as_str())?,
             recent,
@@ -207,6 +209,16 @@ impl Launch {
         let secret = secret.or(self.environment.oidc_client_secret.as_ref()).cloned();
         spec.check_secret(secret.as_ref())?;
         Incoming::new(spec.clone(), secret).map(Some)
+    }
+
+    /// What callers' tokens are exchanged for. The client secret is not on record either.
+    fn exchange(&self) -> Result<Option<Exchange>> {
+        let (Some(spec), Some(incoming)) = (&self.spec.proxy.exchange, &self.spec.proxy.incoming) else {
+            return Ok(None);
+        };
+        let secret = self.spec.asked.token_exchange_client_secret.as_ref();
+        let secret = secret.or(self.environment.token_exchange_client_secret.as_ref()).cloned();
+        Exchange::new(spec.clone(), incoming.guard(), secret).map(Some)
     }
 
     async fn start_server(
@@ -313,7 +325,9 @@ impl Launch {
         let target = Arc::new(Target::parse(&remote.url)?.with_headers(headers));
         match remote_server::ask(&target, &remote.shown()).await {
             Ok(None) => {}
-            Ok(Some(message)) => record.warn(message),
+            // What asks for a login gets an exchanged token with each request.
+            Ok(Some(message)) if self.spec.proxy.exchange.is_some() && message.asks_for_login() => {}
+            Ok(Some(message)) => record.warn(message.0),
             Err(error) if self.recorded => record.warn(error.to_string()),
             Err(error) => return Err(error),
         }

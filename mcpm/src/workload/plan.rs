@@ -118,6 +118,11 @@ impl Plan {
             let source = sources.into_iter().flatten().next().map_or("nobody", String::as_str);
             rows.push(row("callers", format!("with a token of {source}"), "incoming"));
         }
+        if let Some(exchange) = &spec.proxy.exchange {
+            let whose = exchange.audience.as_ref().map(|audience| format!(" for `{audience}`"));
+            let at = shown_text(&exchange.url);
+            rows.push(row("token exchange", format!("at {at}{}", whose.unwrap_or_default()), "exchange"));
+        }
         if let Some(target) = &spec.target {
             let via = match &target.via {
                 Via::ContainerAddress => "on the container's address".to_owned(),

@@ -13,7 +13,8 @@ use super::{
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
-    options::{OptionSet as _, SecretRef, Transport, WorkloadOptions},
+    auth::exchange::{self, ExchangeSpec},
+    options::{OptionSet as _, SecretRef, SecretTarget, Transport, WorkloadOptions},
     proxy::target::Target,
     shown::{shown, shown_text},
     state::SPEC_VERSION,
@@ -152,7 +153,7 @@ pub(super) fn check(asked: &Asked, environment: &Environment) -> Result<()> {
     if let Source::Remote(url) = &asked.source {
         headers::check(options.secret.iter(), url)?;
     }
-    resolve::check_proxy(&asked.effective(), &environment.working_dir)
+    resolve::check_proxy(&asked.effective(), environment)
 }
 
 /// Works out the whole workload.
@@ -171,7 +172,7 @@ pub(super) fn resolve(
     for field in ["group", "transport", "host", "endpoint_prefix", "trust_proxy_headers"] {
         origins.insert(field.to_owned(), asked.origin(field));
     }
-    let proxy: ProxySpec = resolve::proxy(asked, &options, &mut origins, &environment.working_dir)?;
+    let proxy: ProxySpec = resolve::proxy(asked, &options, &mut origins, environment)?;
     let mut headers = BTreeMap::new();
     for (header, (value, origin)) in asked.supplied.iter().flat_map(|supplied| &supplied.headers) {
         origins.insert(format!("header.{header}"), *origin);
@@ -180,6 +181,17 @@ pub(super) fn resolve(
     let typed = asked.typed_secrets(&name);
     let secrets: Vec<SecretRef> = options.secret.iter().chain(typed.keys()).cloned().collect();
     headers::check(secrets.iter(), url)?;
+    let mut warnings = Vec::new();
+    if let Some(exchange) = &proxy.exchange {
+        let of_secret = secrets.iter().filter_map(|secret| match secret.destination() {
+            SecretTarget::Header(name) => Some(name),
+            _ => None,
+        });
+        refuse_twice(exchange, headers.keys().map(String::as_str).chain(of_secret))?;
+        if !url.hides_headers() {
+            warnings.push(exchange::shown_on_the_way(&url.shown()));
+        }
+    }
     if !options.secret.is_empty() {
         origins.insert("secret".to_owned(), asked.origin("secret"));
     }
@@ -198,11 +210,23 @@ pub(super) fn resolve(
         place: Place::Remote(RemoteSpec { url: url.to_string(), headers }),
         secrets,
         isolation: None,
-        warnings: Vec::new(),
+        warnings,
         package: None,
         verified: None,
         origins,
     })
+}
+
+/// Refuses two values for one header: an exchanged token, and what each request gets anyway.
+fn refuse_twice<'a>(exchange: &ExchangeSpec, mut headers: impl Iterator<Item = &'a str>) -> Result<()> {
+    let name = exchange.header.as_deref().unwrap_or("Authorization");
+    if !headers.any(|other| other.eq_ignore_ascii_case(name)) {
+        return Ok(());
+    }
+    let message =
+        format!("the header `{name}` would be set twice: for an exchanged token, and for all requests");
+    Err(Error::new(ErrorKind::InvalidOption, message)
+        .hint("name another with `--token-exchange-header-name`"))
 }
 
 #[cfg(test)]

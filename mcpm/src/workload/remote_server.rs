@@ -35,7 +35,7 @@ const LOGIN_HINT: &str = "the refusal is passed on, and clients that can log in 
 ///
 /// # Errors
 /// `StartFailed` when nothing is reached there.
-pub(super) async fn ask(target: &Target, shown: &str) -> Result<Option<String>> {
+pub(super) async fn ask(target: &Target, shown: &str) -> Result<Option<Oddity>> {
     let failed = |error: Error| {
         Error::new(ErrorKind::StartFailed, format!("nothing is reached at `{shown}`"))
             .source(error.to_string())
@@ -55,7 +55,7 @@ pub(super) async fn ask(target: &Target, shown: &str) -> Result<Option<String>> 
     };
     let answer = asked.map_err(failed)?;
     let status = answer.status();
-    Ok(match status {
+    let oddity = match status {
         StatusCode::UNAUTHORIZED => Some(format!("{LOGIN_NEEDED}; {LOGIN_HINT}")),
         StatusCode::NOT_FOUND => Some(format!("the remote server knows nothing at `{shown}` (404)")),
         _ if status.is_redirection() => {
@@ -67,7 +67,18 @@ pub(super) async fn ask(target: &Target, shown: &str) -> Result<Option<String>> 
             Some(format!("the remote server answers with an error ({})", status.as_u16()))
         }
         _ => None,
-    })
+    };
+    Ok(oddity.map(Oddity))
+}
+
+/// What is odd about a server's first answer.
+pub(super) struct Oddity(pub(super) String);
+
+impl Oddity {
+    /// Whether it is no more than that the server lets nobody in without a token.
+    pub(super) fn asks_for_login(&self) -> bool {
+        self.0.starts_with(LOGIN_NEEDED)
+    }
 }
 
 /// Forwards to a remote server and says when it asks for a login.
@@ -107,6 +118,10 @@ impl Endpoint for Remote {
             self.look(response.status());
             response
         })
+    }
+
+    fn path(&self) -> &str {
+        self.forward.path()
     }
 
     fn health(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {

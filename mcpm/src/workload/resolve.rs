@@ -23,7 +23,10 @@ use super::{
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
-    auth::incoming::AskedOfCallers as _,
+    auth::{
+        exchange::{AskedOfExchange as _, ExchangeSpec},
+        incoming::{AskedOfCallers as _, IncomingSpec},
+    },
     image::{ImageReference, verify::Verified},
     isolation::{Layout, MOUNT_POINT},
     options::{
@@ -175,7 +178,7 @@ pub(super) fn check(asked: &Asked, environment: &Environment) -> Result<()> {
         return remote::check(asked, environment);
     }
     let options = asked.effective();
-    check_proxy(&options, &environment.working_dir)?;
+    check_proxy(&options, environment)?;
     check_labels(&options)?;
     delivery::check(&options)?;
     let reach = Reach::of(asked, &environment.working_dir)?;
@@ -289,7 +292,7 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
     }
     mounts.extend(own.iter().cloned());
     let group = options.group.clone().unwrap_or_default();
-    let mut proxy = proxy(asked, &options, &mut origins, working_dir)?;
+    let mut proxy = proxy(asked, &options, &mut origins, around.environment)?;
     proxy.allowed_hosts.clone_from(&reach.profile.inbound);
     let container = ContainerSpec {
         name: name.to_string(),
@@ -333,8 +336,9 @@ pub(super) fn proxy(
     asked: &Asked,
     options: &WorkloadOptions,
     origins: &mut BTreeMap<String, Origin>,
-    working_dir: &Path,
+    environment: &Environment,
 ) -> Result<ProxySpec> {
+    let working_dir = &environment.working_dir;
     let incoming = asked.options.incoming(working_dir)?;
     if incoming.is_some() {
         for name in ["oidc_issuer", "oidc_jwks_url", "oidc_introspection_url"] {
@@ -351,6 +355,7 @@ pub(super) fn proxy(
         trust_proxy_headers: options.trust_proxy_headers.unwrap_or(false),
         allowed_origins: options.allowed_origins.clone(),
         allowed_hosts: Vec::new(),
+        exchange: exchange(&asked.options, incoming.as_ref(), environment)?,
         incoming,
         policy: policy(options, working_dir)?,
     };
@@ -359,22 +364,38 @@ pub(super) fn proxy(
             origins.insert(field.to_owned(), asked.origin(field));
         }
     }
+    if proxy.exchange.is_some() {
+        origins.insert("exchange".to_owned(), asked.origin("token_exchange_url"));
+    }
     let port_origin = if proxy.port == 0 { Origin::Derived } else { asked.origin("proxy_port") };
     origins.insert("proxy_port".to_owned(), port_origin);
     Ok(proxy)
 }
 
 /// Refuses what is wrong with the proxy's options.
-pub(super) fn check_proxy(options: &WorkloadOptions, working_dir: &Path) -> Result<()> {
+pub(super) fn check_proxy(options: &WorkloadOptions, environment: &Environment) -> Result<()> {
+    let working_dir = &environment.working_dir;
     check_host(options)?;
     policy(options, working_dir)?;
     prefix(options)?;
-    if let Some(incoming) = options.incoming(working_dir)? {
+    let incoming = options.incoming(working_dir)?;
+    if let Some(incoming) = &incoming {
         let host = options.host.as_deref().unwrap_or_default();
         incoming.check_reach(host, options.trust_proxy_headers.unwrap_or(false))?;
         incoming.check_files()?;
     }
-    Ok(())
+    let exchange = exchange(options, incoming.as_ref(), environment)?;
+    exchange.map_or(Ok(()), |exchange| exchange.check_file())
+}
+
+/// What callers' tokens are exchanged for.
+fn exchange(
+    options: &WorkloadOptions,
+    incoming: Option<&IncomingSpec>,
+    environment: &Environment,
+) -> Result<Option<ExchangeSpec>> {
+    let from_environment = environment.token_exchange_client_secret.is_some();
+    options.exchange(incoming, from_environment, &environment.working_dir)
 }
 
 /// What callers may see and do, out of the files that the options name.
@@ -419,6 +440,7 @@ pub(super) fn exported(asked: &Asked, working_dir: &Path) -> WorkloadOptions {
         ca_cert: options.ca_cert.as_ref().map(absolute),
         mcpm_ca_bundle: options.mcpm_ca_bundle.as_ref().map(absolute),
         jwks_auth_token_file: options.jwks_auth_token_file.as_ref().map(absolute),
+        token_exchange_client_secret_file: options.token_exchange_client_secret_file.as_ref().map(absolute),
         image_verification_key: options.image_verification_key.as_ref().map(absolute),
         sigstore_trusted_root: options.sigstore_trusted_root.as_ref().map(absolute),
         env_file_dir: options.env_file_dir.as_ref().map(absolute),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{WorkloadName, remote::RemoteUrl};
 use crate::{
-    auth::incoming::IncomingSpec,
+    auth::{exchange::ExchangeSpec, incoming::IncomingSpec},
     image::verify::Verified,
     isolation::IsolationSpec,
     options::{ProxyMode, SecretRef, Transport, WorkloadOptions},
@@ -152,6 +152,9 @@ pub struct ProxySpec {
     /// What callers are asked for; `None` lets everybody in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incoming: Option<IncomingSpec>,
+    /// What callers' tokens are exchanged for, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exchange: Option<ExchangeSpec>,
     /// What callers may see and do.
     #[serde(default, skip_serializing_if = "PolicySpec::is_nothing")]
     pub policy: PolicySpec,

@@ -24,6 +24,12 @@ pub(super) fn refuse_for_stdio(asked: &Asked) -> Result<()> {
             return Err(Error::new(ErrorKind::InvalidOption, message));
         }
     }
+    if asked.options.is_given("token_exchange_url") {
+        let message = "`--token-exchange-url` is for the transports `sse` and `streamable-http`: over `stdio`, a \
+                       server has no requests that could carry a token";
+        return Err(Error::new(ErrorKind::InvalidOption, message)
+            .hint("give it credentials of its own, with `--secret`"));
+    }
     Ok(())
 }
 

@@ -93,6 +93,7 @@ const PASSED: &[&str] = &[
     "remote_auth_config.headers",
     "remote_auth_config.env_vars",
     "remote_auth_config.timeout",
+    "token_exchange_config.header_strategy",
     "telemetry_config.serviceVersion",
     "telemetry_config.tracingEnabled",
     "telemetry_config.metricsEnabled",

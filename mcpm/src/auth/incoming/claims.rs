@@ -12,22 +12,31 @@ pub(super) const LEEWAY: Duration = Duration::from_secs(60);
 /// How long a token holds whose end nobody tells.
 const VOUCHED: Duration = Duration::from_secs(60);
 
+/// What is expected of a token.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Expected<'a> {
+    /// Who has issued it.
+    pub(super) issuer: Option<&'a str>,
+    /// Whether it may be an ID token.
+    pub(super) id_tokens: bool,
+}
+
 /// Makes a principal of what a token says, or what the provider says of it: then `issuer_if_none` stands for an
 /// issuer that it leaves out. The audience and the scopes are for others to check.
 pub(super) fn principal(
     claims: Map<String, Value>,
     token: &str,
-    expected_issuer: Option<&str>,
+    expected: Expected<'_>,
     issuer_if_none: Option<&str>,
     now: SystemTime,
 ) -> Result<Principal, Refusal> {
     let asked = issuer_if_none.is_some();
-    check_kind(&claims, asked)?;
+    check_kind(&claims, asked, expected.id_tokens)?;
     let text = |name: &str| {
         let text = claims.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
         text.map(str::to_owned)
     };
-    let issuer = match (claims.get("iss"), expected_issuer, issuer_if_none) {
+    let issuer = match (claims.get("iss"), expected.issuer, issuer_if_none) {
         (Some(Value::String(issuer)), Some(expected), _) if issuer == expected => issuer.clone(),
         (Some(Value::String(issuer)), None, _) => issuer.clone(),
         (None, _, Some(stands_in)) => stands_in.to_owned(),
@@ -69,15 +78,16 @@ pub(super) fn principal(
 }
 
 /// Refuses what the issuer has signed for another purpose than to let its bearer in.
-fn check_kind(claims: &Map<String, Value>, asked: bool) -> Result<(), Refusal> {
+fn check_kind(claims: &Map<String, Value>, asked: bool, id_tokens: bool) -> Result<(), Refusal> {
     let has = |name: &str| claims.get(name).is_some_and(|value| !value.is_null());
     let says = |name: &str| claims.get(name).and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase();
     let (kind, purpose) = (says("typ"), says("token_use"));
     // Some put the nonce of a login into its access token too, and say that it is one.
     let of_login = has("at_hash") || has("c_hash") || (has("nonce") && kind != "bearer");
-    let other_kind = matches!(kind.as_str(), "id" | "refresh" | "offline" | "logout")
-        || matches!(purpose.as_str(), "id" | "id_token" | "refresh" | "refresh_token");
-    if of_login || other_kind || has("events") {
+    let is_id = of_login || kind == "id" || matches!(purpose.as_str(), "id" | "id_token");
+    let other_kind = matches!(kind.as_str(), "refresh" | "offline" | "logout")
+        || matches!(purpose.as_str(), "refresh" | "refresh_token");
+    if (is_id && !id_tokens) || other_kind || has("events") {
         return Err(Refusal::Kind);
     }
     // A bearer cannot show the key that it is bound to (RFC 7800).

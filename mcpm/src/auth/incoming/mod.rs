@@ -19,8 +19,8 @@ mod spec;
 pub(crate) use oidc::Incoming;
 pub use principal::Principal;
 pub(crate) use refusal::Refusal;
-pub(crate) use spec::AskedOfCallers;
 pub use spec::IncomingSpec;
+pub(crate) use spec::{AskedOfCallers, is_scope};
 
 #[cfg(test)]
 #[path = "token_tests.rs"]

@@ -9,7 +9,8 @@ use http::header;
 use url::Url;
 
 use super::{
-    IncomingSpec, Principal, claims,
+    IncomingSpec, Principal,
+    claims::{self, Expected},
     introspection::{Introspection, Question},
     jwks::Keys,
     jwt::{self, Signed},
@@ -106,8 +107,8 @@ impl Incoming {
             }
             checked => checked?,
         }
-        let issuer = self.spec().issuer.as_deref();
-        let principal = claims::principal(signed.claims()?, token, issuer, None, SystemTime::now())?;
+        let expected = Expected { issuer: self.spec().issuer.as_deref(), id_tokens: self.spec().id_tokens };
+        let principal = claims::principal(signed.claims()?, token, expected, None, SystemTime::now())?;
         Ok(Some(Arc::new(principal)))
     }
 
@@ -140,6 +141,7 @@ impl Incoming {
             client_secret: self.client_secret.as_ref(),
             bearer,
             issuer: self.spec().issuer.as_deref(),
+            id_tokens: self.spec().id_tokens,
         };
         self.introspection.ask(token, question).await
     }

@@ -9,7 +9,7 @@ use crate::{
     Error, ErrorKind, Result,
     auth::http::Guard,
     auth::incoming::Incoming,
-    options::{OptionSet, ProxyOptions, Secret, WorkloadOptions},
+    options::{OptionSet, ProxyOptions, Secret, SubjectTokenType, WorkloadOptions},
 };
 
 /// What callers are asked for. The client secret is no part of it, so that it can be recorded.
@@ -41,6 +41,9 @@ pub struct IncomingSpec {
     pub token_file: Option<PathBuf>,
     /// A file with certificates that are trusted beside those of the machine.
     pub ca_bundle: Option<PathBuf>,
+    /// Whether callers come with ID tokens, since these are what is exchanged.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub id_tokens: bool,
 }
 
 /// What turns incoming authentication on.
@@ -92,6 +95,7 @@ macro_rules! asked_of_callers {
                     allow_private_ip: self.jwks_allow_private_ip.unwrap_or(false),
                     token_file: self.jwks_auth_token_file.as_ref().map(absolute),
                     ca_bundle: self.mcpm_ca_bundle.as_ref().map(absolute),
+                    id_tokens: self.token_exchange_subject_token_type == Some(SubjectTokenType::IdToken),
                 };
                 spec.check(self.oidc_client_secret.as_ref())?;
                 Ok(Some(spec))
@@ -213,7 +217,7 @@ impl IncomingSpec {
 }
 
 /// A scope is of printable ASCII without quotes and backslashes (RFC 6749 section 3.3).
-fn is_scope(text: &str) -> bool {
+pub(crate) fn is_scope(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| matches!(byte, 0x21 | 0x23..=0x5b | 0x5d..=0x7e))
 }
 

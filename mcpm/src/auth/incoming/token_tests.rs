@@ -11,9 +11,15 @@ use ring::{
 };
 use serde_json::{Value, json};
 
-use super::{Principal, Refusal, claims, jwks::Keys, jwt};
+use super::{
+    Principal, Refusal,
+    claims::{self, Expected},
+    jwks::Keys,
+    jwt,
+};
 
 const ISSUER: &str = "https://id.example";
+const EXPECTED: Expected<'static> = Expected { issuer: Some(ISSUER), id_tokens: false };
 const NOW: Duration = Duration::from_secs(1_800_000_000);
 
 enum Pair {
@@ -84,7 +90,7 @@ fn check(keys: &Value, token: &str) -> Result<Principal, Refusal> {
     let keys = Keys::read(keys.to_string().as_bytes()).expect("a set of keys");
     let signed = jwt::read(token).expect("a signed token")?;
     keys.check(&signed)?;
-    claims::principal(signed.claims()?, token, Some(ISSUER), None, SystemTime::UNIX_EPOCH + NOW)
+    claims::principal(signed.claims()?, token, EXPECTED, None, SystemTime::UNIX_EPOCH + NOW)
 }
 
 #[test]
@@ -196,7 +202,7 @@ fn who_is_asked_about_a_token_may_leave_out_what_a_token_may_not() {
     let now = SystemTime::UNIX_EPOCH + NOW;
     let asked = |claims: Value| {
         let Value::Object(claims) = claims else { panic!("an object") };
-        claims::principal(claims, "opaque", Some(ISSUER), Some(ISSUER), now)
+        claims::principal(claims, "opaque", EXPECTED, Some(ISSUER), now)
     };
     let principal = asked(json!({ "client_id": "app" })).expect("a principal");
     assert_eq!((&principal.issuer[..], &principal.subject[..]), (ISSUER, "app"));
@@ -245,6 +251,25 @@ fn only_an_access_token_lets_its_bearer_in() {
         }
         let token = pair.sign(&json!({ "alg": "EdDSA", "kid": "1" }), &claims);
         assert_eq!(check(&keys, &token).err(), expected, "{changes}");
+    }
+}
+
+#[test]
+fn id_tokens_are_taken_where_they_are_exchanged_and_nothing_else_is() {
+    let now = SystemTime::UNIX_EPOCH + NOW;
+    let expected = Expected { id_tokens: true, ..EXPECTED };
+    for (name, value, refusal) in [
+        ("nonce", json!("x"), None),
+        ("at_hash", json!("x"), None),
+        ("typ", json!("ID"), None),
+        ("token_use", json!("id"), None),
+        ("typ", json!("Refresh"), Some(Refusal::Kind)),
+        ("events", json!({ "http://schemas.openid.net/event/backchannel-logout": {} }), Some(Refusal::Kind)),
+        ("cnf", json!({ "jkt": "x" }), Some(Refusal::Bound)),
+    ] {
+        let Value::Object(mut claims) = good() else { panic!("an object") };
+        claims.insert(name.to_owned(), value);
+        assert_eq!(claims::principal(claims, "token", expected, None, now).err(), refusal, "{name}");
     }
 }
 

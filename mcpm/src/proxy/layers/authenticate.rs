@@ -74,7 +74,7 @@ impl Gate {
     }
 
     /// The answer to a request that does not get in; `error` is a code of RFC 6750 section 3.1, if one applies.
-    fn challenge(
+    pub(super) fn challenge(
         &self,
         status: StatusCode,
         error: Option<&str>,

@@ -11,5 +11,6 @@ pub(crate) mod parse;
 mod policy_tests;
 pub(crate) mod recover;
 pub(crate) mod session_owner;
+pub(crate) mod token_exchange;
 pub(crate) mod tools;
 pub(crate) mod well_known;

@@ -1,0 +1,127 @@
+use super::*;
+
+const ISSUER: (&str, &str) = ("oidc-issuer", "https://id.example");
+const URL: (&str, &str) = ("token-exchange-url", "https://id.example/token");
+
+fn asked(options: &[(&str, &str)]) -> Result<Option<ExchangeSpec>> {
+    use crate::auth::incoming::AskedOfCallers as _;
+    let mut all = ProxyOptions::default();
+    for (name, value) in options {
+        all.set(name, value)?;
+    }
+    all.check_conflicts()?;
+    let incoming = all.incoming(Path::new("/work"))?;
+    all.exchange(incoming.as_ref(), false, Path::new("/work"))
+}
+
+#[test]
+fn the_endpoint_turns_it_on_and_nothing_else_means_anything_alone() {
+    assert_eq!(asked(&[ISSUER]).expect("fine"), None);
+    assert_eq!(asked(&[("token-exchange-subject-token-type", "access_token")]).expect("fine"), None);
+    for (name, value) in [
+        ("token-exchange-audience", "a"),
+        ("token-exchange-client-id", "a"),
+        ("token-exchange-client-secret", "hush"),
+        ("token-exchange-client-secret-file", "f"),
+        ("token-exchange-scopes", "a"),
+        ("token-exchange-subject-token-type", "id_token"),
+        ("token-exchange-header-name", "X-Token"),
+    ] {
+        let error = asked(&[ISSUER, (name, value)]).expect_err(name).to_string();
+        assert!(
+            error.contains(&format!("`--{name}`")) && error.contains("`--token-exchange-url`"),
+            "{error}"
+        );
+        assert!(!error.contains("hush"), "{error}");
+    }
+    let error = asked(&[URL]).expect_err("a refusal").to_string();
+    assert!(error.contains("--token-exchange-url") && error.contains("--oidc-issuer"), "{error}");
+}
+
+#[test]
+fn every_option_is_in_what_comes_of_it() {
+    let plain = asked(&[ISSUER, URL]).expect("fine").expect("on");
+    let expected = ExchangeSpec {
+        url: URL.1.to_owned(),
+        audience: None,
+        client_id: None,
+        client_secret: ClientSecret::None,
+        scopes: Vec::new(),
+        subject_token_type: SubjectTokenType::AccessToken,
+        header: None,
+    };
+    assert_eq!(plain, expected);
+    assert_eq!(plain.header().expect("a header"), header::AUTHORIZATION);
+    let options = [
+        ISSUER,
+        URL,
+        ("token-exchange-audience", "notes"),
+        ("token-exchange-client-id", "me"),
+        ("token-exchange-client-secret-file", "f"),
+        ("token-exchange-scopes", "a,b"),
+        ("token-exchange-subject-token-type", "id_token"),
+        ("token-exchange-header-name", "X-Token"),
+    ];
+    let full = asked(&options).expect("fine").expect("on");
+    let expected = ExchangeSpec {
+        audience: Some("notes".to_owned()),
+        client_id: Some("me".to_owned()),
+        client_secret: ClientSecret::File("/work/f".into()),
+        scopes: vec!["a".to_owned(), "b".to_owned()],
+        subject_token_type: SubjectTokenType::IdToken,
+        header: Some("X-Token".to_owned()),
+        ..expected
+    };
+    assert_eq!(full, expected);
+    assert_eq!(full.header().expect("a header"), "x-token");
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    for (more, said) in [
+        (vec![("token-exchange-url", "http://id.example/token")], "--oidc-insecure-allow-http"),
+        (vec![("token-exchange-url", "https://u:hush@id.example/token")], "credentials"),
+        (vec![("token-exchange-client-secret", "hush")], "--token-exchange-client-id"),
+        (vec![("token-exchange-client-secret-file", "f")], "--token-exchange-client-id"),
+        (
+            vec![
+                ("token-exchange-client-id", "a"),
+                ("token-exchange-client-secret", "hush"),
+                ("token-exchange-client-secret-file", "f"),
+            ],
+            "cannot be used with",
+        ),
+        (vec![("token-exchange-scopes", "a\"b")], "no scope"),
+        (vec![("token-exchange-header-name", "Content-Type")], "no header"),
+        (vec![("token-exchange-header-name", "x-forwarded-for")], "no header"),
+        (vec![("token-exchange-header-name", "a b")], "no header"),
+        (vec![("token-exchange-subject-token-type", "saml2")], "id_token"),
+    ] {
+        let options: Vec<_> = [ISSUER, URL].into_iter().chain(more).collect();
+        let error = asked(&options).expect_err(said).to_string();
+        assert!(error.contains(said) && !error.contains("hush"), "{error}");
+    }
+}
+
+#[test]
+fn a_secret_is_looked_for_where_it_was_said_to_be() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, empty) = (folder.path().join("secret"), folder.path().join("empty"));
+    std::fs::write(&file, " hush\n").expect("a file");
+    std::fs::write(&empty, "\n").expect("a file");
+    let spec = asked(&[ISSUER, URL]).expect("fine").expect("on");
+    let with = |client_secret| ExchangeSpec { client_secret, ..spec.clone() };
+    let read = |path: &Path| with(ClientSecret::File(path.to_owned())).read_secret();
+    assert_eq!(read(&file).expect("a secret").expect("one").expose(), "hush");
+    for (path, said) in [(empty, "it is empty"), (folder.path().join("none"), "none")] {
+        let error = read(&path).expect_err("a refusal").to_string();
+        assert!(error.contains(said), "{error}");
+    }
+    assert!(with(ClientSecret::Given).check_secret(Some(&Secret::from("x"))).is_ok());
+    let error = with(ClientSecret::Given).check_secret(None).expect_err("a refusal").to_string();
+    assert!(error.contains("MCPM_TOKEN_EXCHANGE_CLIENT_SECRET"), "{error}");
+    assert!(with(ClientSecret::None).check_secret(None).is_ok());
+    // What is recorded says where the secret is, and not what it is.
+    let written = serde_json::to_string(&with(ClientSecret::Given)).expect("JSON");
+    assert!(written.contains(r#""client_secret":"given""#), "{written}");
+}

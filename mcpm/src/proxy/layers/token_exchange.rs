@@ -1,0 +1,97 @@
+//! Gives the server behind a token of its own in place of the caller's (RFC 8693).
+//!
+//! The caller's was taken off where it was checked, and is in the request's [`Principal`] alone. Without another for
+//! it the request goes no further.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+
+use super::authenticate::Gate;
+use crate::{
+    auth::{
+        exchange::{Exchange, Failure},
+        incoming::Principal,
+    },
+    explain::Reason,
+    mcp::error_code,
+    proxy::{
+        denial::Denial,
+        layer::{Answer, Layer, Next},
+        messages::Asked,
+        respond::{self, Request, Response},
+    },
+};
+
+/// The layer.
+#[derive(Debug)]
+pub(crate) struct TokenExchange {
+    exchange: Exchange,
+    gate: Arc<Gate>,
+}
+
+impl TokenExchange {
+    pub(crate) fn new(exchange: Exchange, gate: Arc<Gate>) -> Self {
+        Self { exchange, gate }
+    }
+
+    async fn exchanged(&self, mut request: Request, next: Next<'_>) -> Response {
+        let Some(principal) = request.extensions().get::<Arc<Principal>>().cloned() else {
+            // Only a defect lets a request come here without one.
+            return self.refuse(&request, Failure::Unavailable);
+        };
+        // Boxed, since most of it is for the rare case that the endpoint is asked.
+        let token = match Box::pin(self.exchange.token(&principal)).await {
+            Ok(token) => token,
+            Err(failure) => return self.refuse(&request, failure),
+        };
+        // Whatever the client has sent under that name.
+        request.headers_mut().insert(self.exchange.header(), token.clone());
+        let asked = request.extensions().get::<Arc<Asked>>().cloned();
+        let response = next.handle(request).await;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            return response;
+        }
+        self.exchange.forget(&principal, &token);
+        not_taken(asked.as_deref())
+    }
+
+    fn refuse(&self, request: &Request, failure: Failure) -> Response {
+        let denial = Denial::new(failure.reason());
+        let id = id(request.extensions().get::<Arc<Asked>>().map(Arc::as_ref));
+        let message = failure.message();
+        match failure {
+            Failure::Subject => {
+                let (status, error) = (StatusCode::UNAUTHORIZED, Some("invalid_token"));
+                self.gate.challenge(status, error, message, request.headers(), denial)
+            }
+            Failure::Refused => {
+                respond::deny(StatusCode::FORBIDDEN, error_code::INVALID_REQUEST, message, &id, denial)
+            }
+            Failure::Client | Failure::Unusable | Failure::Unavailable => {
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                respond::deny(status, error_code::INTERNAL_ERROR, message, &id, denial)
+            }
+        }
+    }
+}
+
+/// The answer in place of a 401 of the server. It is about a token that is the proxy's affair: a client that were told
+/// to get another would throw away one that is good, and log in where the proxy takes no tokens from.
+fn not_taken(asked: Option<&Asked>) -> Response {
+    let denial = Denial::new(Reason::ExchangeNotTaken);
+    let message = "the server does not take the token that was exchanged for the caller's";
+    respond::deny(StatusCode::BAD_GATEWAY, error_code::INTERNAL_ERROR, message, &id(asked), denial)
+}
+
+/// The id of the request, where it was read.
+fn id(asked: Option<&Asked>) -> Vec<u8> {
+    let single = asked.filter(|asked| !asked.is_batch()).and_then(|asked| asked.messages().first());
+    single.map(|message| message.id_text().to_vec()).unwrap_or_default()
+}
+
+impl Layer for TokenExchange {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> Answer<'a> {
+        Box::pin(self.exchanged(request, next))
+    }
+}

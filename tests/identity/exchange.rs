@@ -1,0 +1,390 @@
+//! What a caller's token is exchanged for reaches the server, and neither that token nor anything else does.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+use futures_util::future::join_all;
+use mcpm::ProxyBuilder;
+use mcpm_tests::harness::{
+    http::{Http, Response},
+    mcp::{LEGACY, initialize},
+    upstream::{Answer, Received, Upstream},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    issuer::Issuer,
+    provider::{Guarded, Provider, guarded, reason},
+};
+
+const GIVEN: &str = "urn:ietf:params:oauth:token-type:access_token";
+
+/// An endpoint that exchanges tokens as the test says, and keeps what it was asked.
+struct Endpoint {
+    url: String,
+    asked: Arc<Mutex<Vec<(String, Vec<(String, String)>)>>>,
+}
+
+impl Endpoint {
+    /// Answers the question of that number, counted from one, with a status and a body.
+    async fn start(answer: impl Fn(usize) -> (u16, Value) + Send + Sync + 'static) -> Self {
+        let endpoint = Upstream::listen().await;
+        let url = endpoint.uri("/token");
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let keeps = Arc::clone(&asked);
+        endpoint.serve(move |received| {
+            let number = {
+                let mut asked = keeps.lock().unwrap();
+                asked.push(question(received));
+                asked.len()
+            };
+            let (status, body) = answer(number);
+            Answer {
+                status: format!("{status} Said"),
+                headers: "Content-Type: application/json\r\n".to_owned(),
+                body: body.to_string(),
+            }
+        });
+        Self { url, asked }
+    }
+
+    fn count(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
+}
+
+/// Who asks, and the form that was posted.
+fn question(received: &Received) -> (String, Vec<(String, String)>) {
+    assert!(received.line.starts_with("POST /token "), "{}", received.line);
+    let who = received.headers.get("authorization").unwrap_or_default().to_owned();
+    let decode = |text: &str| {
+        let mut bytes = Vec::new();
+        let mut rest = text.as_bytes();
+        while let [first, more @ ..] = rest {
+            rest = more;
+            match (first, more) {
+                (b'%', [high, low, more @ ..]) => {
+                    let digits = [*high, *low];
+                    let digits = std::str::from_utf8(&digits).unwrap();
+                    bytes.push(u8::from_str_radix(digits, 16).unwrap());
+                    rest = more;
+                }
+                (b'+', _) => bytes.push(b' '),
+                (byte, _) => bytes.push(*byte),
+            }
+        }
+        String::from_utf8(bytes).unwrap()
+    };
+    let body = String::from_utf8(received.body.clone()).unwrap();
+    let pairs = body.split('&').map(|pair| pair.split_once('=').unwrap());
+    (who, pairs.map(|(name, value)| (decode(name), decode(value))).collect())
+}
+
+fn given(token: &str) -> (u16, Value) {
+    let body = json!({ "access_token": token, "token_type": "Bearer", "issued_token_type": GIVEN,
+                       "expires_in": 300 });
+    (200, body)
+}
+
+async fn exchanging(
+    provider: &Provider,
+    url: &str,
+    change: impl FnOnce(ProxyBuilder) -> ProxyBuilder,
+) -> Guarded {
+    guarded(provider, |proxy| change(proxy.token_exchange_url(url))).await
+}
+
+/// The lines of a request's head in which a text stands.
+fn lines<'a>(head: &'a str, text: &str) -> Vec<&'a str> {
+    let text = text.to_lowercase();
+    head.split([',', '\n']).filter(|line| line.to_lowercase().contains(&text)).collect()
+}
+
+async fn told(response: Response) -> (u16, Value) {
+    (response.status, reason(response).await)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_asked_for_is_what_the_options_say() {
+    let provider = Provider::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("secret");
+    std::fs::write(&file, "hush:2\n").unwrap();
+    let endpoint = Endpoint::start(|_| given("other")).await;
+    let exact = |token: &str, kind: &str, more: &[(&str, &str)]| {
+        let begin = [
+            ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange"),
+            ("subject_token", token),
+            ("subject_token_type", kind),
+            ("requested_token_type", GIVEN),
+        ];
+        let all = begin.iter().chain(more);
+        all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<Vec<_>>()
+    };
+    let last = || endpoint.asked.lock().unwrap().last().cloned().unwrap();
+
+    let mut plain = exchanging(&provider, &endpoint.url, |proxy| proxy).await;
+    let token = provider.token("robot", plain.resource()).await;
+    assert_eq!(plain.send(&token).await.status, 200);
+    assert_eq!(last(), (String::new(), exact(&token, GIVEN, &[])));
+    let head = plain.through.recv().await.unwrap();
+    assert_eq!(lines(&head, "bearer").len(), 1, "{head}");
+    assert!(!lines(&head, "authorization").is_empty() && !head.contains(&token), "{head}");
+
+    let mut full = exchanging(&provider, &endpoint.url, |proxy| {
+        let proxy =
+            proxy.token_exchange_audience("https://notes.example/a b").token_exchange_client_id("me&");
+        let proxy = proxy.token_exchange_client_secret_file(&file).token_exchange_header_name("X-Token");
+        proxy.token_exchange_scopes("read").token_exchange_scopes("write")
+    })
+    .await;
+    let token = provider.token("robot", full.resource()).await;
+    let request = full.http.post("/mcp", r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+    let request = request.header("Authorization", &format!("Bearer {token}"));
+    assert_eq!(request.header("X-Token", "Bearer mine").send().await.status, 200);
+    let more = [("audience", "https://notes.example/a b"), ("scope", "read write")];
+    // `me%26:hush%3A2`
+    assert_eq!(last(), ("Basic bWUlMjY6aHVzaCUzQTI=".to_owned(), exact(&token, GIVEN, &more)));
+    let head = full.through.recv().await.unwrap();
+    assert_eq!(lines(&head, "bearer").len(), 1, "{head}");
+    assert!(head.to_lowercase().contains("x-token"), "{head}");
+    for never in [&token[..], "mine", "authorization", "hush"] {
+        assert!(!head.to_lowercase().contains(&never.to_lowercase()), "{never}: {head}");
+    }
+    // The file is read anew.
+    std::fs::write(&file, "new").unwrap();
+    let other = provider.token("other", full.resource()).await;
+    assert_eq!(full.send(&other).await.status, 200);
+    assert_eq!(last().0, "Basic bWUlMjY6bmV3");
+
+    // A client without a secret, and ID tokens.
+    let public = exchanging(&provider, &endpoint.url, |proxy| {
+        let proxy = proxy.token_exchange_client_id("me");
+        proxy.token_exchange_subject_token_type(mcpm::options::SubjectTokenType::IdToken)
+    })
+    .await;
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let claims = json!({ "iss": provider.issuer, "sub": "ann", "aud": public.resource(), "nonce": "n",
+                         "exp": now + 600, "iat": now, "at_hash": "h" });
+    let token = provider.mint(json!({ "alg": "RS256", "kid": "RS256-1" }), claims, "").await;
+    assert_eq!(public.send(&token).await.status, 200);
+    let kind = "urn:ietf:params:oauth:token-type:id_token";
+    assert_eq!(last(), (String::new(), exact(&token, kind, &[("client_id", "me")])));
+    assert_eq!(told(plain.send(&token).await).await.0, 401, "elsewhere, ID tokens let nobody in");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_is_exchanged_once_for_each_caller() {
+    let provider = Provider::start().await;
+    let endpoint = Endpoint::start(|number| given(&format!("other-{number}"))).await;
+    let mut guarded = exchanging(&provider, &endpoint.url, |proxy| proxy).await;
+    let one = provider.token("robot", guarded.resource()).await;
+    let two = provider.token("other", guarded.resource()).await;
+    for (token, expected) in [(&one, "other-1"), (&one, "other-1"), (&two, "other-2"), (&one, "other-1")] {
+        let response = guarded.send(token).await;
+        assert_eq!(response.status, 200);
+        let shown = format!("{:?} ", response.headers) + &response.text().await;
+        assert!(!shown.contains("other-"), "{shown}");
+        let head = guarded.through.recv().await.unwrap();
+        assert_eq!(lines(&head, expected).len(), 1, "{head}");
+    }
+    assert_eq!(endpoint.count(), 2);
+    // Whatever else a client does goes with the same token.
+    let with = |request: mcpm_tests::harness::http::Request| {
+        request.header("Authorization", &format!("Bearer {one}")).send()
+    };
+    let opened = with(guarded.http.post("/mcp", initialize(LEGACY, json!({})).to_string())).await;
+    let id = opened.headers.get("mcp-session-id").unwrap().to_owned();
+    for method in ["GET", "DELETE"] {
+        with(guarded.http.request(method, "/mcp").header("Mcp-Session-Id", &id)).await;
+    }
+    for method in ["POST", "GET", "DELETE"] {
+        let head = guarded.through.recv().await.unwrap();
+        assert!(head.starts_with(method) && !head.contains(&one), "{head}");
+        assert_eq!(lines(&head, "other-1").len(), 1, "{head}");
+    }
+    assert_eq!(endpoint.count(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_comes_meanwhile_waits_for_the_one_who_asks() {
+    let provider = Provider::start().await;
+    let endpoint = Upstream::listen().await;
+    let guarded = exchanging(&provider, &endpoint.uri("/token"), |proxy| proxy).await;
+    let token = provider.token("robot", guarded.resource()).await;
+    let all = join_all((0..20).map(|_| guarded.send(&token)));
+    let answer = async {
+        let (mut connection, _) = endpoint.request().await;
+        connection.answer("200 OK", "", &given("other").1.to_string()).await;
+        connection
+    };
+    let (all, _connection) = tokio::join!(all, answer);
+    assert!(all.iter().all(|response| response.status == 200));
+    assert!(endpoint.waiting().await.is_none(), "nobody else has asked");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_another_token_nothing_goes_through() {
+    let provider = Provider::start().await;
+    let of =
+        |status: u16, code: &str| (status, json!({ "error": code, "error_description": "secret words" }));
+    let changed = |name: &str, value: Value| {
+        let (status, mut body) = given("other");
+        body[name] = value;
+        (status, body)
+    };
+    for (said, status, id) in [
+        (of(400, "invalid_grant"), 401, "exchange.token_not_accepted"),
+        (of(400, "invalid_request"), 403, "exchange.refused"),
+        (of(400, "invalid_target"), 403, "exchange.refused"),
+        (of(401, "invalid_client"), 503, "exchange.client_refused"),
+        (of(400, "unauthorized_client"), 503, "exchange.client_refused"),
+        (of(500, "server_error"), 503, "exchange.provider_unavailable"),
+        (of(302, ""), 503, "exchange.provider_unavailable"),
+        ((200, json!("nothing")), 503, "exchange.unusable_token"),
+        (changed("token_type", json!("N_A")), 503, "exchange.unusable_token"),
+        (changed("issued_token_type", Value::Null), 503, "exchange.unusable_token"),
+        (changed("access_token", json!("a\r\nb: c")), 503, "exchange.unusable_token"),
+    ] {
+        let endpoint = Endpoint::start(move |_| said.clone()).await;
+        let mut guarded = exchanging(&provider, &endpoint.url, |proxy| proxy).await;
+        let token = provider.token("robot", guarded.resource()).await;
+        for _ in 0..2 {
+            let response = guarded.send(&token).await;
+            assert_eq!(response.status, status, "{id}");
+            let challenge = response.headers.get("www-authenticate").unwrap_or_default().to_owned();
+            assert_eq!(challenge.contains("invalid_token"), status == 401, "{id}: {challenge}");
+            assert_eq!(response.headers.get("retry-after").is_some(), status == 503, "{id}");
+            let body = response.json().await;
+            assert_eq!(body["error"]["data"]["reason"], id);
+            let said = body.to_string();
+            assert!(!said.contains(&token) && !said.contains("secret words"), "{said}");
+            assert!(!said.contains(&endpoint.url), "{said}");
+        }
+        assert!(guarded.through.try_recv().is_err(), "{id}: something came through");
+        if id != "exchange.provider_unavailable" {
+            assert_eq!(endpoint.count(), 1, "{id}: what failed is not repeated at once");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_callers_own_token_is_nothing_to_exchange_it_for() {
+    let provider = Provider::start().await;
+    let echo = Upstream::listen().await;
+    let url = echo.uri("/token");
+    echo.serve(|received| {
+        let (_, form) = question(received);
+        let (_, subject) = form.iter().find(|(name, _)| name == "subject_token").unwrap();
+        let (_, body) = given(subject);
+        Answer { status: "200 OK".to_owned(), headers: String::new(), body: body.to_string() }
+    });
+    let mut guarded = exchanging(&provider, &url, |proxy| proxy).await;
+    let token = provider.token("robot", guarded.resource()).await;
+    assert_eq!(told(guarded.send(&token).await).await, (503, json!("exchange.unusable_token")));
+    assert!(guarded.through.try_recv().is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endpoint_that_is_away_or_silent_lets_nobody_through_until_it_is_back() {
+    let provider = Provider::start().await;
+    let endpoint = Upstream::listen().await;
+    let mut guarded = exchanging(&provider, &endpoint.uri("/token"), |proxy| proxy).await;
+    let token = provider.token("robot", guarded.resource()).await;
+    let (refused, connection) = tokio::join!(guarded.send(&token), endpoint.request());
+    assert_eq!(told(refused).await, (503, json!("exchange.provider_unavailable")));
+    drop(connection);
+    // One that waits for a turn behind a silent one is not let through either.
+    assert!(guarded.through.try_recv().is_err());
+    let answer = async {
+        let (mut connection, _) = endpoint.request().await;
+        connection.answer("200 OK", "", &given("other").1.to_string()).await;
+        connection
+    };
+    // Until the pause is over nobody is asked.
+    let again = async {
+        loop {
+            let response = guarded.send(&token).await;
+            if response.status == 200 {
+                break;
+            }
+            assert_eq!(told(response).await, (503, json!("exchange.provider_unavailable")));
+        }
+    };
+    let ((), _connection) = tokio::join!(again, answer);
+
+    let nobody = Upstream::listen().await.uri("/token");
+    let mut guarded = exchanging(&provider, &nobody, |proxy| proxy).await;
+    let token = provider.token("robot", guarded.resource()).await;
+    assert_eq!(told(guarded.send(&token).await).await, (503, json!("exchange.provider_unavailable")));
+    assert!(guarded.through.try_recv().is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_the_server_does_not_take_is_not_used_again() {
+    let provider = Provider::start().await;
+    let endpoint = Endpoint::start(|number| given(&format!("other-{number}"))).await;
+    let server = Upstream::listen().await;
+    let uri = server.uri("/mcp");
+    server.serve(|received| {
+        let taken = received.headers.get("authorization") == Some("Bearer other-2");
+        let status = if taken { "200 OK" } else { "401 Unauthorized" };
+        let challenge = "WWW-Authenticate: Bearer resource_metadata=\"http://server.example/m\"\r\n";
+        Answer { status: status.to_owned(), headers: challenge.to_owned(), body: "{}".to_owned() }
+    });
+    let proxy = mcpm::Proxy::builder("guarded", uri).jwks_allow_private_ip(true);
+    let proxy = proxy.oidc_issuer(provider.issuer.clone()).token_exchange_url(endpoint.url.clone());
+    let proxy = proxy.build().unwrap().start().await.unwrap();
+    let token = provider.token("robot", proxy.url()).await;
+    let send = || {
+        let request = Http(proxy.address()).post("/mcp", "{}");
+        request.header("Authorization", &format!("Bearer {token}")).send()
+    };
+    let refused = send().await;
+    assert_eq!(refused.headers.get("www-authenticate"), None, "the client's token is good");
+    assert_eq!(told(refused).await, (502, json!("exchange.not_taken_by_server")));
+    assert_eq!(send().await.status, 200);
+    assert_eq!(endpoint.count(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_takes_tokens_of_its_own_alone_is_reached_through_a_real_exchange() {
+    let issuer = Issuer::start().await;
+    let seen = Arc::new(AtomicUsize::new(0));
+    let server = Upstream::listen().await;
+    let uri = server.uri("/mcp");
+    let count = Arc::clone(&seen);
+    server.serve(move |received| {
+        assert_eq!(received.headers.get("authorization"), None);
+        count.fetch_add(1, Relaxed);
+        Answer {
+            status: "200 OK".to_owned(),
+            headers: "Content-Type: application/json\r\n".to_owned(),
+            body: crate::provider::ANSWER.to_owned(),
+        }
+    });
+    // The server behind is a proxy that checks what comes to it.
+    let behind = mcpm::Proxy::builder("behind", uri).jwks_allow_private_ip(true);
+    let behind = behind.oidc_issuer(issuer.url.clone()).oidc_audience("behind");
+    let behind = behind.build().unwrap().start().await.unwrap();
+    let front = mcpm::Proxy::builder("front", behind.url()).jwks_allow_private_ip(true);
+    let front = front.oidc_issuer(issuer.url.clone()).oidc_audience("front");
+    let front = front.token_exchange_url(issuer.endpoint()).token_exchange_audience("behind");
+    let front = front.token_exchange_client_id("front").token_exchange_client_secret("hush");
+    let front = front.build().unwrap().start().await.unwrap();
+    let send = async |to: std::net::SocketAddr, token: &str| {
+        let request = Http(to).post("/mcp", r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+        request.header("Authorization", &format!("Bearer {token}")).send().await
+    };
+    let token = issuer.token("app", "front").await;
+    assert_eq!(told(send(behind.address(), &token).await).await, (401, json!("auth.wrong_audience")));
+    for _ in 0..3 {
+        assert_eq!(send(front.address(), &token).await.status, 200);
+    }
+    assert_eq!(seen.load(Relaxed), 3);
+    // A token for the server behind is none for the front.
+    let other = issuer.token("app", "behind").await;
+    assert_eq!(told(send(front.address(), &other).await).await, (401, json!("auth.wrong_audience")));
+}
