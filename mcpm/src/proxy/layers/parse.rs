@@ -14,23 +14,19 @@ use crate::{
     mcp::{
         era::{Era, ModernMeta},
         error_code,
-        fields::Fields,
         lane::Refusal,
-        message::{Kind, Malformed, Message},
+        message::{Kind, Malformed},
         peek::id_in,
     },
     proxy::{
         layer::{Answer, Layer, Next},
-        messages::{Asked, Hooks, hooked},
+        messages::{Asked, Hooks, hooked, is_utf8, unmistakable},
         mirror,
         respond::{self, Request, Response},
         untaken,
     },
     transport::body::Body,
 };
-
-/// The fields of a message that say what it is.
-const FIELDS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
 /// The layer.
 #[derive(Debug)]
@@ -126,42 +122,11 @@ fn unsupported(message: &str) -> Box<Response> {
     Box::new(respond::error(status, error_code::INVALID_REQUEST, message, b""))
 }
 
-/// Whether nobody can read a body in other characters than we do: its type is said once at most, and with no other
-/// `charset`.
-fn is_utf8(headers: &HeaderMap) -> bool {
-    let mut lines = headers.get_all(header::CONTENT_TYPE).iter();
-    let Some(line) = lines.next() else { return true };
-    let Ok(line) = line.to_str() else { return false };
-    let other = |parameter: &str| {
-        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-        let (name, value) = (name.trim().to_ascii_lowercase(), value.trim().trim_matches('"'));
-        // `charset*` is another way to write it (RFC 8187).
-        name.starts_with("charset") && !(name == "charset" && value.eq_ignore_ascii_case("utf-8"))
-    };
-    // Some take a comma for the beginning of another line.
-    lines.next().is_none() && !line.contains(',') && !line.split(';').skip(1).any(other)
-}
-
 /// Whether a body is a form, such as those of OAuth, which nobody can take for JSON.
 fn is_form(headers: &HeaderMap, body: &[u8]) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
     kind.starts_with(b"application/x-www-form-urlencoded")
         && body.first().is_some_and(u8::is_ascii_alphabetic)
-}
-
-/// Refuses a message with a field that some readers take for another.
-fn unmistakable(message: &Message) -> Result<(), Malformed> {
-    // That it is an object was seen when it was scanned.
-    let Some(fields) = std::str::from_utf8(message.bytes()).ok().and_then(Fields::read) else {
-        return Ok(());
-    };
-    for name in FIELDS {
-        fields.one(name).map_err(|ambiguous| Malformed {
-            code: error_code::INVALID_REQUEST,
-            reason: ambiguous.to_string(),
-        })?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

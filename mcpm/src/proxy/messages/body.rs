@@ -2,9 +2,15 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header, response::Parts};
 
-use super::{Asked, Hooks, LARGEST, Verdict, events::Events, passage::Passage};
+use super::{
+    Asked, Hooks, LARGEST, Verdict,
+    content::{Content, Likely, begun, declared},
+    events::Events,
+    passage::Passage,
+    unmistakable::could_be_message,
+};
 use crate::{
     proxy::respond::Response,
     transport::body::{Body, Broken},
@@ -20,15 +26,6 @@ const OF_BYTES: [HeaderName; 6] = [
     header::ACCEPT_RANGES,
 ];
 
-/// What an answer holds.
-#[derive(Debug, PartialEq, Eq)]
-enum Content {
-    Json,
-    Events,
-    /// Nothing that a client takes for messages.
-    Other,
-}
-
 /// Leads an answer past the hooks, if there are any. With `strict`, what they cannot be shown does not go on.
 pub(in crate::proxy) async fn hooked(
     response: Response,
@@ -41,21 +38,33 @@ pub(in crate::proxy) async fn hooked(
         return response;
     }
     let mut passage = Passage { hooks, asked, strict, answered: Vec::new() };
-    let content = content(response.headers());
-    if content == Content::Other || http_body::Body::is_end_stream(response.body()) {
+    if http_body::Body::is_end_stream(response.body()) {
         passage.end(false);
         return response;
     }
-    if is_encoded(response.headers()) {
-        if strict {
-            let refused = passage.refused("the server encoded its answer although it was asked not to");
-            passage.end(true);
-            return refused;
+    let (content, response) = match content(response, strict).await {
+        Ok(known) => known,
+        Err(failed) => {
+            let (parts, broken) = *failed;
+            return broke_off(parts, broken, passage);
         }
+    };
+    let encoded = is_encoded(response.headers());
+    let unreadable = match content {
+        _ if encoded => Some("the server encoded its answer although it was asked not to"),
+        Content::Ambiguous(_) => Some("the server does not say in one way only what its answer holds"),
+        Content::Json | Content::Events | Content::Other => None,
+    };
+    if let Some(why) = unreadable.filter(|_| strict) {
+        let refused = passage.refused(why);
+        passage.end(true);
+        return refused;
+    }
+    if content == Content::Other || encoded {
         passage.end(false);
         return response;
     }
-    if content == Content::Json {
+    if matches!(content, Content::Json | Content::Ambiguous(Likely::Json)) {
         return json(response, passage).await;
     }
     let (mut parts, body) = response.into_parts();
@@ -80,10 +89,14 @@ async fn json(response: Response, mut passage: Passage) -> Response {
         passage.end(true);
         return refused;
     }
+    let begun = text.clone();
     let verdict = match passage.text(text) {
         Ok(verdict) => verdict,
+        Err(_) if !passage.strict => Verdict::Keep,
         // The body of a failed request is often of another form, and so is what is read with a GET.
-        Err(_) if !passage.strict || passage.asked.is_none() || !parts.status.is_success() => Verdict::Keep,
+        Err(_) if (passage.asked.is_none() || !parts.status.is_success()) && !could_be_message(&begun) => {
+            Verdict::Keep
+        }
         Err(malformed) => {
             let refused =
                 passage.refused(&format!("the server's answer cannot be read: {}", malformed.reason));
@@ -110,7 +123,7 @@ async fn json(response: Response, mut passage: Passage) -> Response {
 }
 
 /// What came of an answer that broke off is no message, and goes on as it would have.
-fn broke_off(parts: http::response::Parts, broken: Broken, mut passage: Passage) -> Response {
+fn broke_off(parts: Parts, broken: Broken, mut passage: Passage) -> Response {
     let response = if passage.strict {
         passage.refused("the server broke off its answer")
     } else {
@@ -120,21 +133,17 @@ fn broke_off(parts: http::response::Parts, broken: Broken, mut passage: Passage)
     response
 }
 
-fn content(headers: &HeaderMap) -> Content {
-    let mut content = Content::Other;
-    for value in headers.get_all(header::CONTENT_TYPE) {
-        let value = value.as_bytes();
-        let kind = value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-        let kind = kind.to_ascii_lowercase();
-        if kind == b"text/event-stream" {
-            return Content::Events;
-        }
-        // `application/json`, `text/json`, `application/json-rpc`, `application/problem+json`
-        if memchr::memmem::find(&kind, b"json").is_some() {
-            content = Content::Json;
-        }
+/// What an answer holds. With `strict`, the beginning of one is looked at that does not say.
+async fn content(response: Response, strict: bool) -> Result<(Content, Response), Box<(Parts, Broken)>> {
+    let declared = declared(response.headers());
+    if declared != Content::Other || !strict || is_encoded(response.headers()) {
+        return Ok((declared, response));
     }
-    content
+    let (parts, body) = response.into_parts();
+    match begun(body).await {
+        Ok((content, body)) => Ok((content, Response::from_parts(parts, body))),
+        Err(broken) => Err(Box::new((parts, broken))),
+    }
 }
 
 fn is_encoded(headers: &HeaderMap) -> bool {

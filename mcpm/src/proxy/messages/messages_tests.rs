@@ -125,8 +125,75 @@ async fn json_is_changed_whole_and_otherwise_untouched() {
         assert_eq!((got.as_u16(), body.as_str()), (status, expected));
         assert!(seen.ends_with("|end false"), "{seen}");
     }
-    let (_, body, seen) = through(answer("text/html", SECRET, 5), None, true).await;
-    assert_eq!((body.as_str(), seen.as_str()), (SECRET, "end false"));
+    let html = "<html>secret</html>";
+    let (_, body, seen) = through(answer("text/html", html, 5), None, true).await;
+    assert_eq!((body.as_str(), seen.as_str()), (html, "end false"));
+}
+
+#[tokio::test]
+async fn a_message_is_seen_whatever_its_server_says_of_it() {
+    let event = |text: &str| format!("data: {text}\n\n");
+    // Where the type says nothing, the text does.
+    for kind in ["text/html", "text/plain", "application/octet-stream"] {
+        for size in [1, 100] {
+            let (status, body, _) = through(answer(kind, SECRET, size), None, true).await;
+            assert_eq!((status.as_u16(), body.as_str()), (202, ""), "{kind}");
+            let (_, body, _) = through(answer(kind, &event(SECRET), size), None, true).await;
+            assert_eq!(body, "", "{kind}");
+            let (_, body, seen) = through(answer(kind, "Accepted", size), None, true).await;
+            assert_eq!((body.as_str(), seen.as_str()), ("Accepted", "end false"));
+        }
+        let (_, body, seen) = through(answer(kind, SECRET, 9), None, false).await;
+        assert_eq!((body.as_str(), seen.as_str()), (SECRET, "end false"), "nothing depends on it");
+    }
+    let mut silent = answer("text/html", SECRET, 9);
+    silent.headers_mut().remove(header::CONTENT_TYPE);
+    assert_eq!(through(silent, None, true).await.1, "");
+    // Where clients would read different things, none does.
+    let asks = || Some(asked(r#"{"jsonrpc":"2.0","id":1,"method":"a"}"#));
+    for kind in [
+        "text/plain; x=application/json",
+        "text/event-stream; charset=utf-16",
+        "application/json, text/event-stream",
+        "application/json; charset=utf-7",
+    ] {
+        for asks in [asks(), None] {
+            let (status, body, seen) = through(answer(kind, A, 9), asks, true).await;
+            assert_eq!(status, StatusCode::BAD_GATEWAY, "{kind}");
+            assert!(!body.contains("\"n\"") && seen == "end true", "{kind}: {body}");
+        }
+        assert_eq!(through(answer(kind, A, 9), asks(), false).await.1, A);
+    }
+}
+
+#[tokio::test]
+async fn what_could_be_read_as_another_message_does_not_pass() {
+    let doubled = r#"{"jsonrpc":"2.0","id":1,"result":{},"result":"other"}"#;
+    let folded = r#"{"jsonrpc":"2.0","id":1,"result":{},"Result":"other"}"#;
+    let no_json = r#"{"jsonrpc":"2.0","id":1,"result":"other",}"#;
+    let asks = || Some(asked(r#"{"jsonrpc":"2.0","id":1,"method":"a"}"#));
+    for text in [doubled, folded, no_json, &format!("[{folded}]")] {
+        // Whatever was asked, and whatever became of it: some read the answers to failed requests too.
+        for (status, asks) in [(200, asks()), (200, None), (400, asks()), (404, None)] {
+            let mut response = answer("application/json", text, 9);
+            *response.status_mut() = StatusCode::from_u16(status).expect("a status");
+            let (got, body, _) = through(response, asks, true).await;
+            assert_eq!(got, StatusCode::BAD_GATEWAY, "{status} {text}");
+            assert!(!body.contains("other"), "{body}");
+        }
+        let (_, body, _) = through(answer("application/json", text, 9), asks(), false).await;
+        assert_eq!(body, text);
+        let event = format!("data: {text}\n\ndata: {A}\n\n");
+        assert_eq!(
+            through(answer("text/event-stream", &event, 9), asks(), true).await.1,
+            format!("data: {A}\n\n")
+        );
+    }
+    // What is no message to anybody passes.
+    for text in [r#"{"error":"invalid_token"}"#, r#"{"resource":"x"}"#, "[1,2]"] {
+        let (status, body, _) = through(answer("application/json", text, 9), None, true).await;
+        assert_eq!((status, body.as_str()), (StatusCode::OK, text));
+    }
 }
 
 #[tokio::test]

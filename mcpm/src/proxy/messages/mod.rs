@@ -7,11 +7,13 @@
 
 mod asked;
 mod body;
+mod content;
 mod events;
 mod list;
 #[cfg(test)]
 mod messages_tests;
 mod passage;
+mod unmistakable;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,7 +21,9 @@ use bytes::Bytes;
 
 pub(crate) use asked::{Asked, is_modern};
 pub(super) use body::hooked;
+pub(super) use content::is_utf8;
 pub(super) use list::{Item, rewrite};
+pub(super) use unmistakable::unmistakable;
 
 use super::respond::Request;
 use crate::mcp::message::Message;

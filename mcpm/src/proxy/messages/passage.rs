@@ -6,7 +6,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use http::StatusCode;
 use serde_json::value::RawValue;
 
-use super::{Asked, Hook, Said, Verdict};
+use super::{Asked, Hook, Said, Verdict, unmistakable::unmistakable};
 use crate::{
     mcp::{
         error_code,
@@ -30,7 +30,8 @@ impl Passage {
     /// Decides about a text: one message, or several in an array.
     pub(super) fn text(&mut self, text: Bytes) -> Result<Verdict, Malformed> {
         if !text.trim_ascii_start().starts_with(b"[") {
-            return Ok(self.message(Message::parse(text)?));
+            let message = self.read(text)?;
+            return Ok(self.message(message));
         }
         let texts: Vec<&RawValue> = serde_json::from_slice(&text).map_err(|error| Malformed {
             code: error_code::PARSE_ERROR,
@@ -38,7 +39,7 @@ impl Passage {
         })?;
         let mut messages = Vec::with_capacity(texts.len());
         for one in &texts {
-            messages.push(Message::parse(text.slice_ref(one.get().as_bytes()))?);
+            messages.push(self.read(text.slice_ref(one.get().as_bytes()))?);
         }
         let originals = texts.iter().map(|one| text.slice_ref(one.get().as_bytes()));
         let mut kept = Vec::with_capacity(messages.len());
@@ -58,6 +59,14 @@ impl Passage {
             true => Verdict::Drop,
             false => Verdict::Replace([b"[", kept.join(&b',').as_slice(), b"]"].concat().into()),
         })
+    }
+
+    fn read(&self, text: Bytes) -> Result<Message, Malformed> {
+        let message = Message::parse(text)?;
+        if self.strict {
+            unmistakable(&message)?;
+        }
+        Ok(message)
     }
 
     fn message(&mut self, mut message: Message) -> Verdict {

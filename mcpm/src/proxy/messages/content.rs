@@ -1,0 +1,166 @@
+//! What an answer holds, as its `Content-Type` says, or as it begins where that says nothing.
+//!
+//! Clients read that header in different ways: some look for a word anywhere in it, some take the first of two lines
+//! and some the last. What they could take for different things is [`Ambiguous`](Content::Ambiguous).
+
+use http::{HeaderMap, header};
+
+use crate::transport::body::{Body, Broken};
+
+const EVENTS: &[u8] = b"text/event-stream";
+/// The fields of events.
+const FIELDS: [&[u8]; 5] = [b":", b"data", b"event", b"id", b"retry"];
+/// How far an answer is looked at for its first letter.
+const FAR: usize = 4096;
+
+/// What an answer holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content {
+    Json,
+    Events,
+    /// It says that it holds nothing that a client takes for messages.
+    Other,
+    /// Clients may take it for different things; otherwise it is what is said here.
+    Ambiguous(Likely),
+}
+
+/// What an ambiguous answer most likely is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Likely {
+    Json,
+    Events,
+}
+
+/// Whether nobody can read a body in other characters than we do: its type is said once at most, and with no other
+/// `charset`.
+pub(in crate::proxy) fn is_utf8(headers: &HeaderMap) -> bool {
+    let mut lines = headers.get_all(header::CONTENT_TYPE).iter();
+    let Some(line) = lines.next() else { return true };
+    let Ok(line) = line.to_str() else { return false };
+    let other = |parameter: &str| {
+        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        let (name, value) = (name.trim().to_ascii_lowercase(), value.trim().trim_matches('"'));
+        // `charset*` is another way to write it (RFC 8187).
+        name.starts_with("charset") && !(name == "charset" && value.eq_ignore_ascii_case("utf-8"))
+    };
+    // Some take a comma for the beginning of another line.
+    lines.next().is_none() && !line.contains(',') && !line.split(';').skip(1).any(other)
+}
+
+/// What the headers of an answer say that it holds.
+pub(super) fn declared(headers: &HeaderMap) -> Content {
+    let lines =
+        || headers.get_all(header::CONTENT_TYPE).iter().map(|line| line.as_bytes().to_ascii_lowercase());
+    let is_json = |text: &[u8]| memchr::memmem::find(text, b"json").is_some();
+    let is_events = |text: &[u8]| memchr::memmem::find(text, EVENTS).is_some();
+    let (json, events) = (lines().any(|line| is_json(&line)), lines().any(|line| is_events(&line)));
+    let clear = is_utf8(headers);
+    let first = lines().next().unwrap_or_default();
+    let kind = first.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    match (json, events) {
+        (false, false) => Content::Other,
+        // `application/json`, `text/json`, `application/json-rpc`, `application/problem+json`
+        (true, false) if clear && is_json(kind) => Content::Json,
+        (false, true) if clear && kind == EVENTS => Content::Events,
+        (_, true) => Content::Ambiguous(Likely::Events),
+        (true, false) => Content::Ambiguous(Likely::Json),
+    }
+}
+
+/// What an answer holds that says nothing of it, as far as its beginning tells.
+///
+/// # Errors
+/// The answer broke off.
+pub(super) async fn begun(mut body: Body) -> Result<(Content, Body), Broken> {
+    let mut looked = 0;
+    for most in [1, 64, FAR] {
+        let wanted = most.max(looked + 1);
+        let (begun, rest) = body.peek(wanted).await?;
+        (body, looked) = (rest, begun.len());
+        let ended = looked < wanted;
+        if let Some(content) = looks(&begun, ended) {
+            return Ok((content, body));
+        }
+    }
+    // Nobody pads so much without a purpose.
+    Ok((Content::Ambiguous(Likely::Json), body))
+}
+
+/// What a text begins like; `None` when more of it must be seen.
+fn looks(text: &[u8], ended: bool) -> Option<Content> {
+    let text = without_padding(text);
+    match text.first() {
+        None if ended => Some(Content::Other),
+        None => None,
+        Some(b'{' | b'[') => Some(Content::Json),
+        Some(_) if FIELDS.iter().any(|field| text.starts_with(field)) => Some(Content::Events),
+        Some(_) if !ended && FIELDS.iter().any(|field| field.starts_with(text)) => None,
+        Some(_) => Some(Content::Other),
+    }
+}
+
+/// A text without what some readers pass over at its beginning: white space, byte order marks, and the zeros of wider
+/// characters.
+pub(super) fn without_padding(text: &[u8]) -> &[u8] {
+    let passed_over =
+        |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, 0 | 0xef | 0xbb | 0xbf | 0xfe | 0xff);
+    let at = text.iter().position(|byte| !passed_over(byte)).unwrap_or(text.len());
+    &text[at..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_that_clients_read_in_different_ways_is_ambiguous() {
+        let (json, events) = (Content::Ambiguous(Likely::Json), Content::Ambiguous(Likely::Events));
+        for (lines, content) in [
+            (&[][..], Content::Other),
+            (&["text/html"], Content::Other),
+            (&["text/html; charset=iso-8859-1"], Content::Other),
+            (&["application/json"], Content::Json),
+            (&["Application/Problem+JSON; charset=\"UTF-8\""], Content::Json),
+            (&["text/event-stream"], Content::Events),
+            (&["Text/Event-Stream;charset=utf-8"], Content::Events),
+            (&["application/json; charset=utf-16"], json),
+            (&["text/event-stream; charset=utf-16le"], events),
+            (&["text/plain; x=application/json"], json),
+            (&["text/plain; x=text/event-stream"], events),
+            (&["text/event-stream; x=application/json"], events),
+            (&["application/json, text/event-stream"], events),
+            (&["text/event-stream", "application/json"], events),
+            (&["application/json", "text/event-stream"], events),
+            (&["text/html", "application/json"], json),
+            (&["application/json", "text/html"], json),
+            (&["xtext/event-stream"], events),
+        ] {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append(header::CONTENT_TYPE, line.parse().expect("a value"));
+            }
+            assert_eq!(declared(&headers), content, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn a_text_is_known_by_how_it_begins() {
+        for (text, ended, content) in [
+            (&b""[..], true, Some(Content::Other)),
+            (b"", false, None),
+            (b" \r\n", false, None),
+            (b" \r\n{", false, Some(Content::Json)),
+            (b"\xef\xbb\xbf[", false, Some(Content::Json)),
+            (b"\xff\xfe{\0", false, Some(Content::Json)),
+            (b"\0{", false, Some(Content::Json)),
+            (b"<html>", false, Some(Content::Other)),
+            (b"dat", false, None),
+            (b"dat", true, Some(Content::Other)),
+            (b"data: {}", false, Some(Content::Events)),
+            (b": hello", false, Some(Content::Events)),
+            (b"Accepted", false, Some(Content::Other)),
+        ] {
+            assert_eq!(looks(text, ended), content, "{:?}", String::from_utf8_lossy(text));
+        }
+    }
+}
