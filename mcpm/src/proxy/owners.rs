@@ -17,6 +17,8 @@ use crate::auth::incoming::Principal;
 
 /// Most sessions that are remembered, and most places.
 const MOST: usize = 50_000;
+/// Most of each that are one owner's: nobody drives out all others.
+const OF_ONE: usize = 1000;
 
 /// Who opened what.
 #[derive(Debug, Default)]
@@ -29,6 +31,8 @@ pub(crate) struct Owners {
 #[derive(Debug, Default)]
 struct Known {
     by_id: HashMap<Box<str>, Owned>,
+    /// How many sessions, and how many open places, are whose.
+    counts: HashMap<Owner, Counts>,
     /// Whose streams are open that a place was named in.
     places: HashMap<Place, Vec<Owner>>,
     /// Whether a place was ever named.
@@ -36,6 +40,12 @@ struct Known {
     /// Whether one was at a path of the server itself.
     at_own_path: bool,
     uses: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    sessions: usize,
+    places: usize,
 }
 
 #[derive(Debug)]
@@ -52,7 +62,7 @@ struct Place {
 }
 
 /// Who opens sessions: issuer, subject and client.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Owner(Arc<str>);
 
 impl Owner {
@@ -133,7 +143,7 @@ impl Owners {
 
     /// Forgets a session that has ended.
     pub(crate) fn forget(&self, id: &str) {
-        self.lock().by_id.remove(id);
+        self.lock().remove(id);
     }
 
     /// Whether messages may be posted to a path and query.
@@ -163,6 +173,12 @@ impl Owners {
             tracing::warn!("there are too many streams to note another; nothing can be posted for it");
             return;
         }
+        let counts = known.counts.entry(owner.clone()).or_default();
+        if counts.places >= OF_ONE {
+            tracing::warn!("a caller has too many streams to note another; nothing can be posted for it");
+            return;
+        }
+        counts.places += 1;
         known.places.entry(place.clone()).or_default().push(owner.clone());
     }
 
@@ -171,9 +187,10 @@ impl Owners {
         let Some(owners) = known.places.get_mut(place) else { return };
         if let Some(at) = owners.iter().position(|one| one == owner) {
             owners.swap_remove(at);
-        }
-        if owners.is_empty() {
-            known.places.remove(place);
+            if owners.is_empty() {
+                known.places.remove(place);
+            }
+            known.less(owner, |counts| counts.places -= 1);
         }
     }
 
@@ -192,14 +209,44 @@ impl Known {
     }
 
     fn put(&mut self, id: &str, owner: &Owner) {
+        self.remove(id);
+        if self.counts.get(owner).is_some_and(|counts| counts.sessions >= OF_ONE) {
+            self.make_room(|owned| owned.owner == *owner);
+        }
         if self.by_id.len() >= MOST {
-            let mut uses: Vec<u64> = self.by_id.values().map(|owned| owned.used).collect();
-            uses.sort_unstable();
-            let last = uses.get(uses.len() / 4).copied().unwrap_or_default();
-            self.by_id.retain(|_, owned| owned.used > last);
+            self.make_room(|_| true);
         }
         self.uses += 1;
+        self.counts.entry(owner.clone()).or_default().sessions += 1;
         self.by_id.insert(id.into(), Owned { owner: owner.clone(), used: self.uses });
+    }
+
+    /// Forgets the quarter of some sessions that was not used for longest.
+    fn make_room(&mut self, of: impl Fn(&Owned) -> bool) {
+        let mut uses: Vec<u64> =
+            self.by_id.values().filter(|owned| of(owned)).map(|owned| owned.used).collect();
+        uses.sort_unstable();
+        let last = uses.get(uses.len() / 4).copied().unwrap_or_default();
+        let old = self.by_id.iter().filter(|(_, owned)| of(owned) && owned.used <= last);
+        let old: Vec<Box<str>> = old.map(|(id, _)| id.clone()).collect();
+        for id in old {
+            self.remove(&id);
+        }
+    }
+
+    fn remove(&mut self, id: &str) {
+        if let Some(owned) = self.by_id.remove(id) {
+            self.less(&owned.owner, |counts| counts.sessions -= 1);
+        }
+    }
+
+    fn less(&mut self, owner: &Owner, one: impl FnOnce(&mut Counts)) {
+        if let Some(counts) = self.counts.get_mut(owner) {
+            one(counts);
+            if counts.sessions == 0 && counts.places == 0 {
+                self.counts.remove(owner);
+            }
+        }
     }
 }
 
@@ -305,22 +352,46 @@ mod tests {
     #[test]
     fn too_many_places_let_nobody_in() {
         let owners = owners();
-        let opening = Opening::new(&owners, owner("a"));
-        let all: Vec<_> = (0..=MOST).map(|number| opening.at(&format!("/m?s={number}"), "/sse")).collect();
-        assert!(owners.may_post("/m?s=0", &owner("a")) && !owners.may_post("/m?s=0", &owner("b")));
+        let of = |number: usize| owner(&(number / OF_ONE).to_string());
+        let at = |number: usize| Opening::new(&owners, of(number)).at(&format!("/m?s={number}"), "/sse");
+        let all: Vec<_> = (0..=MOST).map(at).collect();
+        assert!(owners.may_post("/m?s=0", &of(0)) && !owners.may_post("/m?s=0", &of(MOST)));
         let last = format!("/m?s={MOST}");
-        assert!(!owners.may_post(&last, &owner("a")) && !owners.may_post(&last, &owner("b")));
+        assert!(!owners.may_post(&last, &of(MOST)) && !owners.may_post(&last, &of(0)));
         drop(all);
+        let known = owners.lock();
+        assert!(known.counts.is_empty() && known.places.is_empty());
+    }
+
+    #[test]
+    fn nobody_takes_the_room_of_all_others() {
+        let owners = owners();
+        let opening = Opening::new(&owners, owner("a"));
+        let all: Vec<_> = (0..=OF_ONE).map(|number| opening.at(&format!("/m?s={number}"), "/sse")).collect();
+        assert!(owners.may_post("/m?s=0", &owner("a")));
+        assert!(!owners.may_post(&format!("/m?s={OF_ONE}"), &owner("a")), "one too many");
+        let other = Opening::new(&owners, owner("b")).at("/m?s=b", "/sse");
+        assert!(owners.may_post("/m?s=b", &owner("b")));
+        drop((all, other));
+        owners.note("b", &owner("b"), true);
+        for number in 0..2 * MOST {
+            owners.note(&format!("a-{number}"), &owner("a"), true);
+        }
+        assert!(owners.has("b", &owner("b")));
+        let known = owners.lock();
+        assert!(known.by_id.len() <= OF_ONE + 1, "{}", known.by_id.len());
+        assert_eq!(known.counts.values().map(|counts| counts.sessions).sum::<usize>(), known.by_id.len());
     }
 
     #[test]
     fn what_was_not_used_for_longest_is_forgotten_first() {
         let owners = Owners::default();
         let id = |number: usize| number.to_string();
-        (0..MOST).for_each(|number| owners.note(&id(number), &owner("a"), true));
-        assert!(owners.has("0", &owner("a")));
+        let of = |number: usize| owner(&(number / OF_ONE).to_string());
+        (0..MOST).for_each(|number| owners.note(&id(number), &of(number), true));
+        assert!(owners.has("0", &of(0)));
         owners.note("new", &owner("b"), true);
-        assert!(owners.has("0", &owner("a")) && owners.has("new", &owner("b")));
-        assert!(!owners.has("1", &owner("a")));
+        assert!(owners.has("0", &of(0)) && owners.has("new", &owner("b")));
+        assert!(!owners.has("1", &of(1)));
     }
 }
