@@ -35,6 +35,7 @@ mod admission;
 pub(crate) mod bridge;
 pub(crate) mod denial;
 mod endpoint_event;
+mod expiring;
 pub(crate) mod forward;
 mod layer;
 pub(crate) mod layers;

@@ -4,6 +4,7 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value};
 
+use super::claims::LEEWAY;
 use crate::options::Secret;
 
 /// Who a request comes from, as the token says that was checked.
@@ -29,4 +30,12 @@ pub struct Principal {
     pub expires: SystemTime,
     /// The token itself.
     pub token: Secret,
+}
+
+impl Principal {
+    /// When nothing more is done for who has come with the token, if it says when it expires.
+    pub(crate) fn end(&self) -> Option<SystemTime> {
+        let says = self.claims.get("exp").is_some_and(|end| !end.is_null());
+        if says { self.expires.checked_add(LEEWAY) } else { None }
+    }
 }

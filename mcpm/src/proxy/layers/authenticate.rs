@@ -1,7 +1,7 @@
 //! Asks callers who they are: each request needs a token of its own (RFC 6750; MCP 2025-11-25, authorization).
 //!
 //! The token is for the proxy and goes no further; what it says is in the request's extensions, as
-//! [`Principal`](crate::auth::incoming::Principal).
+//! [`Principal`](crate::auth::incoming::Principal). A stream of events ends with the token that it was asked for with.
 
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ use crate::{
     options::Secret,
     proxy::{
         denial::Denial,
+        expiring::ends_at,
         layer::{Answer, Layer, Next},
         resource::Resource,
         respond::{self, Request, Response},
@@ -223,8 +224,13 @@ impl Layer for Authenticate {
             // Boxed, since most of it is for the rare case that the provider is asked.
             match Box::pin(gate.incoming.check(token.expose(), &gate.audiences)).await {
                 Ok(principal) => {
+                    let end = principal.end();
                     request.extensions_mut().insert(principal);
-                    next.handle(request).await
+                    let response = next.handle(request).await;
+                    match end {
+                        Some(end) => ends_at(response, end),
+                        None => response,
+                    }
                 }
                 Err(refusal) => gate.refuse(refusal, request.headers()),
             }

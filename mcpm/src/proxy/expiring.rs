@@ -1,0 +1,114 @@
+//! A stream of events that ends when the token does with which it was asked for.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+    time::{Duration, SystemTime},
+};
+
+use bytes::Bytes;
+use http::header;
+use http_body::{Body as HttpBody, Frame};
+use tokio::time::Sleep;
+
+use super::respond::Response;
+use crate::transport::body::{Body, BodyError};
+
+/// What ends later than that is as good as endless.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// The stream.
+struct Expiring {
+    body: Body,
+    end: Pin<Box<Sleep>>,
+    over: bool,
+}
+
+/// Has an answer end at `end`, if it is a stream of events. Any other is one answer to one request, which was allowed.
+///
+/// The stream ends as it does when its server has nothing more to say: a client opens another, with a token that holds.
+pub(super) fn ends_at(response: Response, end: SystemTime) -> Response {
+    let kind = response.headers().get(header::CONTENT_TYPE).map(|kind| kind.as_bytes().to_ascii_lowercase());
+    if !kind.is_some_and(|kind| kind.starts_with(b"text/event-stream")) {
+        return response;
+    }
+    // One that has ended already ends at once.
+    let left = end.duration_since(SystemTime::now()).unwrap_or_default();
+    if left > LONGEST {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    // It may become shorter than it was said to be.
+    parts.headers.remove(header::CONTENT_LENGTH);
+    let end = Box::pin(tokio::time::sleep(left));
+    Response::from_parts(parts, Body::stream(Expiring { body, end, over: false }))
+}
+
+impl HttpBody for Expiring {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if !self.over && self.end.as_mut().poll(cx).is_ready() {
+            tracing::debug!("a stream was ended with its caller's token");
+            self.over = true;
+            // The server need not go on talking.
+            self.body = Body::empty();
+        }
+        if self.over { Poll::Ready(None) } else { Pin::new(&mut self.body).poll_frame(cx) }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.over || self.body.is_end_stream()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Ticks(tokio::time::Interval);
+
+    impl HttpBody for Ticks {
+        type Data = Bytes;
+        type Error = BodyError;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+            self.0.poll_tick(cx).map(|_| Some(Ok(Frame::data(Bytes::from_static(b":\n\n")))))
+        }
+    }
+
+    fn stream(kind: &'static str, left: Duration) -> Response {
+        let ticks = Ticks(tokio::time::interval(Duration::from_secs(10)));
+        let mut response = Response::new(Body::stream(ticks));
+        response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static(kind));
+        ends_at(response, SystemTime::now() + left)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_ends_with_its_token_and_breaks_nothing_off() {
+        let stream = stream("text/event-stream; charset=utf-8", Duration::from_secs(95));
+        let text = stream.into_body().whole().await.expect("a clean end");
+        assert_eq!(text, ":\n\n".repeat(10));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_nobody_can_outlive_goes_on_and_so_does_what_is_none() {
+        for mut body in [
+            stream("text/event-stream", LONGEST * 2).into_body(),
+            stream("application/json", Duration::ZERO).into_body(),
+        ] {
+            for _ in 0..1000 {
+                assert!(body.piece().await.expect("a piece").is_some());
+            }
+        }
+        let over = stream("text/event-stream", Duration::ZERO).into_body();
+        assert!(over.whole().await.expect("a clean end").is_empty());
+    }
+}
