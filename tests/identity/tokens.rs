@@ -2,7 +2,10 @@
 
 use std::time::SystemTime;
 
-use mcpm_tests::harness::http::Response;
+use mcpm_tests::harness::{
+    http::{Http, Response},
+    upstream::Upstream,
+};
 use serde_json::{Value, json};
 
 use crate::provider::{Provider, guarded, reason};
@@ -155,12 +158,95 @@ async fn a_token_comes_in_the_header_and_nowhere_else() {
         }
     }
     assert!(guarded.through.try_recv().is_err());
-    // A browser asks without credentials whether it may ask, and a probe has none.
-    let preflight = guarded.http.request("OPTIONS", "/mcp").header("Origin", "http://localhost:1");
-    let preflight = preflight.header("Access-Control-Request-Method", "POST").send().await;
-    assert_eq!(preflight.status, 200);
-    assert!(guarded.through.recv().await.unwrap().starts_with("OPTIONS"));
-    assert_eq!(guarded.http.request("GET", "/health").send().await.status, 200);
+    // A probe has none, and is told no more than it needs.
+    let health = guarded.http.request("GET", "/health").send().await;
+    assert_eq!((health.status, health.json().await), (200, json!({ "status": "healthy" })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_can_read_why_it_is_refused_and_ask_for_more() {
+    const PAGE: &str = "http://localhost:6274";
+    let provider = Provider::start().await;
+    let mut guarded = guarded(&provider, |proxy| proxy).await;
+    let token = provider.token("robot", guarded.resource()).await;
+    // A browser asks without credentials whether it may ask; the server is not concerned.
+    for path in ["/mcp", "/nowhere", "/.well-known/oauth-protected-resource"] {
+        let preflight = guarded.http.request("OPTIONS", path).header("Origin", PAGE);
+        let preflight = preflight.header("Access-Control-Request-Method", "POST");
+        let preflight = preflight.header("Access-Control-Request-Headers", "authorization,mcp-session-id");
+        let answer = preflight.clone().send().await;
+        assert_eq!(answer.status, 204, "{path}");
+        let said = |name: &str| answer.headers.get(name).unwrap_or_default().to_owned();
+        assert_eq!(said("access-control-allow-origin"), PAGE);
+        assert_eq!(said("access-control-allow-headers"), "authorization,mcp-session-id");
+        assert!(said("access-control-allow-methods").contains("DELETE"), "{path}");
+        assert!(said("vary").contains("Origin"), "{path}");
+        let strange = preflight.header("Origin", "https://evil.example").send().await;
+        assert_eq!((strange.status, strange.headers.get("access-control-allow-origin")), (403, None));
+    }
+    assert!(guarded.through.try_recv().is_err(), "nothing of it came through");
+    // Whatever is answered to a page, it can read, and learn from where to log in.
+    let page = |path: &str| guarded.http.post(path, "{}").header("Origin", PAGE);
+    let bearer = format!("Bearer {token}");
+    for (request, status) in [
+        (page("/mcp"), 401),
+        (page("/mcp").header("Authorization", "Bearer x"), 401),
+        (page("/mcp").header("Authorization", &bearer), 200),
+        (page("/health"), 405),
+        (page("/mcp").header("Authorization", &bearer).header("Mcp-Session-Id", "x"), 404),
+    ] {
+        let answer = request.send().await;
+        assert_eq!(answer.status, status);
+        assert_eq!(answer.headers.get("access-control-allow-origin"), Some(PAGE), "{status}");
+        let exposed = answer.headers.get("access-control-expose-headers").unwrap_or_default();
+        assert!(exposed.contains("WWW-Authenticate") && exposed.contains("Mcp-Session-Id"), "{exposed}");
+    }
+    // Who is no page is told nothing of it.
+    let plain = guarded.http.post("/mcp", "{}").send().await;
+    assert_eq!(plain.headers.get("access-control-allow-origin"), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_ends_with_the_token_it_was_asked_for_with() {
+    let provider = Provider::start().await;
+    let server = Upstream::listen().await;
+    let proxy = mcpm::Proxy::builder("guarded", server.uri("/mcp")).jwks_allow_private_ip(true);
+    let proxy = proxy.oidc_issuer(provider.issuer.clone()).build().unwrap().start().await.unwrap();
+    // Of the 60 s that clocks may be apart, 50 are gone.
+    let claims = json!({ "iss": provider.issuer, "sub": "ann", "aud": proxy.url(), "exp": now() - 50 });
+    let token = provider.mint(json!({ "alg": "RS256", "kid": "RS256-1" }), claims, "").await;
+    let request = Http(proxy.address()).get("/mcp").header("Authorization", &format!("Bearer {token}"));
+    let serving = async {
+        let (mut connection, _) = server.request().await;
+        connection.begin_events().await;
+        connection.chunk("data: 1\n\n").await;
+        connection
+    };
+    let (mut stream, mut connection) = tokio::join!(request.send(), serving);
+    assert_eq!(stream.event().await.unwrap().data, "1");
+    assert_eq!(stream.bytes().await.unwrap(), b"", "it ends, and does not break off");
+    connection.closed().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_without_an_issuer_let_in_whoever_they_have_signed_for() {
+    let provider = Provider::start().await;
+    let keys = format!("{}/jwks", provider.issuer);
+    let proxy = mcpm::Proxy::builder("keys", "http://127.0.0.1:1/mcp").jwks_allow_private_ip(true);
+    let proxy = proxy.oidc_jwks_url(keys).oidc_audience("me").build().unwrap().start().await.unwrap();
+    for (issuer, audience, id) in [
+        (json!("https://any.example"), "me", Value::Null),
+        (json!("https://any.example"), "other", json!("auth.wrong_audience")),
+        (Value::Null, "me", json!("auth.wrong_issuer")),
+    ] {
+        let claims = json!({ "iss": issuer, "sub": "ann", "aud": audience, "exp": now() + 60 });
+        let token = provider.mint(json!({ "alg": "RS256", "kid": "RS256-1" }), claims, "").await;
+        let request = Http(proxy.address()).post("/mcp", "{}");
+        let response = request.header("Authorization", &format!("Bearer {token}")).send().await;
+        // Nothing is behind this proxy: who is let in finds that out.
+        assert_eq!(response.status, if id.is_null() { 503 } else { 401 });
+        assert_eq!(reason(response).await, id);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -249,6 +249,7 @@ impl RunningProxy {
         if served.incoming.is_none() && !address.ip().is_loopback() {
             tracing::warn!(%address, "the proxy listens beyond this machine and asks nobody who they are");
         }
+        let names_origins = !served.allowed_origins.is_empty();
         let origin = Origin::new(served.host, address.ip().is_loopback(), served.allowed_origins)
             .only_hosts(served.allowed_hosts);
         let gate = served.incoming.map(|incoming| {
@@ -258,6 +259,7 @@ impl RunningProxy {
         });
         let recent = Arc::clone(&served.recent);
         let settings = stack::Settings {
+            names_origins,
             origin,
             transport: served.transport,
             gate,

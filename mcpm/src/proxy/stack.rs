@@ -9,6 +9,7 @@ use super::{
         authenticate::{Authenticate, Gate},
         authorize::Authorize,
         body_limit::BodyLimit,
+        cors::Cors,
         health::Health,
         origin::Origin,
         parse::Parse,
@@ -27,6 +28,8 @@ use crate::{auth::exchange::Exchange, explain::Recent, policy::Policy};
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) origin: Origin,
+    /// Whether somebody has said whose pages may call the proxy.
+    pub(crate) names_origins: bool,
     /// How the server behind is reached, for `/health`.
     pub(crate) transport: &'static str,
     /// Who may come in; `None` lets everybody.
@@ -55,9 +58,13 @@ impl Stack {
             Box::new(BodyLimit::default()),
             // Before anything is told: a page of another origin learns nothing, not even from `/health`.
             Box::new(settings.origin),
-            // For probes of the machine, which are no MCP clients.
-            Box::new(Health::new(settings.transport)),
         ];
+        if settings.names_origins || settings.gate.is_some() {
+            // Before anything is answered: a page must be able to read refusals too.
+            layers.push(Box::new(Cors));
+        }
+        // For probes of the machine, which are no MCP clients and have no token.
+        layers.push(Box::new(Health::new(settings.transport, settings.gate.is_some())));
         if let Some(gate) = settings.gate.clone() {
             // Before anybody is asked who they are: it says how they find that out.
             layers.push(Box::new(WellKnown::new(Arc::clone(&gate))));

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 
 use crate::{
@@ -189,14 +189,6 @@ fn bearer(headers: &HeaderMap) -> Found<'_> {
     if one && sound { Found::Token(token) } else { Found::Malformed }
 }
 
-/// Whether a browser asks if it may ask, which it does without credentials (Fetch, "CORS-preflight request").
-fn is_preflight(request: &Request) -> bool {
-    *request.method() == Method::OPTIONS
-        && request.headers().contains_key(header::ORIGIN)
-        && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
-        && http_body::Body::is_end_stream(request.body())
-}
-
 /// The layer.
 #[derive(Debug)]
 pub(crate) struct Authenticate(Arc<Gate>);
@@ -210,10 +202,6 @@ impl Authenticate {
 impl Layer for Authenticate {
     fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> Answer<'a> {
         let gate = &self.0;
-        if is_preflight(&request) {
-            request.headers_mut().remove(header::AUTHORIZATION);
-            return next.handle(request);
-        }
         let token = match gate.token(&request) {
             Ok(token) => token,
             Err(refused) => return Box::pin(std::future::ready(*refused)),

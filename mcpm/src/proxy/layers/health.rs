@@ -1,4 +1,7 @@
 //! Answers `GET /health`: 200 when the server behind can be used, 503 when not.
+//!
+//! Anybody may ask. Where callers are asked who they are, strangers are told no more than that: why a server cannot be
+//! used says where it is, and what it is.
 
 use http::{Method, StatusCode};
 
@@ -11,11 +14,13 @@ use crate::proxy::{
 #[derive(Debug)]
 pub(crate) struct Health {
     transport: &'static str,
+    /// Whether the answer is for strangers.
+    brief: bool,
 }
 
 impl Health {
-    pub(crate) fn new(transport: &'static str) -> Self {
-        Self { transport }
+    pub(crate) fn new(transport: &'static str, brief: bool) -> Self {
+        Self { transport, brief }
     }
 }
 
@@ -32,11 +37,11 @@ impl Layer for Health {
                 Ok(()) => (StatusCode::OK, "healthy", None),
                 Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, "unhealthy", Some(reason)),
             };
-            let body = serde_json::json!({
-                "status": word,
-                "transport": self.transport,
-                "mcp": { "available": error.is_none(), "error": error },
-            });
+            let mut body = serde_json::json!({ "status": word });
+            if !self.brief {
+                body["transport"] = self.transport.into();
+                body["mcp"] = serde_json::json!({ "available": error.is_none(), "error": error });
+            }
             respond::json(status, body.to_string().into())
         })
     }

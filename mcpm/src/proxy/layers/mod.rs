@@ -4,6 +4,7 @@ mod annotations;
 pub(crate) mod authenticate;
 pub(crate) mod authorize;
 pub(crate) mod body_limit;
+pub(crate) mod cors;
 pub(crate) mod health;
 pub(crate) mod origin;
 pub(crate) mod parse;

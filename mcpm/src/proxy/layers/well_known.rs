@@ -26,31 +26,18 @@ impl WellKnown {
         if !self.0.resource().is_described_at(suffix, request.headers()) {
             return respond::empty(StatusCode::NOT_FOUND);
         }
-        let mut response = match *request.method() {
+        match *request.method() {
             Method::GET | Method::HEAD => {
                 let document = self.0.metadata(request.headers()).to_string();
                 respond::json(StatusCode::OK, document.into())
             }
             Method::OPTIONS => {
                 let mut response = respond::empty(StatusCode::NO_CONTENT);
-                let headers = response.headers_mut();
-                headers.insert(header::ALLOW, HeaderValue::from_static(METHODS));
-                headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
-                headers.insert(
-                    header::ACCESS_CONTROL_ALLOW_HEADERS,
-                    HeaderValue::from_static("mcp-protocol-version"),
-                );
+                response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(METHODS));
                 response
             }
-            _ => return respond::method_not_allowed(METHODS),
-        };
-        // The origin was looked at: it is one whose pages may call the proxy.
-        if let Some(origin) = request.headers().get(header::ORIGIN) {
-            let headers = response.headers_mut();
-            headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
-            headers.insert(header::VARY, HeaderValue::from_static("Origin"));
+            _ => respond::method_not_allowed(METHODS),
         }
-        response
     }
 }
 
