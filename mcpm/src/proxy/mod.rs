@@ -252,6 +252,9 @@ impl RunningProxy {
         let names_origins = !served.allowed_origins.is_empty();
         let origin = Origin::new(served.host, address.ip().is_loopback(), served.allowed_origins)
             .only_hosts(served.allowed_hosts);
+        if let Some(message) = served.incoming.as_ref().and_then(|incoming| incoming.spec().warning()) {
+            tracing::warn!("{message}");
+        }
         let gate = served.incoming.map(|incoming| {
             let explicit = incoming.spec().resource_url.clone();
             let resource = Resource::new(explicit, served.host, address, served.path, served.publicity);

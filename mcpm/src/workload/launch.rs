@@ -21,7 +21,10 @@ use super::{
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
-    auth::{exchange::Exchange, incoming::Incoming},
+    auth::{
+        exchange::Exchange,
+        incoming::{Incoming, IncomingSpec},
+    },
     explain::{self, Recent},
     isolation::{Decision, Isolation, Learner},
     options::{ProxyMode, Transport},
@@ -141,7 +144,8 @@ impl Launch {
         let record = Arc::new(Record::begin(store.clone(), self.spec.name.clone(), self.events.clone())?);
         record.events.tell(WorkloadEvent::Starting { name: self.spec.name.to_string() });
         let exposed = exposure(address.ip()).filter(|_| incoming.is_none());
-        for message in exposed.into_iter().chain(self.spec.warnings.clone()).chain(notices) {
+        let unnamed = self.spec.proxy.incoming.as_ref().and_then(IncomingSpec::warning).map(str::to_owned);
+        for message in exposed.into_iter().chain(unnamed).chain(self.spec.warnings.clone()).chain(notices) {
             record.events.tell(WorkloadEvent::Warning { message });
         }
         let refusals = explain::file_of_workload(&store.folder(&self.spec.name));

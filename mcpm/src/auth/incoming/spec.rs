@@ -62,6 +62,9 @@ const FURTHER: [&str; 10] = [
     "resource_url",
 ];
 
+/// What also makes requests that trust the certificates of `--mcpm-ca-bundle`.
+const OTHERS: [&str; 1] = ["otel_endpoint"];
+
 /// Options of a command that say who may come in.
 pub(crate) trait AskedOfCallers: OptionSet {
     /// What they say, paths below `working_dir`; `None` when callers are asked nothing.
@@ -116,7 +119,9 @@ fn is_on<O: OptionSet>(options: &O) -> Result<bool> {
         let is_secret = options.slot(name).is_some_and(|slot| !slot.secrets().is_empty());
         options.is_given(name) && (is_secret || texts(options) != texts(&O::defaults()))
     };
-    match FURTHER.iter().find(|name| says_something(name)).and_then(|name| O::spec(name)) {
+    // What else makes requests of mcpm's own trusts the same certificates.
+    let used = |name: &&str| *name == "mcpm_ca_bundle" && OTHERS.iter().any(|other| options.is_given(other));
+    match FURTHER.iter().find(|name| says_something(name) && !used(name)).and_then(|name| O::spec(name)) {
         None => Ok(false),
         Some(option) => Err(Error::new(
             ErrorKind::InvalidOption,
@@ -138,6 +143,15 @@ impl IncomingSpec {
             allow_private: self.allow_private_ip,
             ca_bundle: self.ca_bundle.clone(),
         }
+    }
+
+    /// What is to be known of how little is asked for.
+    pub(crate) fn warning(&self) -> Option<&'static str> {
+        let unnamed = self.issuer.is_none() && self.jwks_url.is_some();
+        unnamed.then_some(
+            "no issuer is named: a token that is signed with a key of `--oidc-jwks-url` lets in whoever its issuer \
+             says it stands for; name the issuer with `--oidc-issuer`",
+        )
     }
 
     /// Whether the client secret is used, if there is one.
