@@ -4,7 +4,7 @@ use std::{net::TcpStream, process::Command, time::Duration};
 
 use futures_util::StreamExt as _;
 use mcpm::{
-    Environment, Workload,
+    Environment, Workload, WorkloadBuilder,
     options::Transport,
     runtime::LogStream,
     state::Phase,
@@ -93,18 +93,18 @@ async fn a_start_that_nobody_waits_for_is_undone() {
 }
 
 /// A server that says something first.
-fn talkative(name: &str, state: &tempfile::TempDir) -> Workload {
+fn talkative(name: &str, state: &tempfile::TempDir) -> WorkloadBuilder {
     let script = "echo one; echo two >&2; exec python3 -m http.server 3000";
     let builder = Workload::builder("mcpm-test/python:1").name(name).environment(environment(state));
     let builder = builder.transport(Transport::Sse).target_port(3000_u16);
-    builder.args("sh").args("-c").args(script).build().unwrap()
+    builder.args("sh").args("-c").args(script)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_workload_tells_its_status_its_logs_and_how_its_server_ended() {
     let state = tempfile::tempdir().unwrap();
     let name = name("told");
-    let spec = talkative(&name, &state).resolve().await.unwrap();
+    let spec = talkative(&name, &state).build().unwrap().resolve().await.unwrap();
     let running =
         Launch::new(spec, environment(&state)).restarts(RestartPolicy::NEVER).start().await.unwrap();
     let status = running.status();
@@ -130,7 +130,7 @@ async fn a_workload_tells_its_status_its_logs_and_how_its_server_ended() {
 async fn a_detached_workload_lives_on_without_its_handle() {
     let state = tempfile::tempdir().unwrap();
     let name = name("detached");
-    let running = talkative(&name, &state).start().await.unwrap();
+    let running = talkative(&name, &state).build().unwrap().start().await.unwrap();
     let address = running.url().trim_start_matches("http://").split('/').next().unwrap().to_owned();
     running.detach();
     assert!(container_runs(&name));
