@@ -21,10 +21,13 @@ use crate::{
 
 const GIVEN: &str = "urn:ietf:params:oauth:token-type:access_token";
 
+/// The credentials of a question, and its form.
+type Question = (String, Vec<(String, String)>);
+
 /// An endpoint that exchanges tokens as the test says, and keeps what it was asked.
 struct Endpoint {
     url: String,
-    asked: Arc<Mutex<Vec<(String, Vec<(String, String)>)>>>,
+    asked: Arc<Mutex<Vec<Question>>>,
 }
 
 impl Endpoint {
@@ -56,7 +59,7 @@ impl Endpoint {
 }
 
 /// Who asks, and the form that was posted.
-fn question(received: &Received) -> (String, Vec<(String, String)>) {
+fn question(received: &Received) -> Question {
     assert!(received.line.starts_with("POST /token "), "{}", received.line);
     let who = received.headers.get("authorization").unwrap_or_default().to_owned();
     let decode = |text: &str| {
