@@ -87,6 +87,6 @@ fn help_says_what_is_not_supported_yet() {
         .split_whitespace()
         .collect::<Vec<_>>()
         .join(" ");
-    assert!(help.contains("enables token exchange [not supported yet]"), "{help}");
+    assert!(help.contains("OAuth/OIDC issuer URL [not supported yet]"), "{help}");
     assert!(help.contains("Group the workload belongs to [default: default]"));
 }
