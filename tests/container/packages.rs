@@ -123,9 +123,15 @@ fn more_packages_run() {
     let read =
         Tool { name: "read_text_file", arguments: r#"{"path": "/data/file"}"#, answer: "content of a file" };
     let reference = "npx://@modelcontextprotocol/server-filesystem@latest";
-    let files = Package { reference, base: node, more: &["--volume", &volume] };
+    // The engine gets the base from a registry.
+    let served = format!("{}/{}:1", testbed("MCPM_TEST_REGISTRY"), home.name("node"));
+    docker(&["tag", node, &served]);
+    docker(&["push", &served]);
+    docker(&["rmi", &served]);
+    let files = Package { reference, base: &served, more: &["--volume", &volume] };
     let url = files.starts_twice(&home, &["--", "/data"]);
     Client::TypeScript("auto").call(&url, read);
+    docker(&["rmi", &served]);
 
     let home = Home::new();
     let reference = "go://github.com/modelcontextprotocol/go-sdk/examples/server/memory@v1.8.0";
