@@ -51,6 +51,19 @@ fn of_registry(text: &str) -> Result<Profile> {
     }
 }
 
+/// Says that what is mounted is another machine's, where ignore files are not looked for.
+pub(super) fn mounted_elsewhere(engine: &str, mounts: &[Mount]) -> Option<String> {
+    let host = url::Url::parse(engine).ok()?.host_str()?.to_owned();
+    let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+    if host == "localhost" || address.is_ok_and(|address| address.is_loopback()) {
+        return None;
+    }
+    let source = mounts.first()?.source.display();
+    Some(format!(
+        "`{source}` is mounted as it is on the machine of the engine, `{engine}`: ignore files there are not seen"
+    ))
+}
+
 impl Reach {
     /// Reads the profile and weighs it against the options.
     pub(super) fn of(asked: &Asked, working_dir: &Path) -> Result<Self> {
@@ -295,6 +308,24 @@ pub(super) fn network(mode: &str) -> Network {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_mounted_from_another_machine_is_said() {
+        let mount =
+            Mount { source: "/work".into(), target: "/work".to_owned(), read_only: false, relabel: None };
+        for (engine, elsewhere) in [
+            ("unix:///var/run/docker.sock", false),
+            ("tcp://127.0.0.1:2375", false),
+            ("tcp://[::1]:2375", false),
+            ("tcp://localhost:2375", false),
+            ("tcp://10.0.0.9:2375", true),
+            ("tcp://build.example.com:2376", true),
+        ] {
+            let mounts = std::slice::from_ref(&mount);
+            assert_eq!(mounted_elsewhere(engine, mounts).is_some(), elsewhere, "{engine}");
+            assert_eq!(mounted_elsewhere(engine, &[]), None);
+        }
+    }
 
     #[test]
     fn a_learnt_profile_has_all_of_the_workload_but_its_connections_and_mcpms_own_mounts() {

@@ -13,7 +13,7 @@ use super::{
     Origin, PackageSpec, Place, ProxySpec, TargetSpec, Via, WorkloadName, WorkloadSpec, delivery,
     entry::Supplied,
     env_file, export, file_error_kind, ignore, origins,
-    reach::Reach,
+    reach::{Reach, mounted_elsewhere},
     remote,
     source::{self, Source},
     target::{
@@ -268,6 +268,8 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
     let mut mounts = reach.mounts(&options.volume, working_dir)?;
     let globally = options.ignore_globally.unwrap_or(true);
     let overlays = ignore::covers(&mounts, globally, around.environment)?.overlays;
+    let mut warnings = reach.warnings.clone();
+    warnings.extend(mounted_elsewhere(&around.engine.endpoint, &mounts));
     let target_port = target.as_ref().map(|target| target.port);
     let command = command(&options.args, around.image)?;
     let (isolation, entry) = reach.isolate(asked, around.engine, target_port, command, working_dir)?.unzip();
@@ -324,7 +326,7 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
         place: Place::Container(Box::new(container)),
         secrets: options.secret.iter().chain(typed.keys()).cloned().collect(),
         isolation,
-        warnings: reach.warnings,
+        warnings,
         package: around.package,
         verified: around.verified,
         origins,
