@@ -41,7 +41,11 @@ async fn a_session_of_another_is_not_found() {
         let response = ask(method, &id, &other).await;
         let unknown = ask(method, "never-was", &one).await;
         assert_eq!((response.status, unknown.status), (404, 404), "{method}");
-        let (response, unknown) = (response.json().await, unknown.json().await);
+        let (mut response, mut unknown) = (response.json().await, unknown.json().await);
+        for said in [&mut response, &mut unknown] {
+            // Each refusal has an id of its own.
+            assert!(said["error"]["data"]["refusal"].take().is_string());
+        }
         assert_eq!(response, unknown, "one that is another's looks like one that never was");
         assert_eq!(response["error"]["code"], -32001);
     }
