@@ -143,15 +143,15 @@ false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-auth-timeout -d 'Timeout of the OAuth flow, such as `30s` or `1m30s` [default: 30s] [not supported yet]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-forward-headers -d 'Header added to requests to the remote server [not supported yet]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l remote-forward-headers-secret -d 'Header added to requests to the remote server, with its value from the secrets manager [not supported yet]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-url -d 'OAuth 2.0 token exchange endpoint; enables token exchange [not supported yet]' -r -f
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-audience -d 'Target audience of exchanged tokens [not supported yet]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-client-id -d 'Client ID for token exchange [not supported yet]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-client-secret -d 'Client secret for token exchange [not supported yet]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-client-secret-file -d 'File with the client secret for token exchange [not supported yet]' -r -F
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-scopes -d 'Scopes requested for exchanged tokens [not supported yet]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-subject-token-type -d 'Kind of token that is exchanged [default: access_token] [not supported yet]' -r -f -a "access_token\t'An access token'
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-url -d 'OAuth 2.0 token exchange endpoint; enables token exchange' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-audience -d 'Target audience of exchanged tokens' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-client-id -d 'Client ID for token exchange' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-client-secret -d 'Client secret for token exchange [env: MCPM_TOKEN_EXCHANGE_CLIENT_SECRET]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-client-secret-file -d 'File with the client secret for token exchange' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-scopes -d 'Scopes requested for exchanged tokens' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-subject-token-type -d 'Kind of token that is exchanged [default: access_token]' -r -f -a "access_token\t'An access token'
 id_token\t'An ID token, which some identity providers\' security token service requires'"
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-header-name -d 'Header that carries the exchanged token [default: it replaces `Authorization`] [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-header-name -d 'Header that carries the exchanged token [default: it replaces `Authorization`]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-endpoint -d 'OTLP endpoint URL [not supported yet]' -r -f
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-insecure -d 'Use HTTP instead of HTTPS for the OTLP endpoint [default: false] [not supported yet]' -r -f -a "true\t''
 false\t''"
@@ -216,15 +216,15 @@ false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-timeout -d 'Timeout of the OAuth flow, such as `30s` or `1m30s` [default: 30s] [not supported yet]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-forward-headers -d 'Header added to requests to the remote server [not supported yet]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-forward-headers-secret -d 'Header added to requests to the remote server, with its value from the secrets manager [not supported yet]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-url -d 'OAuth 2.0 token exchange endpoint; enables token exchange [not supported yet]' -r -f
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-audience -d 'Target audience of exchanged tokens [not supported yet]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-client-id -d 'Client ID for token exchange [not supported yet]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-client-secret -d 'Client secret for token exchange [not supported yet]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-client-secret-file -d 'File with the client secret for token exchange [not supported yet]' -r -F
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-scopes -d 'Scopes requested for exchanged tokens [not supported yet]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-subject-token-type -d 'Kind of token that is exchanged [default: access_token] [not supported yet]' -r -f -a "access_token\t'An access token'
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-url -d 'OAuth 2.0 token exchange endpoint; enables token exchange' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-audience -d 'Target audience of exchanged tokens' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-client-id -d 'Client ID for token exchange' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-client-secret -d 'Client secret for token exchange [env: MCPM_TOKEN_EXCHANGE_CLIENT_SECRET]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-client-secret-file -d 'File with the client secret for token exchange' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-scopes -d 'Scopes requested for exchanged tokens' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-subject-token-type -d 'Kind of token that is exchanged [default: access_token]' -r -f -a "access_token\t'An access token'
 id_token\t'An ID token, which some identity providers\' security token service requires'"
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-header-name -d 'Header that carries the exchanged token [default: it replaces `Authorization`] [not supported yet]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-header-name -d 'Header that carries the exchanged token [default: it replaces `Authorization`]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -s o -l output -d 'Form of the result' -r -f -a "text\t''
 json\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -197,6 +197,7 @@ fn a_workload_exchanges_tokens_and_keeps_none_of_what_is_secret() {
 fn an_exchange_that_cannot_be_is_refused_before_anything_is_done() {
     let home = Home::without_engine();
     let empty = home.write("empty", "\n");
+    home.set("MCPM_SECRET_key", "value");
     let proxy = "proxy notes --target-uri http://127.0.0.1:1 --oidc-issuer https://id.example";
     let url = "--token-exchange-url https://id.example/token";
     let run = "run https://mcp.example.com/mcp --oidc-issuer https://id.example";

@@ -631,6 +631,9 @@ void mcpm_workload_builder_oidc_introspection_url(mcpm_workload_builder *builder
 /**
  * URL to fetch the JWKS from.
  *
+ * Without an issuer beside it, tokens that are signed with these keys are taken whatever issuer they
+ * name.
+ *
  * Default: that of the issuer.
  */
 void mcpm_workload_builder_oidc_jwks_url(mcpm_workload_builder *builder, const char *value);
@@ -801,54 +804,50 @@ void mcpm_workload_builder_remote_forward_headers_secret(mcpm_workload_builder *
 /**
  * OAuth 2.0 token exchange endpoint; enables token exchange.
  *
- * Not supported yet.
+ * The token of each caller is exchanged there (RFC 8693) for one that goes to the server in its place.
+ * Callers must be asked who they are, with `--oidc-issuer`.
  */
 void mcpm_workload_builder_token_exchange_url(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Target audience of exchanged tokens.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_token_exchange_audience(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Client ID for token exchange.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_token_exchange_client_id(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Client secret for token exchange.
  *
- * Not supported yet.
+ * It goes before the environment variable, as does a file. Not for production: other users of the
+ * machine may see it in the list of processes.
  */
 void mcpm_workload_builder_token_exchange_client_secret(mcpm_workload_builder *builder, const char *value);
 
 /**
  * File with the client secret for token exchange.
  *
- * Not supported yet.
+ * It is read for each exchange.
  */
 void mcpm_workload_builder_token_exchange_client_secret_file(mcpm_workload_builder *builder,
                                                              const char *value);
 
 /**
  * Scopes requested for exchanged tokens.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_token_exchange_scopes(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Kind of token that is exchanged.
  *
+ * With `id_token`, callers are let in with ID tokens too.
+ *
  * One of `access_token`, `id_token`.
  *
  * Default: `access_token`.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_token_exchange_subject_token_type(mcpm_workload_builder *builder,
                                                              const char *value);
@@ -857,8 +856,6 @@ void mcpm_workload_builder_token_exchange_subject_token_type(mcpm_workload_build
  * Header that carries the exchanged token.
  *
  * Default: it replaces `Authorization`.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_token_exchange_header_name(mcpm_workload_builder *builder, const char *value);
 
@@ -1050,6 +1047,9 @@ void mcpm_proxy_builder_oidc_introspection_url(mcpm_proxy_builder *builder, cons
 /**
  * URL to fetch the JWKS from.
  *
+ * Without an issuer beside it, tokens that are signed with these keys are taken whatever issuer they
+ * name.
+ *
  * Default: that of the issuer.
  */
 void mcpm_proxy_builder_oidc_jwks_url(mcpm_proxy_builder *builder, const char *value);
@@ -1234,53 +1234,49 @@ void mcpm_proxy_builder_remote_forward_headers_secret(mcpm_proxy_builder *builde
 /**
  * OAuth 2.0 token exchange endpoint; enables token exchange.
  *
- * Not supported yet.
+ * The token of each caller is exchanged there (RFC 8693) for one that goes to the server in its place.
+ * Callers must be asked who they are, with `--oidc-issuer`.
  */
 void mcpm_proxy_builder_token_exchange_url(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * Target audience of exchanged tokens.
- *
- * Not supported yet.
  */
 void mcpm_proxy_builder_token_exchange_audience(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * Client ID for token exchange.
- *
- * Not supported yet.
  */
 void mcpm_proxy_builder_token_exchange_client_id(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * Client secret for token exchange.
  *
- * Not supported yet.
+ * It goes before the environment variable, as does a file. Not for production: other users of the
+ * machine may see it in the list of processes.
  */
 void mcpm_proxy_builder_token_exchange_client_secret(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * File with the client secret for token exchange.
  *
- * Not supported yet.
+ * It is read for each exchange.
  */
 void mcpm_proxy_builder_token_exchange_client_secret_file(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * Scopes requested for exchanged tokens.
- *
- * Not supported yet.
  */
 void mcpm_proxy_builder_token_exchange_scopes(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * Kind of token that is exchanged.
  *
+ * With `id_token`, callers are let in with ID tokens too.
+ *
  * One of `access_token`, `id_token`.
  *
  * Default: `access_token`.
- *
- * Not supported yet.
  */
 void mcpm_proxy_builder_token_exchange_subject_token_type(mcpm_proxy_builder *builder, const char *value);
 
@@ -1288,8 +1284,6 @@ void mcpm_proxy_builder_token_exchange_subject_token_type(mcpm_proxy_builder *bu
  * Header that carries the exchanged token.
  *
  * Default: it replaces `Authorization`.
- *
- * Not supported yet.
  */
 void mcpm_proxy_builder_token_exchange_header_name(mcpm_proxy_builder *builder, const char *value);
 

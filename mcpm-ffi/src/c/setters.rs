@@ -503,6 +503,9 @@ pub unsafe extern "C" fn mcpm_workload_builder_oidc_introspection_url(builder: *
 
 /// URL to fetch the JWKS from.
 ///
+/// Without an issuer beside it, tokens that are signed with these keys are taken whatever issuer they
+/// name.
+///
 /// Default: that of the issuer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_oidc_jwks_url(builder: *mut WorkloadBuilder, value: *const c_char) {
@@ -719,7 +722,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_remote_forward_headers_secret(bui
 
 /// OAuth 2.0 token exchange endpoint; enables token exchange.
 ///
-/// Not supported yet.
+/// The token of each caller is exchanged there (RFC 8693) for one that goes to the server in its place.
+/// Callers must be asked who they are, with `--oidc-issuer`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_url(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -727,8 +731,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_url(builder: *mut 
 }
 
 /// Target audience of exchanged tokens.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_audience(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -736,8 +738,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_audience(builder: 
 }
 
 /// Client ID for token exchange.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_client_id(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -746,7 +746,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_client_id(builder:
 
 /// Client secret for token exchange.
 ///
-/// Not supported yet.
+/// It goes before the environment variable, as does a file. Not for production: other users of the
+/// machine may see it in the list of processes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_client_secret(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -755,7 +756,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_client_secret(buil
 
 /// File with the client secret for token exchange.
 ///
-/// Not supported yet.
+/// It is read for each exchange.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_client_secret_file(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -763,8 +764,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_client_secret_file
 }
 
 /// Scopes requested for exchanged tokens.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_scopes(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -773,11 +772,11 @@ pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_scopes(builder: *m
 
 /// Kind of token that is exchanged.
 ///
+/// With `id_token`, callers are let in with ID tokens too.
+///
 /// One of `access_token`, `id_token`.
 ///
 /// Default: `access_token`.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_subject_token_type(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -787,8 +786,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_subject_token_type
 /// Header that carries the exchanged token.
 ///
 /// Default: it replaces `Authorization`.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_header_name(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1032,6 +1029,9 @@ pub unsafe extern "C" fn mcpm_proxy_builder_oidc_introspection_url(builder: *mut
 
 /// URL to fetch the JWKS from.
 ///
+/// Without an issuer beside it, tokens that are signed with these keys are taken whatever issuer they
+/// name.
+///
 /// Default: that of the issuer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_oidc_jwks_url(builder: *mut ProxyBuilder, value: *const c_char) {
@@ -1266,7 +1266,8 @@ pub unsafe extern "C" fn mcpm_proxy_builder_remote_forward_headers_secret(builde
 
 /// OAuth 2.0 token exchange endpoint; enables token exchange.
 ///
-/// Not supported yet.
+/// The token of each caller is exchanged there (RFC 8693) for one that goes to the server in its place.
+/// Callers must be asked who they are, with `--oidc-issuer`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_url(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1274,8 +1275,6 @@ pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_url(builder: *mut Pro
 }
 
 /// Target audience of exchanged tokens.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_audience(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1283,8 +1282,6 @@ pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_audience(builder: *mu
 }
 
 /// Client ID for token exchange.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_client_id(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1293,7 +1290,8 @@ pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_client_id(builder: *m
 
 /// Client secret for token exchange.
 ///
-/// Not supported yet.
+/// It goes before the environment variable, as does a file. Not for production: other users of the
+/// machine may see it in the list of processes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_client_secret(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1302,7 +1300,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_client_secret(builder
 
 /// File with the client secret for token exchange.
 ///
-/// Not supported yet.
+/// It is read for each exchange.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_client_secret_file(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1310,8 +1308,6 @@ pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_client_secret_file(bu
 }
 
 /// Scopes requested for exchanged tokens.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_scopes(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1320,11 +1316,11 @@ pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_scopes(builder: *mut 
 
 /// Kind of token that is exchanged.
 ///
+/// With `id_token`, callers are let in with ID tokens too.
+///
 /// One of `access_token`, `id_token`.
 ///
 /// Default: `access_token`.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_subject_token_type(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1334,8 +1330,6 @@ pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_subject_token_type(bu
 /// Header that carries the exchanged token.
 ///
 /// Default: it replaces `Authorization`.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_header_name(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.

@@ -285,6 +285,9 @@ pub struct WorkloadOptions {
     pub oidc_introspection_url: Option<String>,
     /// URL to fetch the JWKS from.
     ///
+    /// Without an issuer beside it, tokens that are signed with these keys are taken whatever issuer they
+    /// name.
+    ///
     /// Default: that of the issuer.
     #[uniffi(default)]
     pub oidc_jwks_url: Option<String>,
@@ -409,48 +412,42 @@ pub struct WorkloadOptions {
     pub remote_forward_headers_secret: Vec<HeaderSecret>,
     /// OAuth 2.0 token exchange endpoint; enables token exchange.
     ///
-    /// Not supported yet.
+    /// The token of each caller is exchanged there (RFC 8693) for one that goes to the server in its place.
+    /// Callers must be asked who they are, with `--oidc-issuer`.
     #[uniffi(default)]
     pub token_exchange_url: Option<String>,
     /// Target audience of exchanged tokens.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub token_exchange_audience: Option<String>,
     /// Client ID for token exchange.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub token_exchange_client_id: Option<String>,
     /// Client secret for token exchange.
     ///
-    /// Not supported yet.
+    /// It goes before the environment variable, as does a file. Not for production: other users of the
+    /// machine may see it in the list of processes.
     #[uniffi(default)]
     pub token_exchange_client_secret: Option<Secret>,
     /// File with the client secret for token exchange.
     ///
-    /// Not supported yet.
+    /// It is read for each exchange.
     #[uniffi(default)]
     pub token_exchange_client_secret_file: Option<PathBuf>,
     /// Scopes requested for exchanged tokens.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub token_exchange_scopes: Vec<String>,
     /// Kind of token that is exchanged.
     ///
+    /// With `id_token`, callers are let in with ID tokens too.
+    ///
     /// One of `access_token`, `id_token`.
     ///
     /// Default: `access_token`.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub token_exchange_subject_token_type: Option<SubjectTokenType>,
     /// Header that carries the exchanged token.
     ///
     /// Default: it replaces `Authorization`.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub token_exchange_header_name: Option<String>,
     /// OTLP endpoint URL.
@@ -595,6 +592,9 @@ pub struct ProxyOptions {
     pub oidc_introspection_url: Option<String>,
     /// URL to fetch the JWKS from.
     ///
+    /// Without an issuer beside it, tokens that are signed with these keys are taken whatever issuer they
+    /// name.
+    ///
     /// Default: that of the issuer.
     #[uniffi(default)]
     pub oidc_jwks_url: Option<String>,
@@ -729,48 +729,42 @@ pub struct ProxyOptions {
     pub remote_forward_headers_secret: Vec<HeaderSecret>,
     /// OAuth 2.0 token exchange endpoint; enables token exchange.
     ///
-    /// Not supported yet.
+    /// The token of each caller is exchanged there (RFC 8693) for one that goes to the server in its place.
+    /// Callers must be asked who they are, with `--oidc-issuer`.
     #[uniffi(default)]
     pub token_exchange_url: Option<String>,
     /// Target audience of exchanged tokens.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub token_exchange_audience: Option<String>,
     /// Client ID for token exchange.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub token_exchange_client_id: Option<String>,
     /// Client secret for token exchange.
     ///
-    /// Not supported yet.
+    /// It goes before the environment variable, as does a file. Not for production: other users of the
+    /// machine may see it in the list of processes.
     #[uniffi(default)]
     pub token_exchange_client_secret: Option<Secret>,
     /// File with the client secret for token exchange.
     ///
-    /// Not supported yet.
+    /// It is read for each exchange.
     #[uniffi(default)]
     pub token_exchange_client_secret_file: Option<PathBuf>,
     /// Scopes requested for exchanged tokens.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub token_exchange_scopes: Vec<String>,
     /// Kind of token that is exchanged.
     ///
+    /// With `id_token`, callers are let in with ID tokens too.
+    ///
     /// One of `access_token`, `id_token`.
     ///
     /// Default: `access_token`.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub token_exchange_subject_token_type: Option<SubjectTokenType>,
     /// Header that carries the exchanged token.
     ///
     /// Default: it replaces `Authorization`.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub token_exchange_header_name: Option<String>,
 }

@@ -1658,6 +1658,9 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * URL to fetch the JWKS from.
      *
+     * Without an issuer beside it, tokens that are signed with these keys are taken whatever issuer they
+     * name.
+     *
      * Default: that of the issuer.
      */
     public var oidcJwksUrl: String?
@@ -1817,55 +1820,49 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * OAuth 2.0 token exchange endpoint; enables token exchange.
      *
-     * Not supported yet.
+     * The token of each caller is exchanged there (RFC 8693) for one that goes to the server in its place.
+     * Callers must be asked who they are, with `--oidc-issuer`.
      */
     public var tokenExchangeUrl: String?
     /**
      * Target audience of exchanged tokens.
-     *
-     * Not supported yet.
      */
     public var tokenExchangeAudience: String?
     /**
      * Client ID for token exchange.
-     *
-     * Not supported yet.
      */
     public var tokenExchangeClientId: String?
     /**
      * Client secret for token exchange.
      *
-     * Not supported yet.
+     * It goes before the environment variable, as does a file. Not for production: other users of the
+     * machine may see it in the list of processes.
      */
     public var tokenExchangeClientSecret: Secret?
     /**
      * File with the client secret for token exchange.
      *
-     * Not supported yet.
+     * It is read for each exchange.
      */
     public var tokenExchangeClientSecretFile: PathBuf?
     /**
      * Scopes requested for exchanged tokens.
-     *
-     * Not supported yet.
      */
     public var tokenExchangeScopes: [String]
     /**
      * Kind of token that is exchanged.
      *
+     * With `id_token`, callers are let in with ID tokens too.
+     *
      * One of `access_token`, `id_token`.
      *
      * Default: `access_token`.
-     *
-     * Not supported yet.
      */
     public var tokenExchangeSubjectTokenType: SubjectTokenType?
     /**
      * Header that carries the exchanged token.
      *
      * Default: it replaces `Authorization`.
-     *
-     * Not supported yet.
      */
     public var tokenExchangeHeaderName: String?
 
@@ -1940,6 +1937,9 @@ public struct ProxyOptions: Equatable, Hashable {
          */oidcIntrospectionUrl: String? = nil, 
         /**
          * URL to fetch the JWKS from.
+         *
+         * Without an issuer beside it, tokens that are signed with these keys are taken whatever issuer they
+         * name.
          *
          * Default: that of the issuer.
          */oidcJwksUrl: String? = nil, 
@@ -2075,48 +2075,42 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * OAuth 2.0 token exchange endpoint; enables token exchange.
          *
-         * Not supported yet.
+         * The token of each caller is exchanged there (RFC 8693) for one that goes to the server in its place.
+         * Callers must be asked who they are, with `--oidc-issuer`.
          */tokenExchangeUrl: String? = nil, 
         /**
          * Target audience of exchanged tokens.
-         *
-         * Not supported yet.
          */tokenExchangeAudience: String? = nil, 
         /**
          * Client ID for token exchange.
-         *
-         * Not supported yet.
          */tokenExchangeClientId: String? = nil, 
         /**
          * Client secret for token exchange.
          *
-         * Not supported yet.
+         * It goes before the environment variable, as does a file. Not for production: other users of the
+         * machine may see it in the list of processes.
          */tokenExchangeClientSecret: Secret? = nil, 
         /**
          * File with the client secret for token exchange.
          *
-         * Not supported yet.
+         * It is read for each exchange.
          */tokenExchangeClientSecretFile: PathBuf? = nil, 
         /**
          * Scopes requested for exchanged tokens.
-         *
-         * Not supported yet.
          */tokenExchangeScopes: [String] = [], 
         /**
          * Kind of token that is exchanged.
          *
+         * With `id_token`, callers are let in with ID tokens too.
+         *
          * One of `access_token`, `id_token`.
          *
          * Default: `access_token`.
-         *
-         * Not supported yet.
          */tokenExchangeSubjectTokenType: SubjectTokenType? = nil, 
         /**
          * Header that carries the exchanged token.
          *
          * Default: it replaces `Authorization`.
-         *
-         * Not supported yet.
          */tokenExchangeHeaderName: String? = nil) {
         self.serverName = serverName
         self.targetUri = targetUri
@@ -2888,6 +2882,9 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * URL to fetch the JWKS from.
      *
+     * Without an issuer beside it, tokens that are signed with these keys are taken whatever issuer they
+     * name.
+     *
      * Default: that of the issuer.
      */
     public var oidcJwksUrl: String?
@@ -3035,55 +3032,49 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * OAuth 2.0 token exchange endpoint; enables token exchange.
      *
-     * Not supported yet.
+     * The token of each caller is exchanged there (RFC 8693) for one that goes to the server in its place.
+     * Callers must be asked who they are, with `--oidc-issuer`.
      */
     public var tokenExchangeUrl: String?
     /**
      * Target audience of exchanged tokens.
-     *
-     * Not supported yet.
      */
     public var tokenExchangeAudience: String?
     /**
      * Client ID for token exchange.
-     *
-     * Not supported yet.
      */
     public var tokenExchangeClientId: String?
     /**
      * Client secret for token exchange.
      *
-     * Not supported yet.
+     * It goes before the environment variable, as does a file. Not for production: other users of the
+     * machine may see it in the list of processes.
      */
     public var tokenExchangeClientSecret: Secret?
     /**
      * File with the client secret for token exchange.
      *
-     * Not supported yet.
+     * It is read for each exchange.
      */
     public var tokenExchangeClientSecretFile: PathBuf?
     /**
      * Scopes requested for exchanged tokens.
-     *
-     * Not supported yet.
      */
     public var tokenExchangeScopes: [String]
     /**
      * Kind of token that is exchanged.
      *
+     * With `id_token`, callers are let in with ID tokens too.
+     *
      * One of `access_token`, `id_token`.
      *
      * Default: `access_token`.
-     *
-     * Not supported yet.
      */
     public var tokenExchangeSubjectTokenType: SubjectTokenType?
     /**
      * Header that carries the exchanged token.
      *
      * Default: it replaces `Authorization`.
-     *
-     * Not supported yet.
      */
     public var tokenExchangeHeaderName: String?
     /**
@@ -3453,6 +3444,9 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * URL to fetch the JWKS from.
          *
+         * Without an issuer beside it, tokens that are signed with these keys are taken whatever issuer they
+         * name.
+         *
          * Default: that of the issuer.
          */oidcJwksUrl: String? = nil, 
         /**
@@ -3577,48 +3571,42 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * OAuth 2.0 token exchange endpoint; enables token exchange.
          *
-         * Not supported yet.
+         * The token of each caller is exchanged there (RFC 8693) for one that goes to the server in its place.
+         * Callers must be asked who they are, with `--oidc-issuer`.
          */tokenExchangeUrl: String? = nil, 
         /**
          * Target audience of exchanged tokens.
-         *
-         * Not supported yet.
          */tokenExchangeAudience: String? = nil, 
         /**
          * Client ID for token exchange.
-         *
-         * Not supported yet.
          */tokenExchangeClientId: String? = nil, 
         /**
          * Client secret for token exchange.
          *
-         * Not supported yet.
+         * It goes before the environment variable, as does a file. Not for production: other users of the
+         * machine may see it in the list of processes.
          */tokenExchangeClientSecret: Secret? = nil, 
         /**
          * File with the client secret for token exchange.
          *
-         * Not supported yet.
+         * It is read for each exchange.
          */tokenExchangeClientSecretFile: PathBuf? = nil, 
         /**
          * Scopes requested for exchanged tokens.
-         *
-         * Not supported yet.
          */tokenExchangeScopes: [String] = [], 
         /**
          * Kind of token that is exchanged.
          *
+         * With `id_token`, callers are let in with ID tokens too.
+         *
          * One of `access_token`, `id_token`.
          *
          * Default: `access_token`.
-         *
-         * Not supported yet.
          */tokenExchangeSubjectTokenType: SubjectTokenType? = nil, 
         /**
          * Header that carries the exchanged token.
          *
          * Default: it replaces `Authorization`.
-         *
-         * Not supported yet.
          */tokenExchangeHeaderName: String? = nil, 
         /**
          * OTLP endpoint URL.
@@ -5336,7 +5324,10 @@ public enum WorkloadEvent: Equatable, Hashable {
          */rule: String, 
         /**
          * The smallest change that would allow it.
-         */fix: String
+         */fix: String, 
+        /**
+         * Id by which `mcpm explain` knows it.
+         */refusal: String
     )
     /**
      * The workload is down for good.
@@ -5393,7 +5384,7 @@ public struct FfiConverterTypeWorkloadEvent: FfiConverterRustBuffer {
         
         case 8: return .recovered
         
-        case 9: return .connectionRefused(host: try FfiConverterString.read(from: &buf), port: try FfiConverterOptionUInt16.read(from: &buf), address: try FfiConverterOptionString.read(from: &buf), rule: try FfiConverterString.read(from: &buf), fix: try FfiConverterString.read(from: &buf)
+        case 9: return .connectionRefused(host: try FfiConverterString.read(from: &buf), port: try FfiConverterOptionUInt16.read(from: &buf), address: try FfiConverterOptionString.read(from: &buf), rule: try FfiConverterString.read(from: &buf), fix: try FfiConverterString.read(from: &buf), refusal: try FfiConverterString.read(from: &buf)
         )
         
         case 10: return .ended(reason: try FfiConverterString.read(from: &buf), exitCode: try FfiConverterOptionInt64.read(from: &buf)
@@ -5454,13 +5445,14 @@ public struct FfiConverterTypeWorkloadEvent: FfiConverterRustBuffer {
             writeInt(&buf, Int32(8))
         
         
-        case let .connectionRefused(host,port,address,rule,fix):
+        case let .connectionRefused(host,port,address,rule,fix,refusal):
             writeInt(&buf, Int32(9))
             FfiConverterString.write(host, into: &buf)
             FfiConverterOptionUInt16.write(port, into: &buf)
             FfiConverterOptionString.write(address, into: &buf)
             FfiConverterString.write(rule, into: &buf)
             FfiConverterString.write(fix, into: &buf)
+            FfiConverterString.write(refusal, into: &buf)
             
         
         case let .ended(reason,exitCode):

@@ -4868,7 +4868,7 @@ class WorkloadEvent:
         A connection of an isolated server was refused.
 """
         
-        def __init__(self, host:str, port:typing.Optional[int], address:typing.Optional[str], rule:str, fix:str):
+        def __init__(self, host:str, port:typing.Optional[int], address:typing.Optional[str], rule:str, fix:str, refusal:str):
             self.host = host
             
             """
@@ -4899,6 +4899,12 @@ class WorkloadEvent:
         The smallest change that would allow it.
 """
         
+            self.refusal = refusal
+            
+            """
+        Id by which `mcpm explain` knows it.
+"""
+        
             pass
 
     
@@ -4906,7 +4912,7 @@ class WorkloadEvent:
             
     
         def __str__(self):
-            return "WorkloadEvent.CONNECTION_REFUSED(host={}, port={}, address={}, rule={}, fix={})".format(self.host, self.port, self.address, self.rule, self.fix)
+            return "WorkloadEvent.CONNECTION_REFUSED(host={}, port={}, address={}, rule={}, fix={}, refusal={})".format(self.host, self.port, self.address, self.rule, self.fix, self.refusal)
         def __eq__(self, other):
             if not isinstance(other, WorkloadEvent):
                 return NotImplemented
@@ -4921,6 +4927,8 @@ class WorkloadEvent:
             if self.rule != other.rule:
                 return False
             if self.fix != other.fix:
+                return False
+            if self.refusal != other.refusal:
                 return False
             return True
 
@@ -5075,6 +5083,7 @@ class _UniffiFfiConverterTypeWorkloadEvent(_UniffiConverterRustBuffer):
                 _UniffiFfiConverterOptionalString.read(buf),
                 _UniffiFfiConverterString.read(buf),
                 _UniffiFfiConverterString.read(buf),
+                _UniffiFfiConverterString.read(buf),
             )
         if variant == 10:
             return WorkloadEvent.ENDED(
@@ -5122,6 +5131,7 @@ class _UniffiFfiConverterTypeWorkloadEvent(_UniffiConverterRustBuffer):
             _UniffiFfiConverterOptionalString.check_lower(value.address)
             _UniffiFfiConverterString.check_lower(value.rule)
             _UniffiFfiConverterString.check_lower(value.fix)
+            _UniffiFfiConverterString.check_lower(value.refusal)
             return
         if value.is_ENDED():
             _UniffiFfiConverterString.check_lower(value.reason)
@@ -5169,6 +5179,7 @@ class _UniffiFfiConverterTypeWorkloadEvent(_UniffiConverterRustBuffer):
             _UniffiFfiConverterOptionalString.write(value.address, buf)
             _UniffiFfiConverterString.write(value.rule, buf)
             _UniffiFfiConverterString.write(value.fix, buf)
+            _UniffiFfiConverterString.write(value.refusal, buf)
         if value.is_ENDED():
             buf.write_i32(10)
             _UniffiFfiConverterString.write(value.reason, buf)
