@@ -1,4 +1,4 @@
-//! Files made from the option table and the command line are up to date.
+//! Files made from the option table, the catalogue of reasons and the command line are up to date.
 //!
 //! `MCPM_UPDATE=1 cargo test -p mcpm-tests --test generated` rewrites them. It is one test, since some files are
 //! made from others.
@@ -13,6 +13,7 @@ mod made;
 fn made_files_are_current() {
     let mut kept = Kept::open(mcpm_tests::root());
     kept.file("docs/reference/options.md", made::reference::options());
+    kept.file("docs/reference/reasons.md", made::reference::reasons());
     kept.file("docs/reference/export.schema.json", made::reference::export_schema());
     kept.folder("docs/man", mcpm_cli::pages().unwrap());
     kept.folder("docs/completions", mcpm_cli::scripts());

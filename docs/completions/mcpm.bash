@@ -1087,7 +1087,7 @@ _mcpm() {
             return 0
             ;;
         mcpm__subcmd__proxy)
-            opts="-o -h --debug --target-uri --host --port --allowed-origins --tools --tools-override --authz-config --oidc-issuer --oidc-audience --oidc-client-id --oidc-client-secret --oidc-introspection-url --oidc-jwks-url --oidc-scopes --oidc-required-scopes --oidc-insecure-allow-http --jwks-allow-private-ip --jwks-auth-token-file --mcpm-ca-bundle --trust-proxy-headers --remote-auth --remote-auth-issuer --remote-auth-authorize-url --remote-auth-token-url --remote-auth-client-id --remote-auth-client-secret --remote-auth-client-secret-file --remote-auth-bearer-token --remote-auth-bearer-token-file --remote-auth-scopes --remote-auth-resource --resource-url --remote-auth-callback-port --remote-auth-skip-browser --remote-auth-timeout --remote-forward-headers --remote-forward-headers-secret --token-exchange-url --token-exchange-audience --token-exchange-client-id --token-exchange-client-secret --token-exchange-client-secret-file --token-exchange-scopes --token-exchange-subject-token-type --token-exchange-header-name --output --help"
+            opts="-o -h --debug --target-uri --host --port --allowed-origins --tools --tools-override --authz-config --audit-config --enable-audit --oidc-issuer --oidc-audience --oidc-client-id --oidc-client-secret --oidc-introspection-url --oidc-jwks-url --oidc-scopes --oidc-required-scopes --oidc-insecure-allow-http --jwks-allow-private-ip --jwks-auth-token-file --mcpm-ca-bundle --trust-proxy-headers --remote-auth --remote-auth-issuer --remote-auth-authorize-url --remote-auth-token-url --remote-auth-client-id --remote-auth-client-secret --remote-auth-client-secret-file --remote-auth-bearer-token --remote-auth-bearer-token-file --remote-auth-scopes --remote-auth-resource --resource-url --remote-auth-callback-port --remote-auth-skip-browser --remote-auth-timeout --remote-forward-headers --remote-forward-headers-secret --token-exchange-url --token-exchange-audience --token-exchange-client-id --token-exchange-client-secret --token-exchange-client-secret-file --token-exchange-scopes --token-exchange-subject-token-type --token-exchange-header-name --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1145,6 +1145,25 @@ _mcpm() {
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o filenames
                     fi
+                    return 0
+                    ;;
+                --audit-config)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
+                    return 0
+                    ;;
+                --enable-audit)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
                     return 0
                     ;;
                 --oidc-issuer)

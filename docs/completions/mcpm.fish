@@ -98,8 +98,8 @@ false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l tools -d 'Tools of the server that are let through, all others are hidden' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l tools-override -d 'JSON file that overrides tool names and descriptions' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l authz-config -d 'Authorization configuration file' -r -F
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l audit-config -d 'Audit configuration file [not supported yet]' -r -F
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l enable-audit -d 'Enable audit logging with the default configuration [default: false] [not supported yet]' -r -f -a "true\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l audit-config -d 'Audit configuration file' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l enable-audit -d 'Enable audit logging with the default configuration [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l runtime -d 'Container engine to run on [default: auto]' -r -f -a "auto\t'The first engine that answers'
 docker\t'Docker'
@@ -181,6 +181,9 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l allowed-origins -d '
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l tools -d 'Tools of the server that are let through, all others are hidden' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l tools-override -d 'JSON file that overrides tool names and descriptions' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l authz-config -d 'Authorization configuration file' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l audit-config -d 'Audit configuration file' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l enable-audit -d 'Enable audit logging with the default configuration [default: false]' -r -f -a "true\t''
+false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-issuer -d 'OIDC issuer URL' -r -f
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-audience -d 'Expected audience of the token [default: the resource URL, else the URL of the proxy]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-client-id -d 'OIDC client ID' -r

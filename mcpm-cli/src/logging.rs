@@ -15,7 +15,7 @@ const LARGEST: u64 = 10 << 20;
 
 /// Logs to standard error: warnings, or everything of mcpm's with `debug`.
 pub(crate) fn to_stderr(debug: bool) {
-    let filter = EnvFilter::new(if debug { "mcpm=debug,mcpm_cli=debug" } else { "warn" });
+    let filter = EnvFilter::new(if debug { "mcpm=debug,mcpm_cli=debug" } else { "warn,mcpm::audit=info" });
     let builder =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_target(debug);
     // A second call in one process changes nothing.

@@ -22,6 +22,7 @@
 extern crate alloc;
 
 mod alarm;
+pub mod audit;
 pub mod auth;
 mod config_file;
 mod docker_config;

@@ -1,9 +1,13 @@
 //! Takes secrets out of what is recorded: by the names under which they stand, and by what they look like.
 //!
-//! It cannot know every secret: what is given to a name of a secret is one, and so is a text of a form that only
-//! credentials have.
+//! It cannot know every secret. What is known to be one is masked by its value ([`Masks`]); of the rest, fields that
+//! are named like secrets lose their value, and so do texts of a form that only credentials have.
 
 use std::{borrow::Cow, fmt::Write as _};
+
+use serde_json::Value;
+
+use crate::options::Secret;
 
 /// What stands in place of a secret.
 pub(crate) const MASK: &str = "[redacted]";
@@ -51,6 +55,76 @@ const PREFIXES: [&str; 16] = [
     "npm_",
     "pypi-",
 ];
+/// A known value that is shorter is no secret that could be looked for.
+const SHORTEST: usize = 6;
+
+/// Secrets that are known by value, and names beside the usual ones.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Masks {
+    values: Vec<Secret>,
+    names: Vec<String>,
+}
+
+impl Masks {
+    pub(crate) fn new(values: impl IntoIterator<Item = Secret>, names: &[String]) -> Self {
+        let values = values.into_iter().filter(|value| value.expose().len() >= SHORTEST).collect();
+        Self { values, names: names.iter().map(|name| folded(name)).collect() }
+    }
+
+    /// The same with one more value.
+    pub(crate) fn with(&self, value: Option<&Secret>) -> Self {
+        let mut masks = self.clone();
+        masks.values.extend(value.filter(|value| value.expose().len() >= SHORTEST).cloned());
+        masks
+    }
+
+    /// A text without secrets.
+    pub(crate) fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let mut text = redacted(text);
+        for value in &self.values {
+            if text.contains(value.expose()) {
+                text = text.replace(value.expose(), MASK).into();
+            }
+        }
+        text
+    }
+
+    /// Takes secrets out of a JSON value.
+    pub(crate) fn value(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                if let Cow::Owned(other) = self.text(text) {
+                    *text = other;
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.value(item)),
+            Value::Object(fields) => {
+                let mut renamed = Vec::new();
+                for (name, value) in fields.iter_mut() {
+                    if self.hides(name) && !value.is_null() {
+                        *value = MASK.into();
+                    } else {
+                        self.value(value);
+                    }
+                    if let Cow::Owned(other) = self.text(name) {
+                        renamed.push((name.clone(), other));
+                    }
+                }
+                for (name, other) in renamed {
+                    if let Some(value) = fields.remove(&name) {
+                        fields.insert(other, value);
+                    }
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    fn hides(&self, name: &str) -> bool {
+        let folded = folded(name);
+        self.names.contains(&folded) || names_secret(&folded)
+    }
+}
 
 fn folded(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, '-' | '_' | '.' | ' ')).map(|c| c.to_ascii_lowercase()).collect()
@@ -169,6 +243,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use serde_json::json;
 
     use super::*;
 
@@ -193,6 +268,26 @@ mod tests {
         {
             assert!(matches!(redacted(text), Cow::Borrowed(same) if same == text), "{text}");
         }
+    }
+
+    #[test]
+    fn fields_are_masked_by_name_and_known_values_wherever_they_are() {
+        let masks = Masks::new([Secret::from("canary-value"), Secret::from("ab")], &["Ssn".to_owned()]);
+        let mut value = json!({
+            "city": "Berlin", "apiKey": "canary", "nested": [{"client_secret": {"a": "canary"}, "ab": 1}],
+            "ssn": 17, "text": "it is canary-value!", "canary-value": true, "progressToken": 3, "cursor": "c",
+        });
+        masks.value(&mut value);
+        assert_eq!(
+            value,
+            json!({
+                "city": "Berlin", "apiKey": MASK, "nested": [{"client_secret": MASK, "ab": 1}],
+                "ssn": MASK, "text": "it is [redacted]!", "[redacted]": true, "progressToken": 3, "cursor": "c",
+            })
+        );
+        let more = masks.with(Some(&Secret::from("another-one")));
+        assert_eq!(more.text("another-one"), MASK);
+        assert_eq!(masks.text("another-one"), "another-one");
     }
 
     #[test]

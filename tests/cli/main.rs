@@ -1,6 +1,7 @@
 //! The `mcpm` command as its users meet it: the real program, a real engine, one theme a file.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod audit;
 mod container;
 mod engine;
 mod exchange;

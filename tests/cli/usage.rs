@@ -165,7 +165,7 @@ fn an_exported_file_is_checked_before_an_engine_is_asked() {
     home.write("empty.json", r#"{"version": 1, "run": {}}"#);
     home.write("nested.json", r#"{"version": 1, "run": {"from_config": "broken.json"}}"#);
     home.write("bad.json", r#"{"version": 1, "run": {"server": "image", "proxy_port": 70000}}"#);
-    home.write("later.json", r#"{"version": 1, "run": {"server": "image", "enable_audit": true}}"#);
+    home.write("later.json", r#"{"version": 1, "run": {"server": "image", "remote_auth": true}}"#);
     for (code, file) in [
         (4, "missing.json"),
         (2, "broken.json"),

@@ -1,7 +1,8 @@
-//! `docs/reference/options.md`.
+//! `docs/reference/options.md` and `reasons.md`.
 
 use std::fmt::Write as _;
 
+use mcpm::explain::Reason;
 use mcpm::options::{Arity, Kind, OptionSet, OptionSpec, Place, ProxyOptions, Required, WorkloadOptions};
 
 const INTRODUCTION: &str = "\
@@ -11,7 +12,29 @@ Made from the option table; do not edit. The name of a field, of a setter and of
 place of `-`. An option that is marked \"not supported yet\" is known and refused, unless its value changes nothing.
 ";
 
-/// Returns the page.
+const REASONS: &str = "\
+# Reasons
+
+Made from the catalogue of reasons; do not edit. `mcpm explain ID` tells the same of an id, and of one refusal, by the id
+in the error's `data` or in the header `Mcpm-Refusal`, also what was looked at and the smallest change that would allow
+it.
+";
+
+/// Returns the page of reasons.
+pub(crate) fn reasons() -> String {
+    let mut page = REASONS.to_owned();
+    let mut layer = "";
+    for reason in Reason::ALL {
+        if reason.layer() != layer {
+            layer = reason.layer();
+            write!(page, "\n## {layer}\n\n| Id | Meaning | What usually helps |\n|---|---|---|\n").unwrap();
+        }
+        writeln!(page, "| `{}` | {} | {} |", reason.id(), reason.meaning(), reason.fix()).unwrap();
+    }
+    page
+}
+
+/// Returns the page of options.
 pub(crate) fn options() -> String {
     let mut page = INTRODUCTION.to_owned();
     command::<WorkloadOptions>(&mut page);

@@ -1,6 +1,7 @@
 //! The proxy through its public API, with real sockets and real processes; one file a theme.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails its test")]
 
+mod audit;
 mod cancel;
 mod content;
 mod crash;

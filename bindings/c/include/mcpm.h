@@ -527,16 +527,16 @@ void mcpm_workload_builder_authz_config(mcpm_workload_builder *builder, const ch
 /**
  * Audit configuration file.
  *
- * Not supported yet.
+ * In JSON or YAML; it turns audit logging on.
  */
 void mcpm_workload_builder_audit_config(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Enable audit logging with the default configuration.
  *
- * Default: `false`.
+ * Each request is then recorded, as a line of JSON in the workload's folder.
  *
- * Not supported yet.
+ * Default: `false`.
  */
 void mcpm_workload_builder_enable_audit(mcpm_workload_builder *builder, bool value);
 
@@ -1005,6 +1005,22 @@ void mcpm_proxy_builder_tools_override(mcpm_proxy_builder *builder, const char *
  * In JSON or YAML, with policies in Cedar.
  */
 void mcpm_proxy_builder_authz_config(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Audit configuration file.
+ *
+ * In JSON or YAML; it turns audit logging on.
+ */
+void mcpm_proxy_builder_audit_config(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Enable audit logging with the default configuration.
+ *
+ * Each request is then recorded, as a line of JSON on standard output.
+ *
+ * Default: `false`.
+ */
+void mcpm_proxy_builder_enable_audit(mcpm_proxy_builder *builder, bool value);
 
 /**
  * OIDC issuer URL.

@@ -371,7 +371,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_authz_config(builder: *mut Worklo
 
 /// Audit configuration file.
 ///
-/// Not supported yet.
+/// In JSON or YAML; it turns audit logging on.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_audit_config(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -380,9 +380,9 @@ pub unsafe extern "C" fn mcpm_workload_builder_audit_config(builder: *mut Worklo
 
 /// Enable audit logging with the default configuration.
 ///
-/// Default: `false`.
+/// Each request is then recorded, as a line of JSON in the workload's folder.
 ///
-/// Not supported yet.
+/// Default: `false`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_enable_audit(builder: *mut WorkloadBuilder, value: bool) {
     // SAFETY: the conventions in the header.
@@ -977,6 +977,26 @@ pub unsafe extern "C" fn mcpm_proxy_builder_tools_override(builder: *mut ProxyBu
 pub unsafe extern "C" fn mcpm_proxy_builder_authz_config(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "authz_config", value) }
+}
+
+/// Audit configuration file.
+///
+/// In JSON or YAML; it turns audit logging on.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_audit_config(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "audit_config", value) }
+}
+
+/// Enable audit logging with the default configuration.
+///
+/// Each request is then recorded, as a line of JSON on standard output.
+///
+/// Default: `false`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_enable_audit(builder: *mut ProxyBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.enable_audit = Some(value); Ok(()) }) }
 }
 
 /// OIDC issuer URL.

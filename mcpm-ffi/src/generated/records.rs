@@ -209,14 +209,14 @@ pub struct WorkloadOptions {
     pub authz_config: Option<PathBuf>,
     /// Audit configuration file.
     ///
-    /// Not supported yet.
+    /// In JSON or YAML; it turns audit logging on.
     #[uniffi(default)]
     pub audit_config: Option<PathBuf>,
     /// Enable audit logging with the default configuration.
     ///
-    /// Default: `false`.
+    /// Each request is then recorded, as a line of JSON in the workload's folder.
     ///
-    /// Not supported yet.
+    /// Default: `false`.
     #[uniffi(default)]
     pub enable_audit: Option<bool>,
     /// Enable debug mode.
@@ -562,6 +562,18 @@ pub struct ProxyOptions {
     /// In JSON or YAML, with policies in Cedar.
     #[uniffi(default)]
     pub authz_config: Option<PathBuf>,
+    /// Audit configuration file.
+    ///
+    /// In JSON or YAML; it turns audit logging on.
+    #[uniffi(default)]
+    pub audit_config: Option<PathBuf>,
+    /// Enable audit logging with the default configuration.
+    ///
+    /// Each request is then recorded, as a line of JSON on standard output.
+    ///
+    /// Default: `false`.
+    #[uniffi(default)]
+    pub enable_audit: Option<bool>,
     /// OIDC issuer URL.
     ///
     /// Each request then needs a token of that issuer. It is compared letter for letter with what tokens

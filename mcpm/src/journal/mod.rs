@@ -110,7 +110,6 @@ impl Journal {
     }
 
     /// Waits until all lines that were posted before are written or lost.
-    #[cfg(test)]
     pub(crate) async fn flush(&self) {
         // A failure is told where it matters.
         let _ = self.written(Vec::new()).await;
@@ -242,6 +241,6 @@ pub(crate) mod tests {
         let written = text.lines().filter(|line| !line.starts_with("lost")).count() as u64;
         assert!(lost >= 990, "{text}");
         assert_eq!(written + lost, 1000, "{text}");
-        assert!(text.starts_with("0\n"), "{text}");
+        assert!(text.lines().any(|line| line == "0"), "{text}");
     }
 }

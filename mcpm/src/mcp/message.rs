@@ -164,6 +164,11 @@ impl Message {
         self.text(&self.result)
     }
 
+    /// The error as written; empty when there is none.
+    pub(crate) fn error(&self) -> &str {
+        self.text(&self.error)
+    }
+
     /// The `error` object's code, if this is an error.
     pub(crate) fn error_code(&self) -> Option<i64> {
         #[derive(Deserialize)]

@@ -155,9 +155,13 @@ options! {
         /// In JSON or YAML, with policies in Cedar.
         authz_config: Option<PathBuf>;
         /// Audit configuration file
-        audit_config: Option<PathBuf> [unsupported: Some("audit")];
+        ///
+        /// In JSON or YAML; it turns audit logging on.
+        audit_config: Option<PathBuf>;
         /// Enable audit logging with the default configuration
-        enable_audit: Option<bool> = "false" [unsupported: Some("audit")];
+        ///
+        /// Each request is then recorded, as a line of JSON in the workload's folder.
+        enable_audit: Option<bool> = "false";
         /// Enable debug mode
         ///
         /// Of the command line alone: the library's log goes where its program sends it.
@@ -207,6 +211,14 @@ options! {
         ///
         /// In JSON or YAML, with policies in Cedar.
         authz_config: Option<PathBuf> [addition: true];
+        /// Audit configuration file
+        ///
+        /// In JSON or YAML; it turns audit logging on.
+        audit_config: Option<PathBuf> [addition: true];
+        /// Enable audit logging with the default configuration
+        ///
+        /// Each request is then recorded, as a line of JSON on standard output.
+        enable_audit: Option<bool> = "false" [addition: true];
     }
     section "Incoming authentication" for (run, proxy) {
         /// OIDC issuer URL

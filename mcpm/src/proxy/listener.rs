@@ -16,7 +16,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{admission::Admission, port_holder, stack::Stack};
+use super::{admission::Admission, port_holder, stack::Stack, trail::Peer};
 use crate::{
     Error, ErrorKind, Result,
     alarm::Alarms,
@@ -118,9 +118,13 @@ fn client(
     stack: Arc<Stack>,
     stop: CancellationToken,
 ) -> impl Future<Output = ()> + use<> {
+    let peer = if stack.records() { stream.peer_addr().ok() } else { None };
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let stack = Arc::clone(&stack);
-        let request = request.map(|body| Body::Client(ClientBody::new(body, alarms.clone())));
+        let mut request = request.map(|body| Body::Client(ClientBody::new(body, alarms.clone())));
+        if let Some(peer) = peer {
+            request.extensions_mut().insert(Peer(peer));
+        }
         async move { Ok::<_, Infallible>(stack.handle(request).await) }
     });
     let connection = http.serve_connection(TokioIo::new(stream), service);

@@ -19,6 +19,7 @@ use url::Url;
 
 use crate::{
     Error, ErrorKind, Result,
+    audit::{Audit, AuditSpec},
     auth::{
         exchange::{self, AskedOfExchange as _, Exchange},
         incoming::{AskedOfCallers as _, Incoming, IncomingSpec},
@@ -53,6 +54,8 @@ mod sessions;
 pub(crate) mod stack;
 pub(crate) mod stdio;
 pub(crate) mod target;
+mod trail;
+mod trail_call;
 mod untaken;
 
 use forward::Forward;
@@ -99,6 +102,7 @@ impl ProxyBuilder {
         let client_secret = self.options.oidc_client_secret.clone();
         let exchange = self.options.exchange(incoming.as_ref(), false, Path::new(""))?;
         let exchange_secret = self.options.token_exchange_client_secret.clone();
+        let given = self.options.enable_audit.is_some();
         let options = self.options.or(ProxyOptions::defaults());
         let required = |value: &Option<String>, name: &str| {
             value.clone().ok_or_else(|| Error::new(ErrorKind::InvalidOption, format!("`{name}` is required")))
@@ -115,8 +119,14 @@ impl ProxyBuilder {
             options.authz_config.as_ref(),
             Path::new(""),
         )?;
+        let audit = AuditSpec::read(
+            options.enable_audit.filter(|_| given),
+            options.audit_config.as_ref(),
+            Path::new(""),
+        )?;
         let guard = incoming.as_ref().map(IncomingSpec::guard).unwrap_or_default();
         Ok(Proxy {
+            audit,
             exchange: exchange.map(|spec| Exchange::new(spec, guard, exchange_secret)).transpose()?,
             incoming: incoming.map(|spec| Incoming::new(spec, client_secret)).transpose()?,
             policy: policy.policy(&name)?,
@@ -143,6 +153,7 @@ pub struct Proxy {
     exchange: Option<Exchange>,
     policy: Policy,
     recent: Arc<Recent>,
+    audit: Option<AuditSpec>,
     options: ProxyOptions,
 }
 
@@ -160,8 +171,10 @@ impl Proxy {
     /// Listens and forwards, on the runtime of the caller, until the handle is stopped or dropped.
     ///
     /// # Errors
-    /// `PortTaken` when the port is in use; `InvalidOption` for a host that is no address of this machine.
+    /// `PortTaken` when the port is in use; `InvalidOption` for a host that is no address of this machine; `Io` when the
+    /// audit log cannot be written.
     pub async fn start(self) -> Result<RunningProxy> {
+        let audit = self.audit.as_ref().map(|spec| Audit::open(spec, &self.name, None, [])).transpose()?;
         let host = self.options.host.as_deref().unwrap_or("127.0.0.1");
         let listener =
             listener::bind(host, self.options.port.unwrap_or(0)).await.map_err(|error| {
@@ -192,6 +205,7 @@ impl Proxy {
             allowed_hosts: Vec::new(),
             policy: self.policy,
             recent: self.recent,
+            audit,
             incoming: self.incoming,
             exchange: self.exchange,
             publicity: publicity.clone(),
@@ -221,6 +235,8 @@ pub(crate) struct Served<'a> {
     pub(crate) policy: Policy,
     /// Where refusals are kept.
     pub(crate) recent: Arc<Recent>,
+    /// Where requests are recorded; `None` records nothing.
+    pub(crate) audit: Option<Arc<Audit>>,
     pub(crate) endpoint: Box<dyn Endpoint>,
 }
 
@@ -235,6 +251,7 @@ pub struct RunningProxy {
     url: String,
     address: SocketAddr,
     recent: Arc<Recent>,
+    audit: Option<Arc<Audit>>,
     stop: CancellationToken,
     task: Mutex<Option<JoinHandle<()>>>,
     /// The same task, to look at while somebody waits for its end.
@@ -255,12 +272,13 @@ impl RunningProxy {
         if let Some(message) = served.incoming.as_ref().and_then(|incoming| incoming.spec().warning()) {
             tracing::warn!("{message}");
         }
+        let trusted = served.publicity.trusted;
         let gate = served.incoming.map(|incoming| {
             let explicit = incoming.spec().resource_url.clone();
             let resource = Resource::new(explicit, served.host, address, served.path, served.publicity);
             Arc::new(Gate::new(incoming, resource, name.clone()))
         });
-        let recent = Arc::clone(&served.recent);
+        let (recent, audit) = (Arc::clone(&served.recent), served.audit.clone());
         let settings = stack::Settings {
             names_origins,
             origin,
@@ -269,13 +287,14 @@ impl RunningProxy {
             exchange: served.exchange,
             policy: served.policy,
             recent: served.recent,
+            audit: served.audit.map(|audit| (audit, trusted)),
         };
         let stack = Arc::new(Stack::new(settings, served.endpoint));
         let stop = CancellationToken::new();
         let task = tokio::spawn(listener::serve(listener, stack, stop.clone()));
         let url = format!("http://{}{}", shown_authority(served.host, address), served.path);
         let listening = task.abort_handle();
-        Ok(Self { name, url, address, recent, stop, task: Mutex::new(Some(task)), listening })
+        Ok(Self { name, url, address, recent, audit, stop, task: Mutex::new(Some(task)), listening })
     }
 
     /// Returns the name of the server.
@@ -326,6 +345,9 @@ impl RunningProxy {
         if let Some(task) = task {
             // A listener that panicked listens no more.
             let _ = task.await;
+        }
+        if let Some(audit) = &self.audit {
+            audit.flush().await;
         }
     }
 

@@ -6,6 +6,7 @@ use super::{
     denial::Denial,
     layer::{Endpoint, Layer, Next},
     layers::{
+        audit::{Recorder, Witness},
         authenticate::{Authenticate, Gate},
         authorize::Authorize,
         body_limit::BodyLimit,
@@ -22,7 +23,7 @@ use super::{
     respond::{Request, Response},
     target::MCP_PATH,
 };
-use crate::{auth::exchange::Exchange, explain::Recent, policy::Policy};
+use crate::{audit::Audit, auth::exchange::Exchange, explain::Recent, policy::Policy};
 
 /// What the layers need to know.
 #[derive(Debug)]
@@ -40,6 +41,8 @@ pub(crate) struct Settings {
     pub(crate) policy: Policy,
     /// Where refusals are kept.
     pub(crate) recent: Arc<Recent>,
+    /// Where requests are recorded, and whether a proxy in front is believed when it says who calls.
+    pub(crate) audit: Option<(Arc<Audit>, bool)>,
 }
 
 /// All layers, outermost first, and what they protect.
@@ -47,18 +50,22 @@ pub(crate) struct Stack {
     layers: Vec<Box<dyn Layer>>,
     endpoint: Box<dyn Endpoint>,
     recent: Arc<Recent>,
+    records: bool,
 }
 
 impl Stack {
     pub(crate) fn new(settings: Settings, endpoint: Box<dyn Endpoint>) -> Self {
-        let mut layers: Vec<Box<dyn Layer>> = vec![
-            // Outermost: a defect anywhere below costs one request, not the connection.
-            Box::new(Recover),
-            // Before anything reads a body.
-            Box::new(BodyLimit::default()),
-            // Before anything is told: a page of another origin learns nothing, not even from `/health`.
-            Box::new(settings.origin),
-        ];
+        // Outermost: a defect anywhere below costs one request, not the connection.
+        let mut layers: Vec<Box<dyn Layer>> = vec![Box::new(Recover)];
+        let audit = settings.audit.map(|(audit, trusted)| {
+            // Before anything that refuses: every request is recorded.
+            layers.push(Box::new(Recorder::new(Arc::clone(&audit), trusted)));
+            audit
+        });
+        // Before anything reads a body.
+        layers.push(Box::new(BodyLimit::default()));
+        // Before anything is told: a page of another origin learns nothing, not even from `/health`.
+        layers.push(Box::new(settings.origin));
         if settings.names_origins || settings.gate.is_some() {
             // Before anything is answered: a page must be able to read refusals too.
             layers.push(Box::new(Cors));
@@ -74,9 +81,16 @@ impl Stack {
             layers.push(Box::new(SessionOwner::new(["/", MCP_PATH, endpoint.path()])));
         }
         let Policy { tools, authorization } = settings.policy;
-        if tools.is_some() || authorization.is_some() {
-            // Before whatever decides about messages. Without anything that does, no body is looked into.
-            layers.push(Box::new(Parse::new(true)));
+        let decides = tools.is_some() || authorization.is_some();
+        let records = audit.is_some();
+        if decides || records {
+            // Before whatever looks into messages. Without anything that does, no body is looked into.
+            let all = audit.as_ref().is_some_and(|audit| audit.spec().fail_closed);
+            layers.push(Box::new(Parse::new(decides || all)));
+        }
+        if let Some(audit) = audit {
+            // Before names change and anything is sent on: what a client asks for is recorded in its words.
+            layers.push(Box::new(Witness::new(audit)));
         }
         if let Some(tools) = tools {
             // Before authorization, whose policies know a server's own names.
@@ -90,7 +104,12 @@ impl Stack {
             // Innermost of all: nobody is asked for a token for what is refused, and no layer sees the one that comes.
             layers.push(Box::new(TokenExchange::new(exchange, gate)));
         }
-        Self { layers, endpoint, recent: settings.recent }
+        Self { layers, endpoint, recent: settings.recent, records }
+    }
+
+    /// Whether the layers want to know who is at the other end of a connection ([`Peer`](super::trail::Peer)).
+    pub(crate) fn records(&self) -> bool {
+        self.records
     }
 
     /// Answers a request, and keeps why when a layer refuses it: whoever is told the id of a refusal can have it

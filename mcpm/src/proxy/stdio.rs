@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 use super::{RunningProxy, Served, bridge::Bridge, listener, public::Publicity, target::MCP_PATH};
 use crate::{
     Result,
+    audit::{Audit, AuditSpec},
     explain::Recent,
     mcp::{lane::Limits, router::Router},
     options::ProxyMode,
@@ -93,6 +94,7 @@ pub struct StdioProxy {
     policy: RestartPolicy,
     patience: Duration,
     rules: PolicySpec,
+    audit: Option<AuditSpec>,
 }
 
 impl StdioProxy {
@@ -107,6 +109,7 @@ impl StdioProxy {
             policy: RestartPolicy::default(),
             patience: PATIENCE,
             rules: PolicySpec::default(),
+            audit: None,
         }
     }
 
@@ -144,16 +147,24 @@ impl StdioProxy {
         self
     }
 
+    /// Records requests so; otherwise not at all.
+    pub fn audit(mut self, audit: AuditSpec) -> Self {
+        self.audit = Some(audit);
+        self
+    }
+
     /// Starts the server, waits until it answers, and listens.
     ///
     /// # Errors
     /// `PortTaken`, `InvalidOption` for the host, `StartFailed` when the server ends, or stays silent for longer than
-    /// its [`patience`](Self::patience), `InvalidOption` for its [`rules`](Self::rules).
+    /// its [`patience`](Self::patience), `InvalidOption` for its [`rules`](Self::rules), `Io` when its
+    /// [`audit`](Self::audit) log cannot be written.
     pub async fn start(
         self,
         on_event: impl Fn(ServerEvent) + Send + Sync + 'static,
     ) -> Result<RunningStdioProxy> {
         let policy = self.rules.policy(&self.name)?;
+        let audit = self.audit.as_ref().map(|spec| Audit::open(spec, &self.name, None, [])).transpose()?;
         let listener = listener::bind(&self.host, self.port).await?;
         let server = StdioServer::start(self.spawn, self.policy, self.patience, Arc::new(on_event)).await?;
         let served = Served {
@@ -167,6 +178,7 @@ impl StdioProxy {
             publicity: Publicity::default(),
             policy,
             recent: Arc::new(Recent::new(&*self.name, None)),
+            audit,
             endpoint: Box::new(server.bridge(self.mode, Publicity::default())),
         };
         Ok(RunningStdioProxy { proxy: RunningProxy::serve(self.name, listener, served)?, server })

@@ -123,6 +123,7 @@ fn place(below: &str) -> String {
             ),
             ("ca.pem", crate::package::certificates::tests::AUTHORITY),
             ("overrides.json", r#"{"toolsOverride": {"Own": {"name": "New", "description": "other"}}}"#),
+            ("audit.yaml", "failClosed: true\n"),
             (
                 "authz.yaml",
                 "version: '1.0'\ntype: cedarv1\ncedar:\n  policies: ['permit(principal, action, resource);']\n",
@@ -184,6 +185,7 @@ fn values(spec: &'static OptionSpec) -> BoxedStrategy<String> {
         "tools" => "!?[a-z_*?]{1,6}(,[a-z]{1,4})?".boxed(),
         "tools_override" => Just(place("overrides.json")).boxed(),
         "authz_config" => Just(place("authz.yaml")).boxed(),
+        "audit_config" => Just(place("audit.yaml")).boxed(),
         "learn" => Just(place("learnt.json")).boxed(),
         "ca_cert" => Just(place("ca.pem")).boxed(),
         "runtime_image" => of(&["debian:13", "registry.example.com/base:1"]),

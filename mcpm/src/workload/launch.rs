@@ -21,13 +21,14 @@ use super::{
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
+    audit::Audit,
     auth::{
         exchange::Exchange,
         incoming::{Incoming, IncomingSpec},
     },
     explain::{self, Recent},
     isolation::{Decision, Isolation, Learner},
-    options::{ProxyMode, Transport},
+    options::{ProxyMode, Secret, Transport},
     proxy::{
         Endpoint, RunningProxy, Served,
         forward::Forward,
@@ -125,6 +126,7 @@ impl Launch {
         let store = Store::new(&self.environment.state_dir);
         let claim = if self.recorded { None } else { Some(store.create(&self.spec.name)?) };
         let lock = Lock::acquire(&store.lock_path(&self.spec.name))?;
+        let audit = self.audit(&store, &values)?;
         let listener =
             listener::bind(&self.spec.proxy.host, self.spec.proxy.port).await.map_err(|error| match error
                 .kind()
@@ -150,7 +152,8 @@ impl Launch {
         }
         let refusals = explain::file_of_workload(&store.folder(&self.spec.name));
         let recent = Arc::new(Recent::new(self.spec.name.as_str(), Some(refusals)));
-        let started = self.start_server(&record, &recent, &values).await;
+        let refusals = Refusals::new(record.events.clone(), Arc::clone(&recent), audit.clone());
+        let started = self.start_server(&record, refusals, &values).await;
         let (containers, server, endpoint) = match started {
             Ok(started) => started,
             Err(error) => {
@@ -169,6 +172,7 @@ impl Launch {
             publicity: self.publicity(),
             policy: self.spec.proxy.policy.policy(self.spec.name.as_str())?,
             recent,
+            audit,
             endpoint,
         };
         let proxy = RunningProxy::serve(self.spec.name.to_string(), listener, served)?;
@@ -225,10 +229,18 @@ impl Launch {
         Exchange::new(spec.clone(), incoming.guard(), secret).map(Some)
     }
 
+    /// Opens the audit log, in which no secret of the server's stands.
+    fn audit(&self, store: &Store, values: &SecretValues) -> Result<Option<Arc<Audit>>> {
+        let Some(spec) = &self.spec.proxy.audit else { return Ok(None) };
+        let usual = store.folder(&self.spec.name).join("audit.jsonl");
+        let secrets = values.expose().into_iter().map(|(_, value)| Secret::from(value));
+        Audit::open(spec, self.spec.name.as_str(), Some(usual), secrets).map(Some)
+    }
+
     async fn start_server(
         &self,
         record: &Arc<Record>,
-        recent: &Arc<Recent>,
+        refusals: Refusals,
         values: &SecretValues,
     ) -> Result<(Option<Containers>, Server, Box<dyn Endpoint>)> {
         let publicity = self.publicity();
@@ -251,7 +263,7 @@ impl Launch {
         }
         let delivery = Delivery::new(&self.spec.name, &self.spec.secrets, values, &self.environment)?;
         containers = containers.with_secrets(delivery);
-        containers.isolation = self.isolate(&containers, record, recent).await?;
+        containers.isolation = self.isolate(&containers, refusals).await?;
         let mut tidy = TidyOnDrop { launch: self, armed: true };
         let heard = Arc::clone(record);
         let on_event: OnEvent = Arc::new(move |event| heard.on_event(event));
@@ -291,12 +303,7 @@ impl Launch {
     }
 
     /// Makes ready what isolated containers are held by.
-    async fn isolate(
-        &self,
-        containers: &Containers,
-        record: &Arc<Record>,
-        recent: &Arc<Recent>,
-    ) -> Result<Option<Arc<Isolation>>> {
+    async fn isolate(&self, containers: &Containers, refusals: Refusals) -> Result<Option<Arc<Isolation>>> {
         let Some(spec) = &self.spec.isolation else { return Ok(None) };
         let gateways = containers.runtime.gateways().await?;
         let store = Store::new(&self.environment.state_dir);
@@ -304,7 +311,6 @@ impl Launch {
         let base = reach::without_connections(&containers.spec, &self.spec.proxy.allowed_hosts, &own);
         let begin = if self.recorded { Learner::resume } else { Learner::begin };
         let learner = spec.learn.as_ref().map(|path| begin(path, base)).transpose()?;
-        let refusals = Refusals::new(record.events.clone(), Arc::clone(recent));
         let tell = Arc::new(move |decision: Decision| {
             learner.iter().for_each(|learner| learner.hear(&decision));
             refusals.hear(&decision);

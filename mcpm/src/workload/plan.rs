@@ -6,6 +6,7 @@ use serde::{Serialize, Serializer, ser::Error as _};
 
 use super::{Place, PlannedVerification, WorkloadSpec, delivery, ignore, origins, spec::Via};
 use crate::{
+    audit::AuditSink,
     package::Recipe,
     permission::Bytes,
     runtime::{ContainerSpec, EngineInfo, ImageInfo, Network},
@@ -147,6 +148,19 @@ impl Plan {
             let number = authorization.policies.len();
             let word = if number == 1 { "policy" } else { "policies" };
             rows.push(row("authorization", format!("{number} {word}"), "authz_config"));
+        }
+        if let Some(audit) = &spec.proxy.audit {
+            let place = match &audit.sink {
+                AuditSink::Usual => "in the workload's folder".to_owned(),
+                AuditSink::File(path) => format!("in {}", path.display()),
+                AuditSink::Stdout => "on standard output".to_owned(),
+                AuditSink::Stderr => "on standard error".to_owned(),
+                AuditSink::Log => "in the log of mcpm".to_owned(),
+            };
+            let must = if audit.fail_closed { ", or refused" } else { "" };
+            let field =
+                if spec.origins.contains_key("audit_config") { "audit_config" } else { "enable_audit" };
+            rows.push(row("requests are recorded", format!("{place}{must}"), field));
         }
         rows.extend(container.into_iter().flat_map(|container| confinement(spec, container)));
         for name in &self.questions {

@@ -10,8 +10,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde_json::{Map, Value};
+
 use super::{WorkloadEvent, events::Events};
 use crate::{
+    audit::{Audit, put},
     explain::Recent,
     isolation::{Decision, Denial, Rule},
 };
@@ -29,6 +32,7 @@ type Kind = (Rule, bool);
 pub(super) struct Refusals {
     events: Events,
     recent: Arc<Recent>,
+    audit: Option<Arc<Audit>>,
     told: Mutex<Told>,
 }
 
@@ -82,8 +86,8 @@ impl Told {
 }
 
 impl Refusals {
-    pub(super) fn new(events: Events, recent: Arc<Recent>) -> Self {
-        Self { events, recent, told: Mutex::default() }
+    pub(super) fn new(events: Events, recent: Arc<Recent>, audit: Option<Arc<Audit>>) -> Self {
+        Self { events, recent, audit, told: Mutex::default() }
     }
 
     pub(super) fn hear(&self, decision: &Decision) {
@@ -117,6 +121,10 @@ impl Refusals {
         if let Some(refused) = denial.refused(&self.recent) {
             self.recent.keep(refused);
         }
+        if let Some(audit) = &self.audit {
+            let (target, extra) = recorded(denial);
+            audit.refused_connection(target, extra);
+        }
         self.events.tell(WorkloadEvent::ConnectionRefused {
             host: denial.host.to_string(),
             port: denial.port,
@@ -126,6 +134,20 @@ impl Refusals {
             refusal: denial.refusal.clone(),
         });
     }
+}
+
+/// What the audit log says of a refused connection.
+fn recorded(denial: &Denial) -> (Map<String, Value>, Map<String, Value>) {
+    let (mut target, mut extra) = (Map::new(), Map::new());
+    put(&mut target, "type", Some(if denial.port.is_some() { "connection" } else { "look-up" }));
+    put(&mut target, "name", Some(denial.host.to_string()));
+    put(&mut target, "port", denial.port);
+    put(&mut target, "address", denial.address.map(|address| address.to_string()));
+    put(&mut extra, "reason", Some(denial.rule.reason().id()));
+    put(&mut extra, "refusal", Some(denial.refusal.clone()));
+    put(&mut extra, "rule", Some(denial.rule.as_str()));
+    put(&mut extra, "fix", Some(denial.fix.clone()));
+    (target, extra)
 }
 
 fn what(denial: &Denial, count: u64) -> &'static str {
@@ -179,7 +201,7 @@ mod tests {
     #[tokio::test]
     async fn listeners_hear_of_the_noise_and_of_what_is_in_it() {
         let recent = Arc::new(Recent::new("server", None));
-        let refusals = Refusals::new(Events::new(), Arc::clone(&recent));
+        let refusals = Refusals::new(Events::new(), Arc::clone(&recent), None);
         let mut events = refusals.events.listen();
         let hear = |denial: Denial| refusals.hear(&Decision::Denied(denial));
         (0..=ONE_BY_ONE).for_each(|n| hear(denial(&format!("n{n}.example"), None, Rule::NoNetwork)));

@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
+    audit::AuditSpec,
     auth::{
         exchange::{AskedOfExchange as _, ExchangeSpec},
         incoming::{AskedOfCallers as _, IncomingSpec},
@@ -360,8 +361,9 @@ pub(super) fn proxy(
         exchange: exchange(&asked.options, incoming.as_ref(), environment)?,
         incoming,
         policy: policy(options, working_dir)?,
+        audit: audit(&asked.without_defaults(), working_dir)?,
     };
-    for field in ["tools", "tools_override", "authz_config"] {
+    for field in ["tools", "tools_override", "authz_config", "audit_config", "enable_audit"] {
         if options.is_given(field) {
             origins.insert(field.to_owned(), asked.origin(field));
         }
@@ -379,6 +381,9 @@ pub(super) fn check_proxy(options: &WorkloadOptions, environment: &Environment) 
     let working_dir = &environment.working_dir;
     check_host(options)?;
     policy(options, working_dir)?;
+    // Of these a default cannot be told from what was given.
+    let enable = options.enable_audit.filter(|on| *on);
+    audit(&WorkloadOptions { enable_audit: enable, ..options.clone() }, working_dir)?;
     prefix(options)?;
     let incoming = options.incoming(working_dir)?;
     if let Some(incoming) = &incoming {
@@ -404,6 +409,13 @@ fn exchange(
 fn policy(options: &WorkloadOptions, working_dir: &Path) -> Result<PolicySpec> {
     let (overrides, authorization) = (options.tools_override.as_ref(), options.authz_config.as_ref());
     PolicySpec::read(&options.tools, overrides, authorization, working_dir)
+}
+
+/// What is recorded of requests.
+fn audit(options: &WorkloadOptions, working_dir: &Path) -> Result<Option<AuditSpec>> {
+    let spec = AuditSpec::read(options.enable_audit, options.audit_config.as_ref(), working_dir)?;
+    spec.iter().try_for_each(AuditSpec::check_workload)?;
+    Ok(spec)
 }
 
 /// What runs in the container: the image's entry point, and what was asked for or else the image's own arguments.
@@ -435,6 +447,7 @@ pub(super) fn exported(asked: &Asked, working_dir: &Path) -> WorkloadOptions {
         learn: options.learn.as_ref().map(absolute),
         tools_override: options.tools_override.as_ref().map(absolute),
         authz_config: options.authz_config.as_ref().map(absolute),
+        audit_config: options.audit_config.as_ref().map(absolute),
         permission_profile: match &options.permission_profile {
             Some(PermissionProfile::File(path)) => Some(PermissionProfile::File(absolute(path))),
             named => named.clone(),

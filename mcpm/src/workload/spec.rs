@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{WorkloadName, remote::RemoteUrl};
 use crate::{
+    audit::AuditSpec,
     auth::{exchange::ExchangeSpec, incoming::IncomingSpec},
     image::verify::Verified,
     isolation::IsolationSpec,
@@ -158,6 +159,9 @@ pub struct ProxySpec {
     /// What callers may see and do.
     #[serde(default, skip_serializing_if = "PolicySpec::is_nothing")]
     pub policy: PolicySpec,
+    /// What is recorded of requests; `None` records nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit: Option<AuditSpec>,
 }
 
 /// Where an HTTP server is reached.

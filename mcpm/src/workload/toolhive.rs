@@ -232,7 +232,12 @@ impl Importer {
             }
         }
         let named = self.fields.get("audit_config_path").is_some_and(|path| !is_empty(path));
-        if self.take("audit_config").is_some() && !named {
+        if let Some(config) = self.take("audit_config").filter(|_| !named) {
+            if !is_usual_audit(&config) {
+                let message = "`audit_config` of the configuration cannot be taken over";
+                return Err(Error::new(ErrorKind::Unsupported, message)
+                    .hint("write it to a file and name that in `audit_config_path`"));
+            }
             self.set("audit_config", "enable_audit", true)?;
         }
         Ok(())
@@ -343,6 +348,19 @@ fn is_builtin(profile: &Map<String, Value>, name: &str) -> bool {
     Profile::from_json(&Value::Object(profile).to_string()).is_ok_and(|profile| profile == builtin)
 }
 
+/// Whether an audit configuration says no more than `--enable-audit` does.
+fn is_usual_audit(config: &Value) -> bool {
+    config.as_object().is_some_and(|config| {
+        config.iter().all(|(name, value)| match name.as_str() {
+            "component" => true,
+            "enabled" | "detectApplicationErrors" => *value == true,
+            "maxDataSize" => *value == 1024,
+            "maxDelegationDepth" => *value == 10,
+            _ => is_empty(value),
+        })
+    })
+}
+
 /// What a field says that says nothing.
 fn is_empty(value: &Value) -> bool {
     match value {
@@ -394,6 +412,18 @@ mod tests {
         ] {
             let error = imported(profile, named).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{profile}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_audit_configuration_is_taken_over_only_if_nothing_of_it_is_lost() {
+        let imported = |config: Value| import(json!({MARK: "v0.1.0", "image": "a", "audit_config": config}));
+        let usual =
+            json!({"component": "a", "includeRequestData": false, "maxDataSize": 1024, "logFile": ""});
+        assert_eq!(imported(usual).unwrap().0.enable_audit, Some(true));
+        for config in [json!({"logFile": "/var/log/a"}), json!({"maxDataSize": 9})] {
+            let error = imported(config).unwrap_err();
+            assert!(error.to_string().contains("`audit_config_path`"), "{error}");
         }
     }
 }

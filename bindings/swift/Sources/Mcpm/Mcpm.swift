@@ -1623,6 +1623,20 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var authzConfig: PathBuf?
     /**
+     * Audit configuration file.
+     *
+     * In JSON or YAML; it turns audit logging on.
+     */
+    public var auditConfig: PathBuf?
+    /**
+     * Enable audit logging with the default configuration.
+     *
+     * Each request is then recorded, as a line of JSON on standard output.
+     *
+     * Default: `false`.
+     */
+    public var enableAudit: Bool?
+    /**
      * OIDC issuer URL.
      *
      * Each request then needs a token of that issuer. It is compared letter for letter with what tokens
@@ -1908,6 +1922,18 @@ public struct ProxyOptions: Equatable, Hashable {
          * In JSON or YAML, with policies in Cedar.
          */authzConfig: PathBuf? = nil, 
         /**
+         * Audit configuration file.
+         *
+         * In JSON or YAML; it turns audit logging on.
+         */auditConfig: PathBuf? = nil, 
+        /**
+         * Enable audit logging with the default configuration.
+         *
+         * Each request is then recorded, as a line of JSON on standard output.
+         *
+         * Default: `false`.
+         */enableAudit: Bool? = nil, 
+        /**
          * OIDC issuer URL.
          *
          * Each request then needs a token of that issuer. It is compared letter for letter with what tokens
@@ -2121,6 +2147,8 @@ public struct ProxyOptions: Equatable, Hashable {
         self.tools = tools
         self.toolsOverride = toolsOverride
         self.authzConfig = authzConfig
+        self.auditConfig = auditConfig
+        self.enableAudit = enableAudit
         self.oidcIssuer = oidcIssuer
         self.oidcAudience = oidcAudience
         self.oidcClientId = oidcClientId
@@ -2186,6 +2214,8 @@ public struct FfiConverterTypeProxyOptions: FfiConverterRustBuffer {
                 tools: FfiConverterSequenceString.read(from: &buf), 
                 toolsOverride: FfiConverterOptionTypePathBuf.read(from: &buf), 
                 authzConfig: FfiConverterOptionTypePathBuf.read(from: &buf), 
+                auditConfig: FfiConverterOptionTypePathBuf.read(from: &buf), 
+                enableAudit: FfiConverterOptionBool.read(from: &buf), 
                 oidcIssuer: FfiConverterOptionString.read(from: &buf), 
                 oidcAudience: FfiConverterOptionString.read(from: &buf), 
                 oidcClientId: FfiConverterOptionString.read(from: &buf), 
@@ -2237,6 +2267,8 @@ public struct FfiConverterTypeProxyOptions: FfiConverterRustBuffer {
         FfiConverterSequenceString.write(value.tools, into: &buf)
         FfiConverterOptionTypePathBuf.write(value.toolsOverride, into: &buf)
         FfiConverterOptionTypePathBuf.write(value.authzConfig, into: &buf)
+        FfiConverterOptionTypePathBuf.write(value.auditConfig, into: &buf)
+        FfiConverterOptionBool.write(value.enableAudit, into: &buf)
         FfiConverterOptionString.write(value.oidcIssuer, into: &buf)
         FfiConverterOptionString.write(value.oidcAudience, into: &buf)
         FfiConverterOptionString.write(value.oidcClientId, into: &buf)
@@ -2792,15 +2824,15 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Audit configuration file.
      *
-     * Not supported yet.
+     * In JSON or YAML; it turns audit logging on.
      */
     public var auditConfig: PathBuf?
     /**
      * Enable audit logging with the default configuration.
      *
-     * Default: `false`.
+     * Each request is then recorded, as a line of JSON in the workload's folder.
      *
-     * Not supported yet.
+     * Default: `false`.
      */
     public var enableAudit: Bool?
     /**
@@ -3368,14 +3400,14 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Audit configuration file.
          *
-         * Not supported yet.
+         * In JSON or YAML; it turns audit logging on.
          */auditConfig: PathBuf? = nil, 
         /**
          * Enable audit logging with the default configuration.
          *
-         * Default: `false`.
+         * Each request is then recorded, as a line of JSON in the workload's folder.
          *
-         * Not supported yet.
+         * Default: `false`.
          */enableAudit: Bool? = nil, 
         /**
          * Enable debug mode.

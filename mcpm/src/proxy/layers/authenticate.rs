@@ -19,6 +19,7 @@ use crate::{
         layer::{Answer, Layer, Next},
         resource::Resource,
         respond::{self, Request, Response},
+        trail::Trail,
     },
 };
 
@@ -213,6 +214,9 @@ impl Layer for Authenticate {
             match Box::pin(gate.incoming.check(token.expose(), &gate.audiences)).await {
                 Ok(principal) => {
                     let end = principal.end();
+                    if let Some(trail) = request.extensions().get::<Trail>() {
+                        trail.caller(&principal);
+                    }
                     request.extensions_mut().insert(principal);
                     let response = next.handle(request).await;
                     match end {

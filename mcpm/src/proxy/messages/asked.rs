@@ -45,7 +45,6 @@ impl Asked {
     }
 
     /// The message, if it came alone.
-    #[cfg_attr(not(test), expect(dead_code, reason = "what records and measures will ask it"))]
     pub(crate) fn single(&self) -> Option<&Message> {
         self.messages.first().filter(|_| !self.batch)
     }

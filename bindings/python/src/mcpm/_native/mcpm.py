@@ -1690,7 +1690,7 @@ class ProxyOptions:
     """
     What is asked of a proxy; what is left out is not given.
 """
-    def __init__(self, *, server_name:typing.Optional[str] = None, target_uri:typing.Optional[str] = None, host:typing.Optional[str] = None, port:typing.Optional[int] = None, debug:typing.Optional[bool] = None, allowed_origins:typing.List[str] = _DEFAULT, tools:typing.List[str] = _DEFAULT, tools_override:typing.Optional[PathBuf] = None, authz_config:typing.Optional[PathBuf] = None, oidc_issuer:typing.Optional[str] = None, oidc_audience:typing.Optional[str] = None, oidc_client_id:typing.Optional[str] = None, oidc_client_secret:typing.Optional[Secret] = None, oidc_introspection_url:typing.Optional[str] = None, oidc_jwks_url:typing.Optional[str] = None, oidc_scopes:typing.List[str] = _DEFAULT, oidc_required_scopes:typing.List[str] = _DEFAULT, oidc_insecure_allow_http:typing.Optional[bool] = None, jwks_allow_private_ip:typing.Optional[bool] = None, jwks_auth_token_file:typing.Optional[PathBuf] = None, mcpm_ca_bundle:typing.Optional[PathBuf] = None, trust_proxy_headers:typing.Optional[bool] = None, remote_auth:typing.Optional[bool] = None, remote_auth_issuer:typing.Optional[str] = None, remote_auth_authorize_url:typing.Optional[str] = None, remote_auth_token_url:typing.Optional[str] = None, remote_auth_client_id:typing.Optional[str] = None, remote_auth_client_secret:typing.Optional[Secret] = None, remote_auth_client_secret_file:typing.Optional[PathBuf] = None, remote_auth_bearer_token:typing.Optional[Secret] = None, remote_auth_bearer_token_file:typing.Optional[PathBuf] = None, remote_auth_scopes:typing.List[str] = _DEFAULT, remote_auth_resource:typing.Optional[str] = None, resource_url:typing.Optional[str] = None, remote_auth_callback_port:typing.Optional[int] = None, remote_auth_skip_browser:typing.Optional[bool] = None, remote_auth_timeout:typing.Optional[Duration] = None, remote_forward_headers:typing.List[Header] = _DEFAULT, remote_forward_headers_secret:typing.List[HeaderSecret] = _DEFAULT, token_exchange_url:typing.Optional[str] = None, token_exchange_audience:typing.Optional[str] = None, token_exchange_client_id:typing.Optional[str] = None, token_exchange_client_secret:typing.Optional[Secret] = None, token_exchange_client_secret_file:typing.Optional[PathBuf] = None, token_exchange_scopes:typing.List[str] = _DEFAULT, token_exchange_subject_token_type:typing.Optional[SubjectTokenType] = None, token_exchange_header_name:typing.Optional[str] = None):
+    def __init__(self, *, server_name:typing.Optional[str] = None, target_uri:typing.Optional[str] = None, host:typing.Optional[str] = None, port:typing.Optional[int] = None, debug:typing.Optional[bool] = None, allowed_origins:typing.List[str] = _DEFAULT, tools:typing.List[str] = _DEFAULT, tools_override:typing.Optional[PathBuf] = None, authz_config:typing.Optional[PathBuf] = None, audit_config:typing.Optional[PathBuf] = None, enable_audit:typing.Optional[bool] = None, oidc_issuer:typing.Optional[str] = None, oidc_audience:typing.Optional[str] = None, oidc_client_id:typing.Optional[str] = None, oidc_client_secret:typing.Optional[Secret] = None, oidc_introspection_url:typing.Optional[str] = None, oidc_jwks_url:typing.Optional[str] = None, oidc_scopes:typing.List[str] = _DEFAULT, oidc_required_scopes:typing.List[str] = _DEFAULT, oidc_insecure_allow_http:typing.Optional[bool] = None, jwks_allow_private_ip:typing.Optional[bool] = None, jwks_auth_token_file:typing.Optional[PathBuf] = None, mcpm_ca_bundle:typing.Optional[PathBuf] = None, trust_proxy_headers:typing.Optional[bool] = None, remote_auth:typing.Optional[bool] = None, remote_auth_issuer:typing.Optional[str] = None, remote_auth_authorize_url:typing.Optional[str] = None, remote_auth_token_url:typing.Optional[str] = None, remote_auth_client_id:typing.Optional[str] = None, remote_auth_client_secret:typing.Optional[Secret] = None, remote_auth_client_secret_file:typing.Optional[PathBuf] = None, remote_auth_bearer_token:typing.Optional[Secret] = None, remote_auth_bearer_token_file:typing.Optional[PathBuf] = None, remote_auth_scopes:typing.List[str] = _DEFAULT, remote_auth_resource:typing.Optional[str] = None, resource_url:typing.Optional[str] = None, remote_auth_callback_port:typing.Optional[int] = None, remote_auth_skip_browser:typing.Optional[bool] = None, remote_auth_timeout:typing.Optional[Duration] = None, remote_forward_headers:typing.List[Header] = _DEFAULT, remote_forward_headers_secret:typing.List[HeaderSecret] = _DEFAULT, token_exchange_url:typing.Optional[str] = None, token_exchange_audience:typing.Optional[str] = None, token_exchange_client_id:typing.Optional[str] = None, token_exchange_client_secret:typing.Optional[Secret] = None, token_exchange_client_secret_file:typing.Optional[PathBuf] = None, token_exchange_scopes:typing.List[str] = _DEFAULT, token_exchange_subject_token_type:typing.Optional[SubjectTokenType] = None, token_exchange_header_name:typing.Optional[str] = None):
         self.server_name = server_name
         self.target_uri = target_uri
         self.host = host
@@ -1706,6 +1706,8 @@ class ProxyOptions:
             self.tools = tools
         self.tools_override = tools_override
         self.authz_config = authz_config
+        self.audit_config = audit_config
+        self.enable_audit = enable_audit
         self.oidc_issuer = oidc_issuer
         self.oidc_audience = oidc_audience
         self.oidc_client_id = oidc_client_id
@@ -1767,7 +1769,7 @@ class ProxyOptions:
 
     
     def __str__(self):
-        return "ProxyOptions(server_name={}, target_uri={}, host={}, port={}, debug={}, allowed_origins={}, tools={}, tools_override={}, authz_config={}, oidc_issuer={}, oidc_audience={}, oidc_client_id={}, oidc_client_secret={}, oidc_introspection_url={}, oidc_jwks_url={}, oidc_scopes={}, oidc_required_scopes={}, oidc_insecure_allow_http={}, jwks_allow_private_ip={}, jwks_auth_token_file={}, mcpm_ca_bundle={}, trust_proxy_headers={}, remote_auth={}, remote_auth_issuer={}, remote_auth_authorize_url={}, remote_auth_token_url={}, remote_auth_client_id={}, remote_auth_client_secret={}, remote_auth_client_secret_file={}, remote_auth_bearer_token={}, remote_auth_bearer_token_file={}, remote_auth_scopes={}, remote_auth_resource={}, resource_url={}, remote_auth_callback_port={}, remote_auth_skip_browser={}, remote_auth_timeout={}, remote_forward_headers={}, remote_forward_headers_secret={}, token_exchange_url={}, token_exchange_audience={}, token_exchange_client_id={}, token_exchange_client_secret={}, token_exchange_client_secret_file={}, token_exchange_scopes={}, token_exchange_subject_token_type={}, token_exchange_header_name={})".format(self.server_name, self.target_uri, self.host, self.port, self.debug, self.allowed_origins, self.tools, self.tools_override, self.authz_config, self.oidc_issuer, self.oidc_audience, self.oidc_client_id, self.oidc_client_secret, self.oidc_introspection_url, self.oidc_jwks_url, self.oidc_scopes, self.oidc_required_scopes, self.oidc_insecure_allow_http, self.jwks_allow_private_ip, self.jwks_auth_token_file, self.mcpm_ca_bundle, self.trust_proxy_headers, self.remote_auth, self.remote_auth_issuer, self.remote_auth_authorize_url, self.remote_auth_token_url, self.remote_auth_client_id, self.remote_auth_client_secret, self.remote_auth_client_secret_file, self.remote_auth_bearer_token, self.remote_auth_bearer_token_file, self.remote_auth_scopes, self.remote_auth_resource, self.resource_url, self.remote_auth_callback_port, self.remote_auth_skip_browser, self.remote_auth_timeout, self.remote_forward_headers, self.remote_forward_headers_secret, self.token_exchange_url, self.token_exchange_audience, self.token_exchange_client_id, self.token_exchange_client_secret, self.token_exchange_client_secret_file, self.token_exchange_scopes, self.token_exchange_subject_token_type, self.token_exchange_header_name)
+        return "ProxyOptions(server_name={}, target_uri={}, host={}, port={}, debug={}, allowed_origins={}, tools={}, tools_override={}, authz_config={}, audit_config={}, enable_audit={}, oidc_issuer={}, oidc_audience={}, oidc_client_id={}, oidc_client_secret={}, oidc_introspection_url={}, oidc_jwks_url={}, oidc_scopes={}, oidc_required_scopes={}, oidc_insecure_allow_http={}, jwks_allow_private_ip={}, jwks_auth_token_file={}, mcpm_ca_bundle={}, trust_proxy_headers={}, remote_auth={}, remote_auth_issuer={}, remote_auth_authorize_url={}, remote_auth_token_url={}, remote_auth_client_id={}, remote_auth_client_secret={}, remote_auth_client_secret_file={}, remote_auth_bearer_token={}, remote_auth_bearer_token_file={}, remote_auth_scopes={}, remote_auth_resource={}, resource_url={}, remote_auth_callback_port={}, remote_auth_skip_browser={}, remote_auth_timeout={}, remote_forward_headers={}, remote_forward_headers_secret={}, token_exchange_url={}, token_exchange_audience={}, token_exchange_client_id={}, token_exchange_client_secret={}, token_exchange_client_secret_file={}, token_exchange_scopes={}, token_exchange_subject_token_type={}, token_exchange_header_name={})".format(self.server_name, self.target_uri, self.host, self.port, self.debug, self.allowed_origins, self.tools, self.tools_override, self.authz_config, self.audit_config, self.enable_audit, self.oidc_issuer, self.oidc_audience, self.oidc_client_id, self.oidc_client_secret, self.oidc_introspection_url, self.oidc_jwks_url, self.oidc_scopes, self.oidc_required_scopes, self.oidc_insecure_allow_http, self.jwks_allow_private_ip, self.jwks_auth_token_file, self.mcpm_ca_bundle, self.trust_proxy_headers, self.remote_auth, self.remote_auth_issuer, self.remote_auth_authorize_url, self.remote_auth_token_url, self.remote_auth_client_id, self.remote_auth_client_secret, self.remote_auth_client_secret_file, self.remote_auth_bearer_token, self.remote_auth_bearer_token_file, self.remote_auth_scopes, self.remote_auth_resource, self.resource_url, self.remote_auth_callback_port, self.remote_auth_skip_browser, self.remote_auth_timeout, self.remote_forward_headers, self.remote_forward_headers_secret, self.token_exchange_url, self.token_exchange_audience, self.token_exchange_client_id, self.token_exchange_client_secret, self.token_exchange_client_secret_file, self.token_exchange_scopes, self.token_exchange_subject_token_type, self.token_exchange_header_name)
     def __eq__(self, other):
         if self.server_name != other.server_name:
             return False
@@ -1786,6 +1788,10 @@ class ProxyOptions:
         if self.tools_override != other.tools_override:
             return False
         if self.authz_config != other.authz_config:
+            return False
+        if self.audit_config != other.audit_config:
+            return False
+        if self.enable_audit != other.enable_audit:
             return False
         if self.oidc_issuer != other.oidc_issuer:
             return False
@@ -1878,6 +1884,8 @@ class _UniffiFfiConverterTypeProxyOptions(_UniffiConverterRustBuffer):
             tools=_UniffiFfiConverterSequenceString.read(buf),
             tools_override=_UniffiFfiConverterOptionalTypePathBuf.read(buf),
             authz_config=_UniffiFfiConverterOptionalTypePathBuf.read(buf),
+            audit_config=_UniffiFfiConverterOptionalTypePathBuf.read(buf),
+            enable_audit=_UniffiFfiConverterOptionalBoolean.read(buf),
             oidc_issuer=_UniffiFfiConverterOptionalString.read(buf),
             oidc_audience=_UniffiFfiConverterOptionalString.read(buf),
             oidc_client_id=_UniffiFfiConverterOptionalString.read(buf),
@@ -1929,6 +1937,8 @@ class _UniffiFfiConverterTypeProxyOptions(_UniffiConverterRustBuffer):
         _UniffiFfiConverterSequenceString.check_lower(value.tools)
         _UniffiFfiConverterOptionalTypePathBuf.check_lower(value.tools_override)
         _UniffiFfiConverterOptionalTypePathBuf.check_lower(value.authz_config)
+        _UniffiFfiConverterOptionalTypePathBuf.check_lower(value.audit_config)
+        _UniffiFfiConverterOptionalBoolean.check_lower(value.enable_audit)
         _UniffiFfiConverterOptionalString.check_lower(value.oidc_issuer)
         _UniffiFfiConverterOptionalString.check_lower(value.oidc_audience)
         _UniffiFfiConverterOptionalString.check_lower(value.oidc_client_id)
@@ -1979,6 +1989,8 @@ class _UniffiFfiConverterTypeProxyOptions(_UniffiConverterRustBuffer):
         _UniffiFfiConverterSequenceString.write(value.tools, buf)
         _UniffiFfiConverterOptionalTypePathBuf.write(value.tools_override, buf)
         _UniffiFfiConverterOptionalTypePathBuf.write(value.authz_config, buf)
+        _UniffiFfiConverterOptionalTypePathBuf.write(value.audit_config, buf)
+        _UniffiFfiConverterOptionalBoolean.write(value.enable_audit, buf)
         _UniffiFfiConverterOptionalString.write(value.oidc_issuer, buf)
         _UniffiFfiConverterOptionalString.write(value.oidc_audience, buf)
         _UniffiFfiConverterOptionalString.write(value.oidc_client_id, buf)

@@ -1,0 +1,77 @@
+//! What an audit log takes, leaves out and says of itself.
+
+use std::sync::atomic::Ordering;
+
+use super::*;
+use crate::{journal::tests::Memory, options::Secret};
+
+fn opened(spec: &AuditSpec) -> (Arc<Audit>, Memory) {
+    let memory = Memory::default();
+    let secrets = [Secret::from("canary-of-server")];
+    (Audit::with(spec, "server", Box::new(memory.clone()), secrets).expect("a thread"), memory)
+}
+
+fn lines(memory: &Memory) -> Vec<Value> {
+    memory.text().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+#[tokio::test]
+async fn a_refused_connection_names_the_calls_in_flight_and_no_others() {
+    let (audit, memory) = opened(&AuditSpec::default());
+    let over = audit.begins("id-0", "tools/call", Some("gone"));
+    let one = audit.begins("id-1", "tools/call", Some("fetch"));
+    let other = audit.begins("id-2", "tools/list", None);
+    drop(over);
+    audit.refused_connection(Map::new(), Map::new());
+    drop((one, other));
+    audit.refused_connection(Map::new(), Map::new());
+    audit.flush().await;
+    let events = lines(&memory);
+    let extra = |event: &Value| event["metadata"]["extra"].clone();
+    let calls = json!([
+        { "audit_id": "id-1", "method": "tools/call", "name": "fetch" },
+        { "audit_id": "id-2", "method": "tools/list" },
+    ]);
+    assert_eq!(extra(&events[0]), json!({ "calls_in_flight": 2, "in_flight": calls }));
+    assert_eq!(extra(&events[1]), json!({ "calls_in_flight": 0, "in_flight": [] }));
+    assert_eq!((&events[0]["type"], &events[0]["outcome"]), (&json!("connection_refused"), &json!("denied")));
+}
+
+#[tokio::test]
+async fn lost_events_are_counted_in_the_log_whatever_types_it_takes() {
+    let spec = AuditSpec { event_types: vec![EventType::Ping], ..AuditSpec::default() };
+    let (audit, memory) = opened(&spec);
+    assert!(audit.takes(EventType::Ping) && !audit.takes(EventType::ConnectionRefused));
+    audit.refused_connection(Map::new(), Map::new());
+    let event = || audit.event(EventType::Ping, Outcome::Success, new_id(), SystemTime::now());
+    memory.full.store(true, Ordering::Relaxed);
+    audit.written(&event()).await.expect_err("it is full");
+    memory.full.store(false, Ordering::Relaxed);
+    audit.written(&event()).await.expect("there is room");
+    let events = lines(&memory);
+    assert_eq!(events.len(), 2, "{events:?}");
+    assert_eq!(
+        (&events[0]["type"], &events[0]["metadata"]["extra"]["events"]),
+        (&json!("events_lost"), &json!(1))
+    );
+    assert_eq!(events[1]["type"], "mcp_ping");
+}
+
+#[test]
+fn data_is_bounded_and_delegation_is_followed_so_far() {
+    let (audit, _) =
+        opened(&AuditSpec { max_data_size: 20, max_delegation_depth: 2, ..AuditSpec::default() });
+    let masks = audit.masks();
+    assert_eq!(audit.data(r#"{"a":1}"#, masks), json!({ "a": 1 }));
+    assert_eq!(audit.data(r#"{"a":"canary-of-server"}"#, masks), json!({ "a": "[redacted]" }));
+    let long = format!(r#"{{"a":"{}"}}"#, "é".repeat(100));
+    let cut = audit.data(&long, masks);
+    assert_eq!((&cut["truncated"], &cut["size"]), (&json!(true), &json!(long.len())));
+    assert_eq!(cut["text"], format!("{{\"a\":\"{}…", "é".repeat(7)));
+    let huge = format!("[\"{}\"]", "a".repeat(LOOKED_AT));
+    assert_eq!(audit.data(&huge, masks), json!({ "truncated": true, "size": huge.len(), "text": "" }));
+    let claims =
+        json!({ "act": { "sub": "a", "x": 1, "act": { "sub": "b", "iss": "i", "act": { "sub": "c" } } } });
+    let claims = claims.as_object().expect("an object");
+    assert_eq!(audit.delegation(claims), [json!({ "sub": "a" }), json!({ "sub": "b", "iss": "i" })]);
+}

@@ -1,0 +1,303 @@
+//! What is recorded, where, and how: the file of `--audit-config`.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::event::EventType;
+use crate::{
+    Error, ErrorKind, Result,
+    config_file::{self, invalid},
+    journal::Rotation,
+};
+
+/// Bytes of a message's data that are recorded, unless the file says otherwise; and most.
+const DATA: usize = 1024;
+const MOST_DATA: usize = 1 << 20;
+/// Actors of a delegation that are recorded, unless the file says otherwise; and most.
+const DEPTH: usize = 10;
+const MOST_DEPTH: usize = 100;
+/// Size at which a file is put aside, unless the configuration says otherwise; and least.
+const ROTATE_SIZE: u64 = 100 << 20;
+const LEAST_ROTATE_SIZE: u64 = 4096;
+/// Files that are kept beside the one that is written, unless the configuration says otherwise; and most.
+const ROTATE_COUNT: u32 = 5;
+const MOST_ROTATE_COUNT: u32 = 1000;
+
+/// What is recorded of requests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AuditSpec {
+    /// What the events are said to be of, in place of the server's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub component: Option<String>,
+    /// Types that are recorded; empty takes all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub event_types: Vec<EventType>,
+    /// Types that are not recorded, whatever else is said.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude_event_types: Vec<EventType>,
+    /// Whether the parameters of requests are recorded.
+    pub include_request_data: bool,
+    /// Whether results and errors are.
+    pub include_response_data: bool,
+    /// Whether an error in an answer makes its outcome one, whatever the status.
+    pub detect_application_errors: bool,
+    /// Bytes of either that are recorded; what is longer is cut off and marked.
+    pub max_data_size: usize,
+    /// Actors of a delegation (the claim `act`) that are recorded.
+    pub max_delegation_depth: usize,
+    /// Where events go.
+    pub sink: AuditSink,
+    /// When a file is put aside.
+    pub rotate_size: u64,
+    /// How many of those are kept.
+    pub rotate_count: u32,
+    /// Whether a request is refused when it cannot be recorded.
+    pub fail_closed: bool,
+    /// Names of fields whose values are left out, beside those that are known to be secrets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub redact: Vec<String>,
+}
+
+/// Where events go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AuditSink {
+    /// For a workload a file in its folder, for a proxy alone the standard output of its process.
+    Usual,
+    /// That file.
+    File(PathBuf),
+    /// The standard output of the process.
+    Stdout,
+    /// Its standard error.
+    Stderr,
+    /// The log of the library, as events of the target `mcpm::audit`.
+    Log,
+}
+
+impl Default for AuditSpec {
+    fn default() -> Self {
+        Self {
+            component: None,
+            event_types: Vec::new(),
+            exclude_event_types: Vec::new(),
+            include_request_data: false,
+            include_response_data: false,
+            detect_application_errors: true,
+            max_data_size: DATA,
+            max_delegation_depth: DEPTH,
+            sink: AuditSink::Usual,
+            rotate_size: ROTATE_SIZE,
+            rotate_count: ROTATE_COUNT,
+            fail_closed: false,
+            redact: Vec::new(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Document {
+    enabled: Option<bool>,
+    component: Option<String>,
+    event_types: Option<Vec<String>>,
+    exclude_event_types: Option<Vec<String>>,
+    include_request_data: Option<bool>,
+    include_response_data: Option<bool>,
+    detect_application_errors: Option<bool>,
+    max_data_size: Option<usize>,
+    max_delegation_depth: Option<usize>,
+    log_file: Option<String>,
+    sink: Option<SinkName>,
+    rotate_size: Option<u64>,
+    rotate_count: Option<u32>,
+    fail_closed: Option<bool>,
+    redact: Option<Vec<String>>,
+}
+
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+enum SinkName {
+    File,
+    Stdout,
+    Stderr,
+    Log,
+}
+
+impl AuditSpec {
+    /// Reads what the options say: `--audit-config`, with relative paths from `folder`, and `--enable-audit`. `None`
+    /// when nothing is to be recorded.
+    ///
+    /// # Errors
+    /// `InvalidOption` for what is wrong in the file; `NotFound` or `Io` when it cannot be read.
+    pub(crate) fn read(
+        enable: Option<bool>,
+        config: Option<&PathBuf>,
+        folder: &Path,
+    ) -> Result<Option<Self>> {
+        let Some(path) = config else { return Ok((enable == Some(true)).then(Self::default)) };
+        if enable == Some(false) {
+            let message = "`--audit-config` turns audit logging on, and `--enable-audit=false` off";
+            return Err(invalid(message.to_owned()).hint("leave out one of them"));
+        }
+        let path = folder.join(path);
+        let document: Document = config_file::json_or_yaml(&path, "audit configuration")?;
+        if document.enabled == Some(false) {
+            if enable == Some(true) {
+                let message =
+                    "`--enable-audit` turns audit logging on, and `enabled` in the configuration off";
+                return Err(invalid(message.to_owned()).with("file", path.display()));
+            }
+            // What is wrong in it is said all the same.
+            Self::of(document, folder).map_err(|error| error.with("file", path.display()))?;
+            return Ok(None);
+        }
+        Self::of(document, folder).map(Some).map_err(|error| error.with("file", path.display()))
+    }
+
+    fn of(document: Document, folder: &Path) -> Result<Self> {
+        let usual = Self::default();
+        let named = document.log_file.filter(|path| !path.is_empty()).map(|path| folder.join(path));
+        let sink = match (document.sink, named) {
+            (None, None) => AuditSink::Usual,
+            (None | Some(SinkName::File), Some(path)) => AuditSink::File(path),
+            (Some(SinkName::File), None) => {
+                return Err(invalid("the sink is a file, and `logFile` names none".to_owned()));
+            }
+            (Some(_), Some(_)) => {
+                return Err(invalid("`logFile` names a file, and `sink` is none".to_owned()));
+            }
+            (Some(SinkName::Stdout), None) => AuditSink::Stdout,
+            (Some(SinkName::Stderr), None) => AuditSink::Stderr,
+            (Some(SinkName::Log), None) => AuditSink::Log,
+        };
+        Ok(Self {
+            component: document.component.filter(|text| !text.is_empty()),
+            event_types: types(document.event_types)?,
+            exclude_event_types: types(document.exclude_event_types)?,
+            include_request_data: document.include_request_data.unwrap_or(false),
+            include_response_data: document.include_response_data.unwrap_or(false),
+            detect_application_errors: document.detect_application_errors.unwrap_or(true),
+            max_data_size: within("maxDataSize", document.max_data_size.unwrap_or(DATA), 1, MOST_DATA)?,
+            max_delegation_depth: within(
+                "maxDelegationDepth",
+                document.max_delegation_depth.unwrap_or(DEPTH),
+                0,
+                MOST_DEPTH,
+            )?,
+            sink,
+            rotate_size: within(
+                "rotateSize",
+                document.rotate_size.unwrap_or(ROTATE_SIZE),
+                LEAST_ROTATE_SIZE,
+                u64::MAX,
+            )?,
+            rotate_count: within(
+                "rotateCount",
+                document.rotate_count.unwrap_or(ROTATE_COUNT),
+                0,
+                MOST_ROTATE_COUNT,
+            )?,
+            fail_closed: document.fail_closed.unwrap_or(usual.fail_closed),
+            redact: document.redact.unwrap_or_default(),
+        })
+    }
+
+    /// Refuses what a workload cannot do: the process that has it may have no streams.
+    pub(crate) fn check_workload(&self) -> Result<()> {
+        match self.sink {
+            AuditSink::Stdout | AuditSink::Stderr => {
+                let message = "a workload has no standard output or error that could hold its audit log";
+                Err(Error::new(ErrorKind::InvalidOption, message)
+                    .hint("name a `logFile`, or take the sink `log`"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn rotation(&self) -> Rotation {
+        Rotation { size: self.rotate_size, count: self.rotate_count }
+    }
+}
+
+fn types(names: Option<Vec<String>>) -> Result<Vec<EventType>> {
+    let of = |name: String| {
+        EventType::of_name(&name).ok_or_else(|| {
+            let known: Vec<&str> = EventType::ALL.iter().map(|kind| kind.name()).collect();
+            invalid(format!("the event type `{name}` is unknown"))
+                .hint(format!("known are {}", known.join(", ")))
+        })
+    };
+    names.unwrap_or_default().into_iter().map(of).collect()
+}
+
+fn within<N: PartialOrd + std::fmt::Display + Copy>(name: &str, value: N, least: N, most: N) -> Result<N> {
+    if value < least || value > most {
+        return Err(invalid(format!("`{name}` is {value}, and must be from {least} to {most}")));
+    }
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, enable: Option<bool>) -> Result<Option<AuditSpec>> {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("audit.json"), text).expect("a file");
+        AuditSpec::read(enable, Some(&PathBuf::from("audit.json")), folder.path())
+    }
+
+    #[test]
+    fn a_file_is_read_in_json_and_in_yaml_and_its_defaults_are_those_without_one() {
+        let all = r#"{"enabled": true, "component": "c", "eventTypes": ["mcp_tool_call", "sse_connection"],
+            "excludeEventTypes": ["mcp_ping"], "includeRequestData": true, "includeResponseData": true,
+            "detectApplicationErrors": false, "maxDataSize": 5, "maxDelegationDepth": 0, "logFile": "/var/log/a",
+            "rotateSize": 4096, "rotateCount": 0, "failClosed": true, "redact": ["ssn"]}"#;
+        let spec = read(all, None).expect("a configuration").expect("on");
+        assert_eq!(spec.event_types, [EventType::ToolCall, EventType::SseConnection]);
+        assert_eq!((spec.sink.clone(), spec.max_data_size), (AuditSink::File("/var/log/a".into()), 5));
+        assert!(spec.fail_closed && !spec.detect_application_errors);
+        let kept = serde_json::to_string(&spec).expect("JSON");
+        assert_eq!(serde_json::from_str::<AuditSpec>(&kept).expect("JSON"), spec);
+        let usual = Some(AuditSpec::default());
+        assert_eq!(read("{}", None).expect("a configuration"), usual);
+        assert_eq!(read("logFile: ''\nenabled: true\n", Some(true)).expect("a configuration"), usual);
+        let log = read("sink: log\n", None).expect("a configuration").expect("on");
+        assert_eq!(log.sink, AuditSink::Log);
+        assert_eq!(read(r#"{"enabled": false}"#, None).expect("a configuration"), None);
+        assert_eq!(AuditSpec::read(Some(true), None, Path::new("")).expect("no file"), usual);
+        assert_eq!(AuditSpec::read(None, None, Path::new("")).expect("no file"), None);
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_file_is_named() {
+        for (text, enable, says) in [
+            (r#"{"logfile": "x"}"#, None, "unknown field `logfile`"),
+            (r#"{"maxDataSize": 0}"#, None, "`maxDataSize` is 0, and must be from 1 to 1048576"),
+            (r#"{"maxDataSize": -1}"#, None, "invalid value: integer `-1`"),
+            (r#"{"maxDataSize": "1k"}"#, None, "invalid type: string \"1k\""),
+            (r#"{"rotateSize": 100}"#, None, "`rotateSize` is 100, and must be from 4096"),
+            (r#"{"rotateCount": 1001}"#, None, "`rotateCount` is 1001"),
+            (r#"{"maxDelegationDepth": 101}"#, None, "`maxDelegationDepth` is 101"),
+            (r#"{"eventTypes": ["mcp_toolcall"]}"#, None, "the event type `mcp_toolcall` is unknown"),
+            (r#"{"excludeEventTypes": ["x"]}"#, None, "the event type `x` is unknown"),
+            (r#"{"sink": "file"}"#, None, "`logFile` names none"),
+            (r#"{"sink": "stdout", "logFile": "x"}"#, None, "`sink` is none"),
+            (r#"{"sink": "syslog"}"#, None, "unknown variant `syslog`"),
+            (r#"{"enabled": false, "rotateSize": 1}"#, None, "`rotateSize` is 1"),
+            (r#"{"enabled": false}"#, Some(true), "`enabled` in the configuration off"),
+            (r#"{"enabled": true}"#, Some(false), "`--enable-audit=false` off"),
+            ("- a", None, "is no audit configuration"),
+        ] {
+            let error = read(text, enable).expect_err(text);
+            assert_eq!(error.kind(), ErrorKind::InvalidOption, "{text}");
+            assert!(error.to_string().contains(says), "{text}: {error}");
+        }
+        let missing = AuditSpec::read(None, Some(&PathBuf::from("/nowhere/audit.json")), Path::new(""));
+        assert_eq!(missing.expect_err("no file").kind(), ErrorKind::NotFound);
+        let stdout = AuditSpec { sink: AuditSink::Stdout, ..AuditSpec::default() };
+        stdout.check_workload().expect_err("a workload has none");
+    }
+}

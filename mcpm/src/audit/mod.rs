@@ -1,0 +1,330 @@
+//! The audit log: who asked for what, and how it came out, in one JSON object a line.
+//!
+//! [`config`] says what is recorded and where, [`event`] in which form. Here events become lines of a
+//! [`journal`](crate::journal), and it is known which calls are in flight. What an event says of a request is put
+//! together in `proxy/trail.rs`.
+
+mod config;
+mod event;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::SystemTime,
+};
+
+use serde_json::{Map, Value, json};
+
+pub use config::{AuditSink, AuditSpec};
+pub use event::EventType;
+pub(crate) use event::{Event, Metadata, Outcome, Source, put};
+
+use crate::{
+    Error, ErrorKind, Result,
+    journal::{Gap, Journal, NotWritten, RotatingFile, Sink},
+    redact::{Masks, cut, hex},
+};
+
+/// Events that wait to be written.
+const QUEUE: usize = 8192;
+/// Most calls in flight that an event names.
+const NAMED: usize = 32;
+/// A message's data is not looked into beyond this.
+const LOOKED_AT: usize = 1 << 20;
+/// Actors of a delegation say who they are in one of these.
+const ACTOR: [&str; 3] = ["sub", "iss", "client_id"];
+
+/// The audit log of one server.
+#[derive(Debug)]
+pub(crate) struct Audit {
+    component: String,
+    server: String,
+    spec: AuditSpec,
+    masks: Masks,
+    journal: Journal,
+    calls: Mutex<BTreeMap<u64, Named>>,
+    next: AtomicU64,
+}
+
+/// A call in flight, for events about what happens meanwhile.
+#[derive(Debug, Clone)]
+struct Named {
+    audit_id: String,
+    method: String,
+    name: Option<String>,
+}
+
+/// Holds a call's place among those in flight.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    audit: Arc<Audit>,
+    number: u64,
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.audit.calls.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
+    }
+}
+
+/// Writes to a stream of the process.
+#[derive(Debug)]
+enum Stream {
+    Stdout,
+    Stderr,
+}
+
+impl Sink for Stream {
+    fn write(&mut self, lines: &[u8]) -> std::io::Result<()> {
+        use std::io::Write as _;
+        match self {
+            Self::Stdout => {
+                let mut stdout = std::io::stdout().lock();
+                stdout.write_all(lines).and_then(|()| stdout.flush())
+            }
+            Self::Stderr => std::io::stderr().lock().write_all(lines),
+        }
+    }
+}
+
+/// Writes events to the log of the library.
+#[derive(Debug)]
+struct Log;
+
+impl Sink for Log {
+    fn write(&mut self, lines: &[u8]) -> std::io::Result<()> {
+        for line in String::from_utf8_lossy(lines).lines() {
+            tracing::info!(target: "mcpm::audit", "{line}");
+        }
+        Ok(())
+    }
+}
+
+impl Audit {
+    /// Opens the log of `server`. `usual` is the file of a workload, for the sink [`AuditSink::Usual`]; what is known
+    /// to be secret is never written.
+    ///
+    /// # Errors
+    /// `Io` when it cannot be written there.
+    pub(crate) fn open(
+        spec: &AuditSpec,
+        server: &str,
+        usual: Option<PathBuf>,
+        secrets: impl IntoIterator<Item = crate::options::Secret>,
+    ) -> Result<Arc<Self>> {
+        let file = |path: &Path| -> Result<Box<dyn Sink>> {
+            let opened = RotatingFile::open(path.to_owned(), spec.rotation());
+            let file = opened.map_err(|error| {
+                let message = format!("the audit log `{}` cannot be written", path.display());
+                Error::new(ErrorKind::Io, message).source(error).hint("name another `logFile`")
+            })?;
+            Ok(Box::new(file))
+        };
+        let sink: Box<dyn Sink> = match (&spec.sink, &usual) {
+            (AuditSink::File(path), _) | (AuditSink::Usual, Some(path)) => file(path)?,
+            (AuditSink::Usual | AuditSink::Stdout, _) => Box::new(Stream::Stdout),
+            (AuditSink::Stderr, _) => Box::new(Stream::Stderr),
+            (AuditSink::Log, _) => Box::new(Log),
+        };
+        Self::with(spec, server, sink, secrets)
+    }
+
+    fn with(
+        spec: &AuditSpec,
+        server: &str,
+        sink: Box<dyn Sink>,
+        secrets: impl IntoIterator<Item = crate::options::Secret>,
+    ) -> Result<Arc<Self>> {
+        let component = spec.component.clone().unwrap_or_else(|| server.to_owned());
+        let of_gap = component.clone();
+        let gap: Gap = Box::new(move |lost| lost_events(&of_gap, lost).line());
+        let journal = Journal::start(sink, QUEUE, Some(gap)).map_err(|error| {
+            Error::new(ErrorKind::Io, "the thread of the audit log cannot be started").source(error)
+        })?;
+        Ok(Arc::new(Self {
+            component,
+            server: server.to_owned(),
+            spec: spec.clone(),
+            masks: Masks::new(secrets, &spec.redact),
+            journal,
+            calls: Mutex::default(),
+            next: AtomicU64::new(0),
+        }))
+    }
+
+    /// What is recorded.
+    pub(crate) fn spec(&self) -> &AuditSpec {
+        &self.spec
+    }
+
+    /// The server's name.
+    pub(crate) fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// What is left out.
+    pub(crate) fn masks(&self) -> &Masks {
+        &self.masks
+    }
+
+    /// Whether events of that type are recorded.
+    pub(crate) fn takes(&self, kind: EventType) -> bool {
+        let among = self.spec.event_types.is_empty() || self.spec.event_types.contains(&kind);
+        among && !self.spec.exclude_event_types.contains(&kind)
+    }
+
+    /// Begins an event of now.
+    pub(crate) fn event(
+        &self,
+        kind: EventType,
+        outcome: Outcome,
+        audit_id: String,
+        since: SystemTime,
+    ) -> Event {
+        Event {
+            time: timestamp(SystemTime::now()),
+            level: "AUDIT",
+            msg: "audit_event",
+            audit_id,
+            kind,
+            logged_at: timestamp(since),
+            outcome,
+            component: self.component.clone(),
+            source: None,
+            subjects: Map::new(),
+            target: Map::new(),
+            metadata: Metadata::default(),
+            data: Map::new(),
+            delegation: Vec::new(),
+        }
+    }
+
+    /// Has an event written some time soon.
+    pub(crate) fn post(&self, event: &Event) {
+        self.journal.post(event.line());
+    }
+
+    /// Waits until an event is written.
+    ///
+    /// # Errors
+    /// When it cannot be.
+    pub(crate) async fn written(&self, event: &Event) -> Result<(), NotWritten> {
+        self.journal.written(event.line()).await
+    }
+
+    /// Waits until everything that was posted is written.
+    pub(crate) async fn flush(&self) {
+        self.journal.flush().await;
+    }
+
+    /// Counts a call among those in flight until what is returned is dropped.
+    pub(crate) fn begins(self: &Arc<Self>, audit_id: &str, method: &str, name: Option<&str>) -> InFlight {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let named =
+            Named { audit_id: audit_id.to_owned(), method: method.to_owned(), name: name.map(str::to_owned) };
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).insert(number, named);
+        InFlight { audit: Arc::clone(self), number }
+    }
+
+    /// Records a connection of the server that was refused, with the calls that were in flight: it may belong to any
+    /// of them, and to none.
+    pub(crate) fn refused_connection(&self, target: Map<String, Value>, extra: Map<String, Value>) {
+        if !self.takes(EventType::ConnectionRefused) {
+            return;
+        }
+        let mut event =
+            self.event(EventType::ConnectionRefused, Outcome::Denied, new_id(), SystemTime::now());
+        event.target = target;
+        event.metadata.extra = extra;
+        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let named = calls.values().take(NAMED).map(|call| {
+            let mut shown = Map::new();
+            put(&mut shown, "audit_id", Some(call.audit_id.clone()));
+            put(&mut shown, "method", Some(call.method.clone()));
+            put(&mut shown, "name", call.name.clone());
+            Value::from(shown)
+        });
+        let named: Vec<Value> = named.collect();
+        put(&mut event.metadata.extra, "calls_in_flight", Some(calls.len()));
+        drop(calls);
+        put(&mut event.metadata.extra, "in_flight", Some(named));
+        self.post(&event);
+    }
+
+    /// The data of a message as it is recorded: without secrets, and not longer than it may be.
+    pub(crate) fn data(&self, text: &str, masks: &Masks) -> Value {
+        let most = self.spec.max_data_size;
+        if text.len() > LOOKED_AT {
+            return json!({ "truncated": true, "size": text.len(), "text": "" });
+        }
+        let Ok(mut value) = serde_json::from_str::<Value>(text) else { return Value::Null };
+        masks.value(&mut value);
+        let plain = value.to_string();
+        if plain.len() <= most {
+            return value;
+        }
+        json!({ "truncated": true, "size": text.len(), "text": cut(&plain, most) })
+    }
+
+    /// The actors of a delegation (RFC 8693 section 4.1), the nearest first.
+    pub(crate) fn delegation(&self, claims: &Map<String, Value>) -> Vec<Value> {
+        let mut actors = Vec::new();
+        let mut next = claims.get("act");
+        while let Some(Value::Object(actor)) = next
+            && actors.len() < self.spec.max_delegation_depth
+        {
+            let shown = ACTOR.iter().filter_map(|name| Some((*name, actor.get(*name)?.as_str()?)));
+            let shown: Map<String, Value> =
+                shown.map(|(name, text)| (name.to_owned(), self.masks.text(text).into())).collect();
+            actors.push(Value::from(shown));
+            next = actor.get("act");
+        }
+        actors
+    }
+}
+
+fn lost_events(component: &str, lost: u64) -> Event {
+    let now = timestamp(SystemTime::now());
+    let mut metadata = Metadata::default();
+    put(&mut metadata.extra, "events", Some(lost));
+    Event {
+        time: now.clone(),
+        level: "AUDIT",
+        msg: "audit_event",
+        audit_id: new_id(),
+        kind: EventType::EventsLost,
+        logged_at: now,
+        outcome: Outcome::Error,
+        component: component.to_owned(),
+        source: None,
+        subjects: Map::new(),
+        target: Map::new(),
+        metadata,
+        data: Map::new(),
+        delegation: Vec::new(),
+    }
+}
+
+fn timestamp(time: SystemTime) -> String {
+    humantime::format_rfc3339_millis(time).to_string()
+}
+
+/// A random UUID (RFC 9562 section 5.4).
+pub(crate) fn new_id() -> String {
+    let mut bytes = [0_u8; 16];
+    if getrandom::fill(&mut bytes).is_err() {
+        tracing::error!("this machine gives no random numbers");
+    }
+    bytes[6] = (bytes[6] & 0x0f) | 0x40;
+    bytes[8] = (bytes[8] & 0x3f) | 0x80;
+    let digits = hex(&bytes);
+    format!("{}-{}-{}-{}-{}", &digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..])
+}
+
+#[cfg(test)]
+#[path = "audit_tests.rs"]
+pub(crate) mod tests;

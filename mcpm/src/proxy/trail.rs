@@ -1,0 +1,423 @@
+//! What becomes of one request, for the audit log.
+//!
+//! [`layers::audit`](super::layers::audit) begins a [`Trail`] and puts it into the request's extensions. Layers further
+//! in add what they find out: who asks, and what. The head of the answer, and the messages in it, say how it came out.
+//! There is one event for each message, and one for a request without any; each is written once, as soon as its outcome
+//! is known.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Instant, SystemTime},
+};
+
+use http::{HeaderMap, Method, StatusCode, header};
+use serde_json::{Map, Value};
+
+use super::{
+    denial::Denial,
+    messages::{Asked, Hook, Said, Verdict},
+    respond::{Request, Response},
+    trail_call::{Answered, Call},
+};
+use crate::{
+    audit::{Audit, Event, EventType, Outcome, Source, put},
+    auth::incoming::Principal,
+    explain::Reason,
+    mcp::message::{Kind, Message},
+    redact::{Masks, cut, hex},
+};
+
+/// Longest text of a header that is recorded.
+const LONGEST: usize = 256;
+const SESSION: &str = "mcp-session-id";
+/// Digits of a session's digest.
+const DIGITS: usize = 16;
+
+/// The address at the other end of a connection, in the extensions of requests that are recorded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// One request. Clones are the same.
+#[derive(Debug, Clone)]
+pub(crate) struct Trail(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    audit: Arc<Audit>,
+    began: Instant,
+    since: SystemTime,
+    method: Method,
+    path: String,
+    source: Source,
+    session: Option<String>,
+    /// Whether it asks for a stream, or posts JSON.
+    wants_events: bool,
+    posts_json: bool,
+    traceparent: Option<String>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    principal: Option<Arc<Principal>>,
+    calls: Vec<Call>,
+    head: Option<Head>,
+    /// Whether nothing more comes of the answer.
+    over: bool,
+    /// Whether the answer is a stream whose messages are still to come.
+    streams: bool,
+    /// Whether everything was written.
+    settled: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Head {
+    status: StatusCode,
+    denial: Option<Denial>,
+    events: bool,
+    size: Option<u64>,
+    session: Option<String>,
+}
+
+impl Trail {
+    /// Begins with what is known from the head of a request. `trusted` says whether a proxy in front is believed.
+    pub(crate) fn begin(audit: &Arc<Audit>, request: &Request, trusted: bool) -> Self {
+        let headers = request.headers();
+        let is = |name: header::HeaderName, kind: &[u8]| {
+            let mut values = headers.get_all(name).iter();
+            values.any(|value| memchr::memmem::find(value.as_bytes(), kind).is_some())
+        };
+        let query = request.uri().query().unwrap_or_default();
+        let in_query = || {
+            let mut pairs = url::form_urlencoded::parse(query.as_bytes());
+            pairs.find(|(name, _)| matches!(&**name, "session_id" | "sessionId")).map(|(_, id)| digest(&id))
+        };
+        Self(Arc::new(Inner {
+            audit: Arc::clone(audit),
+            began: Instant::now(),
+            since: SystemTime::now(),
+            method: request.method().clone(),
+            // A query may hold anything.
+            path: audit.masks().text(request.uri().path()).into_owned(),
+            source: source(request, audit.masks(), trusted),
+            session: session(headers).or_else(in_query),
+            wants_events: is(header::ACCEPT, b"text/event-stream"),
+            posts_json: request.method() == Method::POST && is(header::CONTENT_TYPE, b"json"),
+            traceparent: headers.get("traceparent").and_then(|text| text.to_str().ok()).map(str::to_owned),
+            state: Mutex::default(),
+        }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // No code panics while it holds the lock.
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes who asks.
+    pub(crate) fn caller(&self, principal: &Arc<Principal>) {
+        self.state().principal = Some(Arc::clone(principal));
+    }
+
+    /// Notes what is asked.
+    pub(crate) fn asks(&self, asked: &Asked) {
+        let mut state = self.state();
+        let masks = self.masks(&state);
+        let calls = asked.messages().iter().map(|message| {
+            Call::new(&self.0.audit, message, asked.is_batch(), &masks, self.0.traceparent.as_deref())
+        });
+        state.calls = calls.collect();
+    }
+
+    /// The events that say what is about to be sent on.
+    pub(crate) fn pending(&self) -> Vec<Event> {
+        let mut state = self.state();
+        if state.calls.is_empty() {
+            state.calls.push(self.bare(None));
+        }
+        let events = state.calls.iter().filter(|call| self.0.audit.takes(call.kind));
+        events.map(|call| self.event(&state, call, Outcome::Pending)).collect()
+    }
+
+    /// Takes the head of the answer, and returns the events whose outcome is known by it.
+    pub(crate) fn answered(&self, response: &Response) -> Vec<Event> {
+        let events = response.headers().get(header::CONTENT_TYPE);
+        let events = events.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+        let denial = response.extensions().get::<Denial>().cloned();
+        let mut state = self.state();
+        if state.calls.is_empty() {
+            let bare = self.bare(denial.as_ref());
+            state.calls.push(bare);
+        }
+        state.head = Some(Head {
+            status: response.status(),
+            denial,
+            events,
+            size: http_body::Body::size_hint(response.body()).exact(),
+            session: session(response.headers()),
+        });
+        state.streams = events && !state.over;
+        if state.streams {
+            // Of these nothing is answered.
+            return self.settle(&mut state, |call| !call.is_request);
+        }
+        state.settled = true;
+        self.settle(&mut state, |_| true)
+    }
+
+    /// Forgets the head of an answer that is not given.
+    pub(crate) fn replaced(&self) {
+        self.state().settled = true;
+    }
+
+    /// The events of a request that ends without an answer.
+    fn lost(&self, outcome: Outcome) {
+        let mut state = self.state();
+        if std::mem::replace(&mut state.settled, true) {
+            return;
+        }
+        if state.calls.is_empty() {
+            state.calls.push(self.bare(None));
+        }
+        let calls = std::mem::take(&mut state.calls);
+        for call in calls.iter().filter(|call| !call.settled && self.0.audit.takes(call.kind)) {
+            self.0.audit.post(&self.event(&state, call, outcome));
+        }
+    }
+
+    /// The event of a request without messages, or whose messages were not read.
+    fn bare(&self, denial: Option<&Denial>) -> Call {
+        let inner = &*self.0;
+        let of_caller = denial.is_some_and(|denial| denial.reason.layer() == Reason::TokenMissing.layer());
+        let kind = match inner.method {
+            _ if of_caller => EventType::AuthFailure,
+            Method::GET if inner.wants_events => EventType::SseConnection,
+            Method::DELETE if inner.session.is_some() => EventType::SessionEnd,
+            Method::POST if inner.posts_json => EventType::Request,
+            _ => EventType::Http,
+        };
+        Call::bare(kind, &inner.method, inner.traceparent.as_deref())
+    }
+
+    /// Ends the calls that `which` chooses, and returns their events.
+    fn settle(&self, state: &mut State, which: impl Fn(&Call) -> bool) -> Vec<Event> {
+        let mut events = Vec::new();
+        for place in 0..state.calls.len() {
+            let call = &state.calls[place];
+            if call.settled || !which(call) {
+                continue;
+            }
+            let outcome = self.outcome(state, call);
+            if self.0.audit.takes(call.kind) {
+                events.push(self.event(state, call, outcome));
+            }
+            let call = &mut state.calls[place];
+            call.settled = true;
+            call.in_flight = None;
+        }
+        events
+    }
+
+    fn outcome(&self, state: &State, call: &Call) -> Outcome {
+        let Some(head) = &state.head else { return Outcome::Error };
+        match head.status {
+            status if status.is_server_error() => Outcome::Error,
+            _ if head.denial.is_some() => Outcome::Denied,
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Outcome::Denied,
+            status if status.is_client_error() => Outcome::Failure,
+            _ if call.failed() && self.0.audit.spec().detect_application_errors => Outcome::ApplicationError,
+            _ => Outcome::Success,
+        }
+    }
+
+    fn masks(&self, state: &State) -> Masks {
+        self.0.audit.masks().with(state.principal.as_ref().map(|principal| &principal.token))
+    }
+
+    fn event(&self, state: &State, call: &Call, outcome: Outcome) -> Event {
+        let inner = &*self.0;
+        let mut event = inner.audit.event(call.kind, outcome, call.audit_id.clone(), inner.since);
+        event.source = Some(inner.source.clone());
+        event.subjects = subjects(state.principal.as_deref(), call, inner.audit.masks());
+        put(&mut event.target, "endpoint", Some(inner.path.clone()));
+        call.target(&mut event.target);
+        if let Some(principal) = &state.principal {
+            event.delegation = inner.audit.delegation(&principal.claims);
+        }
+        let extra = &mut event.metadata.extra;
+        if outcome != Outcome::Pending {
+            let duration = inner.began.elapsed().as_micros();
+            put(extra, "duration_ms", Some(u64::try_from(duration).unwrap_or(u64::MAX) as f64 / 1000.0));
+        }
+        let head = state.head.as_ref();
+        let events = head.map_or(call.kind == EventType::SseConnection, |head| head.events);
+        put(extra, "transport", Some(if events { "sse" } else { "http" }));
+        put(extra, "backend_name", Some(inner.audit.server()));
+        if let Some(head) = head {
+            put(extra, "http_status", Some(head.status.as_u16()));
+            put(extra, "response_size_bytes", call.answer_size().or(head.size));
+            if let Some(denial) = &head.denial {
+                put(extra, "reason", Some(denial.reason.id()));
+                put(extra, "refusal", Some(denial.refusal.as_str()));
+                let rule = denial.rule.as_deref().map(|rule| inner.audit.masks().text(rule).into_owned());
+                put(extra, "rule", rule);
+            }
+        }
+        let opened = head.and_then(|head| head.session.clone());
+        put(extra, "session", inner.session.clone().or(opened));
+        call.describe(extra, &mut event.data);
+        event
+    }
+
+    /// Looks at a message of the answer.
+    fn said(&self, message: &Message) {
+        if message.kind() != Kind::Response {
+            return;
+        }
+        let mut state = self.state();
+        let masks = self.masks(&state);
+        let answered = Answered::of(&self.0.audit, message, &masks);
+        let place = state.calls.iter().position(|call| !call.settled && call.is_answered_by(message));
+        let streams = state.streams;
+        let mut events = Vec::new();
+        match place {
+            Some(place) => {
+                state.calls[place].answered = Some(answered);
+                if streams {
+                    let audit_id = state.calls[place].audit_id.clone();
+                    events = self.settle(&mut state, |call| call.audit_id == audit_id);
+                }
+            }
+            // The request came another way.
+            None if streams && answered.failed && self.0.audit.takes(EventType::StreamError) => {
+                let mut call = Call::bare(EventType::StreamError, &self.0.method, None);
+                call.answered = Some(answered);
+                let outcome = self.outcome(&state, &call);
+                events.push(self.event(&state, &call, outcome));
+            }
+            None => {}
+        }
+        drop(state);
+        events.iter().for_each(|event| self.0.audit.post(event));
+    }
+
+    /// Is told that nothing more comes of the answer.
+    fn over(&self, broken: bool) {
+        let mut state = self.state();
+        state.over = true;
+        let streams = state.streams;
+        drop(state);
+        if streams {
+            self.lost(if broken { Outcome::Error } else { Outcome::Unanswered });
+        }
+    }
+
+    fn streams(&self) -> bool {
+        self.state().streams
+    }
+}
+
+/// Writes what is not written yet when a request ends before its answer: its client went, or the proxy has a defect.
+#[derive(Debug)]
+pub(crate) struct Unanswered(pub(crate) Trail);
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if !self.0.streams() {
+            self.0.lost(if std::thread::panicking() { Outcome::Error } else { Outcome::ClientGone });
+        }
+    }
+}
+
+/// Sees the messages of the answer as the client gets them.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    trail: Trail,
+    over: bool,
+}
+
+impl Listener {
+    pub(crate) fn new(trail: Trail) -> Self {
+        Self { trail, over: false }
+    }
+}
+
+impl Hook for Listener {
+    fn message(&mut self, said: &Said<'_>) -> Verdict {
+        self.trail.said(said.message);
+        Verdict::Keep
+    }
+
+    fn end(&mut self, broken: bool) {
+        self.over = true;
+        self.trail.over(broken);
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // The client went in the middle of a stream. Streams without calls have nothing to wait for.
+        if !self.over && self.trail.streams() {
+            self.trail.lost(Outcome::ClientGone);
+        }
+    }
+}
+
+fn subjects(principal: Option<&Principal>, call: &Call, masks: &Masks) -> Map<String, Value> {
+    let mut subjects = Map::new();
+    let claim = |principal: &Principal, name: &str| {
+        principal.claims.get(name).and_then(Value::as_str).map(|text| masks.text(text).into_owned())
+    };
+    match principal {
+        Some(principal) => {
+            let user = ["preferred_username", "name", "email"].iter().find_map(|name| claim(principal, name));
+            put(&mut subjects, "user", Some(user.unwrap_or_else(|| principal.subject.clone())));
+            put(&mut subjects, "user_id", Some(principal.subject.clone()));
+            put(&mut subjects, "issuer", Some(principal.issuer.clone()));
+            put(&mut subjects, "client_id", principal.client_id.clone());
+        }
+        None => put(&mut subjects, "user", Some("anonymous")),
+    }
+    if let Some((name, version)) = &call.client {
+        put(&mut subjects, "client_name", Some(name.clone()));
+        put(&mut subjects, "client_version", version.clone());
+    }
+    subjects
+}
+
+fn source(request: &Request, masks: &Masks, trusted: bool) -> Source {
+    let headers = request.headers();
+    let peer = request.extensions().get::<Peer>().map(|peer| peer.0.ip().to_canonical().to_string());
+    let forwarded = trusted.then(|| forwarded(headers)).flatten();
+    let mut extra = Map::new();
+    let text = |name: header::HeaderName| {
+        let text = String::from_utf8_lossy(headers.get(name)?.as_bytes()).into_owned();
+        Some(cut(&masks.text(&text), LONGEST).into_owned())
+    };
+    put(&mut extra, "user_agent", text(header::USER_AGENT));
+    put(&mut extra, "request_id", text(header::HeaderName::from_static("x-request-id")));
+    if forwarded.is_some() {
+        put(&mut extra, "peer", peer.clone());
+    }
+    let value = forwarded.or(peer).unwrap_or_else(|| "unknown".to_owned());
+    Source { kind: "network", value, extra }
+}
+
+/// Who called the proxy in front, as that says: what it wrote itself is the last one.
+fn forwarded(headers: &HeaderMap) -> Option<String> {
+    let line = headers.get_all("x-forwarded-for").iter().next_back()?.to_str().ok()?;
+    let last = line.rsplit(',').next()?.trim();
+    last.parse::<std::net::IpAddr>().ok().map(|address| address.to_string())
+}
+
+/// Which session it is: an id would let others in.
+fn session(headers: &HeaderMap) -> Option<String> {
+    Some(digest(headers.get(SESSION)?.to_str().ok()?))
+}
+
+fn digest(id: &str) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, id.as_bytes());
+    let mut digits = hex(digest.as_ref());
+    digits.truncate(DIGITS);
+    digits
+}

@@ -1,0 +1,235 @@
+//! One message of a request, and what was answered, as the audit log tells of them.
+
+use bytes::Bytes;
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::{
+    audit::{Audit, EventType, InFlight, new_id, put},
+    mcp::{
+        fields::Fields,
+        message::{Kind, Message, same_id},
+    },
+    redact::{Masks, cut},
+};
+
+use std::sync::Arc;
+
+/// Longest name of a tool, a prompt or a resource that is recorded, and longest message of an error.
+const LONGEST: usize = 256;
+const CLIENT: &str = "io.modelcontextprotocol/clientInfo";
+
+/// A message, or a request over HTTP that has none.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) kind: EventType,
+    pub(super) audit_id: String,
+    pub(super) is_request: bool,
+    /// Name and version of the client, where it says them.
+    pub(super) client: Option<(String, Option<String>)>,
+    pub(super) answered: Option<Answered>,
+    pub(super) settled: bool,
+    pub(super) in_flight: Option<InFlight>,
+    id: Bytes,
+    method: String,
+    /// Its kind, and its name.
+    of: Option<(&'static str, String)>,
+    batch: bool,
+    trace: Option<(String, String)>,
+    data: Option<Value>,
+}
+
+/// What was answered.
+#[derive(Debug)]
+pub(super) struct Answered {
+    /// Whether it is an error, of JSON-RPC or of a tool.
+    pub(super) failed: bool,
+    code: Option<i64>,
+    message: Option<String>,
+    of_tool: bool,
+    size: u64,
+    data: Option<Value>,
+}
+
+impl Call {
+    pub(super) fn new(
+        audit: &Arc<Audit>,
+        message: &Message,
+        batch: bool,
+        masks: &Masks,
+        traceparent: Option<&str>,
+    ) -> Self {
+        let is_request = message.kind() == Kind::Request;
+        let kind = match message.kind() {
+            Kind::Response => EventType::Response,
+            _ => EventType::of_method(message.method()),
+        };
+        let params = Fields::read(message.params());
+        let text = |name: &str| params.as_ref()?.string(name).ok().flatten();
+        let plain = |text: String| cut(&masks.text(&text), LONGEST).into_owned();
+        let of = match message.method() {
+            "tools/call" => text("name").map(|name| ("tool", plain(name))),
+            "prompts/get" => text("name").map(|name| ("prompt", plain(name))),
+            "resources/read" | "resources/subscribe" | "resources/unsubscribe" => {
+                text("uri").map(|uri| ("resource", plain(uri)))
+            }
+            _ => None,
+        };
+        let meta = if message.may_have_meta() {
+            params.as_ref().and_then(|params| params.one("_meta").ok().flatten())
+        } else {
+            None
+        };
+        let meta = meta.and_then(|meta| Fields::read(meta.get()));
+        let told = meta.as_ref().and_then(|meta| meta.string("traceparent").ok().flatten());
+        let client = match message.method() {
+            "initialize" => params.as_ref().and_then(|params| params.one("clientInfo").ok().flatten()),
+            _ => meta.as_ref().and_then(|meta| meta.one(CLIENT).ok().flatten()),
+        };
+        let client = client.and_then(|client| Fields::read(client.get())).and_then(|client| {
+            let text = |name: &str| client.string(name).ok().flatten();
+            Some((plain(text("name")?), text("version").map(plain)))
+        });
+        let shown = if message.kind() == Kind::Response { message.result() } else { message.params() };
+        let data = (audit.spec().include_request_data && !shown.is_empty()).then(|| audit.data(shown, masks));
+        let audit_id = new_id();
+        let method = cut(&masks.text(message.method()), LONGEST).into_owned();
+        let name = of.as_ref().map(|(_, name)| name.as_str());
+        let in_flight = is_request.then(|| audit.begins(&audit_id, &method, name));
+        Self {
+            kind,
+            audit_id,
+            is_request,
+            client,
+            answered: None,
+            settled: false,
+            in_flight,
+            id: message.id(),
+            method,
+            of,
+            batch,
+            trace: told.as_deref().and_then(trace).or_else(|| traceparent.and_then(trace)),
+            data,
+        }
+    }
+
+    /// A request that has no message, or whose messages were not read.
+    pub(super) fn bare(kind: EventType, method: &Method, traceparent: Option<&str>) -> Self {
+        Self {
+            kind,
+            audit_id: new_id(),
+            is_request: false,
+            client: None,
+            answered: None,
+            settled: false,
+            in_flight: None,
+            id: Bytes::new(),
+            method: cut(method.as_str(), LONGEST).into_owned(),
+            of: None,
+            batch: false,
+            trace: traceparent.and_then(trace),
+            data: None,
+        }
+    }
+
+    pub(super) fn is_answered_by(&self, answer: &Message) -> bool {
+        self.is_request && self.answered.is_none() && same_id(&self.id, answer.id_text())
+    }
+
+    pub(super) fn failed(&self) -> bool {
+        self.answered.as_ref().is_some_and(|answered| answered.failed)
+    }
+
+    pub(super) fn answer_size(&self) -> Option<u64> {
+        self.answered.as_ref().map(|answered| answered.size)
+    }
+
+    pub(super) fn target(&self, target: &mut Map<String, Value>) {
+        put(target, "method", Some(self.method.clone()));
+        if let Some((kind, name)) = &self.of {
+            put(target, "name", Some(name.clone()));
+            put(target, "type", Some(*kind));
+        }
+    }
+
+    pub(super) fn describe(&self, extra: &mut Map<String, Value>, data: &mut Map<String, Value>) {
+        if self.batch {
+            put(extra, "batch", Some(true));
+        }
+        if let Some((trace, span)) = &self.trace {
+            put(extra, "trace_id", Some(trace.clone()));
+            put(extra, "span_id", Some(span.clone()));
+        }
+        put(data, "request", self.data.clone());
+        if let Some(answered) = &self.answered {
+            put(extra, "jsonrpc_error_code", answered.code);
+            put(extra, "jsonrpc_error_message", answered.message.clone());
+            if answered.of_tool {
+                put(extra, "tool_error", Some(true));
+            }
+            put(data, "response", answered.data.clone());
+        }
+    }
+}
+
+impl Answered {
+    pub(super) fn of(audit: &Audit, message: &Message, masks: &Masks) -> Self {
+        #[derive(Deserialize)]
+        struct OfTool {
+            #[serde(default, rename = "isError")]
+            is_error: bool,
+        }
+        let code = message.error_code();
+        let error = message.error();
+        let of_error = Fields::read(error).and_then(|error| error.string("message").ok().flatten());
+        let text = of_error.map(|text| cut(&masks.text(&text), LONGEST).into_owned());
+        let is_marked = || memchr::memmem::find(message.result().as_bytes(), b"isError").is_some();
+        let of_tool = is_marked()
+            && serde_json::from_str::<OfTool>(message.result()).is_ok_and(|result| result.is_error);
+        let shown = if error.is_empty() { message.result() } else { error };
+        let data = audit.spec().include_response_data.then(|| audit.data(shown, masks));
+        let size = message.bytes().len() as u64;
+        Self { failed: of_tool || !error.is_empty(), code, message: text, of_tool, size, data }
+    }
+}
+
+/// The ids of a trace and of the span in it (W3C Trace Context, "traceparent").
+fn trace(text: &str) -> Option<(String, String)> {
+    let mut parts = text.trim().split('-');
+    let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let digits = |text: &str, length: usize| {
+        text.len() == length && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let is_some = |text: &str| text.bytes().any(|byte| byte != b'0');
+    let sound =
+        digits(version, 2) && version != "ff" && digits(trace, 32) && digits(span, 16) && digits(flags, 2);
+    // Only a later version may have more parts.
+    let whole = version != "00" || parts.next().is_none();
+    (sound && whole && is_some(trace) && is_some(span)).then(|| (trace.to_owned(), span.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::trace;
+
+    #[test]
+    fn a_trace_is_read_or_left_out() {
+        let (trace_id, span) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
+        let read = |text: &str| trace(text);
+        let whole = Some((trace_id.to_owned(), span.to_owned()));
+        assert_eq!(read(&format!("00-{trace_id}-{span}-01")), whole);
+        assert_eq!(read(&format!("01-{trace_id}-{span}-01-more")), whole);
+        for text in [
+            String::new(),
+            format!("00-{trace_id}-{span}-01-more"),
+            format!("ff-{trace_id}-{span}-01"),
+            format!("00-{}-{span}-01", "0".repeat(32)),
+            format!("00-{}-{span}-01", trace_id.to_uppercase()),
+            format!("00-{trace_id}-{span}"),
+            "Bearer canary".to_owned(),
+        ] {
+            assert_eq!(read(&text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! `--enable-audit`, `--audit-config` and `mcpm explain`.
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+};
+
+use serde_json::{Value, json};
+
+use super::support::{Home, Program, Session};
+
+#[test]
+fn an_audit_configuration_that_is_wrong_is_refused_before_anything_starts() {
+    let home = Home::without_engine();
+    home.write("unknown.json", r#"{"logfile": "audit.jsonl"}"#);
+    home.write("size.yaml", "maxDataSize: 0\n");
+    home.write("type.json", r#"{"eventTypes": ["tool_call"]}"#);
+    home.write("off.json", r#"{"enabled": false}"#);
+    home.write("nowhere.json", r#"{"logFile": "nowhere/audit.jsonl"}"#);
+    home.write("stdout.json", r#"{"sink": "stdout"}"#);
+    let proxy = ["proxy", "p", "--target-uri", "http://127.0.0.1:1/mcp"];
+    for (code, config, more, says) in [
+        (4, "missing.json", None, "cannot read audit configuration `missing.json`"),
+        (2, "unknown.json", None, "`unknown.json` is no audit configuration: unknown field `logfile`"),
+        (2, "size.yaml", None, "`maxDataSize` is 0, and must be from 1 to 1048576"),
+        (2, "type.json", None, "the event type `tool_call` is unknown"),
+        (2, "off.json", Some("--enable-audit"), "`enabled` in the configuration off"),
+        (1, "nowhere.json", None, "the audit log `nowhere/audit.jsonl` cannot be written"),
+    ] {
+        let args = [&proxy[..], &["--audit-config", config], more.as_slice()].concat();
+        let outcome = home.run(&args);
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(code), ""), "{args:?}: {outcome:?}");
+        assert_eq!(outcome.stderr.lines().count(), 1, "one message: {outcome:?}");
+        assert!(outcome.stderr.contains(says), "{args:?}: {outcome:?}");
+    }
+    assert!(!home.path("nowhere").exists() && !home.path("state").exists());
+}
+
+/// Asks for what is refused: a page of another origin. Returns the id of the refusal.
+fn refused(url: &str) -> String {
+    let address = url.strip_prefix("http://").unwrap().trim_end_matches("/mcp");
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = format!("GET /mcp HTTP/1.1\r\nHost: {address}\r\nOrigin: https://evil.example\r\n");
+    write!(stream, "{head}Connection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    let body: Value = serde_json::from_str(body).unwrap();
+    body["error"]["data"]["refusal"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_proxy_writes_its_audit_log_to_standard_output_and_its_refusals_are_explained() {
+    let home = Home::without_engine();
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let target = format!("http://{closed}/mcp");
+    let mut proxy =
+        Program::start(&mut home.mcpm(&["proxy", "my front", "--target-uri", &target, "--enable-audit"]));
+    let url = proxy.line().split_whitespace().last().unwrap().to_owned();
+    let answer = Session::at(&url).ask();
+    assert!(answer["error"]["message"].is_string(), "{answer}");
+    let call: Value = serde_json::from_str(&proxy.line()).unwrap();
+    assert_eq!((&call["level"], &call["outcome"]), (&json!("AUDIT"), &json!("error")), "{call}");
+    assert_eq!(call["source"]["value"], "127.0.0.1");
+    let refusal = refused(&url);
+    let denied: Value = serde_json::from_str(&proxy.line()).unwrap();
+    assert_eq!(denied["metadata"]["extra"]["refusal"], json!(refusal), "{denied}");
+    // Another process explains it, while the proxy runs and afterwards.
+    let explained = home.run(&["explain", &refusal, "--output", "json"]).succeeded().json();
+    proxy.signal("TERM");
+    let outcome = proxy.end();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert_eq!(home.run(&["explain", &refusal, "--output", "json"]).succeeded().json(), explained);
+    assert_eq!(explained["reason"], "origin.not_allowed");
+    let refused = &explained["refusal"];
+    assert_eq!(
+        (&refused["server"], &refused["inputs"]["Origin"]),
+        (&json!("my front"), &json!("https://evil.example"))
+    );
+    assert_eq!(refused["fix"], "add `--allowed-origins https://evil.example`");
+    for (args, code, lines) in [
+        (
+            &["explain", refusal.as_str()][..],
+            0,
+            &["origin.not_allowed", "my front", "https://evil.example"][..],
+        ),
+        (&["explain", "tools.not_listed"], 0, &["usual fix", "let the tool through with `--tools`"]),
+        (&["explain", "tools.not_listed", "-o", "json"], 0, &[r#""layer": "tools""#]),
+        (
+            &["explain", "0123456789abcdef0123"],
+            4,
+            &["the id of no reason, and of no refusal that is still kept"],
+        ),
+        (&["explain", "../../etc/passwd"], 4, &["`Mcpm-Refusal`"]),
+        (&["explain"], 2, &["<ID>"]),
+    ] {
+        let outcome = home.run(args);
+        assert_eq!(outcome.code, Some(code), "{args:?}: {outcome:?}");
+        let text = outcome.stdout.clone() + &outcome.stderr;
+        assert!(lines.iter().all(|line| text.contains(line)), "{args:?}: {outcome:?}");
+    }
+}
+
+#[test]
+fn a_workload_is_recorded_in_its_folder_until_it_is_removed() {
+    let home = Home::new();
+    let name = home.name("audited");
+    let run =
+        ["run", "mcpm-test/everything:1", "--name", &name, "--enable-audit", "--tools", "!test_simple_text"];
+    let url = home.run(&run).succeeded().url();
+    Session::open(&url).tools();
+    let refusal = refused(&url);
+    let explained = home.run(&["explain", &refusal, "-o", "json"]).succeeded().json();
+    assert_eq!(explained["refusal"]["server"], json!(name));
+    home.run(&["stop", &name]).succeeded();
+    let log = home.record(&name).join("audit.jsonl");
+    let text = fs::read_to_string(&log).unwrap();
+    let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let has = |kind: &str, outcome: &str| {
+        events.iter().any(|event| event["type"] == kind && event["outcome"] == outcome)
+    };
+    assert!(has("mcp_initialize", "success") && has("mcp_tools_list", "success"), "{text}");
+    assert!(has("http_request", "denied"), "{text}");
+    home.run(&["rm", &name]).succeeded();
+    home.has_nothing_left();
+    // What a workload cannot have is said at once, and kept nowhere.
+    home.write("stdout.json", r#"{"sink": "stdout"}"#);
+    let outcome =
+        home.run(&["run", "mcpm-test/everything:1", "--name", &name, "--audit-config", "stdout.json"]);
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    assert!(outcome.stderr.contains("name a `logFile`"), "{outcome:?}");
+    home.has_nothing_left();
+}
