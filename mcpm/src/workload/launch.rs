@@ -233,7 +233,7 @@ impl Launch {
     fn audit(&self, store: &Store, values: &SecretValues) -> Result<Option<Arc<Audit>>> {
         let Some(spec) = &self.spec.proxy.audit else { return Ok(None) };
         let usual = store.folder(&self.spec.name).join("audit.jsonl");
-        let secrets = values.expose().into_iter().map(|(_, value)| Secret::from(value));
+        let secrets = values.expose().into_values().map(Secret::from);
         Audit::open(spec, self.spec.name.as_str(), Some(usual), secrets).map(Some)
     }
 
