@@ -19,8 +19,8 @@ set edit:completion:arg-completer[mcpm] = {|@words|
     var completions = [
         &'mcpm'= {
             cand --debug 'Enable debug mode [default: false]'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
             cand -V 'Print version'
             cand --version 'Print version'
             cand run 'Run an MCP server as a managed workload'
@@ -208,31 +208,31 @@ set edit:completion:arg-completer[mcpm] = {|@words|
             cand --group 'Only those of a group'
             cand -o 'Form of the result'
             cand --output 'Form of the result'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'mcpm;ls'= {
             cand --debug 'Enable debug mode [default: false]'
             cand --group 'Only those of a group'
             cand -o 'Form of the result'
             cand --output 'Form of the result'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'mcpm;status'= {
             cand --debug 'Enable debug mode [default: false]'
             cand -o 'Form of the result'
             cand --output 'Form of the result'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'mcpm;stop'= {
             cand --debug 'Enable debug mode [default: false]'
             cand --group 'All workloads of a group'
             cand --timeout 'How long a server may take to end by itself [default: 10]'
             cand --all 'All workloads'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'mcpm;start'= {
             cand --debug 'Enable debug mode [default: false]'
@@ -242,8 +242,8 @@ set edit:completion:arg-completer[mcpm] = {|@words|
             cand --all 'All workloads'
             cand -f 'Run in the foreground until the container exits; for one workload'
             cand --foreground 'Run in the foreground until the container exits; for one workload'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'mcpm;restart'= {
             cand --debug 'Enable debug mode [default: false]'
@@ -254,16 +254,16 @@ set edit:completion:arg-completer[mcpm] = {|@words|
             cand --all 'All workloads'
             cand -f 'Run in the foreground until the container exits; for one workload'
             cand --foreground 'Run in the foreground until the container exits; for one workload'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'mcpm;rm'= {
             cand --debug 'Enable debug mode [default: false]'
             cand --group 'All workloads of a group'
             cand --timeout 'How long a server may take to end by itself [default: 10]'
             cand --all 'All workloads'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'mcpm;logs'= {
             cand --debug 'Enable debug mode [default: false]'
@@ -271,25 +271,25 @@ set edit:completion:arg-completer[mcpm] = {|@words|
             cand -f 'Go on until the server ends'
             cand --follow 'Go on until the server ends'
             cand --proxy 'The log of the workload''s proxy instead'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'mcpm;explain'= {
             cand --debug 'Enable debug mode [default: false]'
             cand -o 'Form of the result'
             cand --output 'Form of the result'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'mcpm;export'= {
             cand --debug 'Enable debug mode [default: false]'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'mcpm;group'= {
             cand --debug 'Enable debug mode [default: false]'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
             cand create 'Make a group'
             cand list 'Show the groups'
             cand ls 'Show the groups'
@@ -298,28 +298,28 @@ set edit:completion:arg-completer[mcpm] = {|@words|
         }
         &'mcpm;group;create'= {
             cand --debug 'Enable debug mode [default: false]'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'mcpm;group;list'= {
             cand -o 'Form of the result'
             cand --output 'Form of the result'
             cand --debug 'Enable debug mode [default: false]'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'mcpm;group;ls'= {
             cand -o 'Form of the result'
             cand --output 'Form of the result'
             cand --debug 'Enable debug mode [default: false]'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'mcpm;group;rm'= {
             cand --debug 'Enable debug mode [default: false]'
             cand --with-workloads 'Remove its workloads too; without it, a group that has some stays'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'mcpm;group;help'= {
             cand create 'Make a group'
@@ -337,15 +337,15 @@ set edit:completion:arg-completer[mcpm] = {|@words|
         }
         &'mcpm;ignore'= {
             cand --debug 'Enable debug mode [default: false]'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
             cand accept 'Let the ignore files of a folder count as they are now, and show those that changed'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'mcpm;ignore;accept'= {
             cand --debug 'Enable debug mode [default: false]'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'mcpm;ignore;help'= {
             cand accept 'Let the ignore files of a folder count as they are now, and show those that changed'
@@ -357,8 +357,8 @@ set edit:completion:arg-completer[mcpm] = {|@words|
         }
         &'mcpm;secret'= {
             cand --debug 'Enable debug mode [default: false]'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
             cand set 'Keep a value, which is read from standard input, or asked for on a terminal'
             cand get 'Print a value'
             cand list 'Show the names of the secrets, and where their values come from'
@@ -369,38 +369,38 @@ set edit:completion:arg-completer[mcpm] = {|@words|
         }
         &'mcpm;secret;set'= {
             cand --debug 'Enable debug mode [default: false]'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'mcpm;secret;get'= {
             cand --debug 'Enable debug mode [default: false]'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'mcpm;secret;list'= {
             cand -o 'Form of the result'
             cand --output 'Form of the result'
             cand --debug 'Enable debug mode [default: false]'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'mcpm;secret;ls'= {
             cand -o 'Form of the result'
             cand --output 'Form of the result'
             cand --debug 'Enable debug mode [default: false]'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'mcpm;secret;rm'= {
             cand --debug 'Enable debug mode [default: false]'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'mcpm;secret;provider'= {
             cand --debug 'Enable debug mode [default: false]'
             cand --password-in-keyring 'For `encrypted`: let the keyring keep the password, once it was asked for'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'mcpm;secret;help'= {
             cand set 'Keep a value, which is read from standard input, or asked for on a terminal'
@@ -424,8 +424,8 @@ set edit:completion:arg-completer[mcpm] = {|@words|
         }
         &'mcpm;registry'= {
             cand --debug 'Enable debug mode [default: false]'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
             cand list 'Show all servers'
             cand ls 'Show all servers'
             cand search 'Show the servers that have all words in their names, descriptions or tags'
@@ -480,13 +480,13 @@ set edit:completion:arg-completer[mcpm] = {|@words|
         }
         &'mcpm;completion'= {
             cand --debug 'Enable debug mode [default: false]'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'mcpm;man'= {
             cand --debug 'Enable debug mode [default: false]'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'mcpm;help'= {
             cand run 'Run an MCP server as a managed workload'

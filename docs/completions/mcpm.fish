@@ -26,7 +26,7 @@ end
 
 complete -c mcpm -n "__fish_mcpm_needs_command" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_needs_command" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_needs_command" -s V -l version -d 'Print version'
 complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "run" -d 'Run an MCP server as a managed workload'
 complete -c mcpm -n "__fish_mcpm_needs_command" -f -a "proxy" -d 'Start a transparent HTTP proxy in front of an MCP server'
@@ -237,25 +237,25 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand list" -l group -d 'Only those 
 complete -c mcpm -n "__fish_mcpm_using_subcommand list" -s o -l output -d 'Form of the result' -r -f -a "text\t''
 json\t''
 mcp-json\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand list" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand ls" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand ls" -l group -d 'Only those of a group' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand ls" -s o -l output -d 'Form of the result' -r -f -a "text\t''
 json\t''
 mcp-json\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand ls" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand ls" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand status" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand status" -s o -l output -d 'Form of the result' -r -f -a "text\t''
 json\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand status" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand stop" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand stop" -l group -d 'All workloads of a group' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand stop" -l timeout -d 'How long a server may take to end by itself [default: 10]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand stop" -l all -d 'All workloads'
-complete -c mcpm -n "__fish_mcpm_using_subcommand stop" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand stop" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand start" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand start" -l group -d 'All workloads of a group' -r
@@ -263,7 +263,7 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand start" -s o -l output -d 'Form
 json\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand start" -l all -d 'All workloads'
 complete -c mcpm -n "__fish_mcpm_using_subcommand start" -s f -l foreground -d 'Run in the foreground until the container exits; for one workload'
-complete -c mcpm -n "__fish_mcpm_using_subcommand start" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand start" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand restart" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand restart" -l group -d 'All workloads of a group' -r
@@ -272,30 +272,30 @@ json\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand restart" -l timeout -d 'How long a server may take to end by itself [default: 10]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand restart" -l all -d 'All workloads'
 complete -c mcpm -n "__fish_mcpm_using_subcommand restart" -s f -l foreground -d 'Run in the foreground until the container exits; for one workload'
-complete -c mcpm -n "__fish_mcpm_using_subcommand restart" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand restart" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand rm" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand rm" -l group -d 'All workloads of a group' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand rm" -l timeout -d 'How long a server may take to end by itself [default: 10]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand rm" -l all -d 'All workloads'
-complete -c mcpm -n "__fish_mcpm_using_subcommand rm" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand rm" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand logs" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand logs" -l tail -d 'Only that many last lines' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand logs" -s f -l follow -d 'Go on until the server ends'
 complete -c mcpm -n "__fish_mcpm_using_subcommand logs" -l proxy -d 'The log of the workload\'s proxy instead'
-complete -c mcpm -n "__fish_mcpm_using_subcommand logs" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand logs" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand explain" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand explain" -s o -l output -d 'Form of the result' -r -f -a "text\t''
 json\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand explain" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand export" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand export" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand export" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and not __fish_seen_subcommand_from create list ls rm help" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand group; and not __fish_seen_subcommand_from create list ls rm help" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and not __fish_seen_subcommand_from create list ls rm help" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and not __fish_seen_subcommand_from create list ls rm help" -f -a "create" -d 'Make a group'
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and not __fish_seen_subcommand_from create list ls rm help" -f -a "list" -d 'Show the groups'
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and not __fish_seen_subcommand_from create list ls rm help" -f -a "ls" -d 'Show the groups'
@@ -303,38 +303,38 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand group; and not __fish_seen_sub
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and not __fish_seen_subcommand_from create list ls rm help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from create" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from create" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from create" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from list" -s o -l output -d 'Form of the result' -r -f -a "text\t''
 json\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from list" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from ls" -s o -l output -d 'Form of the result' -r -f -a "text\t''
 json\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from ls" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from ls" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from ls" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from rm" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from rm" -l with-workloads -d 'Remove its workloads too; without it, a group that has some stays'
-complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from rm" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from rm" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from help" -f -a "create" -d 'Make a group'
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from help" -f -a "list" -d 'Show the groups'
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from help" -f -a "rm" -d 'Remove a group'
 complete -c mcpm -n "__fish_mcpm_using_subcommand group; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mcpm -n "__fish_mcpm_using_subcommand ignore; and not __fish_seen_subcommand_from accept help" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand ignore; and not __fish_seen_subcommand_from accept help" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand ignore; and not __fish_seen_subcommand_from accept help" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand ignore; and not __fish_seen_subcommand_from accept help" -f -a "accept" -d 'Let the ignore files of a folder count as they are now, and show those that changed'
 complete -c mcpm -n "__fish_mcpm_using_subcommand ignore; and not __fish_seen_subcommand_from accept help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mcpm -n "__fish_mcpm_using_subcommand ignore; and __fish_seen_subcommand_from accept" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand ignore; and __fish_seen_subcommand_from accept" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand ignore; and __fish_seen_subcommand_from accept" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand ignore; and __fish_seen_subcommand_from help" -f -a "accept" -d 'Let the ignore files of a folder count as they are now, and show those that changed'
 complete -c mcpm -n "__fish_mcpm_using_subcommand ignore; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and not __fish_seen_subcommand_from set get list ls rm provider help" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and not __fish_seen_subcommand_from set get list ls rm provider help" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and not __fish_seen_subcommand_from set get list ls rm provider help" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and not __fish_seen_subcommand_from set get list ls rm provider help" -f -a "set" -d 'Keep a value, which is read from standard input, or asked for on a terminal'
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and not __fish_seen_subcommand_from set get list ls rm provider help" -f -a "get" -d 'Print a value'
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and not __fish_seen_subcommand_from set get list ls rm provider help" -f -a "list" -d 'Show the names of the secrets, and where their values come from'
@@ -344,27 +344,27 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and not __fish_seen_su
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and not __fish_seen_subcommand_from set get list ls rm provider help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from set" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from set" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from set" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from get" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from get" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from get" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from list" -s o -l output -d 'Form of the result' -r -f -a "text\t''
 json\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from list" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from ls" -s o -l output -d 'Form of the result' -r -f -a "text\t''
 json\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from ls" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from ls" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from ls" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from rm" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from rm" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from rm" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from provider" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from provider" -l password-in-keyring -d 'For `encrypted`: let the keyring keep the password, once it was asked for'
-complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from provider" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from provider" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from help" -f -a "set" -d 'Keep a value, which is read from standard input, or asked for on a terminal'
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from help" -f -a "get" -d 'Print a value'
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from help" -f -a "list" -d 'Show the names of the secrets, and where their values come from'
@@ -373,7 +373,7 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcom
 complete -c mcpm -n "__fish_mcpm_using_subcommand secret; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and not __fish_seen_subcommand_from list ls search info help" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and not __fish_seen_subcommand_from list ls search info help" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and not __fish_seen_subcommand_from list ls search info help" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and not __fish_seen_subcommand_from list ls search info help" -f -a "list" -d 'Show all servers'
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and not __fish_seen_subcommand_from list ls search info help" -f -a "ls" -d 'Show all servers'
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and not __fish_seen_subcommand_from list ls search info help" -f -a "search" -d 'Show the servers that have all words in their names, descriptions or tags'
@@ -409,10 +409,10 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subc
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mcpm -n "__fish_mcpm_using_subcommand completion" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand completion" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand completion" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand man" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand man" -s h -l help -d 'Print help'
+complete -c mcpm -n "__fish_mcpm_using_subcommand man" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "run" -d 'Run an MCP server as a managed workload'
 complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "proxy" -d 'Start a transparent HTTP proxy in front of an MCP server'
 complete -c mcpm -n "__fish_mcpm_using_subcommand help; and not __fish_seen_subcommand_from run proxy list status stop start restart rm logs explain export group ignore secret registry completion man help" -f -a "list" -d 'Show the workloads and how they are'

@@ -401,6 +401,8 @@ void mcpm_workload_builder_learn(mcpm_workload_builder *builder, const char *val
 /**
  * Run in the foreground until the container exits.
  *
+ * Of the command line alone: what a program starts through the library always runs within it.
+ *
  * Default: `false`.
  */
 void mcpm_workload_builder_foreground(mcpm_workload_builder *builder, bool value);
@@ -424,6 +426,8 @@ void mcpm_workload_builder_ignore_globally(mcpm_workload_builder *builder, bool 
 
 /**
  * Print the container paths that overlays of ignored files and folders resolve to.
+ *
+ * Of the command line alone: a program finds them in the plan.
  *
  * Default: `false`.
  */
@@ -542,6 +546,8 @@ void mcpm_workload_builder_enable_audit(mcpm_workload_builder *builder, bool val
 
 /**
  * Enable debug mode.
+ *
+ * Of the command line alone: the library's log goes where its program sends it.
  *
  * Default: `false`.
  */
@@ -976,6 +982,8 @@ void mcpm_proxy_builder_port(mcpm_proxy_builder *builder, uint16_t value);
 
 /**
  * Enable debug mode.
+ *
+ * Of the command line alone: the library's log goes where its program sends it.
  *
  * Default: `false`.
  */

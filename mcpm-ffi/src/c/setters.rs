@@ -209,6 +209,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_learn(builder: *mut WorkloadBuild
 
 /// Run in the foreground until the container exits.
 ///
+/// Of the command line alone: what a program starts through the library always runs within it.
+///
 /// Default: `false`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_foreground(builder: *mut WorkloadBuilder, value: bool) {
@@ -238,6 +240,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_ignore_globally(builder: *mut Wor
 }
 
 /// Print the container paths that overlays of ignored files and folders resolve to.
+///
+/// Of the command line alone: a program finds them in the plan.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -390,6 +394,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_enable_audit(builder: *mut Worklo
 }
 
 /// Enable debug mode.
+///
+/// Of the command line alone: the library's log goes where its program sends it.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -938,6 +944,8 @@ pub unsafe extern "C" fn mcpm_proxy_builder_port(builder: *mut ProxyBuilder, val
 }
 
 /// Enable debug mode.
+///
+/// Of the command line alone: the library's log goes where its program sends it.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]

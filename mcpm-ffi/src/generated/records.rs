@@ -119,6 +119,8 @@ pub struct WorkloadOptions {
     pub learn: Option<PathBuf>,
     /// Run in the foreground until the container exits.
     ///
+    /// Of the command line alone: what a program starts through the library always runs within it.
+    ///
     /// Default: `false`.
     #[uniffi(default)]
     pub foreground: Option<bool>,
@@ -136,6 +138,8 @@ pub struct WorkloadOptions {
     #[uniffi(default)]
     pub ignore_globally: Option<bool>,
     /// Print the container paths that overlays of ignored files and folders resolve to.
+    ///
+    /// Of the command line alone: a program finds them in the plan.
     ///
     /// Default: `false`.
     #[uniffi(default)]
@@ -220,6 +224,8 @@ pub struct WorkloadOptions {
     #[uniffi(default)]
     pub enable_audit: Option<bool>,
     /// Enable debug mode.
+    ///
+    /// Of the command line alone: the library's log goes where its program sends it.
     ///
     /// Default: `false`.
     #[uniffi(default)]
@@ -541,6 +547,8 @@ pub struct ProxyOptions {
     #[uniffi(default)]
     pub port: Option<u16>,
     /// Enable debug mode.
+    ///
+    /// Of the command line alone: the library's log goes where its program sends it.
     ///
     /// Default: `false`.
     #[uniffi(default)]

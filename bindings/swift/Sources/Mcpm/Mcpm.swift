@@ -1598,6 +1598,8 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Enable debug mode.
      *
+     * Of the command line alone: the library's log goes where its program sends it.
+     *
      * Default: `false`.
      */
     public var debug: Bool?
@@ -1901,6 +1903,8 @@ public struct ProxyOptions: Equatable, Hashable {
          */port: UInt16? = nil, 
         /**
          * Enable debug mode.
+         *
+         * Of the command line alone: the library's log goes where its program sends it.
          *
          * Default: `false`.
          */debug: Bool? = nil, 
@@ -2716,6 +2720,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Run in the foreground until the container exits.
      *
+     * Of the command line alone: what a program starts through the library always runs within it.
+     *
      * Default: `false`.
      */
     public var foreground: Bool?
@@ -2736,6 +2742,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     public var ignoreGlobally: Bool?
     /**
      * Print the container paths that overlays of ignored files and folders resolve to.
+     *
+     * Of the command line alone: a program finds them in the plan.
      *
      * Default: `false`.
      */
@@ -2837,6 +2845,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     public var enableAudit: Bool?
     /**
      * Enable debug mode.
+     *
+     * Of the command line alone: the library's log goes where its program sends it.
      *
      * Default: `false`.
      */
@@ -3310,6 +3320,8 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Run in the foreground until the container exits.
          *
+         * Of the command line alone: what a program starts through the library always runs within it.
+         *
          * Default: `false`.
          */foreground: Bool? = nil, 
         /**
@@ -3327,6 +3339,8 @@ public struct WorkloadOptions: Equatable, Hashable {
          */ignoreGlobally: Bool? = nil, 
         /**
          * Print the container paths that overlays of ignored files and folders resolve to.
+         *
+         * Of the command line alone: a program finds them in the plan.
          *
          * Default: `false`.
          */printResolvedOverlays: Bool? = nil, 
@@ -3411,6 +3425,8 @@ public struct WorkloadOptions: Equatable, Hashable {
          */enableAudit: Bool? = nil, 
         /**
          * Enable debug mode.
+         *
+         * Of the command line alone: the library's log goes where its program sends it.
          *
          * Default: `false`.
          */debug: Bool? = nil, 
