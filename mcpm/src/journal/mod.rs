@@ -141,12 +141,11 @@ impl Writer {
 
     fn write(&mut self, batch: Vec<Entry>) {
         let mut lines = Vec::new();
-        batch.iter().for_each(|entry| lines.extend_from_slice(&entry.line));
-        // Nearly always they were lost after these had taken the last places.
         let lost = self.lost.count.swap(0, Ordering::Relaxed);
         if let (1.., Some(gap)) = (lost, &self.gap) {
             lines.extend_from_slice(&gap(lost));
         }
+        batch.iter().for_each(|entry| lines.extend_from_slice(&entry.line));
         let outcome = if lines.is_empty() { Ok(()) } else { self.sink.write(&lines) };
         let outcome = outcome.map_err(|error| NotWritten(error.to_string()));
         match &outcome {
