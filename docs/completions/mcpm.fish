@@ -152,22 +152,24 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-scopes 
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-subject-token-type -d 'Kind of token that is exchanged [default: access_token]' -r -f -a "access_token\t'An access token'
 id_token\t'An ID token, which some identity providers\' security token service requires'"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l token-exchange-header-name -d 'Header that carries the exchanged token [default: it replaces `Authorization`]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-endpoint -d 'OTLP endpoint URL [not supported yet]' -r -f
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-insecure -d 'Use HTTP instead of HTTPS for the OTLP endpoint [default: false] [not supported yet]' -r -f -a "true\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-endpoint -d 'OTLP endpoint URL' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-insecure -d 'Use HTTP instead of HTTPS for the OTLP endpoint [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-headers -d 'OTLP header [not supported yet]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-service-name -d 'Service name [default: `mcpm-<workload-name>`] [not supported yet]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-custom-attributes -d 'Custom resource attributes [not supported yet]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-env-vars -d 'Names of environment variables to include in spans [not supported yet]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-tracing-enabled -d 'Distributed tracing, effective with an OTLP endpoint [default: true] [not supported yet]' -r -f -a "true\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-headers -d 'OTLP header' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-service-name -d 'Service name [default: `mcpm-<workload-name>`]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-custom-attributes -d 'Custom resource attributes' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-env-vars -d 'Names of environment variables to include in spans' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-tracing-enabled -d 'Distributed tracing, effective with an OTLP endpoint [default: true]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-metrics-enabled -d 'OTLP metrics export, effective with an OTLP endpoint [default: true] [not supported yet]' -r -f -a "true\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-metrics-enabled -d 'OTLP metrics export, effective with an OTLP endpoint [default: true]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-sampling-rate -d 'Trace sampling rate, from 0.0 to 1.0 [default: 0.1] [not supported yet]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-enable-prometheus-metrics-path -d 'Serve `/metrics` on the main transport port [default: false] [not supported yet]' -r -f -a "true\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-sampling-rate -d 'Trace sampling rate, from 0.0 to 1.0 [default: 0.1]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-enable-prometheus-metrics-path -d 'Serve `/metrics` on the main transport port [default: false]' -r -f -a "true\t''
 false\t''"
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-use-legacy-attributes -d 'Emit legacy attribute names alongside the new semantic-convention names [default: true] [not supported yet]' -r -f -a "true\t''
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-use-legacy-attributes -d 'Emit legacy attribute names alongside the new semantic-convention names [default: true]' -r -f -a "true\t''
 false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-protocol -d 'How OTLP is spoken [default: http]' -r -f -a "http\t'Protobuf over HTTP'
+grpc\t'gRPC'"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s o -l output -d 'Form of the result' -r -f -a "text\t''
 json\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l plan -d 'Show what would be started, and where each value comes from, and start nothing'
@@ -228,6 +230,24 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-scope
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-subject-token-type -d 'Kind of token that is exchanged [default: access_token]' -r -f -a "access_token\t'An access token'
 id_token\t'An ID token, which some identity providers\' security token service requires'"
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l token-exchange-header-name -d 'Header that carries the exchanged token [default: it replaces `Authorization`]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-endpoint -d 'OTLP endpoint URL' -r -f
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-insecure -d 'Use HTTP instead of HTTPS for the OTLP endpoint [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-headers -d 'OTLP header' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-service-name -d 'Service name [default: `mcpm-<server-name>`]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-custom-attributes -d 'Custom resource attributes' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-env-vars -d 'Names of environment variables to include in spans' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-tracing-enabled -d 'Distributed tracing, effective with an OTLP endpoint [default: true]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-metrics-enabled -d 'OTLP metrics export, effective with an OTLP endpoint [default: true]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-sampling-rate -d 'Trace sampling rate, from 0.0 to 1.0 [default: 0.1]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-enable-prometheus-metrics-path -d 'Serve `/metrics` on the main transport port [default: false]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-use-legacy-attributes -d 'Emit legacy attribute names alongside the new semantic-convention names [default: true]' -r -f -a "true\t''
+false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-protocol -d 'How OTLP is spoken [default: http]' -r -f -a "http\t'Protobuf over HTTP'
+grpc\t'gRPC'"
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -s o -l output -d 'Form of the result' -r -f -a "text\t''
 json\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -s h -l help -d 'Print help (see more with \'--help\')'

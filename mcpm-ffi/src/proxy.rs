@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mcpm::{ProxyBuilder, RunningProxy, options::ProxyOptions, state::Phase};
+use mcpm::{ProxyBuilder, RunningProxy, environment::Variables, options::ProxyOptions, state::Phase};
 
 use crate::{McpmError, executor};
 
@@ -17,7 +17,9 @@ impl Proxy {
     /// Starts a proxy and returns once clients can connect.
     #[uniffi::constructor]
     pub async fn start(options: ProxyOptions) -> Result<Arc<Self>, McpmError> {
-        let started = async move { ProxyBuilder::from(options).build()?.start().await };
+        let started = async move {
+            ProxyBuilder::from(options).variables(Variables::from_process()).build()?.start().await
+        };
         Ok(Arc::new(Self(Arc::new(executor::start(started)?.owned().await?))))
     }
 

@@ -10,9 +10,9 @@ use std::{
 use mcpm::{
     Error, ErrorKind,
     options::{
-        Attributes, EnvVar, Header, HeaderSecret, ImageVerification, KeyValue, PermissionProfile, Protocol,
-        ProxyMode, PublishSpec, Relabel, RuntimeChoice, Secret, SecretRef, SubjectTokenType, Transport,
-        VolumeSpec,
+        Attributes, EnvVar, Header, HeaderSecret, ImageVerification, KeyValue, OtlpProtocol,
+        PermissionProfile, Protocol, ProxyMode, PublishSpec, Relabel, RuntimeChoice, Secret, SecretRef,
+        SubjectTokenType, Transport, VolumeSpec,
     },
     state::Phase,
 };
@@ -79,6 +79,15 @@ pub enum SubjectTokenType {
     AccessToken,
     /// An ID token.
     IdToken,
+}
+
+/// How telemetry travels to its collector.
+#[uniffi::remote(Enum)]
+pub enum OtlpProtocol {
+    /// Protobuf over HTTP.
+    Http,
+    /// gRPC.
+    Grpc,
 }
 
 /// The container engine a workload runs on.

@@ -3,7 +3,7 @@
 //! Nothing else in the library reads environment variables or guesses folders: an embedding application says
 //! where state lives and how an engine is found, or takes [`Environment::from_process`].
 
-use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, ffi::OsString, fmt, path::PathBuf, sync::Arc};
 
 use crate::{
     interaction::Interaction,
@@ -40,6 +40,38 @@ pub struct Environment {
     pub token_exchange_client_secret: Option<Secret>,
     /// Who is asked for what only a person knows; nobody by default.
     pub interaction: Option<Arc<dyn Interaction>>,
+    /// Variables that options name, such as those that spans carry.
+    pub variables: Variables,
+}
+
+/// Variables of a process, by name, without those of mcpm itself, which may be secrets. `Debug` shows none.
+#[derive(Clone, Default)]
+pub struct Variables(Arc<BTreeMap<String, String>>);
+
+impl Variables {
+    /// Takes the variables of this process that are text, except `MCPM_*`.
+    pub fn from_process() -> Self {
+        let text =
+            |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+        std::env::vars_os().filter_map(text).filter(|(name, _)| !name.starts_with("MCPM_")).collect()
+    }
+
+    /// Returns the value of one.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+}
+
+impl FromIterator<(String, String)> for Variables {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(variables: I) -> Self {
+        Self(Arc::new(variables.into_iter().collect()))
+    }
+}
+
+impl fmt::Debug for Variables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Variables({})", self.0.len())
+    }
 }
 
 /// The settings that container tools share, as found in the environment.
@@ -70,11 +102,12 @@ impl Environment {
         let mut environment = Self::from_lookup(|name| std::env::var_os(name));
         environment.working_dir = working_dir;
         environment.secrets.given = given_secrets();
+        environment.variables = Variables::from_process();
         environment
     }
 
-    /// Reads the same variables through `lookup`, except for `MCPM_SECRET_NAME`, whose names are not known;
-    /// relative paths begin at `/`. Empty variables count as unset.
+    /// Reads the same variables through `lookup`, except for `MCPM_SECRET_NAME` and [`Variables`], whose names are not
+    /// known; relative paths begin at `/`. Empty variables count as unset.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Self {
         let path = |name: &str| lookup(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let text =
@@ -112,6 +145,7 @@ impl Environment {
             oidc_client_secret: text("MCPM_OIDC_CLIENT_SECRET").map(Secret::from),
             token_exchange_client_secret: text("MCPM_TOKEN_EXCHANGE_CLIENT_SECRET").map(Secret::from),
             interaction: None,
+            variables: Variables::default(),
         }
     }
 }

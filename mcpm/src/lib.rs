@@ -51,6 +51,7 @@ pub mod runtime;
 pub mod secrets;
 mod shown;
 pub mod state;
+pub mod telemetry;
 pub mod transport;
 pub mod workload;
 

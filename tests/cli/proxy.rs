@@ -77,6 +77,27 @@ fn a_target_that_is_not_there_is_answered_for() {
 }
 
 #[test]
+fn a_collector_that_is_away_is_said_once_and_holds_nothing_up() {
+    let home = Home::without_engine();
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for protocol in ["http", "grpc"] {
+        let (target, endpoint) = (format!("http://{closed}/mcp"), format!("http://{closed}"));
+        let mut run = home.mcpm(&["proxy", "p", "--target-uri", &target, "--otel-endpoint", &endpoint]);
+        run.args(["--otel-protocol", protocol, "--otel-sampling-rate", "1"]);
+        // Somebody else's headers are not ours to send.
+        run.env("OTEL_EXPORTER_OTLP_HEADERS", "x-other=hush");
+        let mut proxy = Program::start(&mut run);
+        let url = proxy.line().split_whitespace().nth(1).unwrap().to_owned();
+        assert!(Session::at(&url).ask()["error"]["message"].is_string());
+        proxy.signal("TERM");
+        let outcome = proxy.end();
+        let said = outcome.stderr.matches("does not take telemetry").count();
+        assert_eq!((outcome.code, said), (Some(0), 1), "{outcome:?}");
+        assert!(!outcome.stderr.contains("hush"), "{outcome:?}");
+    }
+}
+
+#[test]
 fn a_proxy_without_file_descriptors_waits_for_some_and_says_so_once() {
     const MOST: usize = 24;
     let home = Home::without_engine();

@@ -868,7 +868,8 @@ void mcpm_workload_builder_token_exchange_header_name(mcpm_workload_builder *bui
 /**
  * OTLP endpoint URL.
  *
- * Not supported yet.
+ * With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are added to its path. Without a scheme it is
+ * `https`.
  */
 void mcpm_workload_builder_otel_endpoint(mcpm_workload_builder *builder, const char *value);
 
@@ -876,15 +877,11 @@ void mcpm_workload_builder_otel_endpoint(mcpm_workload_builder *builder, const c
  * Use HTTP instead of HTTPS for the OTLP endpoint.
  *
  * Default: `false`.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_otel_insecure(mcpm_workload_builder *builder, bool value);
 
 /**
  * OTLP header.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_otel_headers(mcpm_workload_builder *builder, const char *value);
 
@@ -892,22 +889,18 @@ void mcpm_workload_builder_otel_headers(mcpm_workload_builder *builder, const ch
  * Service name.
  *
  * Default: `mcpm-<workload-name>`.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_otel_service_name(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Custom resource attributes.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_otel_custom_attributes(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Names of environment variables to include in spans.
  *
- * Not supported yet.
+ * They are those of mcpm, not those of the server; `MCPM_*` is refused.
  */
 void mcpm_workload_builder_otel_env_vars(mcpm_workload_builder *builder, const char *value);
 
@@ -915,8 +908,6 @@ void mcpm_workload_builder_otel_env_vars(mcpm_workload_builder *builder, const c
  * Distributed tracing, effective with an OTLP endpoint.
  *
  * Default: `true`.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_otel_tracing_enabled(mcpm_workload_builder *builder, bool value);
 
@@ -924,8 +915,6 @@ void mcpm_workload_builder_otel_tracing_enabled(mcpm_workload_builder *builder, 
  * OTLP metrics export, effective with an OTLP endpoint.
  *
  * Default: `true`.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_otel_metrics_enabled(mcpm_workload_builder *builder, bool value);
 
@@ -933,17 +922,15 @@ void mcpm_workload_builder_otel_metrics_enabled(mcpm_workload_builder *builder, 
  * Trace sampling rate, from 0.0 to 1.0.
  *
  * Default: `0.1`.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_otel_sampling_rate(mcpm_workload_builder *builder, double value);
 
 /**
  * Serve `/metrics` on the main transport port.
  *
- * Default: `false`.
+ * With incoming authentication it takes a token as everything else does.
  *
- * Not supported yet.
+ * Default: `false`.
  */
 void mcpm_workload_builder_otel_enable_prometheus_metrics_path(mcpm_workload_builder *builder, bool value);
 
@@ -951,10 +938,17 @@ void mcpm_workload_builder_otel_enable_prometheus_metrics_path(mcpm_workload_bui
  * Emit legacy attribute names alongside the new semantic-convention names.
  *
  * Default: `true`.
- *
- * Not supported yet.
  */
 void mcpm_workload_builder_otel_use_legacy_attributes(mcpm_workload_builder *builder, bool value);
+
+/**
+ * How OTLP is spoken.
+ *
+ * One of `http`, `grpc`.
+ *
+ * Default: `http`.
+ */
+void mcpm_workload_builder_otel_protocol(mcpm_workload_builder *builder, const char *value);
 
 /**
  * Name of the MCP server, for messages and logs.
@@ -1310,6 +1304,91 @@ void mcpm_proxy_builder_token_exchange_subject_token_type(mcpm_proxy_builder *bu
  * Default: it replaces `Authorization`.
  */
 void mcpm_proxy_builder_token_exchange_header_name(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * OTLP endpoint URL.
+ *
+ * With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are added to its path. Without a scheme it is
+ * `https`.
+ */
+void mcpm_proxy_builder_otel_endpoint(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Use HTTP instead of HTTPS for the OTLP endpoint.
+ *
+ * Default: `false`.
+ */
+void mcpm_proxy_builder_otel_insecure(mcpm_proxy_builder *builder, bool value);
+
+/**
+ * OTLP header.
+ */
+void mcpm_proxy_builder_otel_headers(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Service name.
+ *
+ * Default: `mcpm-<server-name>`.
+ */
+void mcpm_proxy_builder_otel_service_name(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Custom resource attributes.
+ */
+void mcpm_proxy_builder_otel_custom_attributes(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Names of environment variables to include in spans.
+ *
+ * They are those of mcpm, not those of the server; `MCPM_*` is refused.
+ */
+void mcpm_proxy_builder_otel_env_vars(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Distributed tracing, effective with an OTLP endpoint.
+ *
+ * Default: `true`.
+ */
+void mcpm_proxy_builder_otel_tracing_enabled(mcpm_proxy_builder *builder, bool value);
+
+/**
+ * OTLP metrics export, effective with an OTLP endpoint.
+ *
+ * Default: `true`.
+ */
+void mcpm_proxy_builder_otel_metrics_enabled(mcpm_proxy_builder *builder, bool value);
+
+/**
+ * Trace sampling rate, from 0.0 to 1.0.
+ *
+ * Default: `0.1`.
+ */
+void mcpm_proxy_builder_otel_sampling_rate(mcpm_proxy_builder *builder, double value);
+
+/**
+ * Serve `/metrics` on the main transport port.
+ *
+ * With incoming authentication it takes a token as everything else does.
+ *
+ * Default: `false`.
+ */
+void mcpm_proxy_builder_otel_enable_prometheus_metrics_path(mcpm_proxy_builder *builder, bool value);
+
+/**
+ * Emit legacy attribute names alongside the new semantic-convention names.
+ *
+ * Default: `true`.
+ */
+void mcpm_proxy_builder_otel_use_legacy_attributes(mcpm_proxy_builder *builder, bool value);
+
+/**
+ * How OTLP is spoken.
+ *
+ * One of `http`, `grpc`.
+ *
+ * Default: `http`.
+ */
+void mcpm_proxy_builder_otel_protocol(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * Ends every workload and proxy of the process, and the threads of mcpm; starts under way are undone.

@@ -28,8 +28,8 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     {
         options.token_exchange_client_secret = Environment::from_process().token_exchange_client_secret;
     }
-    let state_dir = Environment::from_process().state_dir;
-    let proxy = ProxyBuilder::from(options).keep_refusals(state_dir).build()?;
+    let Environment { state_dir, variables, .. } = Environment::from_process();
+    let proxy = ProxyBuilder::from(options).keep_refusals(state_dir).variables(variables).build()?;
     executor::run(async {
         let running = proxy.start().await?;
         match output::form(matches) {

@@ -800,7 +800,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_token_exchange_header_name(builde
 
 /// OTLP endpoint URL.
 ///
-/// Not supported yet.
+/// With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are added to its path. Without a scheme it is
+/// `https`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_otel_endpoint(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -810,8 +811,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_otel_endpoint(builder: *mut Workl
 /// Use HTTP instead of HTTPS for the OTLP endpoint.
 ///
 /// Default: `false`.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_otel_insecure(builder: *mut WorkloadBuilder, value: bool) {
     // SAFETY: the conventions in the header.
@@ -819,8 +818,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_otel_insecure(builder: *mut Workl
 }
 
 /// OTLP header.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_otel_headers(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -830,8 +827,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_otel_headers(builder: *mut Worklo
 /// Service name.
 ///
 /// Default: `mcpm-<workload-name>`.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_otel_service_name(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -839,8 +834,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_otel_service_name(builder: *mut W
 }
 
 /// Custom resource attributes.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_otel_custom_attributes(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -849,7 +842,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_otel_custom_attributes(builder: *
 
 /// Names of environment variables to include in spans.
 ///
-/// Not supported yet.
+/// They are those of mcpm, not those of the server; `MCPM_*` is refused.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_otel_env_vars(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -859,8 +852,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_otel_env_vars(builder: *mut Workl
 /// Distributed tracing, effective with an OTLP endpoint.
 ///
 /// Default: `true`.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_otel_tracing_enabled(builder: *mut WorkloadBuilder, value: bool) {
     // SAFETY: the conventions in the header.
@@ -870,8 +861,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_otel_tracing_enabled(builder: *mu
 /// OTLP metrics export, effective with an OTLP endpoint.
 ///
 /// Default: `true`.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_otel_metrics_enabled(builder: *mut WorkloadBuilder, value: bool) {
     // SAFETY: the conventions in the header.
@@ -881,8 +870,6 @@ pub unsafe extern "C" fn mcpm_workload_builder_otel_metrics_enabled(builder: *mu
 /// Trace sampling rate, from 0.0 to 1.0.
 ///
 /// Default: `0.1`.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_otel_sampling_rate(builder: *mut WorkloadBuilder, value: f64) {
     // SAFETY: the conventions in the header.
@@ -891,9 +878,9 @@ pub unsafe extern "C" fn mcpm_workload_builder_otel_sampling_rate(builder: *mut 
 
 /// Serve `/metrics` on the main transport port.
 ///
-/// Default: `false`.
+/// With incoming authentication it takes a token as everything else does.
 ///
-/// Not supported yet.
+/// Default: `false`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_otel_enable_prometheus_metrics_path(builder: *mut WorkloadBuilder, value: bool) {
     // SAFETY: the conventions in the header.
@@ -903,12 +890,21 @@ pub unsafe extern "C" fn mcpm_workload_builder_otel_enable_prometheus_metrics_pa
 /// Emit legacy attribute names alongside the new semantic-convention names.
 ///
 /// Default: `true`.
-///
-/// Not supported yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_otel_use_legacy_attributes(builder: *mut WorkloadBuilder, value: bool) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set(builder, |options| { options.otel_use_legacy_attributes = Some(value); Ok(()) }) }
+}
+
+/// How OTLP is spoken.
+///
+/// One of `http`, `grpc`.
+///
+/// Default: `http`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_otel_protocol(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "otel_protocol", value) }
 }
 
 /// Name of the MCP server, for messages and logs.
@@ -1362,4 +1358,113 @@ pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_subject_token_type(bu
 pub unsafe extern "C" fn mcpm_proxy_builder_token_exchange_header_name(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "token_exchange_header_name", value) }
+}
+
+/// OTLP endpoint URL.
+///
+/// With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are added to its path. Without a scheme it is
+/// `https`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_otel_endpoint(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "otel_endpoint", value) }
+}
+
+/// Use HTTP instead of HTTPS for the OTLP endpoint.
+///
+/// Default: `false`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_otel_insecure(builder: *mut ProxyBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.otel_insecure = Some(value); Ok(()) }) }
+}
+
+/// OTLP header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_otel_headers(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "otel_headers", value) }
+}
+
+/// Service name.
+///
+/// Default: `mcpm-<server-name>`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_otel_service_name(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "otel_service_name", value) }
+}
+
+/// Custom resource attributes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_otel_custom_attributes(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "otel_custom_attributes", value) }
+}
+
+/// Names of environment variables to include in spans.
+///
+/// They are those of mcpm, not those of the server; `MCPM_*` is refused.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_otel_env_vars(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "otel_env_vars", value) }
+}
+
+/// Distributed tracing, effective with an OTLP endpoint.
+///
+/// Default: `true`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_otel_tracing_enabled(builder: *mut ProxyBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.otel_tracing_enabled = Some(value); Ok(()) }) }
+}
+
+/// OTLP metrics export, effective with an OTLP endpoint.
+///
+/// Default: `true`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_otel_metrics_enabled(builder: *mut ProxyBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.otel_metrics_enabled = Some(value); Ok(()) }) }
+}
+
+/// Trace sampling rate, from 0.0 to 1.0.
+///
+/// Default: `0.1`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_otel_sampling_rate(builder: *mut ProxyBuilder, value: f64) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.otel_sampling_rate = Some(value); Ok(()) }) }
+}
+
+/// Serve `/metrics` on the main transport port.
+///
+/// With incoming authentication it takes a token as everything else does.
+///
+/// Default: `false`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_otel_enable_prometheus_metrics_path(builder: *mut ProxyBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.otel_enable_prometheus_metrics_path = Some(value); Ok(()) }) }
+}
+
+/// Emit legacy attribute names alongside the new semantic-convention names.
+///
+/// Default: `true`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_otel_use_legacy_attributes(builder: *mut ProxyBuilder, value: bool) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.otel_use_legacy_attributes = Some(value); Ok(()) }) }
+}
+
+/// How OTLP is spoken.
+///
+/// One of `http`, `grpc`.
+///
+/// Default: `http`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_otel_protocol(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "otel_protocol", value) }
 }

@@ -458,73 +458,65 @@ pub struct WorkloadOptions {
     pub token_exchange_header_name: Option<String>,
     /// OTLP endpoint URL.
     ///
-    /// Not supported yet.
+    /// With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are added to its path. Without a scheme it is
+    /// `https`.
     #[uniffi(default)]
     pub otel_endpoint: Option<String>,
     /// Use HTTP instead of HTTPS for the OTLP endpoint.
     ///
     /// Default: `false`.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub otel_insecure: Option<bool>,
     /// OTLP header.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub otel_headers: Vec<Header>,
     /// Service name.
     ///
     /// Default: `mcpm-<workload-name>`.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub otel_service_name: Option<String>,
     /// Custom resource attributes.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub otel_custom_attributes: Option<Attributes>,
     /// Names of environment variables to include in spans.
     ///
-    /// Not supported yet.
+    /// They are those of mcpm, not those of the server; `MCPM_*` is refused.
     #[uniffi(default)]
     pub otel_env_vars: Vec<String>,
     /// Distributed tracing, effective with an OTLP endpoint.
     ///
     /// Default: `true`.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub otel_tracing_enabled: Option<bool>,
     /// OTLP metrics export, effective with an OTLP endpoint.
     ///
     /// Default: `true`.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub otel_metrics_enabled: Option<bool>,
     /// Trace sampling rate, from 0.0 to 1.0.
     ///
     /// Default: `0.1`.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub otel_sampling_rate: Option<f64>,
     /// Serve `/metrics` on the main transport port.
     ///
-    /// Default: `false`.
+    /// With incoming authentication it takes a token as everything else does.
     ///
-    /// Not supported yet.
+    /// Default: `false`.
     #[uniffi(default)]
     pub otel_enable_prometheus_metrics_path: Option<bool>,
     /// Emit legacy attribute names alongside the new semantic-convention names.
     ///
     /// Default: `true`.
-    ///
-    /// Not supported yet.
     #[uniffi(default)]
     pub otel_use_legacy_attributes: Option<bool>,
+    /// How OTLP is spoken.
+    ///
+    /// One of `http`, `grpc`.
+    ///
+    /// Default: `http`.
+    #[uniffi(default)]
+    pub otel_protocol: Option<OtlpProtocol>,
 }
 
 /// What is asked of a proxy; what is left out is not given.
@@ -787,4 +779,65 @@ pub struct ProxyOptions {
     /// Default: it replaces `Authorization`.
     #[uniffi(default)]
     pub token_exchange_header_name: Option<String>,
+    /// OTLP endpoint URL.
+    ///
+    /// With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are added to its path. Without a scheme it is
+    /// `https`.
+    #[uniffi(default)]
+    pub otel_endpoint: Option<String>,
+    /// Use HTTP instead of HTTPS for the OTLP endpoint.
+    ///
+    /// Default: `false`.
+    #[uniffi(default)]
+    pub otel_insecure: Option<bool>,
+    /// OTLP header.
+    #[uniffi(default)]
+    pub otel_headers: Vec<Header>,
+    /// Service name.
+    ///
+    /// Default: `mcpm-<server-name>`.
+    #[uniffi(default)]
+    pub otel_service_name: Option<String>,
+    /// Custom resource attributes.
+    #[uniffi(default)]
+    pub otel_custom_attributes: Option<Attributes>,
+    /// Names of environment variables to include in spans.
+    ///
+    /// They are those of mcpm, not those of the server; `MCPM_*` is refused.
+    #[uniffi(default)]
+    pub otel_env_vars: Vec<String>,
+    /// Distributed tracing, effective with an OTLP endpoint.
+    ///
+    /// Default: `true`.
+    #[uniffi(default)]
+    pub otel_tracing_enabled: Option<bool>,
+    /// OTLP metrics export, effective with an OTLP endpoint.
+    ///
+    /// Default: `true`.
+    #[uniffi(default)]
+    pub otel_metrics_enabled: Option<bool>,
+    /// Trace sampling rate, from 0.0 to 1.0.
+    ///
+    /// Default: `0.1`.
+    #[uniffi(default)]
+    pub otel_sampling_rate: Option<f64>,
+    /// Serve `/metrics` on the main transport port.
+    ///
+    /// With incoming authentication it takes a token as everything else does.
+    ///
+    /// Default: `false`.
+    #[uniffi(default)]
+    pub otel_enable_prometheus_metrics_path: Option<bool>,
+    /// Emit legacy attribute names alongside the new semantic-convention names.
+    ///
+    /// Default: `true`.
+    #[uniffi(default)]
+    pub otel_use_legacy_attributes: Option<bool>,
+    /// How OTLP is spoken.
+    ///
+    /// One of `http`, `grpc`.
+    ///
+    /// Default: `http`.
+    #[uniffi(default)]
+    pub otel_protocol: Option<OtlpProtocol>,
 }

@@ -27,8 +27,8 @@ pub use set::OptionSet;
 pub use spec::{Arity, OptionSpec, Place, Required};
 pub use table::{ProxyOptions, WorkloadOptions};
 pub use types::{
-    ImageVerification, PermissionProfile, Protocol, ProxyMode, Relabel, RuntimeChoice, SubjectTokenType,
-    Transport,
+    ImageVerification, OtlpProtocol, PermissionProfile, Protocol, ProxyMode, Relabel, RuntimeChoice,
+    SubjectTokenType, Transport,
 };
 pub use value::{Kind, List, OptionValue, Slot, Stored, Word};
 pub use volume::VolumeSpec;

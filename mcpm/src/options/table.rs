@@ -8,9 +8,9 @@
 use std::{path::PathBuf, time::Duration};
 
 use super::{
-    Attributes, EnvVar, Header, HeaderSecret, ImageVerification, KeyValue, Kind, List, PermissionProfile,
-    Place, ProxyMode, PublishSpec, Required, RuntimeChoice, Secret, SecretRef, SubjectTokenType, Transport,
-    VolumeSpec,
+    Attributes, EnvVar, Header, HeaderSecret, ImageVerification, KeyValue, Kind, List, OtlpProtocol,
+    PermissionProfile, Place, ProxyMode, PublishSpec, Required, RuntimeChoice, Secret, SecretRef,
+    SubjectTokenType, Transport, VolumeSpec,
 };
 
 options! {
@@ -356,28 +356,68 @@ options! {
     }
     section "Telemetry" for (run) {
         /// OTLP endpoint URL
-        otel_endpoint: Option<String> [kind: Kind::Url, unsupported: Some("telemetry")];
+        ///
+        /// With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are added to its path. Without a scheme it is `https`.
+        otel_endpoint: Option<String> [kind: Kind::Url];
         /// Use HTTP instead of HTTPS for the OTLP endpoint
-        otel_insecure: Option<bool> = "false" [unsupported: Some("telemetry")];
+        otel_insecure: Option<bool> = "false";
         /// OTLP header
-        otel_headers: Vec<Header> [placeholder: Some("key=value"), unsupported: Some("telemetry")];
+        otel_headers: Vec<Header> [placeholder: Some("key=value")];
+        /// Service name
+        otel_service_name: Option<String> [placeholder: Some("NAME"), computed: Some("`mcpm-<workload-name>`")];
+        /// Custom resource attributes
+        otel_custom_attributes: Option<Attributes>;
+        /// Names of environment variables to include in spans
+        ///
+        /// They are those of mcpm, not those of the server; `MCPM_*` is refused.
+        otel_env_vars: List<String> [placeholder: Some("NAME,...")];
+        /// Distributed tracing, effective with an OTLP endpoint
+        otel_tracing_enabled: Option<bool> = "true";
+        /// OTLP metrics export, effective with an OTLP endpoint
+        otel_metrics_enabled: Option<bool> = "true";
+        /// Trace sampling rate, from 0.0 to 1.0
+        otel_sampling_rate: Option<f64> = "0.1" [range: Some((0.0, 1.0))];
+        /// Serve `/metrics` on the main transport port
+        ///
+        /// With incoming authentication it takes a token as everything else does.
+        otel_enable_prometheus_metrics_path: Option<bool> = "false";
+        /// Emit legacy attribute names alongside the new semantic-convention names
+        otel_use_legacy_attributes: Option<bool> = "true";
+        /// How OTLP is spoken
+        otel_protocol: Option<OtlpProtocol> = "http" [addition: true];
+    }
+    section "Telemetry" for (proxy) {
+        /// OTLP endpoint URL
+        ///
+        /// With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are added to its path. Without a scheme it is `https`.
+        otel_endpoint: Option<String> [kind: Kind::Url, addition: true];
+        /// Use HTTP instead of HTTPS for the OTLP endpoint
+        otel_insecure: Option<bool> = "false" [addition: true];
+        /// OTLP header
+        otel_headers: Vec<Header> [placeholder: Some("key=value"), addition: true];
         /// Service name
         otel_service_name: Option<String> [
-            placeholder: Some("NAME"), computed: Some("`mcpm-<workload-name>`"), unsupported: Some("telemetry"),
+            placeholder: Some("NAME"), computed: Some("`mcpm-<server-name>`"), addition: true,
         ];
         /// Custom resource attributes
-        otel_custom_attributes: Option<Attributes> [unsupported: Some("telemetry")];
+        otel_custom_attributes: Option<Attributes> [addition: true];
         /// Names of environment variables to include in spans
-        otel_env_vars: List<String> [placeholder: Some("NAME,..."), unsupported: Some("telemetry")];
+        ///
+        /// They are those of mcpm, not those of the server; `MCPM_*` is refused.
+        otel_env_vars: List<String> [placeholder: Some("NAME,..."), addition: true];
         /// Distributed tracing, effective with an OTLP endpoint
-        otel_tracing_enabled: Option<bool> = "true" [unsupported: Some("telemetry")];
+        otel_tracing_enabled: Option<bool> = "true" [addition: true];
         /// OTLP metrics export, effective with an OTLP endpoint
-        otel_metrics_enabled: Option<bool> = "true" [unsupported: Some("telemetry")];
+        otel_metrics_enabled: Option<bool> = "true" [addition: true];
         /// Trace sampling rate, from 0.0 to 1.0
-        otel_sampling_rate: Option<f64> = "0.1" [range: Some((0.0, 1.0)), unsupported: Some("telemetry")];
+        otel_sampling_rate: Option<f64> = "0.1" [range: Some((0.0, 1.0)), addition: true];
         /// Serve `/metrics` on the main transport port
-        otel_enable_prometheus_metrics_path: Option<bool> = "false" [unsupported: Some("telemetry")];
+        ///
+        /// With incoming authentication it takes a token as everything else does.
+        otel_enable_prometheus_metrics_path: Option<bool> = "false" [addition: true];
         /// Emit legacy attribute names alongside the new semantic-convention names
-        otel_use_legacy_attributes: Option<bool> = "true" [unsupported: Some("telemetry")];
+        otel_use_legacy_attributes: Option<bool> = "true" [addition: true];
+        /// How OTLP is spoken
+        otel_protocol: Option<OtlpProtocol> = "http" [addition: true];
     }
 }

@@ -42,6 +42,14 @@ choice! {
         IdToken = "id_token",
     }
 
+    /// How telemetry travels to its collector.
+    OtlpProtocol {
+        /// Protobuf over HTTP
+        Http = "http",
+        /// gRPC
+        Grpc = "grpc",
+    }
+
     /// The container engine a workload runs on.
     RuntimeChoice {
         /// The first engine that answers

@@ -14,6 +14,7 @@ use memchr::memmem::Finder;
 use super::{
     endpoint_event::EndpointEvent,
     layer::{Answer, Endpoint},
+    layers::telemetry::Journey,
     owners,
     public::{Public, Publicity},
     reopen::{self, InSession, Outcome},
@@ -67,10 +68,11 @@ impl Forward {
         parts.headers.insert(header::HOST, reached.host.clone());
         let in_session = self.sessions.find(&parts.headers).map(|place| InSession::take(&mut parts, place));
         let opening = opening(&parts, &asked.body);
+        let journey = parts.extensions.get::<Arc<Journey>>().cloned();
         let head = Head::new(&parts, &body);
         // What the client sent keeps the whole buffer of its connection, so none of it is kept until the answer.
         drop(parts);
-        let mut response = match self.exchange(&reached, &head, body, &asked).await {
+        let mut response = match self.exchange(&reached, &head, body, &asked, journey.as_deref()).await {
             Ok(response) => response,
             Err(response) => return response,
         };
@@ -84,7 +86,7 @@ impl Forward {
             response = match Box::pin(answered).await {
                 Outcome::Answer(response) => response,
                 Outcome::Again(head, body) => {
-                    let again = Box::pin(self.exchange(&reached, &head, body, &asked)).await;
+                    let again = Box::pin(self.exchange(&reached, &head, body, &asked, None)).await;
                     in_session.named(again.unwrap_or_else(|response| response))
                 }
             };
@@ -108,8 +110,14 @@ impl Forward {
         head: &Head,
         body: Body,
         asked: &Asked,
+        journey: Option<&Journey>,
     ) -> Result<Response, Response> {
-        let mut sending = pin!(reached.client.send_written(head, body));
+        let sent = || {
+            if let Some(journey) = journey {
+                journey.sent();
+            }
+        };
+        let mut sending = pin!(reached.client.send_reached(head, body, sent));
         let answered = if head.method() == Method::POST {
             self.alarms.within(PATIENCE, sending).await
         } else {

@@ -24,11 +24,13 @@ use crate::{
         exchange::{self, AskedOfExchange as _, Exchange},
         incoming::{AskedOfCallers as _, Incoming, IncomingSpec},
     },
+    environment::Variables,
     explain::{self, Explanation, Recent},
     options::{OptionSet as _, ProxyOptions},
     policy::{Policy, PolicySpec},
     shown::shown,
     state::Phase,
+    telemetry::{AskedOfTelemetry as _, Telemetry, TelemetrySpec},
     transport::http::is_this_machine,
 };
 
@@ -67,14 +69,25 @@ use stack::Stack;
 pub use stdio::{RunningStdioProxy, StdioProxy};
 use target::{MCP_PATH, Target};
 
+/// How a plain proxy reaches its server, in words.
+const TRANSPORT: &str = "http";
+
 /// Collects the options of a [`Proxy`].
 #[derive(Debug, Clone, Default)]
 pub struct ProxyBuilder {
     pub(crate) options: ProxyOptions,
     refusals: Option<PathBuf>,
+    variables: Variables,
 }
 
 impl ProxyBuilder {
+    /// Says which variables there are that options name; without, there is none.
+    #[must_use]
+    pub fn variables(mut self, variables: Variables) -> Self {
+        self.variables = variables;
+        self
+    }
+
     /// Sets an option by name, spelled as on a command line.
     ///
     /// # Errors
@@ -128,6 +141,8 @@ impl ProxyBuilder {
         Ok(Proxy {
             audit,
             exchange: exchange.map(|spec| Exchange::new(spec, guard, exchange_secret)).transpose()?,
+            telemetry: options.telemetry(&name)?,
+            variables: self.variables,
             incoming: incoming.map(|spec| Incoming::new(spec, client_secret)).transpose()?,
             policy: policy.policy(&name)?,
             recent: Arc::new(Recent::new(&*name, self.refusals.map(|state_dir| refusals(&state_dir, &name)))),
@@ -154,6 +169,8 @@ pub struct Proxy {
     policy: Policy,
     recent: Arc<Recent>,
     audit: Option<AuditSpec>,
+    telemetry: Option<TelemetrySpec>,
+    variables: Variables,
     options: ProxyOptions,
 }
 
@@ -183,6 +200,13 @@ impl Proxy {
                     _ => error,
                 }
             })?;
+        let telemetry = match &self.telemetry {
+            Some(spec) => {
+                let headers = &self.options.otel_headers;
+                Some(Telemetry::start(spec, headers, &self.variables, &self.name, TRANSPORT)?)
+            }
+            None => None,
+        };
         let path = match self.target.path() {
             "/" => "/",
             _ => MCP_PATH,
@@ -200,12 +224,13 @@ impl Proxy {
         let served = Served {
             host,
             path,
-            transport: "http",
+            transport: TRANSPORT,
             allowed_origins: self.options.allowed_origins.to_vec(),
             allowed_hosts: Vec::new(),
             policy: self.policy,
             recent: self.recent,
             audit,
+            telemetry,
             incoming: self.incoming,
             exchange: self.exchange,
             publicity: publicity.clone(),
@@ -237,6 +262,8 @@ pub(crate) struct Served<'a> {
     pub(crate) recent: Arc<Recent>,
     /// Where requests are recorded; `None` records nothing.
     pub(crate) audit: Option<Arc<Audit>>,
+    /// What is measured, if anything is.
+    pub(crate) telemetry: Option<Telemetry>,
     pub(crate) endpoint: Box<dyn Endpoint>,
 }
 
@@ -254,6 +281,7 @@ pub struct RunningProxy {
     audit: Option<Arc<Audit>>,
     stop: CancellationToken,
     task: Mutex<Option<JoinHandle<()>>>,
+    telemetry: Option<Arc<Telemetry>>,
     /// The same task, to look at while somebody waits for its end.
     listening: AbortHandle,
 }
@@ -279,6 +307,7 @@ impl RunningProxy {
             Arc::new(Gate::new(incoming, resource, name.clone()))
         });
         let (recent, audit) = (Arc::clone(&served.recent), served.audit.clone());
+        let telemetry = served.telemetry.map(Arc::new);
         let settings = stack::Settings {
             names_origins,
             origin,
@@ -288,13 +317,15 @@ impl RunningProxy {
             policy: served.policy,
             recent: served.recent,
             audit: served.audit.map(|audit| (audit, trusted)),
+            telemetry: telemetry.clone(),
         };
         let stack = Arc::new(Stack::new(settings, served.endpoint));
         let stop = CancellationToken::new();
         let task = tokio::spawn(listener::serve(listener, stack, stop.clone()));
         let url = format!("http://{}{}", shown_authority(served.host, address), served.path);
         let listening = task.abort_handle();
-        Ok(Self { name, url, address, recent, audit, stop, task: Mutex::new(Some(task)), listening })
+        let task = Mutex::new(Some(task));
+        Ok(Self { name, url, address, recent, audit, stop, task, telemetry, listening })
     }
 
     /// Returns the name of the server.
@@ -338,7 +369,7 @@ impl RunningProxy {
         self.status() == Phase::Running
     }
 
-    /// Stops listening and lets answers under way finish for up to 2 s.
+    /// Stops listening and lets answers under way finish for up to 2 s; then sends the last telemetry, for up to 3 s.
     pub async fn stop(&self) {
         self.stop.cancel();
         let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -348,6 +379,9 @@ impl RunningProxy {
         }
         if let Some(audit) = &self.audit {
             audit.flush().await;
+        }
+        if let Some(telemetry) = &self.telemetry {
+            telemetry.stop().await;
         }
     }
 

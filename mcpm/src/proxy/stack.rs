@@ -12,10 +12,12 @@ use super::{
         body_limit::BodyLimit,
         cors::Cors,
         health::Health,
+        metrics::Metrics,
         origin::Origin,
         parse::Parse,
         recover::Recover,
         session_owner::SessionOwner,
+        telemetry::{Mark, Observe, Send},
         token_exchange::TokenExchange,
         tools::Tools,
         well_known::WellKnown,
@@ -23,7 +25,7 @@ use super::{
     respond::{Request, Response},
     target::MCP_PATH,
 };
-use crate::{audit::Audit, auth::exchange::Exchange, explain::Recent, policy::Policy};
+use crate::{audit::Audit, auth::exchange::Exchange, explain::Recent, policy::Policy, telemetry::Telemetry};
 
 /// What the layers need to know.
 #[derive(Debug)]
@@ -43,6 +45,8 @@ pub(crate) struct Settings {
     pub(crate) recent: Arc<Recent>,
     /// Where requests are recorded, and whether a proxy in front is believed when it says who calls.
     pub(crate) audit: Option<(Arc<Audit>, bool)>,
+    /// What is measured, if anything is.
+    pub(crate) telemetry: Option<Arc<Telemetry>>,
 }
 
 /// All layers, outermost first, and what they protect.
@@ -57,6 +61,11 @@ impl Stack {
     pub(crate) fn new(settings: Settings, endpoint: Box<dyn Endpoint>) -> Self {
         // Outermost: a defect anywhere below costs one request, not the connection.
         let mut layers: Vec<Box<dyn Layer>> = vec![Box::new(Recover)];
+        let telemetry = settings.telemetry;
+        if let Some(telemetry) = &telemetry {
+            // Sees every outcome, also of what is refused next.
+            layers.push(Box::new(Observe::new(Arc::clone(telemetry), settings.transport == "stdio")));
+        }
         let audit = settings.audit.map(|(audit, trusted)| {
             // Before anything that refuses: every request is recorded.
             layers.push(Box::new(Recorder::new(Arc::clone(&audit), trusted)));
@@ -66,6 +75,13 @@ impl Stack {
         layers.push(Box::new(BodyLimit::default()));
         // Before anything is told: a page of another origin learns nothing, not even from `/health`.
         layers.push(Box::new(settings.origin));
+        // Between layers: says which part of a request begins, when that is measured.
+        let measured = telemetry.is_some();
+        let mark = |layers: &mut Vec<Box<dyn Layer>>, part| {
+            if measured {
+                layers.push(Box::new(Mark(part)));
+            }
+        };
         if settings.names_origins || settings.gate.is_some() {
             // Before anything is answered: a page must be able to read refusals too.
             layers.push(Box::new(Cors));
@@ -75,15 +91,21 @@ impl Stack {
         if let Some(gate) = settings.gate.clone() {
             // Before anybody is asked who they are: it says how they find that out.
             layers.push(Box::new(WellKnown::new(Arc::clone(&gate))));
+            mark(&mut layers, "authenticate");
             // Before anything is done for a caller, and takes their token off.
             layers.push(Box::new(Authenticate::new(gate)));
             // Needs to know who is asking; whoever looks into sessions may then trust that they are the caller's.
             layers.push(Box::new(SessionOwner::new(["/", MCP_PATH, endpoint.path()])));
         }
+        if let Some(telemetry) = telemetry.as_ref().filter(|telemetry| telemetry.is_scraped()) {
+            // For those who were let in: how often which tool is called is nothing for strangers.
+            layers.push(Box::new(Metrics::new(Arc::clone(telemetry))));
+        }
         let Policy { tools, authorization } = settings.policy;
         let decides = tools.is_some() || authorization.is_some();
         let records = audit.is_some();
-        if decides || records {
+        if decides || records || measured {
+            mark(&mut layers, "receive");
             // Before whatever looks into messages. Without anything that does, no body is looked into.
             let all = audit.as_ref().is_some_and(|audit| audit.spec().fail_closed);
             layers.push(Box::new(Parse::new(decides || all)));
@@ -93,16 +115,24 @@ impl Stack {
             layers.push(Box::new(Witness::new(audit)));
         }
         if let Some(tools) = tools {
+            mark(&mut layers, "filter");
             // Before authorization, whose policies know a server's own names.
             layers.push(Box::new(Tools::new(tools)));
         }
         if let Some(authorization) = authorization {
+            mark(&mut layers, "authorize");
             // Last of those that decide: what it permits is what reaches the server.
             layers.push(Box::new(Authorize::new(authorization)));
         }
         if let (Some(exchange), Some(gate)) = (settings.exchange, settings.gate) {
-            // Innermost of all: nobody is asked for a token for what is refused, and no layer sees the one that comes.
+            mark(&mut layers, "exchange");
+            // Innermost of all that may refuse: nobody is asked for a token for what is refused, and no layer sees the
+            // one that comes, except for the next, which looks at none.
             layers.push(Box::new(TokenExchange::new(exchange, gate)));
+        }
+        if measured {
+            // Next to the server, which it tells where the request stands in its trace.
+            layers.push(Box::new(Send));
         }
         Self { layers, endpoint, recent: settings.recent, records }
     }

@@ -11,10 +11,12 @@ use super::{RunningProxy, Served, bridge::Bridge, listener, public::Publicity, t
 use crate::{
     Result,
     audit::{Audit, AuditSpec},
+    environment::Variables,
     explain::Recent,
     mcp::{lane::Limits, router::Router},
-    options::ProxyMode,
+    options::{Header, ProxyMode},
     policy::PolicySpec,
+    telemetry::{Telemetry, TelemetrySpec},
     transport::{
         RestartPolicy, ServerEvent, Spawn,
         keeper::{Keepers, OnEvent, Settings},
@@ -27,6 +29,8 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 const SWEEP: Duration = Duration::from_secs(30);
 /// Most processes of one server.
 const PROCESSES: usize = 8;
+/// How the server is reached, in words.
+const TRANSPORT: &str = "stdio";
 /// How long a server may take to answer when it starts.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -95,6 +99,7 @@ pub struct StdioProxy {
     patience: Duration,
     rules: PolicySpec,
     audit: Option<AuditSpec>,
+    telemetry: Option<(TelemetrySpec, Vec<Header>)>,
 }
 
 impl StdioProxy {
@@ -110,6 +115,7 @@ impl StdioProxy {
             patience: PATIENCE,
             rules: PolicySpec::default(),
             audit: None,
+            telemetry: None,
         }
     }
 
@@ -153,6 +159,12 @@ impl StdioProxy {
         self
     }
 
+    /// Measures so, and sends these headers to the collector; otherwise nothing is measured.
+    pub fn telemetry(mut self, spec: TelemetrySpec, headers: Vec<Header>) -> Self {
+        self.telemetry = Some((spec, headers));
+        self
+    }
+
     /// Starts the server, waits until it answers, and listens.
     ///
     /// # Errors
@@ -165,12 +177,18 @@ impl StdioProxy {
     ) -> Result<RunningStdioProxy> {
         let policy = self.rules.policy(&self.name)?;
         let audit = self.audit.as_ref().map(|spec| Audit::open(spec, &self.name, None, [])).transpose()?;
+        let telemetry = match &self.telemetry {
+            Some((spec, headers)) => {
+                Some(Telemetry::start(spec, headers, &Variables::default(), &self.name, TRANSPORT)?)
+            }
+            None => None,
+        };
         let listener = listener::bind(&self.host, self.port).await?;
         let server = StdioServer::start(self.spawn, self.policy, self.patience, Arc::new(on_event)).await?;
         let served = Served {
             host: &self.host,
             path: path_of(self.mode),
-            transport: "stdio",
+            transport: TRANSPORT,
             allowed_origins: Vec::new(),
             allowed_hosts: Vec::new(),
             incoming: None,
@@ -179,6 +197,7 @@ impl StdioProxy {
             policy,
             recent: Arc::new(Recent::new(&*self.name, None)),
             audit,
+            telemetry,
             endpoint: Box::new(server.bridge(self.mode, Publicity::default())),
         };
         Ok(RunningStdioProxy { proxy: RunningProxy::serve(self.name, listener, served)?, server })

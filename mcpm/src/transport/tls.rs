@@ -14,13 +14,24 @@ use crate::{Error, ErrorKind, Result};
 
 /// Reads the machine's trusted roots; costs some milliseconds, so it is done at the first use.
 pub(super) fn connector() -> io::Result<TlsConnector> {
+    Ok(TlsConnector::from(Arc::new(config()?)))
+}
+
+/// The same for connections that HTTP/2 is spoken on.
+pub(super) fn for_http2() -> io::Result<TlsConnector> {
+    let mut config = config()?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+fn config() -> io::Result<ClientConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .and_then(|config| config.with_platform_verifier())
         .map_err(io::Error::other)?
         .with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(config)))
+    Ok(config)
 }
 
 /// Trusts the certificates of a PEM file beside those roots, if one is named.

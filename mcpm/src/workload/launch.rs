@@ -40,8 +40,12 @@ use crate::{
     runtime::Exit,
     secrets::SecretValues,
     state::{Claim, Document, Lock, Phase, Status, Store},
+    telemetry::{Telemetry, listed_headers},
     transport::{Ended, RestartPolicy, keeper::OnEvent},
 };
+
+/// Where values of OTLP headers usually are (OTLP exporter specification).
+const OTLP_HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 
 /// A resolved workload on its way up.
 #[derive(Debug)]
@@ -123,6 +127,7 @@ impl Launch {
         }
         let incoming = self.incoming()?;
         let exchange = self.exchange()?;
+        let telemetry = self.telemetry()?;
         let store = Store::new(&self.environment.state_dir);
         let claim = if self.recorded { None } else { Some(store.create(&self.spec.name)?) };
         let lock = Lock::acquire(&store.lock_path(&self.spec.name))?;
@@ -173,6 +178,7 @@ impl Launch {
             policy: self.spec.proxy.policy.policy(self.spec.name.as_str())?,
             recent,
             audit,
+            telemetry,
             endpoint,
         };
         let proxy = RunningProxy::serve(self.spec.name.to_string(), listener, served)?;
@@ -235,6 +241,21 @@ impl Launch {
         let usual = store.folder(&self.spec.name).join("audit.jsonl");
         let secrets = values.expose().into_values().map(Secret::from);
         Audit::open(spec, self.spec.name.as_str(), Some(usual), secrets).map(Some)
+    }
+
+    /// What is measured. Values of headers are not on record: a workload that is started again takes them from where
+    /// they usually are.
+    fn telemetry(&self) -> Result<Option<Telemetry>> {
+        let Some(spec) = &self.spec.proxy.telemetry else { return Ok(None) };
+        let given = &self.spec.asked.otel_headers;
+        let known = spec.otlp.as_ref().map(|otlp| otlp.headers.as_slice()).unwrap_or_default();
+        let variables = &self.environment.variables;
+        let headers = match variables.get(OTLP_HEADERS) {
+            Some(text) if given.is_empty() => listed_headers(text, known),
+            _ => given.clone(),
+        };
+        let (name, transport) = (self.spec.name.as_str(), self.spec.transport.as_str());
+        Telemetry::start(spec, &headers, variables, name, transport).map(Some)
     }
 
     async fn start_server(

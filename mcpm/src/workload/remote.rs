@@ -172,7 +172,7 @@ pub(super) fn resolve(
     for field in ["group", "transport", "host", "endpoint_prefix", "trust_proxy_headers"] {
         origins.insert(field.to_owned(), asked.origin(field));
     }
-    let proxy: ProxySpec = resolve::proxy(asked, &options, &mut origins, environment)?;
+    let proxy: ProxySpec = resolve::proxy(asked, &options, &name, &mut origins, environment)?;
     let mut headers = BTreeMap::new();
     for (header, (value, origin)) in asked.supplied.iter().flat_map(|supplied| &supplied.headers) {
         origins.insert(format!("header.{header}"), *origin);

@@ -39,6 +39,7 @@ use crate::{
     runtime::{ContainerSpec, EngineInfo, ImageInfo, Mount, Network, PublishedPort, labels},
     shown::shown_text,
     state::{SPEC_VERSION, Store},
+    telemetry::AskedOfTelemetry as _,
 };
 
 /// What was asked, with the exported file read in and defaults filled in.
@@ -295,7 +296,7 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
     }
     mounts.extend(own.iter().cloned());
     let group = options.group.clone().unwrap_or_default();
-    let mut proxy = proxy(asked, &options, &mut origins, around.environment)?;
+    let mut proxy = proxy(asked, &options, &name, &mut origins, around.environment)?;
     proxy.allowed_hosts.clone_from(&reach.profile.inbound);
     let container = ContainerSpec {
         name: name.to_string(),
@@ -338,6 +339,7 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
 pub(super) fn proxy(
     asked: &Asked,
     options: &WorkloadOptions,
+    name: &WorkloadName,
     origins: &mut BTreeMap<String, Origin>,
     environment: &Environment,
 ) -> Result<ProxySpec> {
@@ -362,8 +364,10 @@ pub(super) fn proxy(
         incoming,
         policy: policy(options, working_dir)?,
         audit: audit(&asked.without_defaults(), working_dir)?,
+        telemetry: options.telemetry(name.as_str())?,
     };
-    for field in ["tools", "tools_override", "authz_config", "audit_config", "enable_audit"] {
+    for field in ["tools", "tools_override", "authz_config", "audit_config", "enable_audit", "otel_endpoint"]
+    {
         if options.is_given(field) {
             origins.insert(field.to_owned(), asked.origin(field));
         }
@@ -385,6 +389,7 @@ pub(super) fn check_proxy(options: &WorkloadOptions, environment: &Environment) 
     let enable = options.enable_audit.filter(|on| *on);
     audit(&WorkloadOptions { enable_audit: enable, ..options.clone() }, working_dir)?;
     prefix(options)?;
+    options.telemetry("")?;
     let incoming = options.incoming(working_dir)?;
     if let Some(incoming) = &incoming {
         let host = options.host.as_deref().unwrap_or_default();

@@ -14,6 +14,7 @@ use crate::{
     policy::PolicySpec,
     runtime::ContainerSpec,
     shown::shown_text,
+    telemetry::TelemetrySpec,
 };
 
 /// A workload as it is started and recorded.
@@ -162,6 +163,9 @@ pub struct ProxySpec {
     /// What is recorded of requests; `None` records nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<AuditSpec>,
+    /// What is measured; `None` when nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub telemetry: Option<TelemetrySpec>,
 }
 
 /// Where an HTTP server is reached.

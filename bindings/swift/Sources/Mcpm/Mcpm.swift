@@ -1881,6 +1881,79 @@ public struct ProxyOptions: Equatable, Hashable {
      * Default: it replaces `Authorization`.
      */
     public var tokenExchangeHeaderName: String?
+    /**
+     * OTLP endpoint URL.
+     *
+     * With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are added to its path. Without a scheme it is
+     * `https`.
+     */
+    public var otelEndpoint: String?
+    /**
+     * Use HTTP instead of HTTPS for the OTLP endpoint.
+     *
+     * Default: `false`.
+     */
+    public var otelInsecure: Bool?
+    /**
+     * OTLP header.
+     */
+    public var otelHeaders: [Header]
+    /**
+     * Service name.
+     *
+     * Default: `mcpm-<server-name>`.
+     */
+    public var otelServiceName: String?
+    /**
+     * Custom resource attributes.
+     */
+    public var otelCustomAttributes: Attributes?
+    /**
+     * Names of environment variables to include in spans.
+     *
+     * They are those of mcpm, not those of the server; `MCPM_*` is refused.
+     */
+    public var otelEnvVars: [String]
+    /**
+     * Distributed tracing, effective with an OTLP endpoint.
+     *
+     * Default: `true`.
+     */
+    public var otelTracingEnabled: Bool?
+    /**
+     * OTLP metrics export, effective with an OTLP endpoint.
+     *
+     * Default: `true`.
+     */
+    public var otelMetricsEnabled: Bool?
+    /**
+     * Trace sampling rate, from 0.0 to 1.0.
+     *
+     * Default: `0.1`.
+     */
+    public var otelSamplingRate: Double?
+    /**
+     * Serve `/metrics` on the main transport port.
+     *
+     * With incoming authentication it takes a token as everything else does.
+     *
+     * Default: `false`.
+     */
+    public var otelEnablePrometheusMetricsPath: Bool?
+    /**
+     * Emit legacy attribute names alongside the new semantic-convention names.
+     *
+     * Default: `true`.
+     */
+    public var otelUseLegacyAttributes: Bool?
+    /**
+     * How OTLP is spoken.
+     *
+     * One of `http`, `grpc`.
+     *
+     * Default: `http`.
+     */
+    public var otelProtocol: OtlpProtocol?
 
     // Default memberwise initializers are never public by default, so we
     // declare one manually.
@@ -2141,7 +2214,68 @@ public struct ProxyOptions: Equatable, Hashable {
          * Header that carries the exchanged token.
          *
          * Default: it replaces `Authorization`.
-         */tokenExchangeHeaderName: String? = nil) {
+         */tokenExchangeHeaderName: String? = nil, 
+        /**
+         * OTLP endpoint URL.
+         *
+         * With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are added to its path. Without a scheme it is
+         * `https`.
+         */otelEndpoint: String? = nil, 
+        /**
+         * Use HTTP instead of HTTPS for the OTLP endpoint.
+         *
+         * Default: `false`.
+         */otelInsecure: Bool? = nil, 
+        /**
+         * OTLP header.
+         */otelHeaders: [Header] = [], 
+        /**
+         * Service name.
+         *
+         * Default: `mcpm-<server-name>`.
+         */otelServiceName: String? = nil, 
+        /**
+         * Custom resource attributes.
+         */otelCustomAttributes: Attributes? = nil, 
+        /**
+         * Names of environment variables to include in spans.
+         *
+         * They are those of mcpm, not those of the server; `MCPM_*` is refused.
+         */otelEnvVars: [String] = [], 
+        /**
+         * Distributed tracing, effective with an OTLP endpoint.
+         *
+         * Default: `true`.
+         */otelTracingEnabled: Bool? = nil, 
+        /**
+         * OTLP metrics export, effective with an OTLP endpoint.
+         *
+         * Default: `true`.
+         */otelMetricsEnabled: Bool? = nil, 
+        /**
+         * Trace sampling rate, from 0.0 to 1.0.
+         *
+         * Default: `0.1`.
+         */otelSamplingRate: Double? = nil, 
+        /**
+         * Serve `/metrics` on the main transport port.
+         *
+         * With incoming authentication it takes a token as everything else does.
+         *
+         * Default: `false`.
+         */otelEnablePrometheusMetricsPath: Bool? = nil, 
+        /**
+         * Emit legacy attribute names alongside the new semantic-convention names.
+         *
+         * Default: `true`.
+         */otelUseLegacyAttributes: Bool? = nil, 
+        /**
+         * How OTLP is spoken.
+         *
+         * One of `http`, `grpc`.
+         *
+         * Default: `http`.
+         */otelProtocol: OtlpProtocol? = nil) {
         self.serverName = serverName
         self.targetUri = targetUri
         self.host = host
@@ -2191,6 +2325,18 @@ public struct ProxyOptions: Equatable, Hashable {
         self.tokenExchangeScopes = tokenExchangeScopes
         self.tokenExchangeSubjectTokenType = tokenExchangeSubjectTokenType
         self.tokenExchangeHeaderName = tokenExchangeHeaderName
+        self.otelEndpoint = otelEndpoint
+        self.otelInsecure = otelInsecure
+        self.otelHeaders = otelHeaders
+        self.otelServiceName = otelServiceName
+        self.otelCustomAttributes = otelCustomAttributes
+        self.otelEnvVars = otelEnvVars
+        self.otelTracingEnabled = otelTracingEnabled
+        self.otelMetricsEnabled = otelMetricsEnabled
+        self.otelSamplingRate = otelSamplingRate
+        self.otelEnablePrometheusMetricsPath = otelEnablePrometheusMetricsPath
+        self.otelUseLegacyAttributes = otelUseLegacyAttributes
+        self.otelProtocol = otelProtocol
     }
 
     
@@ -2257,7 +2403,19 @@ public struct FfiConverterTypeProxyOptions: FfiConverterRustBuffer {
                 tokenExchangeClientSecretFile: FfiConverterOptionTypePathBuf.read(from: &buf), 
                 tokenExchangeScopes: FfiConverterSequenceString.read(from: &buf), 
                 tokenExchangeSubjectTokenType: FfiConverterOptionTypeSubjectTokenType.read(from: &buf), 
-                tokenExchangeHeaderName: FfiConverterOptionString.read(from: &buf)
+                tokenExchangeHeaderName: FfiConverterOptionString.read(from: &buf), 
+                otelEndpoint: FfiConverterOptionString.read(from: &buf), 
+                otelInsecure: FfiConverterOptionBool.read(from: &buf), 
+                otelHeaders: FfiConverterSequenceTypeHeader.read(from: &buf), 
+                otelServiceName: FfiConverterOptionString.read(from: &buf), 
+                otelCustomAttributes: FfiConverterOptionTypeAttributes.read(from: &buf), 
+                otelEnvVars: FfiConverterSequenceString.read(from: &buf), 
+                otelTracingEnabled: FfiConverterOptionBool.read(from: &buf), 
+                otelMetricsEnabled: FfiConverterOptionBool.read(from: &buf), 
+                otelSamplingRate: FfiConverterOptionDouble.read(from: &buf), 
+                otelEnablePrometheusMetricsPath: FfiConverterOptionBool.read(from: &buf), 
+                otelUseLegacyAttributes: FfiConverterOptionBool.read(from: &buf), 
+                otelProtocol: FfiConverterOptionTypeOtlpProtocol.read(from: &buf)
         )
     }
 
@@ -2311,6 +2469,18 @@ public struct FfiConverterTypeProxyOptions: FfiConverterRustBuffer {
         FfiConverterSequenceString.write(value.tokenExchangeScopes, into: &buf)
         FfiConverterOptionTypeSubjectTokenType.write(value.tokenExchangeSubjectTokenType, into: &buf)
         FfiConverterOptionString.write(value.tokenExchangeHeaderName, into: &buf)
+        FfiConverterOptionString.write(value.otelEndpoint, into: &buf)
+        FfiConverterOptionBool.write(value.otelInsecure, into: &buf)
+        FfiConverterSequenceTypeHeader.write(value.otelHeaders, into: &buf)
+        FfiConverterOptionString.write(value.otelServiceName, into: &buf)
+        FfiConverterOptionTypeAttributes.write(value.otelCustomAttributes, into: &buf)
+        FfiConverterSequenceString.write(value.otelEnvVars, into: &buf)
+        FfiConverterOptionBool.write(value.otelTracingEnabled, into: &buf)
+        FfiConverterOptionBool.write(value.otelMetricsEnabled, into: &buf)
+        FfiConverterOptionDouble.write(value.otelSamplingRate, into: &buf)
+        FfiConverterOptionBool.write(value.otelEnablePrometheusMetricsPath, into: &buf)
+        FfiConverterOptionBool.write(value.otelUseLegacyAttributes, into: &buf)
+        FfiConverterOptionTypeOtlpProtocol.write(value.otelProtocol, into: &buf)
     }
 }
 
@@ -3122,83 +3292,76 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * OTLP endpoint URL.
      *
-     * Not supported yet.
+     * With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are added to its path. Without a scheme it is
+     * `https`.
      */
     public var otelEndpoint: String?
     /**
      * Use HTTP instead of HTTPS for the OTLP endpoint.
      *
      * Default: `false`.
-     *
-     * Not supported yet.
      */
     public var otelInsecure: Bool?
     /**
      * OTLP header.
-     *
-     * Not supported yet.
      */
     public var otelHeaders: [Header]
     /**
      * Service name.
      *
      * Default: `mcpm-<workload-name>`.
-     *
-     * Not supported yet.
      */
     public var otelServiceName: String?
     /**
      * Custom resource attributes.
-     *
-     * Not supported yet.
      */
     public var otelCustomAttributes: Attributes?
     /**
      * Names of environment variables to include in spans.
      *
-     * Not supported yet.
+     * They are those of mcpm, not those of the server; `MCPM_*` is refused.
      */
     public var otelEnvVars: [String]
     /**
      * Distributed tracing, effective with an OTLP endpoint.
      *
      * Default: `true`.
-     *
-     * Not supported yet.
      */
     public var otelTracingEnabled: Bool?
     /**
      * OTLP metrics export, effective with an OTLP endpoint.
      *
      * Default: `true`.
-     *
-     * Not supported yet.
      */
     public var otelMetricsEnabled: Bool?
     /**
      * Trace sampling rate, from 0.0 to 1.0.
      *
      * Default: `0.1`.
-     *
-     * Not supported yet.
      */
     public var otelSamplingRate: Double?
     /**
      * Serve `/metrics` on the main transport port.
      *
-     * Default: `false`.
+     * With incoming authentication it takes a token as everything else does.
      *
-     * Not supported yet.
+     * Default: `false`.
      */
     public var otelEnablePrometheusMetricsPath: Bool?
     /**
      * Emit legacy attribute names alongside the new semantic-convention names.
      *
      * Default: `true`.
-     *
-     * Not supported yet.
      */
     public var otelUseLegacyAttributes: Bool?
+    /**
+     * How OTLP is spoken.
+     *
+     * One of `http`, `grpc`.
+     *
+     * Default: `http`.
+     */
+    public var otelProtocol: OtlpProtocol?
 
     // Default memberwise initializers are never public by default, so we
     // declare one manually.
@@ -3659,72 +3822,64 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * OTLP endpoint URL.
          *
-         * Not supported yet.
+         * With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are added to its path. Without a scheme it is
+         * `https`.
          */otelEndpoint: String? = nil, 
         /**
          * Use HTTP instead of HTTPS for the OTLP endpoint.
          *
          * Default: `false`.
-         *
-         * Not supported yet.
          */otelInsecure: Bool? = nil, 
         /**
          * OTLP header.
-         *
-         * Not supported yet.
          */otelHeaders: [Header] = [], 
         /**
          * Service name.
          *
          * Default: `mcpm-<workload-name>`.
-         *
-         * Not supported yet.
          */otelServiceName: String? = nil, 
         /**
          * Custom resource attributes.
-         *
-         * Not supported yet.
          */otelCustomAttributes: Attributes? = nil, 
         /**
          * Names of environment variables to include in spans.
          *
-         * Not supported yet.
+         * They are those of mcpm, not those of the server; `MCPM_*` is refused.
          */otelEnvVars: [String] = [], 
         /**
          * Distributed tracing, effective with an OTLP endpoint.
          *
          * Default: `true`.
-         *
-         * Not supported yet.
          */otelTracingEnabled: Bool? = nil, 
         /**
          * OTLP metrics export, effective with an OTLP endpoint.
          *
          * Default: `true`.
-         *
-         * Not supported yet.
          */otelMetricsEnabled: Bool? = nil, 
         /**
          * Trace sampling rate, from 0.0 to 1.0.
          *
          * Default: `0.1`.
-         *
-         * Not supported yet.
          */otelSamplingRate: Double? = nil, 
         /**
          * Serve `/metrics` on the main transport port.
          *
-         * Default: `false`.
+         * With incoming authentication it takes a token as everything else does.
          *
-         * Not supported yet.
+         * Default: `false`.
          */otelEnablePrometheusMetricsPath: Bool? = nil, 
         /**
          * Emit legacy attribute names alongside the new semantic-convention names.
          *
          * Default: `true`.
+         */otelUseLegacyAttributes: Bool? = nil, 
+        /**
+         * How OTLP is spoken.
          *
-         * Not supported yet.
-         */otelUseLegacyAttributes: Bool? = nil) {
+         * One of `http`, `grpc`.
+         *
+         * Default: `http`.
+         */otelProtocol: OtlpProtocol? = nil) {
         self.server = server
         self.args = args
         self.name = name
@@ -3821,6 +3976,7 @@ public struct WorkloadOptions: Equatable, Hashable {
         self.otelSamplingRate = otelSamplingRate
         self.otelEnablePrometheusMetricsPath = otelEnablePrometheusMetricsPath
         self.otelUseLegacyAttributes = otelUseLegacyAttributes
+        self.otelProtocol = otelProtocol
     }
 
     
@@ -3934,7 +4090,8 @@ public struct FfiConverterTypeWorkloadOptions: FfiConverterRustBuffer {
                 otelMetricsEnabled: FfiConverterOptionBool.read(from: &buf), 
                 otelSamplingRate: FfiConverterOptionDouble.read(from: &buf), 
                 otelEnablePrometheusMetricsPath: FfiConverterOptionBool.read(from: &buf), 
-                otelUseLegacyAttributes: FfiConverterOptionBool.read(from: &buf)
+                otelUseLegacyAttributes: FfiConverterOptionBool.read(from: &buf), 
+                otelProtocol: FfiConverterOptionTypeOtlpProtocol.read(from: &buf)
         )
     }
 
@@ -4035,6 +4192,7 @@ public struct FfiConverterTypeWorkloadOptions: FfiConverterRustBuffer {
         FfiConverterOptionDouble.write(value.otelSamplingRate, into: &buf)
         FfiConverterOptionBool.write(value.otelEnablePrometheusMetricsPath, into: &buf)
         FfiConverterOptionBool.write(value.otelUseLegacyAttributes, into: &buf)
+        FfiConverterOptionTypeOtlpProtocol.write(value.otelProtocol, into: &buf)
     }
 }
 
@@ -4589,6 +4747,81 @@ public func FfiConverterTypeMcpmError_lift(_ buf: RustBuffer) throws -> McpmErro
 public func FfiConverterTypeMcpmError_lower(_ value: McpmError) -> RustBuffer {
     return FfiConverterTypeMcpmError.lower(value)
 }
+
+
+/**
+ * How telemetry travels to its collector.
+ */
+
+public enum OtlpProtocol: Equatable, Hashable {
+    
+    /**
+     * Protobuf over HTTP.
+     */
+    case http
+    /**
+     * gRPC.
+     */
+    case grpc
+
+
+
+
+
+}
+
+#if compiler(>=6)
+extension OtlpProtocol: Sendable {}
+#endif
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeOtlpProtocol: FfiConverterRustBuffer {
+    typealias SwiftType = OtlpProtocol
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> OtlpProtocol {
+        let variant: Int32 = try readInt(&buf)
+        switch variant {
+        
+        case 1: return .http
+        
+        case 2: return .grpc
+        
+        default: throw UniffiInternalError.unexpectedEnumCase
+        }
+    }
+
+    public static func write(_ value: OtlpProtocol, into buf: inout [UInt8]) {
+        switch value {
+        
+        
+        case .http:
+            writeInt(&buf, Int32(1))
+        
+        
+        case .grpc:
+            writeInt(&buf, Int32(2))
+        
+        }
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeOtlpProtocol_lift(_ buf: RustBuffer) throws -> OtlpProtocol {
+    return try FfiConverterTypeOtlpProtocol.lift(buf)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeOtlpProtocol_lower(_ value: OtlpProtocol) -> RustBuffer {
+    return FfiConverterTypeOtlpProtocol.lower(value)
+}
+
 
 
 /**
@@ -5739,6 +5972,30 @@ fileprivate struct FfiConverterOptionTypeImageVerification: FfiConverterRustBuff
         switch try readInt(&buf) as Int8 {
         case 0: return nil
         case 1: return try FfiConverterTypeImageVerification.read(from: &buf)
+        default: throw UniffiInternalError.unexpectedOptionalTag
+        }
+    }
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+fileprivate struct FfiConverterOptionTypeOtlpProtocol: FfiConverterRustBuffer {
+    typealias SwiftType = OtlpProtocol?
+
+    public static func write(_ value: SwiftType, into buf: inout [UInt8]) {
+        guard let value = value else {
+            writeInt(&buf, Int8(0))
+            return
+        }
+        writeInt(&buf, Int8(1))
+        FfiConverterTypeOtlpProtocol.write(value, into: &buf)
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> SwiftType {
+        switch try readInt(&buf) as Int8 {
+        case 0: return nil
+        case 1: return try FfiConverterTypeOtlpProtocol.read(from: &buf)
         default: throw UniffiInternalError.unexpectedOptionalTag
         }
     }

@@ -11,10 +11,11 @@ mod streamable;
 use std::{pin::Pin, sync::Arc};
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::{Method, StatusCode};
 
 use super::{
     layer::{Answer, Endpoint},
+    layers::telemetry::sent,
     public::Publicity,
     respond::{self, Request, Response},
     untaken,
@@ -42,6 +43,10 @@ impl Bridge {
 
 impl Endpoint for Bridge {
     fn handle(&self, request: Request) -> Answer<'_> {
+        if *request.method() != Method::POST {
+            // It asks nothing of the server, and finds its stream or nothing.
+            sent(request.extensions());
+        }
         Box::pin(async move {
             match (self.mode, request.uri().path()) {
                 (ProxyMode::StreamableHttp, "/mcp") => streamable::handle(self, request).await,

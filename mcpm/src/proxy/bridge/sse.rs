@@ -19,6 +19,7 @@ use crate::{
         sse,
     },
     proxy::{
+        layers::telemetry::sent,
         owners::Opening,
         public::Publicity,
         respond::{self, Request, Response},
@@ -62,8 +63,8 @@ pub(super) async fn post(router: &Arc<Router>, request: Request) -> Response {
         let message = "`session_id` is missing; open a session with a GET of `/sse`";
         return respond::error(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, message, b"");
     };
-    let body = match read(request).await {
-        Ok((_, body)) => body,
+    let (parts, body) = match read(request).await {
+        Ok(read) => read,
         Err(response) => return response,
     };
     let message = match Message::parse(body.clone()) {
@@ -71,7 +72,9 @@ pub(super) async fn post(router: &Arc<Router>, request: Request) -> Response {
         Err(bad) => return respond::error(StatusCode::BAD_REQUEST, bad.code, &bad.reason, &id_in(&body)),
     };
     let id = message.id();
-    match deliver(router, session, message).await {
+    let delivered = deliver(router, session, message).await;
+    sent(&parts.extensions);
+    match delivered {
         Ok(()) => respond::empty(StatusCode::ACCEPTED),
         Err(refusal) => respond::refuse(&refusal, &id),
     }

@@ -27,6 +27,7 @@ use crate::{
         sse,
     },
     proxy::{
+        layers::telemetry::sent,
         messages::is_modern,
         mirror,
         respond::{self, Request, Response},
@@ -119,6 +120,7 @@ async fn post(bridge: &Bridge, request: Request) -> Response {
     let message = match Message::parse(body.clone()) {
         Ok(message) => message,
         Err(malformed) => {
+            sent(&parts.extensions);
             return match Box::pin(batch(router, &parts.headers, &body)).await {
                 Some(response) => response,
                 None => {
@@ -137,6 +139,7 @@ async fn post(bridge: &Bridge, request: Request) -> Response {
     let reply = if is_modern(&parts.headers, &message) {
         modern(router, &parts.headers, &message, accepts).await
     } else if message.kind() == Kind::Request && message.method() == "initialize" {
+        sent(&parts.extensions);
         // Boxed, since it is rare and large.
         return Box::pin(initialize(router, message))
             .await
@@ -144,6 +147,7 @@ async fn post(bridge: &Bridge, request: Request) -> Response {
     } else {
         in_session(router, &parts.headers, &message, accepts).await
     };
+    sent(&parts.extensions);
     // A call may take long, and these would keep the buffer of their connection.
     drop((parts, body, message));
     match reply {

@@ -10,6 +10,8 @@ use crate::proxy::{
     respond::{self, Request},
 };
 
+pub(super) const PATH: &str = "/health";
+
 /// The layer.
 #[derive(Debug)]
 pub(crate) struct Health {
@@ -26,7 +28,7 @@ impl Health {
 
 impl Layer for Health {
     fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> Answer<'a> {
-        if request.uri().path() != "/health" {
+        if request.uri().path() != PATH {
             return next.handle(request);
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {

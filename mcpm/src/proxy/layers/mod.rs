@@ -7,12 +7,14 @@ pub(crate) mod authorize;
 pub(crate) mod body_limit;
 pub(crate) mod cors;
 pub(crate) mod health;
+pub(crate) mod metrics;
 pub(crate) mod origin;
 pub(crate) mod parse;
 #[cfg(test)]
 mod policy_tests;
 pub(crate) mod recover;
 pub(crate) mod session_owner;
+pub(crate) mod telemetry;
 pub(crate) mod token_exchange;
 pub(crate) mod tools;
 pub(crate) mod well_known;

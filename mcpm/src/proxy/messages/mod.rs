@@ -50,7 +50,6 @@ pub(crate) struct Said<'a> {
     ///
     /// Of use to tell things about an answer, and not to decide about it: servers mix up the answers to requests that
     /// are under way with the same id, and those on streams of their own belong to requests of other exchanges.
-    #[cfg_attr(not(test), expect(dead_code, reason = "what records and measures will read it"))]
     pub(crate) asked: Option<&'a Message>,
 }
 

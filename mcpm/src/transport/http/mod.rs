@@ -8,6 +8,7 @@
 
 mod asking;
 mod broken;
+mod connector;
 mod framing;
 mod head;
 mod link;
@@ -31,6 +32,7 @@ use tokio_rustls::TlsConnector;
 pub(crate) use {
     asking::{asking, is_this_machine},
     broken::Broken,
+    connector::Connector,
     head::Head,
     received::Received,
 };
@@ -111,13 +113,27 @@ impl Client {
     ///
     /// # Errors
     /// As [`Self::send`].
-    pub(crate) async fn send_written(&self, head: &Head, mut body: Body) -> Result<Response<Received>> {
+    pub(crate) async fn send_written(&self, head: &Head, body: Body) -> Result<Response<Received>> {
+        self.send_reached(head, body, || {}).await
+    }
+
+    /// The same, and tells when there is a connection, just before the request is written to it.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub(crate) async fn send_reached(
+        &self,
+        head: &Head,
+        mut body: Body,
+        reached: impl Fn(),
+    ) -> Result<Response<Received>> {
         loop {
             let (mut link, fresh) = match self.pool.take() {
                 Some(link) => (link, false),
                 // Boxed, since it is rare and large.
                 None => (Box::pin(self.connect()).await?, true),
             };
+            reached();
             match link.exchange(head, body).await {
                 Ok(answer) => {
                     let Answer { parts, framing, lasts, rest } = answer;

@@ -14,7 +14,7 @@ use tokio_rustls::client::TlsStream;
 
 /// A stream to a server.
 #[derive(Debug)]
-pub(super) enum Stream {
+pub(crate) enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
     Unix(UnixStream),

@@ -1685,12 +1685,145 @@ class _UniffiFfiConverterOptionalTypeSubjectTokenType(_UniffiConverterRustBuffer
         else:
             raise InternalError("Unexpected flag byte for optional type")
 
+class _UniffiFfiConverterOptionalTypeAttributes(_UniffiConverterRustBuffer):
+    @classmethod
+    def check_lower(cls, value):
+        if value is not None:
+            _UniffiFfiConverterTypeAttributes.check_lower(value)
+
+    @classmethod
+    def write(cls, value, buf):
+        if value is None:
+            buf.write_u8(0)
+            return
+
+        buf.write_u8(1)
+        _UniffiFfiConverterTypeAttributes.write(value, buf)
+
+    @classmethod
+    def read(cls, buf):
+        flag = buf.read_u8()
+        if flag == 0:
+            return None
+        elif flag == 1:
+            return _UniffiFfiConverterTypeAttributes.read(buf)
+        else:
+            raise InternalError("Unexpected flag byte for optional type")
+
+class _UniffiFfiConverterFloat64(_UniffiConverterPrimitiveFloat):
+    @staticmethod
+    def read(buf):
+        return buf.read_double()
+
+    @staticmethod
+    def write(value, buf):
+        buf.write_double(value)
+
+class _UniffiFfiConverterOptionalFloat64(_UniffiConverterRustBuffer):
+    @classmethod
+    def check_lower(cls, value):
+        if value is not None:
+            _UniffiFfiConverterFloat64.check_lower(value)
+
+    @classmethod
+    def write(cls, value, buf):
+        if value is None:
+            buf.write_u8(0)
+            return
+
+        buf.write_u8(1)
+        _UniffiFfiConverterFloat64.write(value, buf)
+
+    @classmethod
+    def read(cls, buf):
+        flag = buf.read_u8()
+        if flag == 0:
+            return None
+        elif flag == 1:
+            return _UniffiFfiConverterFloat64.read(buf)
+        else:
+            raise InternalError("Unexpected flag byte for optional type")
+
+
+
+
+
+
+class OtlpProtocol(enum.Enum):
+    """
+    How telemetry travels to its collector.
+"""
+    
+    HTTP = 0
+    """
+    Protobuf over HTTP.
+"""
+    
+    GRPC = 1
+    """
+    gRPC.
+"""
+    
+
+
+class _UniffiFfiConverterTypeOtlpProtocol(_UniffiConverterRustBuffer):
+    @staticmethod
+    def read(buf):
+        variant = buf.read_i32()
+        if variant == 1:
+            return OtlpProtocol.HTTP
+        if variant == 2:
+            return OtlpProtocol.GRPC
+        raise InternalError("Raw enum value doesn't match any cases")
+
+    @staticmethod
+    def check_lower(value):
+        if value == OtlpProtocol.HTTP:
+            return
+        if value == OtlpProtocol.GRPC:
+            return
+        raise ValueError(value)
+
+    @staticmethod
+    def write(value, buf):
+        if value == OtlpProtocol.HTTP:
+            buf.write_i32(1)
+        if value == OtlpProtocol.GRPC:
+            buf.write_i32(2)
+
+
+
+class _UniffiFfiConverterOptionalTypeOtlpProtocol(_UniffiConverterRustBuffer):
+    @classmethod
+    def check_lower(cls, value):
+        if value is not None:
+            _UniffiFfiConverterTypeOtlpProtocol.check_lower(value)
+
+    @classmethod
+    def write(cls, value, buf):
+        if value is None:
+            buf.write_u8(0)
+            return
+
+        buf.write_u8(1)
+        _UniffiFfiConverterTypeOtlpProtocol.write(value, buf)
+
+    @classmethod
+    def read(cls, buf):
+        flag = buf.read_u8()
+        if flag == 0:
+            return None
+        elif flag == 1:
+            return _UniffiFfiConverterTypeOtlpProtocol.read(buf)
+        else:
+            raise InternalError("Unexpected flag byte for optional type")
+
 @dataclass
 class ProxyOptions:
     """
     What is asked of a proxy; what is left out is not given.
 """
-    def __init__(self, *, server_name:typing.Optional[str] = None, target_uri:typing.Optional[str] = None, host:typing.Optional[str] = None, port:typing.Optional[int] = None, debug:typing.Optional[bool] = None, allowed_origins:typing.List[str] = _DEFAULT, tools:typing.List[str] = _DEFAULT, tools_override:typing.Optional[PathBuf] = None, authz_config:typing.Optional[PathBuf] = None, audit_config:typing.Optional[PathBuf] = None, enable_audit:typing.Optional[bool] = None, oidc_issuer:typing.Optional[str] = None, oidc_audience:typing.Optional[str] = None, oidc_client_id:typing.Optional[str] = None, oidc_client_secret:typing.Optional[Secret] = None, oidc_introspection_url:typing.Optional[str] = None, oidc_jwks_url:typing.Optional[str] = None, oidc_scopes:typing.List[str] = _DEFAULT, oidc_required_scopes:typing.List[str] = _DEFAULT, oidc_insecure_allow_http:typing.Optional[bool] = None, jwks_allow_private_ip:typing.Optional[bool] = None, jwks_auth_token_file:typing.Optional[PathBuf] = None, mcpm_ca_bundle:typing.Optional[PathBuf] = None, trust_proxy_headers:typing.Optional[bool] = None, remote_auth:typing.Optional[bool] = None, remote_auth_issuer:typing.Optional[str] = None, remote_auth_authorize_url:typing.Optional[str] = None, remote_auth_token_url:typing.Optional[str] = None, remote_auth_client_id:typing.Optional[str] = None, remote_auth_client_secret:typing.Optional[Secret] = None, remote_auth_client_secret_file:typing.Optional[PathBuf] = None, remote_auth_bearer_token:typing.Optional[Secret] = None, remote_auth_bearer_token_file:typing.Optional[PathBuf] = None, remote_auth_scopes:typing.List[str] = _DEFAULT, remote_auth_resource:typing.Optional[str] = None, resource_url:typing.Optional[str] = None, remote_auth_callback_port:typing.Optional[int] = None, remote_auth_skip_browser:typing.Optional[bool] = None, remote_auth_timeout:typing.Optional[Duration] = None, remote_forward_headers:typing.List[Header] = _DEFAULT, remote_forward_headers_secret:typing.List[HeaderSecret] = _DEFAULT, token_exchange_url:typing.Optional[str] = None, token_exchange_audience:typing.Optional[str] = None, token_exchange_client_id:typing.Optional[str] = None, token_exchange_client_secret:typing.Optional[Secret] = None, token_exchange_client_secret_file:typing.Optional[PathBuf] = None, token_exchange_scopes:typing.List[str] = _DEFAULT, token_exchange_subject_token_type:typing.Optional[SubjectTokenType] = None, token_exchange_header_name:typing.Optional[str] = None):
+    def __init__(self, *, server_name:typing.Optional[str] = None, target_uri:typing.Optional[str] = None, host:typing.Optional[str] = None, port:typing.Optional[int] = None, debug:typing.Optional[bool] = None, allowed_origins:typing.List[str] = _DEFAULT, tools:typing.List[str] = _DEFAULT, tools_override:typing.Optional[PathBuf] = None, authz_config:typing.Optional[PathBuf] = None, audit_config:typing.Optional[PathBuf] = None, enable_audit:typing.Optional[bool] = None, oidc_issuer:typing.Optional[str] = None, oidc_audience:typing.Optional[str] = None, oidc_client_id:typing.Optional[str] = None, oidc_client_secret:typing.Optional[Secret] = None, oidc_introspection_url:typing.Optional[str] = None, oidc_jwks_url:typing.Optional[str] = None, oidc_scopes:typing.List[str] = _DEFAULT, oidc_required_scopes:typing.List[str] = _DEFAULT, oidc_insecure_allow_http:typing.Optional[bool] = None, jwks_allow_private_ip:typing.Optional[bool] = None, jwks_auth_token_file:typing.Optional[PathBuf] = None, mcpm_ca_bundle:typing.Optional[PathBuf] = None, trust_proxy_headers:typing.Optional[bool] = None, remote_auth:typing.Optional[bool] = None, remote_auth_issuer:typing.Optional[str] = None, remote_auth_authorize_url:typing.Optional[str] = None, remote_auth_token_url:typing.Optional[str] = None, remote_auth_client_id:typing.Optional[str] = None, remote_auth_client_secret:typing.Optional[Secret] = None, remote_auth_client_secret_file:typing.Optional[PathBuf] = None, remote_auth_bearer_token:typing.Optional[Secret] = None, remote_auth_bearer_token_file:typing.Optional[PathBuf] = None, remote_auth_scopes:typing.List[str] = _DEFAULT, remote_auth_resource:typing.Optional[str] = None, resource_url:typing.Optional[str] = None, remote_auth_callback_port:typing.Optional[int] = None, remote_auth_skip_browser:typing.Optional[bool] = None, remote_auth_timeout:typing.Optional[Duration] = None, remote_forward_headers:typing.List[Header] = _DEFAULT, remote_forward_headers_secret:typing.List[HeaderSecret] = _DEFAULT, token_exchange_url:typing.Optional[str] = None, token_exchange_audience:typing.Optional[str] = None, token_exchange_client_id:typing.Optional[str] = None, token_exchange_client_secret:typing.Optional[Secret] = None, token_exchange_client_secret_file:typing.Optional[PathBuf] = None, token_exchange_scopes:typing.List[str] = _DEFAULT, token_exchange_subject_token_type:typing.Optional[SubjectTokenType] = None, token_exchange_header_name:typing.Optional[str] = None, otel_endpoint:typing.Optional[str] = None, otel_insecure:typing.Optional[bool] = None, otel_headers:typing.List[Header] = _DEFAULT, otel_service_name:typing.Optional[str] = None, otel_custom_attributes:typing.Optional[Attributes] = None, otel_env_vars:typing.List[str] = _DEFAULT, otel_tracing_enabled:typing.Optional[bool] = None, otel_metrics_enabled:typing.Optional[bool] = None, otel_sampling_rate:typing.Optional[float] = None, otel_enable_prometheus_metrics_path:typing.Optional[bool] = None, otel_use_legacy_attributes:typing.Optional[bool] = None, otel_protocol:typing.Optional[OtlpProtocol] = None):
         self.server_name = server_name
         self.target_uri = target_uri
         self.host = host
@@ -1764,12 +1897,30 @@ class ProxyOptions:
             self.token_exchange_scopes = token_exchange_scopes
         self.token_exchange_subject_token_type = token_exchange_subject_token_type
         self.token_exchange_header_name = token_exchange_header_name
+        self.otel_endpoint = otel_endpoint
+        self.otel_insecure = otel_insecure
+        if otel_headers is _DEFAULT:
+            self.otel_headers = []
+        else:
+            self.otel_headers = otel_headers
+        self.otel_service_name = otel_service_name
+        self.otel_custom_attributes = otel_custom_attributes
+        if otel_env_vars is _DEFAULT:
+            self.otel_env_vars = []
+        else:
+            self.otel_env_vars = otel_env_vars
+        self.otel_tracing_enabled = otel_tracing_enabled
+        self.otel_metrics_enabled = otel_metrics_enabled
+        self.otel_sampling_rate = otel_sampling_rate
+        self.otel_enable_prometheus_metrics_path = otel_enable_prometheus_metrics_path
+        self.otel_use_legacy_attributes = otel_use_legacy_attributes
+        self.otel_protocol = otel_protocol
         
         
 
     
     def __str__(self):
-        return "ProxyOptions(server_name={}, target_uri={}, host={}, port={}, debug={}, allowed_origins={}, tools={}, tools_override={}, authz_config={}, audit_config={}, enable_audit={}, oidc_issuer={}, oidc_audience={}, oidc_client_id={}, oidc_client_secret={}, oidc_introspection_url={}, oidc_jwks_url={}, oidc_scopes={}, oidc_required_scopes={}, oidc_insecure_allow_http={}, jwks_allow_private_ip={}, jwks_auth_token_file={}, mcpm_ca_bundle={}, trust_proxy_headers={}, remote_auth={}, remote_auth_issuer={}, remote_auth_authorize_url={}, remote_auth_token_url={}, remote_auth_client_id={}, remote_auth_client_secret={}, remote_auth_client_secret_file={}, remote_auth_bearer_token={}, remote_auth_bearer_token_file={}, remote_auth_scopes={}, remote_auth_resource={}, resource_url={}, remote_auth_callback_port={}, remote_auth_skip_browser={}, remote_auth_timeout={}, remote_forward_headers={}, remote_forward_headers_secret={}, token_exchange_url={}, token_exchange_audience={}, token_exchange_client_id={}, token_exchange_client_secret={}, token_exchange_client_secret_file={}, token_exchange_scopes={}, token_exchange_subject_token_type={}, token_exchange_header_name={})".format(self.server_name, self.target_uri, self.host, self.port, self.debug, self.allowed_origins, self.tools, self.tools_override, self.authz_config, self.audit_config, self.enable_audit, self.oidc_issuer, self.oidc_audience, self.oidc_client_id, self.oidc_client_secret, self.oidc_introspection_url, self.oidc_jwks_url, self.oidc_scopes, self.oidc_required_scopes, self.oidc_insecure_allow_http, self.jwks_allow_private_ip, self.jwks_auth_token_file, self.mcpm_ca_bundle, self.trust_proxy_headers, self.remote_auth, self.remote_auth_issuer, self.remote_auth_authorize_url, self.remote_auth_token_url, self.remote_auth_client_id, self.remote_auth_client_secret, self.remote_auth_client_secret_file, self.remote_auth_bearer_token, self.remote_auth_bearer_token_file, self.remote_auth_scopes, self.remote_auth_resource, self.resource_url, self.remote_auth_callback_port, self.remote_auth_skip_browser, self.remote_auth_timeout, self.remote_forward_headers, self.remote_forward_headers_secret, self.token_exchange_url, self.token_exchange_audience, self.token_exchange_client_id, self.token_exchange_client_secret, self.token_exchange_client_secret_file, self.token_exchange_scopes, self.token_exchange_subject_token_type, self.token_exchange_header_name)
+        return "ProxyOptions(server_name={}, target_uri={}, host={}, port={}, debug={}, allowed_origins={}, tools={}, tools_override={}, authz_config={}, audit_config={}, enable_audit={}, oidc_issuer={}, oidc_audience={}, oidc_client_id={}, oidc_client_secret={}, oidc_introspection_url={}, oidc_jwks_url={}, oidc_scopes={}, oidc_required_scopes={}, oidc_insecure_allow_http={}, jwks_allow_private_ip={}, jwks_auth_token_file={}, mcpm_ca_bundle={}, trust_proxy_headers={}, remote_auth={}, remote_auth_issuer={}, remote_auth_authorize_url={}, remote_auth_token_url={}, remote_auth_client_id={}, remote_auth_client_secret={}, remote_auth_client_secret_file={}, remote_auth_bearer_token={}, remote_auth_bearer_token_file={}, remote_auth_scopes={}, remote_auth_resource={}, resource_url={}, remote_auth_callback_port={}, remote_auth_skip_browser={}, remote_auth_timeout={}, remote_forward_headers={}, remote_forward_headers_secret={}, token_exchange_url={}, token_exchange_audience={}, token_exchange_client_id={}, token_exchange_client_secret={}, token_exchange_client_secret_file={}, token_exchange_scopes={}, token_exchange_subject_token_type={}, token_exchange_header_name={}, otel_endpoint={}, otel_insecure={}, otel_headers={}, otel_service_name={}, otel_custom_attributes={}, otel_env_vars={}, otel_tracing_enabled={}, otel_metrics_enabled={}, otel_sampling_rate={}, otel_enable_prometheus_metrics_path={}, otel_use_legacy_attributes={}, otel_protocol={})".format(self.server_name, self.target_uri, self.host, self.port, self.debug, self.allowed_origins, self.tools, self.tools_override, self.authz_config, self.audit_config, self.enable_audit, self.oidc_issuer, self.oidc_audience, self.oidc_client_id, self.oidc_client_secret, self.oidc_introspection_url, self.oidc_jwks_url, self.oidc_scopes, self.oidc_required_scopes, self.oidc_insecure_allow_http, self.jwks_allow_private_ip, self.jwks_auth_token_file, self.mcpm_ca_bundle, self.trust_proxy_headers, self.remote_auth, self.remote_auth_issuer, self.remote_auth_authorize_url, self.remote_auth_token_url, self.remote_auth_client_id, self.remote_auth_client_secret, self.remote_auth_client_secret_file, self.remote_auth_bearer_token, self.remote_auth_bearer_token_file, self.remote_auth_scopes, self.remote_auth_resource, self.resource_url, self.remote_auth_callback_port, self.remote_auth_skip_browser, self.remote_auth_timeout, self.remote_forward_headers, self.remote_forward_headers_secret, self.token_exchange_url, self.token_exchange_audience, self.token_exchange_client_id, self.token_exchange_client_secret, self.token_exchange_client_secret_file, self.token_exchange_scopes, self.token_exchange_subject_token_type, self.token_exchange_header_name, self.otel_endpoint, self.otel_insecure, self.otel_headers, self.otel_service_name, self.otel_custom_attributes, self.otel_env_vars, self.otel_tracing_enabled, self.otel_metrics_enabled, self.otel_sampling_rate, self.otel_enable_prometheus_metrics_path, self.otel_use_legacy_attributes, self.otel_protocol)
     def __eq__(self, other):
         if self.server_name != other.server_name:
             return False
@@ -1869,6 +2020,30 @@ class ProxyOptions:
             return False
         if self.token_exchange_header_name != other.token_exchange_header_name:
             return False
+        if self.otel_endpoint != other.otel_endpoint:
+            return False
+        if self.otel_insecure != other.otel_insecure:
+            return False
+        if self.otel_headers != other.otel_headers:
+            return False
+        if self.otel_service_name != other.otel_service_name:
+            return False
+        if self.otel_custom_attributes != other.otel_custom_attributes:
+            return False
+        if self.otel_env_vars != other.otel_env_vars:
+            return False
+        if self.otel_tracing_enabled != other.otel_tracing_enabled:
+            return False
+        if self.otel_metrics_enabled != other.otel_metrics_enabled:
+            return False
+        if self.otel_sampling_rate != other.otel_sampling_rate:
+            return False
+        if self.otel_enable_prometheus_metrics_path != other.otel_enable_prometheus_metrics_path:
+            return False
+        if self.otel_use_legacy_attributes != other.otel_use_legacy_attributes:
+            return False
+        if self.otel_protocol != other.otel_protocol:
+            return False
         return True
 
 class _UniffiFfiConverterTypeProxyOptions(_UniffiConverterRustBuffer):
@@ -1924,6 +2099,18 @@ class _UniffiFfiConverterTypeProxyOptions(_UniffiConverterRustBuffer):
             token_exchange_scopes=_UniffiFfiConverterSequenceString.read(buf),
             token_exchange_subject_token_type=_UniffiFfiConverterOptionalTypeSubjectTokenType.read(buf),
             token_exchange_header_name=_UniffiFfiConverterOptionalString.read(buf),
+            otel_endpoint=_UniffiFfiConverterOptionalString.read(buf),
+            otel_insecure=_UniffiFfiConverterOptionalBoolean.read(buf),
+            otel_headers=_UniffiFfiConverterSequenceTypeHeader.read(buf),
+            otel_service_name=_UniffiFfiConverterOptionalString.read(buf),
+            otel_custom_attributes=_UniffiFfiConverterOptionalTypeAttributes.read(buf),
+            otel_env_vars=_UniffiFfiConverterSequenceString.read(buf),
+            otel_tracing_enabled=_UniffiFfiConverterOptionalBoolean.read(buf),
+            otel_metrics_enabled=_UniffiFfiConverterOptionalBoolean.read(buf),
+            otel_sampling_rate=_UniffiFfiConverterOptionalFloat64.read(buf),
+            otel_enable_prometheus_metrics_path=_UniffiFfiConverterOptionalBoolean.read(buf),
+            otel_use_legacy_attributes=_UniffiFfiConverterOptionalBoolean.read(buf),
+            otel_protocol=_UniffiFfiConverterOptionalTypeOtlpProtocol.read(buf),
         )
 
     @staticmethod
@@ -1977,6 +2164,18 @@ class _UniffiFfiConverterTypeProxyOptions(_UniffiConverterRustBuffer):
         _UniffiFfiConverterSequenceString.check_lower(value.token_exchange_scopes)
         _UniffiFfiConverterOptionalTypeSubjectTokenType.check_lower(value.token_exchange_subject_token_type)
         _UniffiFfiConverterOptionalString.check_lower(value.token_exchange_header_name)
+        _UniffiFfiConverterOptionalString.check_lower(value.otel_endpoint)
+        _UniffiFfiConverterOptionalBoolean.check_lower(value.otel_insecure)
+        _UniffiFfiConverterSequenceTypeHeader.check_lower(value.otel_headers)
+        _UniffiFfiConverterOptionalString.check_lower(value.otel_service_name)
+        _UniffiFfiConverterOptionalTypeAttributes.check_lower(value.otel_custom_attributes)
+        _UniffiFfiConverterSequenceString.check_lower(value.otel_env_vars)
+        _UniffiFfiConverterOptionalBoolean.check_lower(value.otel_tracing_enabled)
+        _UniffiFfiConverterOptionalBoolean.check_lower(value.otel_metrics_enabled)
+        _UniffiFfiConverterOptionalFloat64.check_lower(value.otel_sampling_rate)
+        _UniffiFfiConverterOptionalBoolean.check_lower(value.otel_enable_prometheus_metrics_path)
+        _UniffiFfiConverterOptionalBoolean.check_lower(value.otel_use_legacy_attributes)
+        _UniffiFfiConverterOptionalTypeOtlpProtocol.check_lower(value.otel_protocol)
 
     @staticmethod
     def write(value, buf):
@@ -2029,6 +2228,18 @@ class _UniffiFfiConverterTypeProxyOptions(_UniffiConverterRustBuffer):
         _UniffiFfiConverterSequenceString.write(value.token_exchange_scopes, buf)
         _UniffiFfiConverterOptionalTypeSubjectTokenType.write(value.token_exchange_subject_token_type, buf)
         _UniffiFfiConverterOptionalString.write(value.token_exchange_header_name, buf)
+        _UniffiFfiConverterOptionalString.write(value.otel_endpoint, buf)
+        _UniffiFfiConverterOptionalBoolean.write(value.otel_insecure, buf)
+        _UniffiFfiConverterSequenceTypeHeader.write(value.otel_headers, buf)
+        _UniffiFfiConverterOptionalString.write(value.otel_service_name, buf)
+        _UniffiFfiConverterOptionalTypeAttributes.write(value.otel_custom_attributes, buf)
+        _UniffiFfiConverterSequenceString.write(value.otel_env_vars, buf)
+        _UniffiFfiConverterOptionalBoolean.write(value.otel_tracing_enabled, buf)
+        _UniffiFfiConverterOptionalBoolean.write(value.otel_metrics_enabled, buf)
+        _UniffiFfiConverterOptionalFloat64.write(value.otel_sampling_rate, buf)
+        _UniffiFfiConverterOptionalBoolean.write(value.otel_enable_prometheus_metrics_path, buf)
+        _UniffiFfiConverterOptionalBoolean.write(value.otel_use_legacy_attributes, buf)
+        _UniffiFfiConverterOptionalTypeOtlpProtocol.write(value.otel_protocol, buf)
 
 
 class _UniffiFfiConverterTypeIpAddr:
@@ -2943,71 +3154,12 @@ class _UniffiFfiConverterOptionalTypeRuntimeChoice(_UniffiConverterRustBuffer):
         else:
             raise InternalError("Unexpected flag byte for optional type")
 
-class _UniffiFfiConverterOptionalTypeAttributes(_UniffiConverterRustBuffer):
-    @classmethod
-    def check_lower(cls, value):
-        if value is not None:
-            _UniffiFfiConverterTypeAttributes.check_lower(value)
-
-    @classmethod
-    def write(cls, value, buf):
-        if value is None:
-            buf.write_u8(0)
-            return
-
-        buf.write_u8(1)
-        _UniffiFfiConverterTypeAttributes.write(value, buf)
-
-    @classmethod
-    def read(cls, buf):
-        flag = buf.read_u8()
-        if flag == 0:
-            return None
-        elif flag == 1:
-            return _UniffiFfiConverterTypeAttributes.read(buf)
-        else:
-            raise InternalError("Unexpected flag byte for optional type")
-
-class _UniffiFfiConverterFloat64(_UniffiConverterPrimitiveFloat):
-    @staticmethod
-    def read(buf):
-        return buf.read_double()
-
-    @staticmethod
-    def write(value, buf):
-        buf.write_double(value)
-
-class _UniffiFfiConverterOptionalFloat64(_UniffiConverterRustBuffer):
-    @classmethod
-    def check_lower(cls, value):
-        if value is not None:
-            _UniffiFfiConverterFloat64.check_lower(value)
-
-    @classmethod
-    def write(cls, value, buf):
-        if value is None:
-            buf.write_u8(0)
-            return
-
-        buf.write_u8(1)
-        _UniffiFfiConverterFloat64.write(value, buf)
-
-    @classmethod
-    def read(cls, buf):
-        flag = buf.read_u8()
-        if flag == 0:
-            return None
-        elif flag == 1:
-            return _UniffiFfiConverterFloat64.read(buf)
-        else:
-            raise InternalError("Unexpected flag byte for optional type")
-
 @dataclass
 class WorkloadOptions:
     """
     What is asked of a workload; what is left out is not given.
 """
-    def __init__(self, *, server:typing.Optional[str] = None, args:typing.List[str] = _DEFAULT, name:typing.Optional[str] = None, group:typing.Optional[str] = None, label:typing.List[KeyValue] = _DEFAULT, transport:typing.Optional[Transport] = None, proxy_mode:typing.Optional[ProxyMode] = None, host:typing.Optional[str] = None, proxy_port:typing.Optional[int] = None, target_host:typing.Optional[str] = None, target_port:typing.Optional[int] = None, publish:typing.List[PublishSpec] = _DEFAULT, network:typing.Optional[str] = None, isolate_network:typing.Optional[bool] = None, allow_runtime_gateway:typing.Optional[bool] = None, env:typing.List[EnvVar] = _DEFAULT, env_file:typing.Optional[PathBuf] = None, env_file_dir:typing.Optional[PathBuf] = None, secret:typing.List[SecretRef] = _DEFAULT, volume:typing.List[VolumeSpec] = _DEFAULT, permission_profile:typing.Optional[PermissionProfile] = None, learn:typing.Optional[PathBuf] = None, foreground:typing.Optional[bool] = None, from_config:typing.Optional[PathBuf] = None, ignore_globally:typing.Optional[bool] = None, print_resolved_overlays:typing.Optional[bool] = None, image_verification:typing.Optional[ImageVerification] = None, image_verification_key:typing.Optional[PathBuf] = None, certificate_identity:typing.Optional[str] = None, certificate_oidc_issuer:typing.Optional[str] = None, sigstore_trusted_root:typing.Optional[PathBuf] = None, ca_cert:typing.Optional[PathBuf] = None, mcpm_ca_bundle:typing.Optional[PathBuf] = None, runtime_image:typing.Optional[str] = None, runtime_add_package:typing.List[str] = _DEFAULT, endpoint_prefix:typing.Optional[str] = None, trust_proxy_headers:typing.Optional[bool] = None, tools:typing.List[str] = _DEFAULT, tools_override:typing.Optional[PathBuf] = None, authz_config:typing.Optional[PathBuf] = None, audit_config:typing.Optional[PathBuf] = None, enable_audit:typing.Optional[bool] = None, debug:typing.Optional[bool] = None, runtime:typing.Optional[RuntimeChoice] = None, package_command:typing.Optional[str] = None, rebuild:typing.Optional[bool] = None, offline:typing.Optional[bool] = None, allowed_origins:typing.List[str] = _DEFAULT, registry:typing.Optional[str] = None, oidc_issuer:typing.Optional[str] = None, oidc_audience:typing.Optional[str] = None, oidc_client_id:typing.Optional[str] = None, oidc_client_secret:typing.Optional[Secret] = None, oidc_introspection_url:typing.Optional[str] = None, oidc_jwks_url:typing.Optional[str] = None, oidc_scopes:typing.List[str] = _DEFAULT, oidc_required_scopes:typing.List[str] = _DEFAULT, oidc_insecure_allow_http:typing.Optional[bool] = None, jwks_allow_private_ip:typing.Optional[bool] = None, jwks_auth_token_file:typing.Optional[PathBuf] = None, remote_auth:typing.Optional[bool] = None, remote_auth_issuer:typing.Optional[str] = None, remote_auth_authorize_url:typing.Optional[str] = None, remote_auth_token_url:typing.Optional[str] = None, remote_auth_client_id:typing.Optional[str] = None, remote_auth_client_secret:typing.Optional[Secret] = None, remote_auth_client_secret_file:typing.Optional[PathBuf] = None, remote_auth_bearer_token:typing.Optional[Secret] = None, remote_auth_bearer_token_file:typing.Optional[PathBuf] = None, remote_auth_scopes:typing.List[str] = _DEFAULT, remote_auth_resource:typing.Optional[str] = None, resource_url:typing.Optional[str] = None, remote_auth_callback_port:typing.Optional[int] = None, remote_auth_skip_browser:typing.Optional[bool] = None, remote_auth_timeout:typing.Optional[Duration] = None, remote_forward_headers:typing.List[Header] = _DEFAULT, remote_forward_headers_secret:typing.List[HeaderSecret] = _DEFAULT, token_exchange_url:typing.Optional[str] = None, token_exchange_audience:typing.Optional[str] = None, token_exchange_client_id:typing.Optional[str] = None, token_exchange_client_secret:typing.Optional[Secret] = None, token_exchange_client_secret_file:typing.Optional[PathBuf] = None, token_exchange_scopes:typing.List[str] = _DEFAULT, token_exchange_subject_token_type:typing.Optional[SubjectTokenType] = None, token_exchange_header_name:typing.Optional[str] = None, otel_endpoint:typing.Optional[str] = None, otel_insecure:typing.Optional[bool] = None, otel_headers:typing.List[Header] = _DEFAULT, otel_service_name:typing.Optional[str] = None, otel_custom_attributes:typing.Optional[Attributes] = None, otel_env_vars:typing.List[str] = _DEFAULT, otel_tracing_enabled:typing.Optional[bool] = None, otel_metrics_enabled:typing.Optional[bool] = None, otel_sampling_rate:typing.Optional[float] = None, otel_enable_prometheus_metrics_path:typing.Optional[bool] = None, otel_use_legacy_attributes:typing.Optional[bool] = None):
+    def __init__(self, *, server:typing.Optional[str] = None, args:typing.List[str] = _DEFAULT, name:typing.Optional[str] = None, group:typing.Optional[str] = None, label:typing.List[KeyValue] = _DEFAULT, transport:typing.Optional[Transport] = None, proxy_mode:typing.Optional[ProxyMode] = None, host:typing.Optional[str] = None, proxy_port:typing.Optional[int] = None, target_host:typing.Optional[str] = None, target_port:typing.Optional[int] = None, publish:typing.List[PublishSpec] = _DEFAULT, network:typing.Optional[str] = None, isolate_network:typing.Optional[bool] = None, allow_runtime_gateway:typing.Optional[bool] = None, env:typing.List[EnvVar] = _DEFAULT, env_file:typing.Optional[PathBuf] = None, env_file_dir:typing.Optional[PathBuf] = None, secret:typing.List[SecretRef] = _DEFAULT, volume:typing.List[VolumeSpec] = _DEFAULT, permission_profile:typing.Optional[PermissionProfile] = None, learn:typing.Optional[PathBuf] = None, foreground:typing.Optional[bool] = None, from_config:typing.Optional[PathBuf] = None, ignore_globally:typing.Optional[bool] = None, print_resolved_overlays:typing.Optional[bool] = None, image_verification:typing.Optional[ImageVerification] = None, image_verification_key:typing.Optional[PathBuf] = None, certificate_identity:typing.Optional[str] = None, certificate_oidc_issuer:typing.Optional[str] = None, sigstore_trusted_root:typing.Optional[PathBuf] = None, ca_cert:typing.Optional[PathBuf] = None, mcpm_ca_bundle:typing.Optional[PathBuf] = None, runtime_image:typing.Optional[str] = None, runtime_add_package:typing.List[str] = _DEFAULT, endpoint_prefix:typing.Optional[str] = None, trust_proxy_headers:typing.Optional[bool] = None, tools:typing.List[str] = _DEFAULT, tools_override:typing.Optional[PathBuf] = None, authz_config:typing.Optional[PathBuf] = None, audit_config:typing.Optional[PathBuf] = None, enable_audit:typing.Optional[bool] = None, debug:typing.Optional[bool] = None, runtime:typing.Optional[RuntimeChoice] = None, package_command:typing.Optional[str] = None, rebuild:typing.Optional[bool] = None, offline:typing.Optional[bool] = None, allowed_origins:typing.List[str] = _DEFAULT, registry:typing.Optional[str] = None, oidc_issuer:typing.Optional[str] = None, oidc_audience:typing.Optional[str] = None, oidc_client_id:typing.Optional[str] = None, oidc_client_secret:typing.Optional[Secret] = None, oidc_introspection_url:typing.Optional[str] = None, oidc_jwks_url:typing.Optional[str] = None, oidc_scopes:typing.List[str] = _DEFAULT, oidc_required_scopes:typing.List[str] = _DEFAULT, oidc_insecure_allow_http:typing.Optional[bool] = None, jwks_allow_private_ip:typing.Optional[bool] = None, jwks_auth_token_file:typing.Optional[PathBuf] = None, remote_auth:typing.Optional[bool] = None, remote_auth_issuer:typing.Optional[str] = None, remote_auth_authorize_url:typing.Optional[str] = None, remote_auth_token_url:typing.Optional[str] = None, remote_auth_client_id:typing.Optional[str] = None, remote_auth_client_secret:typing.Optional[Secret] = None, remote_auth_client_secret_file:typing.Optional[PathBuf] = None, remote_auth_bearer_token:typing.Optional[Secret] = None, remote_auth_bearer_token_file:typing.Optional[PathBuf] = None, remote_auth_scopes:typing.List[str] = _DEFAULT, remote_auth_resource:typing.Optional[str] = None, resource_url:typing.Optional[str] = None, remote_auth_callback_port:typing.Optional[int] = None, remote_auth_skip_browser:typing.Optional[bool] = None, remote_auth_timeout:typing.Optional[Duration] = None, remote_forward_headers:typing.List[Header] = _DEFAULT, remote_forward_headers_secret:typing.List[HeaderSecret] = _DEFAULT, token_exchange_url:typing.Optional[str] = None, token_exchange_audience:typing.Optional[str] = None, token_exchange_client_id:typing.Optional[str] = None, token_exchange_client_secret:typing.Optional[Secret] = None, token_exchange_client_secret_file:typing.Optional[PathBuf] = None, token_exchange_scopes:typing.List[str] = _DEFAULT, token_exchange_subject_token_type:typing.Optional[SubjectTokenType] = None, token_exchange_header_name:typing.Optional[str] = None, otel_endpoint:typing.Optional[str] = None, otel_insecure:typing.Optional[bool] = None, otel_headers:typing.List[Header] = _DEFAULT, otel_service_name:typing.Optional[str] = None, otel_custom_attributes:typing.Optional[Attributes] = None, otel_env_vars:typing.List[str] = _DEFAULT, otel_tracing_enabled:typing.Optional[bool] = None, otel_metrics_enabled:typing.Optional[bool] = None, otel_sampling_rate:typing.Optional[float] = None, otel_enable_prometheus_metrics_path:typing.Optional[bool] = None, otel_use_legacy_attributes:typing.Optional[bool] = None, otel_protocol:typing.Optional[OtlpProtocol] = None):
         self.server = server
         if args is _DEFAULT:
             self.args = []
@@ -3155,12 +3307,13 @@ class WorkloadOptions:
         self.otel_sampling_rate = otel_sampling_rate
         self.otel_enable_prometheus_metrics_path = otel_enable_prometheus_metrics_path
         self.otel_use_legacy_attributes = otel_use_legacy_attributes
+        self.otel_protocol = otel_protocol
         
         
 
     
     def __str__(self):
-        return "WorkloadOptions(server={}, args={}, name={}, group={}, label={}, transport={}, proxy_mode={}, host={}, proxy_port={}, target_host={}, target_port={}, publish={}, network={}, isolate_network={}, allow_runtime_gateway={}, env={}, env_file={}, env_file_dir={}, secret={}, volume={}, permission_profile={}, learn={}, foreground={}, from_config={}, ignore_globally={}, print_resolved_overlays={}, image_verification={}, image_verification_key={}, certificate_identity={}, certificate_oidc_issuer={}, sigstore_trusted_root={}, ca_cert={}, mcpm_ca_bundle={}, runtime_image={}, runtime_add_package={}, endpoint_prefix={}, trust_proxy_headers={}, tools={}, tools_override={}, authz_config={}, audit_config={}, enable_audit={}, debug={}, runtime={}, package_command={}, rebuild={}, offline={}, allowed_origins={}, registry={}, oidc_issuer={}, oidc_audience={}, oidc_client_id={}, oidc_client_secret={}, oidc_introspection_url={}, oidc_jwks_url={}, oidc_scopes={}, oidc_required_scopes={}, oidc_insecure_allow_http={}, jwks_allow_private_ip={}, jwks_auth_token_file={}, remote_auth={}, remote_auth_issuer={}, remote_auth_authorize_url={}, remote_auth_token_url={}, remote_auth_client_id={}, remote_auth_client_secret={}, remote_auth_client_secret_file={}, remote_auth_bearer_token={}, remote_auth_bearer_token_file={}, remote_auth_scopes={}, remote_auth_resource={}, resource_url={}, remote_auth_callback_port={}, remote_auth_skip_browser={}, remote_auth_timeout={}, remote_forward_headers={}, remote_forward_headers_secret={}, token_exchange_url={}, token_exchange_audience={}, token_exchange_client_id={}, token_exchange_client_secret={}, token_exchange_client_secret_file={}, token_exchange_scopes={}, token_exchange_subject_token_type={}, token_exchange_header_name={}, otel_endpoint={}, otel_insecure={}, otel_headers={}, otel_service_name={}, otel_custom_attributes={}, otel_env_vars={}, otel_tracing_enabled={}, otel_metrics_enabled={}, otel_sampling_rate={}, otel_enable_prometheus_metrics_path={}, otel_use_legacy_attributes={})".format(self.server, self.args, self.name, self.group, self.label, self.transport, self.proxy_mode, self.host, self.proxy_port, self.target_host, self.target_port, self.publish, self.network, self.isolate_network, self.allow_runtime_gateway, self.env, self.env_file, self.env_file_dir, self.secret, self.volume, self.permission_profile, self.learn, self.foreground, self.from_config, self.ignore_globally, self.print_resolved_overlays, self.image_verification, self.image_verification_key, self.certificate_identity, self.certificate_oidc_issuer, self.sigstore_trusted_root, self.ca_cert, self.mcpm_ca_bundle, self.runtime_image, self.runtime_add_package, self.endpoint_prefix, self.trust_proxy_headers, self.tools, self.tools_override, self.authz_config, self.audit_config, self.enable_audit, self.debug, self.runtime, self.package_command, self.rebuild, self.offline, self.allowed_origins, self.registry, self.oidc_issuer, self.oidc_audience, self.oidc_client_id, self.oidc_client_secret, self.oidc_introspection_url, self.oidc_jwks_url, self.oidc_scopes, self.oidc_required_scopes, self.oidc_insecure_allow_http, self.jwks_allow_private_ip, self.jwks_auth_token_file, self.remote_auth, self.remote_auth_issuer, self.remote_auth_authorize_url, self.remote_auth_token_url, self.remote_auth_client_id, self.remote_auth_client_secret, self.remote_auth_client_secret_file, self.remote_auth_bearer_token, self.remote_auth_bearer_token_file, self.remote_auth_scopes, self.remote_auth_resource, self.resource_url, self.remote_auth_callback_port, self.remote_auth_skip_browser, self.remote_auth_timeout, self.remote_forward_headers, self.remote_forward_headers_secret, self.token_exchange_url, self.token_exchange_audience, self.token_exchange_client_id, self.token_exchange_client_secret, self.token_exchange_client_secret_file, self.token_exchange_scopes, self.token_exchange_subject_token_type, self.token_exchange_header_name, self.otel_endpoint, self.otel_insecure, self.otel_headers, self.otel_service_name, self.otel_custom_attributes, self.otel_env_vars, self.otel_tracing_enabled, self.otel_metrics_enabled, self.otel_sampling_rate, self.otel_enable_prometheus_metrics_path, self.otel_use_legacy_attributes)
+        return "WorkloadOptions(server={}, args={}, name={}, group={}, label={}, transport={}, proxy_mode={}, host={}, proxy_port={}, target_host={}, target_port={}, publish={}, network={}, isolate_network={}, allow_runtime_gateway={}, env={}, env_file={}, env_file_dir={}, secret={}, volume={}, permission_profile={}, learn={}, foreground={}, from_config={}, ignore_globally={}, print_resolved_overlays={}, image_verification={}, image_verification_key={}, certificate_identity={}, certificate_oidc_issuer={}, sigstore_trusted_root={}, ca_cert={}, mcpm_ca_bundle={}, runtime_image={}, runtime_add_package={}, endpoint_prefix={}, trust_proxy_headers={}, tools={}, tools_override={}, authz_config={}, audit_config={}, enable_audit={}, debug={}, runtime={}, package_command={}, rebuild={}, offline={}, allowed_origins={}, registry={}, oidc_issuer={}, oidc_audience={}, oidc_client_id={}, oidc_client_secret={}, oidc_introspection_url={}, oidc_jwks_url={}, oidc_scopes={}, oidc_required_scopes={}, oidc_insecure_allow_http={}, jwks_allow_private_ip={}, jwks_auth_token_file={}, remote_auth={}, remote_auth_issuer={}, remote_auth_authorize_url={}, remote_auth_token_url={}, remote_auth_client_id={}, remote_auth_client_secret={}, remote_auth_client_secret_file={}, remote_auth_bearer_token={}, remote_auth_bearer_token_file={}, remote_auth_scopes={}, remote_auth_resource={}, resource_url={}, remote_auth_callback_port={}, remote_auth_skip_browser={}, remote_auth_timeout={}, remote_forward_headers={}, remote_forward_headers_secret={}, token_exchange_url={}, token_exchange_audience={}, token_exchange_client_id={}, token_exchange_client_secret={}, token_exchange_client_secret_file={}, token_exchange_scopes={}, token_exchange_subject_token_type={}, token_exchange_header_name={}, otel_endpoint={}, otel_insecure={}, otel_headers={}, otel_service_name={}, otel_custom_attributes={}, otel_env_vars={}, otel_tracing_enabled={}, otel_metrics_enabled={}, otel_sampling_rate={}, otel_enable_prometheus_metrics_path={}, otel_use_legacy_attributes={}, otel_protocol={})".format(self.server, self.args, self.name, self.group, self.label, self.transport, self.proxy_mode, self.host, self.proxy_port, self.target_host, self.target_port, self.publish, self.network, self.isolate_network, self.allow_runtime_gateway, self.env, self.env_file, self.env_file_dir, self.secret, self.volume, self.permission_profile, self.learn, self.foreground, self.from_config, self.ignore_globally, self.print_resolved_overlays, self.image_verification, self.image_verification_key, self.certificate_identity, self.certificate_oidc_issuer, self.sigstore_trusted_root, self.ca_cert, self.mcpm_ca_bundle, self.runtime_image, self.runtime_add_package, self.endpoint_prefix, self.trust_proxy_headers, self.tools, self.tools_override, self.authz_config, self.audit_config, self.enable_audit, self.debug, self.runtime, self.package_command, self.rebuild, self.offline, self.allowed_origins, self.registry, self.oidc_issuer, self.oidc_audience, self.oidc_client_id, self.oidc_client_secret, self.oidc_introspection_url, self.oidc_jwks_url, self.oidc_scopes, self.oidc_required_scopes, self.oidc_insecure_allow_http, self.jwks_allow_private_ip, self.jwks_auth_token_file, self.remote_auth, self.remote_auth_issuer, self.remote_auth_authorize_url, self.remote_auth_token_url, self.remote_auth_client_id, self.remote_auth_client_secret, self.remote_auth_client_secret_file, self.remote_auth_bearer_token, self.remote_auth_bearer_token_file, self.remote_auth_scopes, self.remote_auth_resource, self.resource_url, self.remote_auth_callback_port, self.remote_auth_skip_browser, self.remote_auth_timeout, self.remote_forward_headers, self.remote_forward_headers_secret, self.token_exchange_url, self.token_exchange_audience, self.token_exchange_client_id, self.token_exchange_client_secret, self.token_exchange_client_secret_file, self.token_exchange_scopes, self.token_exchange_subject_token_type, self.token_exchange_header_name, self.otel_endpoint, self.otel_insecure, self.otel_headers, self.otel_service_name, self.otel_custom_attributes, self.otel_env_vars, self.otel_tracing_enabled, self.otel_metrics_enabled, self.otel_sampling_rate, self.otel_enable_prometheus_metrics_path, self.otel_use_legacy_attributes, self.otel_protocol)
     def __eq__(self, other):
         if self.server != other.server:
             return False
@@ -3354,6 +3507,8 @@ class WorkloadOptions:
             return False
         if self.otel_use_legacy_attributes != other.otel_use_legacy_attributes:
             return False
+        if self.otel_protocol != other.otel_protocol:
+            return False
         return True
 
 class _UniffiFfiConverterTypeWorkloadOptions(_UniffiConverterRustBuffer):
@@ -3456,6 +3611,7 @@ class _UniffiFfiConverterTypeWorkloadOptions(_UniffiConverterRustBuffer):
             otel_sampling_rate=_UniffiFfiConverterOptionalFloat64.read(buf),
             otel_enable_prometheus_metrics_path=_UniffiFfiConverterOptionalBoolean.read(buf),
             otel_use_legacy_attributes=_UniffiFfiConverterOptionalBoolean.read(buf),
+            otel_protocol=_UniffiFfiConverterOptionalTypeOtlpProtocol.read(buf),
         )
 
     @staticmethod
@@ -3556,6 +3712,7 @@ class _UniffiFfiConverterTypeWorkloadOptions(_UniffiConverterRustBuffer):
         _UniffiFfiConverterOptionalFloat64.check_lower(value.otel_sampling_rate)
         _UniffiFfiConverterOptionalBoolean.check_lower(value.otel_enable_prometheus_metrics_path)
         _UniffiFfiConverterOptionalBoolean.check_lower(value.otel_use_legacy_attributes)
+        _UniffiFfiConverterOptionalTypeOtlpProtocol.check_lower(value.otel_protocol)
 
     @staticmethod
     def write(value, buf):
@@ -3655,6 +3812,7 @@ class _UniffiFfiConverterTypeWorkloadOptions(_UniffiConverterRustBuffer):
         _UniffiFfiConverterOptionalFloat64.write(value.otel_sampling_rate, buf)
         _UniffiFfiConverterOptionalBoolean.write(value.otel_enable_prometheus_metrics_path, buf)
         _UniffiFfiConverterOptionalBoolean.write(value.otel_use_legacy_attributes, buf)
+        _UniffiFfiConverterOptionalTypeOtlpProtocol.write(value.otel_protocol, buf)
 
 
 
@@ -5744,6 +5902,7 @@ def shutdown() -> None:
 __all__ = [
     "InternalError",
     "SubjectTokenType",
+    "OtlpProtocol",
     "Protocol",
     "Relabel",
     "Transport",

@@ -1,0 +1,58 @@
+//! Answers `GET /metrics` in the text form that Prometheus reads.
+//!
+//! It stands behind authentication: names of tools and how often they are called are nothing for strangers.
+
+use std::sync::Arc;
+
+use http::{HeaderValue, Method, StatusCode, header};
+
+use crate::{
+    mcp::error_code,
+    proxy::{
+        layer::{Answer, Layer, Next},
+        respond::{self, Request, Response},
+    },
+    telemetry::Telemetry,
+};
+
+pub(crate) const PATH: &str = "/metrics";
+/// The text form's version (Prometheus, "Exposition formats").
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+
+/// The layer.
+#[derive(Debug)]
+pub(crate) struct Metrics(Arc<Telemetry>);
+
+impl Metrics {
+    pub(crate) fn new(telemetry: Arc<Telemetry>) -> Self {
+        Self(telemetry)
+    }
+
+    fn answer(&self, request: &Request) -> Response {
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return respond::method_not_allowed("GET, HEAD");
+        }
+        match self.0.text() {
+            Some(Ok(text)) => {
+                let mut response = respond::json(StatusCode::OK, text.into());
+                response.headers_mut().insert(header::CONTENT_TYPE, TEXT);
+                response
+            }
+            Some(Err(error)) => {
+                tracing::error!(%error, "metrics cannot be shown");
+                let status = StatusCode::INTERNAL_SERVER_ERROR;
+                respond::error(status, error_code::INTERNAL_ERROR, "metrics cannot be shown", b"")
+            }
+            None => respond::empty(StatusCode::NOT_FOUND),
+        }
+    }
+}
+
+impl Layer for Metrics {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> Answer<'a> {
+        if request.uri().path() != PATH {
+            return next.handle(request);
+        }
+        Box::pin(std::future::ready(self.answer(&request)))
+    }
+}

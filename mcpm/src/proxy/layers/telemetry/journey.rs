@@ -1,0 +1,276 @@
+//! One request on its way: what is known of it, and when its parts began.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant, SystemTime},
+};
+
+use http::{HeaderMap, Method, StatusCode, header};
+use http_body::Body as _;
+use opentelemetry::{
+    Context, KeyValue,
+    trace::{Span as _, SpanBuilder, SpanContext, SpanKind, TraceContextExt as _, Tracer as _},
+};
+use opentelemetry_sdk::trace::Span;
+
+use super::{
+    operation::{Hello, Operation, Outcome, Target},
+    report,
+};
+use crate::{
+    mcp::{era::ModernMeta, message::Message},
+    proxy::{
+        denial::Denial,
+        messages::Asked,
+        respond::{Request, Response},
+    },
+    telemetry::{Carrier, Telemetry, cut, http_method, parent_of},
+};
+
+const SESSION: &str = "mcp-session-id";
+const VERSION: &str = "mcp-protocol-version";
+
+/// One request.
+#[derive(Debug)]
+pub(crate) struct Journey {
+    pub(super) telemetry: Arc<Telemetry>,
+    pub(super) heard: Heard,
+    /// The same moment on both clocks.
+    began: (SystemTime, Instant),
+    state: Mutex<State>,
+}
+
+/// What a request says of itself.
+#[derive(Debug)]
+pub(super) struct Heard {
+    pub(super) method: Method,
+    pub(super) path: String,
+    pub(super) host: Option<String>,
+    pub(super) agent: Option<String>,
+    pub(super) size: Option<u64>,
+    pub(super) session: Option<String>,
+    pub(super) is_stdio: bool,
+    carried: Carrier,
+}
+
+/// What is found out on the way.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// Parts, and when each began.
+    pub(super) marks: Vec<(&'static str, Instant)>,
+    /// The request as a whole.
+    pub(super) span: Option<Span>,
+    /// What the server behind does.
+    pub(super) sending: Option<(Span, Instant)>,
+    /// When the server was reached.
+    pub(super) sent: Option<Instant>,
+    /// When the head of the server's answer was there.
+    pub(super) head: Option<Instant>,
+    pub(super) understood: bool,
+    pub(super) is_batch: bool,
+    pub(super) operations: Vec<Operation>,
+    pub(super) version: Option<String>,
+    pub(super) client: Option<String>,
+    pub(super) answered: Option<Answered>,
+    is_finished: bool,
+}
+
+/// The head of an answer.
+#[derive(Debug)]
+pub(super) struct Answered {
+    pub(super) at: Instant,
+    pub(super) status: StatusCode,
+    /// The session that was opened.
+    pub(super) session: Option<String>,
+    pub(super) denial: Option<Denial>,
+    pub(super) is_events: bool,
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// All of the answer went to the client.
+    Whole,
+    /// The answer broke off.
+    Broken,
+    /// The client went away before.
+    Gone,
+    /// There is a defect in mcpm.
+    Panicked,
+}
+
+/// What went to the client.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Flow {
+    pub(super) size: u64,
+    /// When the first byte went.
+    pub(super) first: Option<Instant>,
+}
+
+impl Journey {
+    pub(super) fn begin(telemetry: Arc<Telemetry>, is_stdio: bool, request: &Request) -> Self {
+        let headers = request.headers();
+        let one = |name: &str| text(headers, name).map(|value| cut(value).to_owned());
+        let heard = Heard {
+            method: request.method().clone(),
+            path: cut(request.uri().path()).to_owned(),
+            host: one(header::HOST.as_str()),
+            agent: one(header::USER_AGENT.as_str()),
+            size: request.body().size_hint().exact(),
+            session: one(SESSION),
+            is_stdio,
+            carried: Carrier::of_headers(headers),
+        };
+        let state = State { version: one(VERSION), ..State::default() };
+        let began = (SystemTime::now(), Instant::now());
+        report::begun(&telemetry, &heard);
+        Self { telemetry, heard, began, state: Mutex::new(state) }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the server behind has a pipe.
+    pub(super) fn is_stdio(&self) -> bool {
+        self.heard.is_stdio
+    }
+
+    /// When it began.
+    pub(super) fn since(&self) -> Instant {
+        self.began.1
+    }
+
+    /// A moment on the clock of spans.
+    pub(super) fn on_clock(&self, at: Instant) -> SystemTime {
+        self.began.0 + at.saturating_duration_since(self.began.1)
+    }
+
+    /// A part begins, and with it ends the one before.
+    pub(super) fn mark(&self, part: &'static str) {
+        self.state().marks.push((part, Instant::now()));
+    }
+
+    /// Learns what is asked for, once, and begins the span of the request.
+    pub(super) fn understand(&self, asked: &Asked) {
+        let mut state = self.state();
+        if std::mem::replace(&mut state.understood, true) {
+            return;
+        }
+        state.is_batch = asked.is_batch();
+        state.operations = asked.messages().iter().filter_map(Operation::of).collect();
+        let mut carried = Carrier::default();
+        if let Some(message) = asked.single() {
+            if message.may_have_meta() {
+                carried = Carrier::of_params(message.params());
+                let version = ModernMeta::of(message).and_then(|meta| meta.version());
+                state.version = version.map(|version| cut(&version).to_owned()).or(state.version.take());
+            }
+            if message.method() == "initialize" {
+                let hello = Hello::of(message);
+                state.client = hello.client().map(str::to_owned);
+                state.version = hello.protocol_version.map(|version| cut(&version).to_owned());
+            }
+        }
+        self.begin_span(&mut state, &carried);
+    }
+
+    fn begin_span(&self, state: &mut State, message: &Carrier) {
+        let Some(tracer) = &self.telemetry.tracer else { return };
+        let (parent, link) = parent_of(message, &self.heard.carried);
+        let title = match &state.operations[..] {
+            [one] if !state.is_batch => one.title(),
+            _ => http_method(&self.heard.method).into(),
+        };
+        let builder = SpanBuilder::from_name(title).with_kind(SpanKind::Server).with_start_time(self.began.0);
+        let mut span = tracer.build_with_context(builder, &below(parent));
+        if let Some(link) = link {
+            span.add_link(link, Vec::new());
+        }
+        state.span = Some(span);
+    }
+
+    /// The request goes to the server behind. Returns its place in the trace, if there is one.
+    pub(super) fn send(&self) -> Option<Carrier> {
+        let mut state = self.state();
+        if state.span.is_none() {
+            self.begin_span(&mut state, &Carrier::default());
+        }
+        let now = Instant::now();
+        let parent = state.span.as_ref()?.span_context().clone();
+        let builder =
+            SpanBuilder::from_name("backend").with_kind(SpanKind::Client).with_start_time(self.on_clock(now));
+        let span = self.telemetry.tracer.as_ref()?.build_with_context(builder, &below(Some(parent)));
+        let place = Carrier::of_span(span.span_context());
+        state.sending = Some((span, now));
+        Some(place)
+    }
+
+    /// The server behind was reached.
+    pub(in crate::proxy) fn sent(&self) {
+        self.state().sent.get_or_insert_with(Instant::now);
+    }
+
+    /// The server behind began to answer.
+    pub(super) fn began_answer(&self) {
+        self.state().head = Some(Instant::now());
+    }
+
+    /// A request of it was answered.
+    pub(super) fn answer(&self, asked: &Message, answer: &Message) {
+        let took = self.began.1.elapsed();
+        let mut state = self.state();
+        let open = |one: &&mut Operation| one.outcome.is_none() && one.is(asked);
+        if let Some(operation) = state.operations.iter_mut().find(open) {
+            let is_call = matches!(operation.target, Target::Tool(_));
+            operation.outcome = Some(Outcome::of(answer, is_call, seconds(took)));
+        }
+    }
+
+    /// The head of the answer is there.
+    pub(super) fn answered(&self, response: &Response) {
+        let mut state = self.state();
+        if state.span.is_none() {
+            self.begin_span(&mut state, &Carrier::default());
+        }
+        let headers = response.headers();
+        let kind = text(headers, header::CONTENT_TYPE.as_str()).unwrap_or_default();
+        state.answered = Some(Answered {
+            at: Instant::now(),
+            status: response.status(),
+            session: text(headers, SESSION).map(str::to_owned),
+            denial: response.extensions().get::<Denial>().cloned(),
+            is_events: kind.trim_start().starts_with("text/event-stream"),
+        });
+    }
+
+    /// It is over.
+    pub(super) fn finish(&self, ended: Ended, flow: Flow) {
+        let mut state = self.state();
+        if std::mem::replace(&mut state.is_finished, true) {
+            return;
+        }
+        report::finished(self, &mut state, ended, flow);
+    }
+}
+
+/// What a span that begins under `parent` needs to know.
+pub(super) fn below(parent: Option<SpanContext>) -> Context {
+    match parent {
+        Some(parent) => Context::new().with_remote_span_context(parent),
+        None => Context::new(),
+    }
+}
+
+pub(super) fn seconds(time: Duration) -> f64 {
+    time.as_secs_f64()
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// One more attribute.
+pub(super) fn pair(key: &'static str, value: impl Into<opentelemetry::Value>) -> KeyValue {
+    KeyValue::new(key, value)
+}

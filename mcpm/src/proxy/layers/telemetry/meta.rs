@@ -1,0 +1,172 @@
+//! Tells a server on a pipe, which gets no headers, where a request stands in its trace: in `_meta` (SEP-414).
+//!
+//! It is spliced in, and only where there is room for it without making anything anew: into params that are an
+//! object, and over a `traceparent` that is a text there already. All other bytes stay.
+
+use bytes::Bytes;
+use http::{HeaderValue, header};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::{
+    mcp::message::{Kind, Message, Span, splice},
+    proxy::{messages::Asked, respond::Request},
+    telemetry::Carrier,
+    transport::body::Body,
+};
+
+#[derive(Deserialize)]
+struct Params<'a> {
+    #[serde(borrow, default, rename = "_meta")]
+    meta: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Meta<'a> {
+    #[serde(borrow, default)]
+    traceparent: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    tracestate: Option<&'a RawValue>,
+}
+
+/// A single request with its place in it; `None` where nothing is to be changed.
+pub(super) fn placed(asked: &Asked, place: &Carrier) -> Option<Bytes> {
+    let message = asked.single().filter(|message| message.kind() == Kind::Request)?;
+    let parent = serde_json::to_string(place.traceparent()?).ok()?;
+    let state = place.tracestate().map(serde_json::to_string).transpose().ok()?;
+    let params = message.params();
+    if !params.starts_with('{') {
+        return None;
+    }
+    // Duplicates are refused by the reader, and then it is left as it is.
+    let read: Params<'_> = serde_json::from_str(params).ok()?;
+    let mut edits: Vec<(Span, String)> = Vec::new();
+    match read.meta {
+        None => {
+            let mut fields = format!(r#""traceparent":{parent}"#);
+            if let Some(state) = &state {
+                fields += &format!(r#","tracestate":{state}"#);
+            }
+            edits.push(into_object(message, params, params, &format!(r#""_meta":{{{fields}}}"#))?);
+        }
+        Some(meta) if meta.get().starts_with('{') => {
+            let fields: Meta<'_> = serde_json::from_str(meta.get()).ok()?;
+            let mut added = Vec::new();
+            match fields.traceparent {
+                Some(there) if there.get().starts_with('"') => edits.push((message.span_of(there), parent)),
+                Some(_) => return None,
+                None => added.push(format!(r#""traceparent":{parent}"#)),
+            }
+            match (fields.tracestate, state) {
+                (Some(there), Some(state)) if there.get().starts_with('"') => {
+                    edits.push((message.span_of(there), state));
+                }
+                (Some(there), None) if there.get().starts_with('"') => {
+                    edits.push((message.span_of(there), "\"\"".to_owned()));
+                }
+                (Some(_), _) => return None,
+                (None, Some(state)) => added.push(format!(r#""tracestate":{state}"#)),
+                (None, None) => {}
+            }
+            if !added.is_empty() {
+                edits.push(into_object(message, params, meta.get(), &added.join(","))?);
+            }
+        }
+        Some(_) => return None,
+    }
+    let mut edits: Vec<(Span, &[u8])> =
+        edits.iter().map(|(span, text)| (span.clone(), text.as_bytes())).collect();
+    Some(splice(message.bytes(), &mut edits).freeze())
+}
+
+/// The edit that puts fields to the beginning of an object, which is a part of the params.
+fn into_object(message: &Message, params: &str, object: &str, fields: &str) -> Option<(Span, String)> {
+    let params_at = (params.as_ptr() as usize).checked_sub(message.bytes().as_ptr() as usize)?;
+    let at = params_at + (object.as_ptr() as usize).checked_sub(params.as_ptr() as usize)? + 1;
+    let is_empty = object[1..].trim_start().starts_with('}');
+    Some((at..at, if is_empty { fields.to_owned() } else { format!("{fields},") }))
+}
+
+/// The same request with another body.
+pub(super) fn with_body(request: Request, body: Bytes) -> Request {
+    let (mut parts, _) = request.into_parts();
+    if parts.headers.contains_key(header::CONTENT_LENGTH) {
+        parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
+    }
+    Request::from_parts(parts, Body::from(body))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+
+    use super::*;
+
+    const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    fn carrier(state: Option<&str>) -> Carrier {
+        let mut headers = HeaderMap::new();
+        headers.insert("traceparent", PARENT.parse().expect("a value"));
+        if let Some(state) = state {
+            headers.insert("tracestate", state.parse().expect("a value"));
+        }
+        Carrier::of_headers(&headers)
+    }
+
+    fn put(params: &str, state: Option<&str>) -> Option<String> {
+        let text = format!(r#" {{"id":1.0 ,"method":"a","params":{params},"jsonrpc":"2.0"}}"#);
+        let asked = Asked::read(&HeaderMap::new(), Bytes::from(text)).expect("a message");
+        let placed = placed(&asked, &carrier(state))?;
+        let text = String::from_utf8(placed.to_vec()).expect("text");
+        let inner = text.strip_prefix(r#" {"id":1.0 ,"method":"a","params":"#).expect("the same beginning");
+        Some(inner.strip_suffix(r#","jsonrpc":"2.0"}"#).expect("the same end").to_owned())
+    }
+
+    #[test]
+    fn a_place_is_spliced_in_and_all_else_stays() {
+        let parent = format!(r#""traceparent":"{PARENT}""#);
+        for (params, expected) in [
+            ("{}", format!(r#"{{"_meta":{{{parent}}}}}"#)),
+            ("{ }", format!(r#"{{"_meta":{{{parent}}} }}"#)),
+            (r#"{ "a" : 1.0}"#, format!(r#"{{"_meta":{{{parent}}}, "a" : 1.0}}"#)),
+            (r#"{"_meta":{}}"#, format!(r#"{{"_meta":{{{parent}}}}}"#)),
+            (r#"{"_meta":{ "x":[ ]}}"#, format!(r#"{{"_meta":{{{parent}, "x":[ ]}}}}"#)),
+            (
+                r#"{"_meta":{"x":1,"traceparent": "y" }}"#,
+                format!(r#"{{"_meta":{{"x":1,"traceparent": "{PARENT}" }}}}"#),
+            ),
+            (
+                r#"{"_meta":{"traceparent":"y","tracestate":"a=1"}}"#,
+                format!(r#"{{"_meta":{{{parent},"tracestate":""}}}}"#),
+            ),
+        ] {
+            assert_eq!(put(params, None).as_deref(), Some(expected.as_str()), "{params}");
+        }
+        assert_eq!(
+            put(r#"{"_meta":{"x":1}}"#, Some("b=2")),
+            Some(format!(r#"{{"_meta":{{{parent},"tracestate":"b=2","x":1}}}}"#))
+        );
+    }
+
+    #[test]
+    fn what_has_no_room_is_left_alone() {
+        for params in [
+            "[]",
+            r#"{"_meta":7}"#,
+            r#"{"_meta":{"traceparent":7}}"#,
+            r#"{"_meta":{},"_meta":{}}"#,
+            r#"{"_meta":{"traceparent":"a","traceparent":"b"}}"#,
+        ] {
+            assert_eq!(put(params, None), None, "{params}");
+        }
+        for text in [
+            r#"{"jsonrpc":"2.0","id":1,"method":"a"}"#,
+            r#"{"jsonrpc":"2.0","method":"a","params":{}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
+            r#"[{"jsonrpc":"2.0","id":1,"method":"a","params":{}}]"#,
+        ] {
+            let asked = Asked::read(&HeaderMap::new(), Bytes::from(text)).expect("messages");
+            assert_eq!(placed(&asked, &carrier(None)), None, "{text}");
+        }
+    }
+}

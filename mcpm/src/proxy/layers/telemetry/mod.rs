@@ -1,0 +1,134 @@
+//! Measures requests: what each asked for, how long its parts took, and how it ended.
+//!
+//! Three layers, which are in the stack only when something is measured. [`Observe`] is the outermost and sees every
+//! request and how its answer ended; [`Mark`]s between the other layers say which part begins; [`Send`] is the
+//! innermost and tells the server behind where the request stands in its trace. What they learn they put into the
+//! [`Journey`], which is in the request's extensions.
+
+mod counted;
+mod journey;
+mod meta;
+mod operation;
+mod report;
+
+use std::sync::Arc;
+
+use http::{Extensions, Method};
+
+pub(crate) use journey::Journey;
+
+use counted::Unanswered;
+
+use crate::{
+    proxy::{
+        layer::{Answer, Layer, Next},
+        messages::{Asked, Hook, Hooks, Said, Verdict},
+        respond::{Request, Response},
+    },
+    telemetry::Telemetry,
+};
+
+/// Paths that are asked by the machine, and whose requests are of no interest.
+const QUIET: [&str; 2] = [super::health::PATH, super::metrics::PATH];
+
+/// The outermost layer.
+#[derive(Debug)]
+pub(crate) struct Observe {
+    telemetry: Arc<Telemetry>,
+    /// Whether the server behind has a pipe or speaks HTTP.
+    is_stdio: bool,
+}
+
+impl Observe {
+    pub(crate) fn new(telemetry: Arc<Telemetry>, is_stdio: bool) -> Self {
+        Self { telemetry, is_stdio }
+    }
+
+    async fn observe(&self, mut request: Request, next: Next<'_>) -> Response {
+        let journey = Arc::new(Journey::begin(Arc::clone(&self.telemetry), self.is_stdio, &request));
+        if *request.method() == Method::POST {
+            Hooks::of(&mut request).add(Listens(Arc::clone(&journey)));
+        }
+        request.extensions_mut().insert(Arc::clone(&journey));
+        let unanswered = Unanswered::new(journey);
+        let response = next.handle(request).await;
+        unanswered.answered(response)
+    }
+}
+
+impl Layer for Observe {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> Answer<'a> {
+        let path = request.uri().path();
+        if path == QUIET[0] || path == QUIET[1] && self.telemetry.is_scraped() {
+            return next.handle(request);
+        }
+        Box::pin(self.observe(request, next))
+    }
+}
+
+/// Says that another part of a request begins.
+#[derive(Debug)]
+pub(crate) struct Mark(pub(crate) &'static str);
+
+impl Layer for Mark {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> Answer<'a> {
+        if let Some(journey) = request.extensions().get::<Arc<Journey>>() {
+            journey.mark(self.0);
+            understand(journey, request.extensions());
+        }
+        next.handle(request)
+    }
+}
+
+/// The innermost layer.
+#[derive(Debug)]
+pub(crate) struct Send;
+
+impl Layer for Send {
+    fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> Answer<'a> {
+        let Some(journey) = request.extensions().get::<Arc<Journey>>().cloned() else {
+            return next.handle(request);
+        };
+        understand(&journey, request.extensions());
+        if let Some(place) = journey.send() {
+            if journey.is_stdio() {
+                let asked = request.extensions().get::<Arc<Asked>>().cloned();
+                if let Some(body) = asked.and_then(|asked| meta::placed(&asked, &place)) {
+                    request = meta::with_body(request, body);
+                }
+            } else {
+                place.write(request.headers_mut());
+            }
+        }
+        Box::pin(async move {
+            let response = next.handle(request).await;
+            journey.began_answer();
+            response
+        })
+    }
+}
+
+fn understand(journey: &Journey, extensions: &Extensions) {
+    if let Some(asked) = extensions.get::<Arc<Asked>>() {
+        journey.understand(asked);
+    }
+}
+
+/// Says that the server was reached, and has what it was sent.
+pub(in crate::proxy) fn sent(extensions: &Extensions) {
+    if let Some(journey) = extensions.get::<Arc<Journey>>() {
+        journey.sent();
+    }
+}
+
+/// Hears what a request is answered.
+struct Listens(Arc<Journey>);
+
+impl Hook for Listens {
+    fn message(&mut self, said: &Said<'_>) -> Verdict {
+        if let Some(asked) = said.asked {
+            self.0.answer(asked, said.message);
+        }
+        Verdict::Keep
+    }
+}

@@ -1,0 +1,153 @@
+//! What is counted, under the names of the semantic conventions (MCP, HTTP) and, if asked for, under older ones.
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher as _, RandomState},
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use opentelemetry::{
+    KeyValue,
+    metrics::{Counter, Histogram, Meter, UpDownCounter},
+};
+
+use super::labels::Names;
+
+/// Bounds of seconds, from those of the MCP conventions.
+const BOUNDS: [f64; 14] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
+/// Bounds of seconds, from those of the HTTP conventions.
+const HTTP_BOUNDS: [f64; 14] =
+    [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
+/// Bounds of seconds for sessions, which last.
+const SESSION_BOUNDS: [f64; 12] =
+    [1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 1800.0, 3600.0, 14400.0, 86400.0];
+/// Most sessions whose beginning is remembered.
+const SESSIONS: usize = 10_000;
+/// One that began so long ago is forgotten when there is no room: most clients never say that they are done.
+const FORGOTTEN: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What is counted.
+#[derive(Debug)]
+pub(crate) struct Instruments {
+    /// Requests, from the first byte to the last; streams that are only read, to their head.
+    pub(crate) http: Histogram<f64>,
+    /// Requests under way, streams among them.
+    pub(crate) active: UpDownCounter<i64>,
+    /// Requests and notifications of MCP.
+    pub(crate) operations: Histogram<f64>,
+    /// Requests that were refused, by the reason.
+    pub(crate) denials: Counter<u64>,
+    /// The same things under older names.
+    pub(crate) legacy: Option<Legacy>,
+    sessions: Histogram<f64>,
+    tools: Names,
+    prompts: Names,
+    open: Mutex<HashMap<u64, Open>>,
+    hasher: RandomState,
+}
+
+/// What is counted under older names.
+#[derive(Debug)]
+pub(crate) struct Legacy {
+    pub(crate) requests: Counter<u64>,
+    pub(crate) duration: Histogram<f64>,
+    pub(crate) connections: UpDownCounter<i64>,
+    pub(crate) tool_calls: Counter<u64>,
+    /// The server's name, and how it is reached.
+    pub(crate) server: [KeyValue; 2],
+}
+
+/// A session that is open.
+#[derive(Debug)]
+struct Open {
+    since: Instant,
+    labels: Vec<KeyValue>,
+}
+
+impl Instruments {
+    pub(super) fn new(meter: &Meter, legacy: bool, server: &str, transport: &'static str) -> Self {
+        let seconds = |name: &'static str, text: &'static str, bounds: &[f64]| {
+            let builder = meter.f64_histogram(name).with_unit("s").with_description(text);
+            builder.with_boundaries(bounds.to_vec()).build()
+        };
+        let legacy = legacy.then(|| Legacy {
+            requests: meter.u64_counter("mcpm_mcp_requests").with_description("Requests").build(),
+            duration: seconds("mcpm_mcp_request_duration", "Time of requests", &BOUNDS),
+            connections: meter
+                .i64_up_down_counter("mcpm_mcp_active_connections")
+                .with_description("Requests under way")
+                .build(),
+            tool_calls: meter.u64_counter("mcpm_mcp_tool_calls").with_description("Calls of tools").build(),
+            server: [KeyValue::new("server", server.to_owned()), KeyValue::new("transport", transport)],
+        });
+        Self {
+            http: seconds("http.server.request.duration", "Duration of HTTP server requests", &HTTP_BOUNDS),
+            active: meter
+                .i64_up_down_counter("http.server.active_requests")
+                .with_unit("{request}")
+                .with_description("Number of active HTTP server requests")
+                .build(),
+            operations: seconds(
+                "mcp.server.operation.duration",
+                "Duration of MCP requests and notifications, as their receiver sees it",
+                &BOUNDS,
+            ),
+            denials: meter
+                .u64_counter("mcpm.denials")
+                .with_description("Requests that were refused, by the reason")
+                .build(),
+            legacy,
+            sessions: seconds(
+                "mcp.server.session.duration",
+                "Duration of MCP sessions, as their server sees it",
+                &SESSION_BOUNDS,
+            ),
+            tools: Names::default(),
+            prompts: Names::default(),
+            open: Mutex::default(),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// The label of a tool; `known` when the server answered a call of it.
+    pub(crate) fn tool(&self, name: &str, known: bool) -> String {
+        self.tools.label(name, known)
+    }
+
+    /// The label of a prompt; `known` when the server answered a request for it.
+    pub(crate) fn prompt(&self, name: &str, known: bool) -> String {
+        self.prompts.label(name, known)
+    }
+
+    /// A session was opened. Beyond the most that are remembered, its end is not measured.
+    pub(crate) fn opened(&self, session: &[u8], labels: Vec<KeyValue>) {
+        let key = self.hasher.hash_one(session);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.len() == SESSIONS {
+            open.retain(|_, session| session.since.elapsed() < FORGOTTEN);
+        }
+        if open.len() < SESSIONS {
+            open.insert(key, Open { since: Instant::now(), labels });
+        }
+    }
+
+    /// A session was closed, or is `lost`.
+    pub(crate) fn closed(&self, session: &[u8], lost: bool) {
+        let key = self.hasher.hash_one(session);
+        let closed = self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        let Some(Open { since, mut labels }) = closed else { return };
+        if lost {
+            labels.push(KeyValue::new("error.type", "session_lost"));
+        }
+        self.sessions.record(since.elapsed().as_secs_f64(), &labels);
+    }
+
+    /// The proxy stops, and so do all sessions.
+    pub(super) fn end_sessions(&self) {
+        let open = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
+        for Open { since, labels } in open.into_values() {
+            self.sessions.record(since.elapsed().as_secs_f64(), &labels);
+        }
+    }
+}

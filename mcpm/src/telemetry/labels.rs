@@ -1,0 +1,141 @@
+//! Values of labels: few, whatever clients send, since each new one costs memory here and at whoever stores them.
+
+use std::{
+    collections::HashSet,
+    sync::{PoisonError, RwLock},
+};
+
+use http::Method;
+
+use super::cut;
+
+/// In place of all values beyond those that are known.
+pub(crate) const OTHER: &str = "other";
+/// Most names of tools, and of prompts.
+const NAMES: usize = 100;
+
+/// Methods of MCP, in both eras.
+const METHODS: [&str; 29] = [
+    "completion/complete",
+    "elicitation/create",
+    "initialize",
+    "logging/setLevel",
+    "notifications/cancelled",
+    "notifications/elicitation/complete",
+    "notifications/initialized",
+    "notifications/message",
+    "notifications/progress",
+    "notifications/prompts/list_changed",
+    "notifications/resources/list_changed",
+    "notifications/resources/updated",
+    "notifications/roots/list_changed",
+    "notifications/tasks/status",
+    "notifications/tools/list_changed",
+    "ping",
+    "prompts/get",
+    "prompts/list",
+    "resources/list",
+    "resources/read",
+    "resources/subscribe",
+    "resources/templates/list",
+    "resources/unsubscribe",
+    "roots/list",
+    "sampling/createMessage",
+    "server/discover",
+    "subscriptions/listen",
+    "tools/call",
+    "tools/list",
+];
+
+/// Versions of the protocol.
+const VERSIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
+
+fn known<'a>(list: &[&'static str], value: &'a str) -> &'static str
+where
+    'static: 'a,
+{
+    list.iter().find(|one| **one == value).copied().unwrap_or(OTHER)
+}
+
+/// A method of MCP.
+pub(crate) fn mcp_method(method: &str) -> &'static str {
+    known(&METHODS, method)
+}
+
+/// A version of MCP.
+pub(crate) fn mcp_version(version: &str) -> &'static str {
+    known(&VERSIONS, version)
+}
+
+/// A method of HTTP, in the words of the conventions.
+pub(crate) fn http_method(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::POST => "POST",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
+        Method::HEAD => "HEAD",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::CONNECT => "CONNECT",
+        Method::TRACE => "TRACE",
+        _ => "_OTHER",
+    }
+}
+
+/// A code of a JSON-RPC error: those that the protocol reserves, which are few.
+pub(crate) fn rpc_code(code: i64) -> String {
+    if matches!(code, -32768..=-32000) { code.to_string() } else { OTHER.to_owned() }
+}
+
+/// Names that a server knows: those of its answers, and not of its callers, who may send any.
+#[derive(Debug, Default)]
+pub(super) struct Names(RwLock<HashSet<String>>);
+
+impl Names {
+    /// The label of a name. One that was `answered` well is there, and gets a label of its own while there is room.
+    pub(super) fn label(&self, name: &str, answered: bool) -> String {
+        let name = cut(name);
+        if self.0.read().unwrap_or_else(PoisonError::into_inner).contains(name) {
+            return name.to_owned();
+        }
+        if answered {
+            let mut names = self.0.write().unwrap_or_else(PoisonError::into_inner);
+            if names.len() < NAMES {
+                names.insert(name.to_owned());
+                return name.to_owned();
+            }
+        }
+        OTHER.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_bounded_and_come_from_answers() {
+        let names = Names::default();
+        assert_eq!(names.label("made-up", false), OTHER);
+        for number in 0..NAMES {
+            let name = format!("tool{number}");
+            assert_eq!(names.label(&name, true), name);
+        }
+        assert_eq!(
+            (names.label("tool0", false), names.label("one-more", true)),
+            ("tool0".into(), OTHER.into())
+        );
+        let long = "ä".repeat(200);
+        let names = Names::default();
+        assert_eq!(names.label(&long, true).len(), 128);
+    }
+
+    #[test]
+    fn what_clients_choose_is_known_or_other() {
+        assert_eq!((mcp_method("tools/call"), mcp_method("x")), ("tools/call", OTHER));
+        assert_eq!((mcp_version("2025-11-25"), mcp_version("1")), ("2025-11-25", OTHER));
+        assert_eq!((rpc_code(-32601), rpc_code(7)), ("-32601".into(), OTHER.into()));
+        assert_eq!(http_method(&Method::from_bytes(b"BREW").expect("a method")), "_OTHER");
+    }
+}

@@ -1,0 +1,251 @@
+//! What is measured of a proxy: traces and metrics, sent by OTLP or read by Prometheus.
+//!
+//! [`spec`] says what was asked for, [`Telemetry`] holds what it takes and ends with its proxy. Nothing here is a
+//! global of the process: two proxies in one program measure apart, and neither sets the program's own providers.
+//! What is measured of a request is decided in [`proxy::layers::telemetry`](crate::proxy).
+
+mod context;
+mod instruments;
+mod labels;
+mod sending;
+mod spec;
+mod thread;
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use opentelemetry::{KeyValue, metrics::MeterProvider as _, trace::TracerProvider as _};
+use opentelemetry_sdk::{
+    Resource,
+    metrics::{PeriodicReader, SdkMeterProvider},
+    resource::TelemetryResourceDetector,
+    trace::{BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider},
+};
+use prometheus::{Registry, TextEncoder};
+
+pub(crate) use context::{Carrier, parent_of};
+pub(crate) use instruments::Instruments;
+pub(crate) use labels::{http_method, mcp_method, mcp_version, rpc_code};
+pub(crate) use spec::AskedOfTelemetry;
+pub use spec::{OtlpSpec, TelemetrySpec};
+
+use sending::Collector;
+use thread::Engine;
+
+use crate::{Error, ErrorKind, Result, environment::Variables, options::Header};
+
+/// Who measures.
+const SCOPE: &str = "mcpm";
+/// Most spans that wait to be sent; those beyond are dropped.
+const WAITING: usize = 2048;
+/// Most spans in one request to the collector.
+const BATCH: usize = 512;
+/// How often spans are sent.
+const SPANS_EVERY: Duration = Duration::from_secs(5);
+/// How often metrics are sent.
+const METRICS_EVERY: Duration = Duration::from_secs(60);
+/// How long what waits may still be sent when the proxy stops.
+const LAST_WORDS: Duration = Duration::from_secs(3);
+/// Longest text of an attribute in bytes.
+const LONGEST: usize = 128;
+
+/// What a proxy measures with. Dropping it sends what waits, beside whoever drops it.
+#[derive(Debug)]
+pub(crate) struct Telemetry {
+    /// Makes spans, if they are sent anywhere.
+    pub(crate) tracer: Option<SdkTracer>,
+    /// Counts, if anybody is told.
+    pub(crate) instruments: Option<Instruments>,
+    /// Whether old names of attributes stand beside the new ones.
+    pub(crate) legacy: bool,
+    /// What each span of a request carries of the process's variables.
+    pub(crate) variables: Vec<KeyValue>,
+    registry: Option<Registry>,
+    providers: Mutex<Option<Providers>>,
+}
+
+/// What is to be ended in time.
+#[derive(Debug)]
+struct Providers {
+    tracer: Option<SdkTracerProvider>,
+    meter: Option<SdkMeterProvider>,
+    /// Ends last: the others send on it.
+    engine: Option<Arc<Engine>>,
+}
+
+impl Telemetry {
+    /// Begins to measure the server of a name, which is reached by `transport`.
+    ///
+    /// # Errors
+    /// `InvalidOption` for what the collector cannot be sent; `Io` when no thread can be started.
+    pub(crate) fn start(
+        spec: &TelemetrySpec,
+        headers: &[Header],
+        variables: &Variables,
+        server: &str,
+        transport: &'static str,
+    ) -> Result<Self> {
+        let resource = resource(spec);
+        let engine = match &spec.otlp {
+            Some(_) => Some(Arc::new(Engine::start()?)),
+            None => None,
+        };
+        let collector = match (&spec.otlp, &engine) {
+            (Some(otlp), Some(engine)) => Some((otlp, Collector::new(otlp, headers, engine.handle())?)),
+            _ => None,
+        };
+        let tracer = match &collector {
+            Some((otlp, collector)) if otlp.tracing => {
+                let config = BatchConfigBuilder::default()
+                    .with_max_queue_size(WAITING)
+                    .with_max_export_batch_size(BATCH)
+                    .with_scheduled_delay(SPANS_EVERY)
+                    .build();
+                let processor =
+                    BatchSpanProcessor::builder(collector.spans()?).with_batch_config(config).build();
+                let sampler = Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(otlp.sampling_rate)));
+                let provider = SdkTracerProvider::builder()
+                    .with_span_processor(processor)
+                    .with_sampler(sampler)
+                    .with_resource(resource.clone())
+                    .build();
+                Some(provider)
+            }
+            _ => None,
+        };
+        let registry = spec.prometheus.then(Registry::new);
+        let sends_metrics = collector.as_ref().filter(|(otlp, _)| otlp.metrics);
+        let meter = if registry.is_some() || sends_metrics.is_some() {
+            let mut builder = SdkMeterProvider::builder().with_resource(resource);
+            if let Some((_, collector)) = sends_metrics {
+                let reader =
+                    PeriodicReader::builder(collector.metrics()?).with_interval(METRICS_EVERY).build();
+                builder = builder.with_reader(reader);
+            }
+            if let Some(registry) = &registry {
+                let unfit = |error| Error::new(ErrorKind::Internal, "metrics cannot be shown").source(error);
+                let reader = opentelemetry_prometheus::exporter()
+                    .with_registry(registry.clone())
+                    .scope_info_enabled(false)
+                    .build()
+                    .map_err(unfit)?;
+                builder = builder.with_reader(reader);
+            }
+            Some(builder.build())
+        } else {
+            None
+        };
+        let instruments = meter
+            .as_ref()
+            .map(|provider| Instruments::new(&provider.meter(SCOPE), spec.legacy, server, transport));
+        Ok(Self {
+            tracer: tracer.as_ref().map(|provider| provider.tracer(SCOPE)),
+            instruments,
+            legacy: spec.legacy,
+            variables: spec
+                .otlp
+                .as_ref()
+                .map(|otlp| environment(&otlp.variables, variables))
+                .unwrap_or_default(),
+            registry,
+            providers: Mutex::new(Some(Providers { tracer, meter, engine })),
+        })
+    }
+
+    /// What Prometheus reads, if it may.
+    pub(crate) fn text(&self) -> Option<Result<String>> {
+        let registry = self.registry.as_ref()?;
+        let text = TextEncoder::new().encode_to_string(&registry.gather());
+        Some(text.map_err(|error| Error::new(ErrorKind::Internal, "metrics cannot be written").source(error)))
+    }
+
+    /// Whether `/metrics` is served.
+    pub(crate) fn is_scraped(&self) -> bool {
+        self.registry.is_some()
+    }
+
+    /// Ends sessions that are still open, sends what waits, and waits for that for a bounded time.
+    pub(crate) async fn stop(&self) {
+        let Some(ending) = self.end() else { return };
+        if tokio::time::timeout(LAST_WORDS, ending).await.is_err() {
+            tracing::warn!("the collector did not take the last telemetry in time");
+        }
+    }
+
+    /// Ends the providers on threads of their own. Ends when they have.
+    fn end(&self) -> Option<tokio::sync::oneshot::Receiver<()>> {
+        let providers = self.providers.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        if let Some(instruments) = &self.instruments {
+            instruments.end_sessions();
+        }
+        let Providers { tracer, meter, engine } = providers;
+        let (done, ended) = tokio::sync::oneshot::channel();
+        // Both at once, so that neither waits for the time that the other takes.
+        let metrics = thread::run("mcpm-metrics-end", {
+            let engine = engine.clone();
+            move || {
+                let _ = meter.map(|provider| provider.shutdown());
+                drop(engine);
+            }
+        });
+        let spans = thread::run("mcpm-spans-end", move || {
+            let _ = tracer.map(|provider| provider.shutdown_with_timeout(LAST_WORDS));
+            if let Some(metrics) = metrics {
+                let _ = metrics.join();
+            }
+            drop(engine);
+            let _ = done.send(());
+        });
+        spans.map(|_| ended)
+    }
+}
+
+impl Drop for Telemetry {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// What is said of the service.
+fn resource(spec: &TelemetrySpec) -> Resource {
+    let more = spec.attributes.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
+    Resource::builder_empty()
+        .with_detector(Box::new(TelemetryResourceDetector))
+        .with_attributes(more)
+        .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
+        .with_service_name(spec.service_name.clone())
+        .build()
+}
+
+/// The variables that spans carry.
+fn environment(names: &[String], variables: &Variables) -> Vec<KeyValue> {
+    let found = |name: &String| match variables.get(name) {
+        Some(value) => Some(KeyValue::new(format!("environment.{name}"), cut(value).to_owned())),
+        None => {
+            tracing::warn!(variable = name, "there is no such variable to include in spans");
+            None
+        }
+    };
+    names.iter().filter_map(found).collect()
+}
+
+/// A text that is short enough for an attribute.
+pub(crate) fn cut(text: &str) -> &str {
+    let mut end = text.len().min(LONGEST);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// Values of OTLP headers, by name, as `OTEL_EXPORTER_OTLP_HEADERS` lists them: those that a recorded workload is
+/// known to have been given.
+pub fn listed_headers(text: &str, known: &[String]) -> Vec<Header> {
+    let mut values = sending::listed(text);
+    known
+        .iter()
+        .filter_map(|name| values.remove(name).map(|value| Header::from((name.clone(), value))))
+        .collect()
+}

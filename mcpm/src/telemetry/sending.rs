@@ -1,0 +1,299 @@
+//! Sends spans and metrics to a collector, by OTLP over HTTP or gRPC.
+//!
+//! All of it happens beside the proxy: the SDK collects on threads of its own, which wait here, and connections live
+//! on a thread of their own as well. What is sent takes its headers from the options alone: the exporters would also
+//! take those of variables such as `OTEL_EXPORTER_OTLP_HEADERS`, which are meant for somebody else's collector.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
+use http_body_util::{BodyExt as _, Limited};
+use opentelemetry_http::{HttpClient, HttpError};
+use opentelemetry_otlp::{
+    ExporterBuildError, MetricExporter, SpanExporter, WithExportConfig as _, WithHttpConfig as _,
+    WithTonicConfig as _,
+};
+use opentelemetry_sdk::{
+    Resource,
+    error::{OTelSdkError, OTelSdkResult},
+    metrics::{Temporality, data::ResourceMetrics, exporter::PushMetricExporter},
+    trace::{SpanData, SpanExporter as SendSpans},
+};
+use tokio::runtime::Handle;
+use tokio_util::context::TokioContext;
+use tonic::{
+    metadata::MetadataMap,
+    transport::{Channel, Endpoint},
+};
+use url::Url;
+
+use super::OtlpSpec;
+use crate::{
+    Error, ErrorKind, Result,
+    options::{Header, OtlpProtocol},
+    transport::{
+        body::Body,
+        http::{Address, Client, Connector, asking},
+    },
+};
+
+/// How long one batch may take on its way.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Most bytes of an answer that are read.
+const LARGEST: usize = 1 << 20;
+
+/// Makes exporters for one collector.
+pub(super) struct Collector<'a> {
+    spec: &'a OtlpSpec,
+    headers: HeaderMap,
+    runtime: Handle,
+    said: Arc<Said>,
+}
+
+impl<'a> Collector<'a> {
+    /// With the values of headers; those that are missing are left out, and that is said.
+    pub(super) fn new(spec: &'a OtlpSpec, headers: &[Header], runtime: Handle) -> Result<Self> {
+        let mut values = HeaderMap::new();
+        for header in headers {
+            let bad =
+                || Error::new(ErrorKind::InvalidOption, format!("`{}` is no header to send", header.name));
+            let name: HeaderName = header.name.parse().map_err(|_| bad())?;
+            let mut value = HeaderValue::from_str(header.value.expose()).map_err(|_| bad())?;
+            value.set_sensitive(true);
+            if spec.headers.iter().any(|known| name == known.as_str()) {
+                values.insert(name, value);
+            }
+        }
+        let missing: Vec<&str> =
+            spec.headers.iter().map(String::as_str).filter(|name| !values.contains_key(*name)).collect();
+        if !missing.is_empty() {
+            tracing::warn!(
+                headers = missing.join(", "),
+                "telemetry is sent without headers whose values are not on record; \
+                 give them in `OTEL_EXPORTER_OTLP_HEADERS`"
+            );
+        }
+        let said = Arc::new(Said { endpoint: spec.endpoint.clone(), failing: AtomicBool::new(false) });
+        Ok(Self { spec, headers: values, runtime, said })
+    }
+
+    /// Sends spans.
+    pub(super) fn spans(&self) -> Result<Sender<SpanExporter>> {
+        // What is made here may want to know the runtime that it will live on.
+        let _entered = self.runtime.enter();
+        let built = match self.spec.protocol {
+            OtlpProtocol::Http => SpanExporter::builder()
+                .with_http()
+                .with_http_client(OverHttp::new(self)?)
+                .with_protocol(opentelemetry_otlp::Protocol::HttpBinary)
+                .with_endpoint(format!("{}/v1/traces", self.spec.endpoint))
+                .with_timeout(PATIENCE)
+                .build(),
+            OtlpProtocol::Grpc => SpanExporter::builder()
+                .with_tonic()
+                .with_channel(self.channel()?)
+                .with_interceptor(self.metadata())
+                .with_timeout(PATIENCE)
+                .build(),
+        };
+        Ok(self.sender(built.map_err(|error| unfit(&error))?))
+    }
+
+    /// Sends metrics.
+    pub(super) fn metrics(&self) -> Result<Sender<MetricExporter>> {
+        let _entered = self.runtime.enter();
+        let builder = MetricExporter::builder().with_temporality(Temporality::Cumulative);
+        let built = match self.spec.protocol {
+            OtlpProtocol::Http => builder
+                .with_http()
+                .with_http_client(OverHttp::new(self)?)
+                .with_protocol(opentelemetry_otlp::Protocol::HttpBinary)
+                .with_endpoint(format!("{}/v1/metrics", self.spec.endpoint))
+                .with_timeout(PATIENCE)
+                .build(),
+            OtlpProtocol::Grpc => builder
+                .with_tonic()
+                .with_channel(self.channel()?)
+                .with_interceptor(self.metadata())
+                .with_timeout(PATIENCE)
+                .build(),
+        };
+        Ok(self.sender(built.map_err(|error| unfit(&error))?))
+    }
+
+    fn sender<E>(&self, inner: E) -> Sender<E> {
+        Sender { inner, runtime: self.runtime.clone(), said: Arc::clone(&self.said) }
+    }
+
+    fn channel(&self) -> Result<Channel> {
+        let bad = |error: tonic::transport::Error| {
+            Error::new(ErrorKind::InvalidOption, format!("`{}` is no OTLP endpoint", self.spec.endpoint))
+                .source(error)
+        };
+        let endpoint = Endpoint::from_shared(self.spec.endpoint.clone()).map_err(bad)?.timeout(PATIENCE);
+        Ok(endpoint.connect_with_connector_lazy(Connector::new(self.address()?)?))
+    }
+
+    /// Puts our headers, and no others, into each call.
+    fn metadata(&self) -> impl tonic::service::Interceptor + Clone + use<> {
+        let ours = MetadataMap::from_headers(self.headers.clone());
+        move |mut call: tonic::Request<()>| {
+            *call.metadata_mut() = ours.clone();
+            Ok(call)
+        }
+    }
+
+    fn address(&self) -> Result<Address> {
+        let url = self.url()?;
+        asking(http::Method::POST, &url, HeaderMap::new(), Body::empty()).map(|(address, _)| address)
+    }
+
+    fn url(&self) -> Result<Url> {
+        Url::parse(&self.spec.endpoint).map_err(|error| {
+            Error::new(ErrorKind::InvalidOption, format!("`{}` is no OTLP endpoint", self.spec.endpoint))
+                .source(error)
+        })
+    }
+}
+
+fn unfit(error: &ExporterBuildError) -> Error {
+    Error::new(ErrorKind::InvalidOption, format!("telemetry cannot be sent: {error}"))
+}
+
+/// Sends OTLP with the crate's own client of HTTP.
+struct OverHttp {
+    client: Client,
+    headers: HeaderMap,
+}
+
+impl OverHttp {
+    fn new(collector: &Collector<'_>) -> Result<Self> {
+        Ok(Self { client: Client::new(collector.address()?), headers: collector.headers.clone() })
+    }
+}
+
+impl fmt::Debug for OverHttp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OverHttp").field(&self.client).finish()
+    }
+}
+
+#[async_trait]
+impl HttpClient for OverHttp {
+    async fn send_bytes(&self, request: Request<Bytes>) -> std::result::Result<Response<Bytes>, HttpError> {
+        let (parts, body) = request.into_parts();
+        let mut headers = self.headers.clone();
+        for name in [header::CONTENT_TYPE, header::CONTENT_ENCODING] {
+            if let Some(value) = parts.headers.get(&name) {
+                headers.insert(name, value.clone());
+            }
+        }
+        let url = Url::parse(&parts.uri.to_string())?;
+        let (_, request) = asking(parts.method, &url, headers, Body::from(body))?;
+        let (parts, body) = self.client.send(request).await?.into_parts();
+        let body = Limited::new(body, LARGEST).collect().await?.to_bytes();
+        Ok(Response::from_parts(parts, body))
+    }
+}
+
+/// Sends what the SDK has collected, within a bounded time, and says once when that does not work.
+#[derive(Debug)]
+pub(super) struct Sender<E> {
+    inner: E,
+    runtime: Handle,
+    said: Arc<Said>,
+}
+
+impl<E> Sender<E> {
+    /// Waits for a batch to have gone, on the thread of the caller, which has no runtime of its own.
+    async fn sent(&self, sending: impl Future<Output = OTelSdkResult>) -> OTelSdkResult {
+        let in_time = async { tokio::time::timeout(PATIENCE, sending).await };
+        let outcome = TokioContext::new(in_time, self.runtime.clone()).await;
+        let outcome = outcome.unwrap_or(Err(OTelSdkError::Timeout(PATIENCE)));
+        self.said.tell(&outcome);
+        outcome
+    }
+}
+
+impl SendSpans for Sender<SpanExporter> {
+    fn export(&self, batch: Vec<SpanData>) -> impl Future<Output = OTelSdkResult> + Send {
+        self.sent(async { self.inner.export(batch).await })
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.inner.shutdown_with_timeout(timeout)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.inner.set_resource(resource);
+    }
+}
+
+impl PushMetricExporter for Sender<MetricExporter> {
+    fn export(&self, metrics: &ResourceMetrics) -> impl Future<Output = OTelSdkResult> + Send {
+        self.sent(self.inner.export(metrics))
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.inner.force_flush()
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        PushMetricExporter::shutdown_with_timeout(&self.inner, timeout)
+    }
+
+    fn temporality(&self) -> Temporality {
+        self.inner.temporality()
+    }
+}
+
+/// What the log was told of a collector: that it fails, once, until it works again.
+#[derive(Debug)]
+struct Said {
+    endpoint: String,
+    failing: AtomicBool,
+}
+
+impl Said {
+    fn tell(&self, outcome: &OTelSdkResult) {
+        match outcome {
+            Ok(()) if self.failing.swap(false, Ordering::Relaxed) => {
+                tracing::info!(endpoint = self.endpoint, "the collector takes telemetry again");
+            }
+            Err(error) if !self.failing.swap(true, Ordering::Relaxed) => {
+                tracing::warn!(
+                    endpoint = self.endpoint,
+                    %error,
+                    "the collector does not take telemetry, which is dropped until it does"
+                );
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Headers by name, as a command or a variable lists them: `a=1,b=2` with values percent-encoded (OTLP exporter
+/// specification, "Specifying headers via environment variables").
+pub(super) fn listed(text: &str) -> HashMap<String, String> {
+    let entries = text.split(',').filter_map(|entry| entry.split_once('='));
+    entries
+        .map(|(name, value)| {
+            let decoded =
+                url::form_urlencoded::parse(format!("v={}", value.trim().replace('+', "%2B")).as_bytes())
+                    .next()
+                    .map_or_else(String::new, |(_, value)| value.into_owned());
+            (name.trim().to_ascii_lowercase(), decoded)
+        })
+        .collect()
+}

@@ -1,0 +1,265 @@
+//! What is measured and where it goes, as the options say it, and which of these options go together.
+
+use std::collections::BTreeMap;
+
+use http::HeaderName;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::{
+    Error, ErrorKind, Result,
+    options::{Header, OptionSet, OtlpProtocol, ProxyOptions, Stored, WorkloadOptions},
+};
+
+/// What is measured. Values of headers are no part of it, so that it can be recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TelemetrySpec {
+    /// What the service is called.
+    pub service_name: String,
+    /// What else is said of it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub attributes: BTreeMap<String, String>,
+    /// Whether old names of attributes stand beside the new ones.
+    pub legacy: bool,
+    /// Whether `/metrics` is served.
+    pub prometheus: bool,
+    /// What is sent to a collector.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub otlp: Option<OtlpSpec>,
+}
+
+/// What is sent to a collector, and how.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OtlpSpec {
+    /// Where the collector is, with its scheme.
+    pub endpoint: String,
+    /// How it is spoken to.
+    pub protocol: OtlpProtocol,
+    /// Names of the headers that each request to it carries.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<String>,
+    /// Whether spans are sent.
+    pub tracing: bool,
+    /// Whether metrics are sent.
+    pub metrics: bool,
+    /// The share of traces, begun here, whose spans are sent.
+    pub sampling_rate: f64,
+    /// Names of the variables that each span carries.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variables: Vec<String>,
+}
+
+/// The rate is from 0 to 1, and so equal to itself.
+impl Eq for OtlpSpec {}
+
+/// What means nothing without an endpoint.
+const OF_OTLP: [&str; 7] = [
+    "otel_insecure",
+    "otel_headers",
+    "otel_env_vars",
+    "otel_tracing_enabled",
+    "otel_metrics_enabled",
+    "otel_sampling_rate",
+    "otel_protocol",
+];
+/// What means nothing without an endpoint or `/metrics`.
+const OF_ALL: [&str; 3] = ["otel_service_name", "otel_custom_attributes", "otel_use_legacy_attributes"];
+/// Variables that may hold secrets of mcpm's own.
+const OWN: &str = "MCPM_";
+
+/// Options of a command that say what is measured.
+pub(crate) trait AskedOfTelemetry: OptionSet {
+    /// What they say for the server of a name; `None` when nothing is measured.
+    ///
+    /// # Errors
+    /// `InvalidOption` for options that do not go together, or say what cannot be.
+    fn telemetry(&self, name: &str) -> Result<Option<TelemetrySpec>>;
+}
+
+macro_rules! asked_of_telemetry {
+    ($($options:ty),+) => {$(
+        impl AskedOfTelemetry for $options {
+            fn telemetry(&self, name: &str) -> Result<Option<TelemetrySpec>> {
+                let prometheus = self.otel_enable_prometheus_metrics_path.unwrap_or(false);
+                let endpoint = self.otel_endpoint.as_deref();
+                says_nothing(self, &OF_OTLP, endpoint.is_some(), "--otel-endpoint")?;
+                let on = prometheus || endpoint.is_some();
+                says_nothing(self, &OF_ALL, on, "--otel-endpoint` or `--otel-enable-prometheus-metrics-path")?;
+                if !on {
+                    return Ok(None);
+                }
+                let default = <$options>::defaults();
+                let otlp = match endpoint {
+                    None => None,
+                    Some(text) => {
+                        let insecure = self.otel_insecure.unwrap_or(false);
+                        let protocol = self.otel_protocol.unwrap_or(OtlpProtocol::Http);
+                        Some(OtlpSpec {
+                            endpoint: endpoint_of(text, insecure, protocol)?,
+                            protocol,
+                            headers: names(&self.otel_headers)?,
+                            tracing: self.otel_tracing_enabled.unwrap_or(true),
+                            metrics: self.otel_metrics_enabled.unwrap_or(true),
+                            sampling_rate: self.otel_sampling_rate.or(default.otel_sampling_rate).unwrap_or(0.0),
+                            variables: variables(&self.otel_env_vars)?,
+                        })
+                    }
+                };
+                let spec = TelemetrySpec {
+                    service_name: service_name(self.otel_service_name.as_deref(), name)?,
+                    attributes: attributes(self.otel_custom_attributes.as_ref())?,
+                    legacy: self.otel_use_legacy_attributes.unwrap_or(true),
+                    prometheus,
+                    otlp,
+                };
+                spec.check()?;
+                Ok(Some(spec))
+            }
+        }
+    )+};
+}
+asked_of_telemetry!(WorkloadOptions, ProxyOptions);
+
+fn refused(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidOption, message.into())
+}
+
+/// Refuses options that would be without effect, unless they say no more than their defaults.
+fn says_nothing<O: OptionSet>(options: &O, names: &[&str], on: bool, needed: &str) -> Result<()> {
+    if on {
+        return Ok(());
+    }
+    let says_something = |name: &&&str| {
+        let is_secret = options.slot(name).is_some_and(|slot| !slot.secrets().is_empty());
+        let texts = |options: &O| options.slot(name).map(Stored::texts);
+        options.is_given(name) && (is_secret || texts(options) != texts(&O::defaults()))
+    };
+    match names.iter().find(says_something).and_then(|name| O::spec(name)) {
+        None => Ok(()),
+        Some(option) => Err(refused(format!("`{}` means nothing without `{needed}`", option.shown()))),
+    }
+}
+
+/// Reads where the collector is.
+fn endpoint_of(text: &str, insecure: bool, protocol: OtlpProtocol) -> Result<String> {
+    // What stands before `@` is not repeated.
+    let shown = text.rsplit_once('@').map_or(text, |(_, rest)| rest);
+    let bad = |why: &str| {
+        refused(format!("`{}` is no OTLP endpoint: {why}", shown.escape_debug()))
+            .hint("write `https://HOST[:PORT][/PATH]`")
+    };
+    let scheme = if insecure { "http" } else { "https" };
+    let full = if text.contains("://") { text.to_owned() } else { format!("{scheme}://{text}") };
+    let mut url = Url::parse(&full).map_err(|error| bad(&error.to_string()))?;
+    match url.scheme() {
+        "https" | "http" if insecure => url.set_scheme("http").map_err(|()| bad("it has no scheme"))?,
+        "https" => {}
+        "http" if crate::transport::http::is_this_machine(&url) => {}
+        "http" => {
+            return Err(refused(format!("`{shown}` is not `https`"))
+                .hint("use `https`, or `--otel-insecure` for a collector without TLS"));
+        }
+        _ => return Err(bad("the scheme is neither `http` nor `https`")),
+    }
+    if url.host_str().is_none_or(str::is_empty) {
+        return Err(bad("it names no host"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(bad("it holds credentials").hint("send them with `--otel-headers`"));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(bad("it has a query or a fragment"));
+    }
+    if protocol == OtlpProtocol::Grpc && url.path() != "/" {
+        return Err(bad("gRPC has no path"));
+    }
+    Ok(url.as_str().trim_end_matches('/').to_owned())
+}
+
+/// Headers that are the protocol's own.
+const NOT_TO_SET: [&str; 7] =
+    ["connection", "content-encoding", "content-length", "content-type", "host", "te", "transfer-encoding"];
+
+fn names(headers: &[Header]) -> Result<Vec<String>> {
+    let mut names: Vec<String> = Vec::new();
+    for header in headers {
+        let name: HeaderName = header
+            .name
+            .parse()
+            .map_err(|_| refused(format!("`{}` is no header name", header.name.escape_debug())))?;
+        if NOT_TO_SET.contains(&name.as_str()) {
+            return Err(
+                refused(format!("the header `{name}` is OTLP's own")).with("option", "--otel-headers")
+            );
+        }
+        // gRPC has a binary form for these, and none of ours is.
+        if name.as_str().ends_with("-bin") {
+            return Err(
+                refused(format!("the header `{name}` would be binary")).with("option", "--otel-headers")
+            );
+        }
+        let name = name.to_string();
+        if names.contains(&name) {
+            return Err(refused(format!("two OTLP headers are called `{name}`")));
+        }
+        names.push(name);
+    }
+    Ok(names)
+}
+
+fn variables(names: &[String]) -> Result<Vec<String>> {
+    let mut kept: Vec<String> = Vec::new();
+    for name in names {
+        let refused = |why: &str| {
+            Err(refused(format!("`{}` cannot be part of spans: {why}", name.escape_debug()))
+                .with("option", "--otel-env-vars"))
+        };
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return refused("it is no name of a variable");
+        }
+        if name.starts_with(OWN) {
+            return refused("mcpm takes secrets from such variables");
+        }
+        if !kept.contains(name) {
+            kept.push(name.clone());
+        }
+    }
+    Ok(kept)
+}
+
+fn service_name(given: Option<&str>, name: &str) -> Result<String> {
+    match given {
+        Some("") => Err(refused("the service name is empty").with("option", "--otel-service-name")),
+        Some(given) => Ok(given.to_owned()),
+        None => Ok(format!("mcpm-{name}")),
+    }
+}
+
+fn attributes(given: Option<&crate::options::Attributes>) -> Result<BTreeMap<String, String>> {
+    let mut attributes = BTreeMap::new();
+    for entry in given.into_iter().flat_map(|given| &given.entries) {
+        let (key, value) = (entry.key.trim().to_owned(), entry.value.trim().to_owned());
+        if attributes.insert(key.clone(), value).is_some() {
+            return Err(refused(format!("the attribute `{key}` is there twice"))
+                .with("option", "--otel-custom-attributes"));
+        }
+    }
+    Ok(attributes)
+}
+
+impl TelemetrySpec {
+    fn check(&self) -> Result<()> {
+        let Some(otlp) = &self.otlp else { return Ok(()) };
+        if !otlp.tracing && !otlp.metrics {
+            return Err(refused("there is an OTLP endpoint, and neither traces nor metrics are sent there")
+                .hint("leave out `--otel-endpoint`, `--otel-tracing-enabled` or `--otel-metrics-enabled`"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "spec_tests.rs"]
+mod tests;

@@ -1,0 +1,102 @@
+use super::*;
+
+fn asked(options: &[(&str, &str)]) -> Result<Option<TelemetrySpec>> {
+    let mut all = ProxyOptions::default();
+    for (name, value) in options {
+        all.set(name, value)?;
+    }
+    all.telemetry("server")
+}
+
+fn otlp(options: &[(&str, &str)]) -> OtlpSpec {
+    asked(options).expect("fine").expect("on").otlp.expect("an endpoint")
+}
+
+const ENDPOINT: (&str, &str) = ("otel-endpoint", "https://otel.example:4318");
+
+#[test]
+fn an_endpoint_or_a_path_turns_it_on_and_nothing_else_means_anything_alone() {
+    assert_eq!(asked(&[]).expect("fine"), None);
+    for off in [("otel-sampling-rate", "0.10"), ("otel-tracing-enabled", "true"), ("otel-insecure", "false")]
+    {
+        assert_eq!(asked(&[off]).expect("fine"), None, "{off:?}");
+    }
+    let given = otlp(&[ENDPOINT]);
+    assert!(given.tracing && given.metrics && given.protocol == OtlpProtocol::Http);
+    assert_eq!((given.sampling_rate, given.endpoint.as_str()), (0.1, "https://otel.example:4318"));
+    let path = asked(&[("otel-enable-prometheus-metrics-path", "true")]).expect("fine").expect("on");
+    assert_eq!((path.service_name.as_str(), path.legacy, path.otlp), ("mcpm-server", true, None));
+    for (name, value) in [
+        ("otel-insecure", "true"),
+        ("otel-headers", "x-key=hush"),
+        ("otel-env-vars", "LANG"),
+        ("otel-tracing-enabled", "false"),
+        ("otel-metrics-enabled", "false"),
+        ("otel-sampling-rate", "1"),
+        ("otel-protocol", "grpc"),
+        ("otel-service-name", "x"),
+        ("otel-custom-attributes", "a=b"),
+        ("otel-use-legacy-attributes", "false"),
+    ] {
+        let error = asked(&[(name, value)]).expect_err(name).to_string();
+        assert!(
+            error.contains(name) && error.contains("--otel-endpoint") && !error.contains("hush"),
+            "{error}"
+        );
+        // A path for scrapers is no collector.
+        let scraped = asked(&[(name, value), ("otel-enable-prometheus-metrics-path", "true")]);
+        let is_of_all = OF_ALL.contains(&name.replace('-', "_").as_str());
+        assert_eq!(scraped.is_ok(), is_of_all, "{name}");
+    }
+}
+
+#[test]
+fn an_endpoint_is_https_unless_it_is_said_otherwise_or_near() {
+    for (text, insecure, expected) in [
+        ("otel.example:4318", false, "https://otel.example:4318"),
+        ("otel.example", true, "http://otel.example"),
+        ("https://otel.example/base/", true, "http://otel.example/base"),
+        ("http://otel.example:80", true, "http://otel.example"),
+        ("http://127.0.0.1:4318", false, "http://127.0.0.1:4318"),
+        ("http://localhost:4318/x", false, "http://localhost:4318/x"),
+        ("https://[::1]:4318", false, "https://[::1]:4318"),
+    ] {
+        let insecure = ("otel-insecure", if insecure { "true" } else { "false" });
+        assert_eq!(otlp(&[("otel-endpoint", text), insecure]).endpoint, expected, "{text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    for (options, said) in [
+        (&[("otel-endpoint", "http://otel.example:4318")][..], "--otel-insecure"),
+        (&[("otel-endpoint", "https://u:hush@otel.example")], "credentials"),
+        (&[("otel-endpoint", "https://otel.example/?key=hush2")], "query"),
+        (&[("otel-endpoint", "ftp://otel.example")], "neither"),
+        (&[("otel-endpoint", "https://")], "no OTLP endpoint"),
+        (&[("otel-endpoint", "")], "no OTLP endpoint"),
+        (&[("otel-endpoint", "https://otel.example:4317/x"), ("otel-protocol", "grpc")], "path"),
+        (&[ENDPOINT, ("otel-headers", "content-type=x")], "OTLP's own"),
+        (&[ENDPOINT, ("otel-headers", "x-bin=x")], "binary"),
+        (&[ENDPOINT, ("otel-headers", "X-a=x"), ("otel-headers", "x-A=y")], "two OTLP headers"),
+        (&[ENDPOINT, ("otel-env-vars", "MCPM_SECRETS_PASSWORD")], "secrets"),
+        (&[ENDPOINT, ("otel-env-vars", "A=B")], "no name"),
+        (&[ENDPOINT, ("otel-service-name", "")], "empty"),
+        (&[ENDPOINT, ("otel-custom-attributes", "a=1,a=2")], "twice"),
+        (&[ENDPOINT, ("otel-tracing-enabled", "false"), ("otel-metrics-enabled", "false")], "neither"),
+    ] {
+        let error = asked(options).expect_err(said);
+        assert_eq!(error.kind(), ErrorKind::InvalidOption);
+        let text = format!("{error}");
+        assert!(text.contains(said) && !text.contains("u:hush"), "{said}: {text}");
+    }
+}
+
+#[test]
+fn lists_lose_what_is_there_twice_and_keep_their_order() {
+    let given = otlp(&[ENDPOINT, ("otel-env-vars", "LANG,HOME"), ("otel-env-vars", "LANG")]);
+    assert_eq!(given.variables, ["LANG", "HOME"]);
+    let spec = asked(&[ENDPOINT, ("otel-custom-attributes", "b=2, a=1=x")]).expect("fine").expect("on");
+    let attributes: Vec<_> = spec.attributes.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    assert_eq!(attributes, [("a", "1=x"), ("b", "2")]);
+}

@@ -1,0 +1,47 @@
+//! Collectors that are away, slow or unwilling: requests notice nothing, and stopping takes no longer than it may.
+
+use std::net::TcpListener;
+
+use mcpm::options::OtlpProtocol;
+use mcpm_tests::harness::within;
+
+use super::receiver::{Receiver, call, measured};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collector_that_is_away_or_hangs_delays_nothing() {
+    for protocol in [OtlpProtocol::Http, OtlpProtocol::Grpc] {
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        for mode in ["away", "--hang", "--refuse"] {
+            let receiver = if mode == "away" { None } else { Some(Receiver::start(mode).await) };
+            let at = receiver.as_ref().map_or(&closed, |receiver| match protocol {
+                OtlpProtocol::Http => &receiver.http,
+                OtlpProtocol::Grpc => &receiver.grpc,
+            });
+            let measured = measured(|proxy| {
+                let proxy = proxy.otel_endpoint(format!("http://{at}")).otel_sampling_rate(1.0);
+                proxy.otel_protocol(protocol)
+            })
+            .await;
+            for _ in 0..20 {
+                assert_eq!(measured.http.post("/mcp", call("add", "")).send().await.status, 200);
+            }
+            within("the proxy to stop", measured.proxy.stop()).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_that_is_dropped_still_sends_and_holds_nobody_up() {
+    // The runtime has one thread, which is this one.
+    let mut receiver = Receiver::start("").await;
+    let measured = measured(|proxy| {
+        let proxy = proxy.otel_endpoint(format!("http://{}", receiver.http)).otel_sampling_rate(1.0);
+        proxy.otel_metrics_enabled(false)
+    })
+    .await;
+    assert_eq!(measured.http.post("/mcp", call("add", "")).send().await.status, 200);
+    drop(measured);
+    let (form, export) = receiver.next().await;
+    assert_eq!(form, "http traces");
+    assert!(export.to_string().contains("tools/call add"), "{export}");
+}
