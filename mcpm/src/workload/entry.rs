@@ -6,8 +6,9 @@
 use std::{collections::BTreeMap, net::TcpListener, sync::Mutex};
 
 use super::{
-    Origin, WorkloadName, headers,
-    resolve::Asked,
+    Origin, WorkloadName,
+    asked::Asked,
+    headers,
     source::{self, Source},
 };
 use crate::{

@@ -7,7 +7,7 @@ use crate::{
     image::ImageReference,
     options::{Kind, OptionSet, OptionSpec},
     runtime::{EngineInfo, EngineName, ImageInfo},
-    workload::resolve::{Asked, Surroundings},
+    workload::{asked::Asked, resolve::Surroundings},
 };
 
 fn sample(below: &str) -> std::path::PathBuf {

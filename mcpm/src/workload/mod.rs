@@ -19,6 +19,7 @@ use crate::{
     state::Store,
 };
 
+mod asked;
 mod carrying;
 mod container;
 mod delivery;
@@ -42,6 +43,7 @@ mod refusals;
 mod remote;
 mod remote_server;
 mod resolve;
+mod running;
 mod source;
 mod spec;
 mod target;
@@ -69,15 +71,17 @@ pub(crate) mod fuzzing {
 pub use crate::name::WorkloadName;
 pub use events::{EventStream, WorkloadEvent};
 pub use export_schema::export_schema;
-pub use launch::{Launch, RunningWorkload};
+pub use launch::Launch;
 pub use manage::{Logs, WorkloadInfo, Workloads};
 pub use plan::{Plan, PlannedBuild};
+pub use running::RunningWorkload;
 pub use spec::{Origin, PackageSpec, Place, ProxySpec, RemoteSpec, TargetSpec, Via, WorkloadSpec};
 pub use verification::PlannedVerification;
 
+use asked::Asked;
 use entry::Asking;
 use events::Events;
-use resolve::{Asked, Surroundings};
+use resolve::Surroundings;
 use source::Source;
 use verification::Verification;
 use wanted::Wanted;

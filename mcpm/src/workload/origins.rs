@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Origin, resolve::Asked, target};
+use super::{Origin, asked::Asked, target};
 use crate::{
     options::WorkloadOptions,
     runtime::{ContainerSpec, Mount, PublishedPort, labels},

@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use super::{Origin, resolve::Asked};
+use super::{Origin, asked::Asked};
 use crate::{
     Error, ErrorKind, Result,
     isolation::{self, IsolationSpec, Layout, MOUNT_POINT, PROGRAM},

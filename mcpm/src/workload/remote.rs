@@ -7,8 +7,9 @@ use std::{collections::BTreeMap, fmt, net::IpAddr};
 use url::{Host, Url};
 
 use super::{
-    Origin, Place, ProxySpec, RemoteSpec, WorkloadName, WorkloadSpec, headers,
-    resolve::{self, Asked},
+    Origin, Place, ProxySpec, RemoteSpec, WorkloadName, WorkloadSpec,
+    asked::{self, Asked},
+    headers, resolve,
     source::Source,
 };
 use crate::{
@@ -203,7 +204,7 @@ pub(super) fn resolve(
         version: SPEC_VERSION,
         name,
         group: options.group.clone().unwrap_or_default(),
-        asked: resolve::exported(asked, &environment.working_dir),
+        asked: asked::exported(asked, &environment.working_dir),
         transport: options.transport.unwrap_or(Transport::StreamableHttp),
         proxy,
         target: None,

@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::{Origin, Via, resolve::Asked};
+use super::{Origin, Via, asked::Asked};
 use crate::{
     Error, ErrorKind, Result,
     options::{OptionSet as _, ProxyMode, PublishSpec, Transport, WorkloadOptions},

@@ -7,7 +7,7 @@ use std::{fmt, path::Path};
 
 use serde::Serialize;
 
-use super::{WorkloadEvent, events::Events, resolve::Asked, source::Source};
+use super::{WorkloadEvent, asked::Asked, events::Events, source::Source};
 use crate::{
     Environment, Error, ErrorKind, Result,
     image::{

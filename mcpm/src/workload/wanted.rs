@@ -1,6 +1,6 @@
 //! What a container is started from: an image that is pulled, or one that is built for a package.
 
-use super::{PackageSpec, WorkloadEvent, events::Events, resolve::Asked, source::Source, verification};
+use super::{PackageSpec, WorkloadEvent, asked::Asked, events::Events, source::Source, verification};
 use crate::{
     Environment, Error, ErrorKind, Result,
     image::{ImageReference, pull, verify::Verified},

@@ -56,7 +56,7 @@ async fn none_is_no_network_over_the_api() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_ignores_proxies_is_carried() {
-    reach::unaware(Place::afar("far-node")).await;
+    Box::pin(reach::unaware(Place::afar("far-node"))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -66,7 +66,7 @@ async fn a_server_that_speaks_http_is_reached_over_the_api() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn variables_are_handed_over_by_the_api_and_not_shown_by_it() {
-    server::variables(Place::afar("far-env")).await;
+    Box::pin(server::variables(Place::afar("far-env"))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

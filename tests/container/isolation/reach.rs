@@ -231,7 +231,7 @@ pub(crate) async fn none(place: Place) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_ignores_proxies_reaches_an_allowed_name() {
-    unaware(Place::new("node")).await;
+    Box::pin(unaware(Place::new("node"))).await;
 }
 
 pub(crate) async fn unaware(place: Place) {

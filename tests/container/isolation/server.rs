@@ -38,7 +38,7 @@ pub(crate) async fn http(place: Place) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn variables_of_an_isolated_server_are_not_in_the_engine() {
-    variables(Place::new("env")).await;
+    Box::pin(variables(Place::new("env"))).await;
 }
 
 pub(crate) async fn variables(place: Place) {

@@ -1,0 +1,169 @@
+//! A workload that runs: what can be asked of it, and how it ends, also when nobody stops it.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{EventStream, WorkloadSpec, container::Containers, http_server::HttpServer, record::Record};
+use crate::{
+    Environment, Result,
+    proxy::{RunningProxy, stdio::StdioServer},
+    runtime::Exit,
+    state::{Lock, Phase, Status, Store},
+    transport::Ended,
+};
+
+/// A workload that runs.
+///
+/// Dropping it ends the workload at once and blocks while the engine does it, so prefer [`stop`](Self::stop).
+#[derive(Debug)]
+pub struct RunningWorkload {
+    // In the order in which a dropped workload ends.
+    pub(super) proxy: RunningProxy,
+    pub(super) server: Server,
+    pub(super) containers: Option<Containers>,
+    // Boxed, since it is large and handles are moved about.
+    pub(super) end: Box<EndOnDrop>,
+    pub(super) _lock: Lock,
+}
+
+/// The server behind the proxy.
+#[derive(Debug)]
+pub(super) enum Server {
+    Stdio(StdioServer),
+    Http(Box<HttpServer>),
+    /// Others run it.
+    Remote,
+}
+
+impl RunningWorkload {
+    /// Returns its name.
+    pub fn name(&self) -> &str {
+        self.end.spec.name.as_str()
+    }
+
+    /// Returns where clients connect.
+    pub fn url(&self) -> &str {
+        self.proxy.url()
+    }
+
+    /// Returns what it was started from.
+    pub fn spec(&self) -> &WorkloadSpec {
+        &self.end.spec
+    }
+
+    /// Returns how it is.
+    pub fn status(&self) -> Status {
+        self.end.record.status()
+    }
+
+    /// Listens to what happens from now on.
+    pub fn events(&self) -> EventStream {
+        self.end.record.events.listen()
+    }
+
+    /// Returns what the server wrote so far, and with `follow` what it writes until it ends.
+    ///
+    /// # Errors
+    /// Those of the engine; `NotFound` for a remote server.
+    pub async fn logs(&self, follow: bool, tail: Option<usize>) -> Result<super::Logs> {
+        match &self.containers {
+            Some(containers) => super::manage::container_logs(containers, follow, tail).await,
+            None => Err(super::manage::no_logs(self.name())),
+        }
+    }
+
+    /// Waits until the server has ended and is not started again; returns its exit code when it is known.
+    pub async fn wait(&self) -> Option<Exit> {
+        self.end.record.over().await.exit
+    }
+
+    /// Ends the workload: the server gets `grace` to end by itself. Its container and its record stay, so that it
+    /// can be started again, unless it was launched as ephemeral.
+    ///
+    /// # Errors
+    /// Those of the engine; the workload is on record as stopped all the same.
+    pub async fn stop(mut self, grace: Duration) -> Result<()> {
+        let record = Arc::clone(&self.end.record);
+        let gone = record.status().phase == Phase::Failed;
+        if !gone {
+            record.update(Phase::Stopping, None, |_| {});
+        }
+        self.proxy.stop().await;
+        let outcome = match &self.server {
+            Server::Stdio(server) => {
+                server.stop(grace).await;
+                Ok(())
+            }
+            Server::Http(server) => server.stop(grace).await,
+            Server::Remote => Ok(()),
+        };
+        self.end.armed = false;
+        if !gone {
+            record.update(Phase::Stopped, None, |status| status.supervisor = None);
+            record.finish(Ended { exit: None, reason: "was stopped".to_owned(), passing: false });
+        }
+        if self.end.ephemeral {
+            if let Some(containers) = &self.containers {
+                containers.remove_all().await?;
+            }
+            self.end.store.remove(&self.end.spec.name)?;
+        }
+        outcome
+    }
+
+    /// Lets the workload live on without the handle: as long as this process, and its container beyond it.
+    pub fn detach(self) {
+        // Nobody can reach it any more, which is what was asked for.
+        std::mem::forget(self);
+    }
+}
+
+/// Ends a workload that was not stopped, from a place that cannot wait.
+#[derive(Debug)]
+pub(super) struct EndOnDrop {
+    pub(super) spec: WorkloadSpec,
+    pub(super) environment: Environment,
+    pub(super) store: Store,
+    pub(super) record: Arc<Record>,
+    pub(super) ephemeral: bool,
+    pub(super) armed: bool,
+}
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        if !self.armed {
+            return;
+        }
+        end_containers(self.spec.clone(), self.environment.clone(), self.ephemeral);
+        if self.ephemeral {
+            if let Err(error) = self.store.remove(&self.spec.name) {
+                tracing::warn!(%error, "a record was left behind");
+            }
+        } else if self.record.status().phase != Phase::Failed {
+            self.record.update(Phase::Stopped, None, |status| status.supervisor = None);
+        }
+    }
+}
+
+/// Ends a workload's containers from a place that cannot wait, on a thread and a connection of its own: the
+/// executor the workload lived on may be going down. Blocks until the engine has done it.
+pub(super) fn end_containers(spec: WorkloadSpec, environment: Environment, remove: bool) {
+    if spec.container().is_none() {
+        return;
+    }
+    let ending = std::thread::spawn(move || {
+        let Ok(executor) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+        executor.block_on(async move {
+            let ended = async {
+                let Some(containers) = Containers::of(&spec, &environment).await? else { return Ok(()) };
+                containers.stop_all(Duration::ZERO).await?;
+                if remove { containers.remove_all().await } else { Ok(()) }
+            };
+            if let Err(error) = ended.await {
+                tracing::warn!(%error, "a container was left behind");
+            }
+        });
+    });
+    if ending.join().is_err() {
+        tracing::warn!("a workload could not be ended");
+    }
+}
