@@ -7,12 +7,13 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts};
+use http::{HeaderValue, Method, StatusCode, header, request::Parts};
 use http_body::Body as _;
 use memchr::memmem::Finder;
 
 use super::{
     endpoint_event::EndpointEvent,
+    hop_by_hop::strip,
     layer::{Answer, Endpoint},
     layers::telemetry::Journey,
     owners,
@@ -236,39 +237,6 @@ impl Endpoint for Forward {
             async move { self.target.reached()?.client.reach().await.map_err(|error| error.to_string()) },
         )
     }
-}
-
-/// Removes the headers that concern one connection only, and others that `drops` names.
-fn strip(headers: &mut HeaderMap, drops: impl Fn(&str) -> bool) {
-    // Looking at the few names there are is cheaper than looking up those that could be there.
-    while let Some(name) = headers.keys().find(|name| is_hop_by_hop(name.as_str()) || drops(name.as_str())) {
-        let name = name.clone();
-        if name == header::CONNECTION {
-            let lines = headers.get_all(&name).iter();
-            let listed = lines.flat_map(|line| line.to_str().unwrap_or_default().split(','));
-            let listed: Vec<HeaderName> = listed.filter_map(|name| name.trim().parse().ok()).collect();
-            for name in &listed {
-                headers.remove(name);
-            }
-        }
-        headers.remove(&name);
-    }
-}
-
-/// Whether a header concerns one connection only (RFC 9110 section 7.6.1).
-fn is_hop_by_hop(name: &str) -> bool {
-    matches!(
-        name,
-        "connection"
-            | "keep-alive"
-            | "proxy-authenticate"
-            | "proxy-authorization"
-            | "proxy-connection"
-            | "te"
-            | "trailer"
-            | "transfer-encoding"
-            | "upgrade"
-    )
 }
 
 /// Whether only a trusted proxy in front may say this.

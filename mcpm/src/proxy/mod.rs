@@ -40,6 +40,7 @@ pub(crate) mod denial;
 mod endpoint_event;
 mod expiring;
 pub(crate) mod forward;
+mod hop_by_hop;
 mod layer;
 pub(crate) mod layers;
 pub(crate) mod listener;

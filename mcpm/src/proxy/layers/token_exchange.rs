@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use http::StatusCode;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::authenticate::Gate;
 use crate::{
@@ -17,6 +17,7 @@ use crate::{
     mcp::error_code,
     proxy::{
         denial::Denial,
+        hop_by_hop::strip,
         layer::{Answer, Layer, Next},
         messages::Asked,
         respond::{self, Request, Response},
@@ -45,8 +46,7 @@ impl TokenExchange {
             Ok(token) => token,
             Err(failure) => return self.refuse(&request, failure),
         };
-        // Whatever the client has sent under that name.
-        request.headers_mut().insert(self.exchange.header(), token.clone());
+        dress(request.headers_mut(), self.exchange.header(), &token);
         let asked = request.extensions().get::<Arc<Asked>>().cloned();
         let response = next.handle(request).await;
         if response.status() != StatusCode::UNAUTHORIZED {
@@ -76,6 +76,12 @@ impl TokenExchange {
     }
 }
 
+/// Puts in the token, whatever the client has sent under that name, or names as a header that goes no further.
+fn dress(headers: &mut HeaderMap, name: &HeaderName, token: &HeaderValue) {
+    strip(headers, |_| false);
+    headers.insert(name, token.clone());
+}
+
 /// The answer in place of a 401 of the server. It is about a token that is the proxy's affair: a client that were told
 /// to get another would throw away one that is good, and log in where the proxy takes no tokens from.
 fn not_taken(asked: Option<&Asked>) -> Response {
@@ -93,5 +99,28 @@ fn id(asked: Option<&Asked>) -> Vec<u8> {
 impl Layer for TokenExchange {
     fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> Answer<'a> {
         Box::pin(self.exchanged(request, next))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::header;
+
+    use super::*;
+
+    #[test]
+    fn a_client_takes_no_token_off_that_was_put_in() {
+        let token = HeaderValue::from_static("Bearer other");
+        for name in [header::AUTHORIZATION, HeaderName::from_static("x-upstream-token")] {
+            for named in [name.as_str().to_owned(), format!("close, {}", name.as_str().to_uppercase())] {
+                let mut headers = HeaderMap::new();
+                headers.insert(header::CONNECTION, named.parse().expect("a value"));
+                headers.insert(&name, HeaderValue::from_static("mine"));
+                dress(&mut headers, &name, &token);
+                // As the endpoint does before it sends the request.
+                strip(&mut headers, |_| false);
+                assert_eq!(headers.get_all(&name).iter().collect::<Vec<_>>(), [&token], "{named}");
+            }
+        }
     }
 }
