@@ -5,7 +5,10 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, StatusCode,
+    header::{self, Entry},
+};
 
 use super::authenticate::Gate;
 use crate::{
@@ -48,8 +51,8 @@ impl TokenExchange {
         };
         dress(request.headers_mut(), self.exchange.header(), &token);
         let asked = request.extensions().get::<Arc<Asked>>().cloned();
-        let response = next.handle(request).await;
-        if response.status() != StatusCode::UNAUTHORIZED {
+        let mut response = next.handle(request).await;
+        if taken(&mut response) {
             return response;
         }
         self.exchange.forget(&principal, &token);
@@ -82,7 +85,26 @@ fn dress(headers: &mut HeaderMap, name: &HeaderName, token: &HeaderValue) {
     headers.insert(name, token.clone());
 }
 
-/// The answer in place of a 401 of the server. It is about a token that is the proxy's affair: a client that were told
+/// Whether a server took the token. What it asks for in its answer is not for the client.
+fn taken(response: &mut Response) -> bool {
+    let status = response.status();
+    let challenged = match response.headers_mut().entry(header::WWW_AUTHENTICATE) {
+        Entry::Occupied(said) => said.remove_entry_mult().1.any(|said| is_bearer(&said)),
+        Entry::Vacant(_) => false,
+    };
+    status != StatusCode::UNAUTHORIZED && !(status == StatusCode::FORBIDDEN && challenged)
+}
+
+/// Whether one of some challenges asks for a bearer token (RFC 9110 section 11.6.1).
+fn is_bearer(challenges: &HeaderValue) -> bool {
+    const BEARER: &[u8] = b"bearer";
+    challenges.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii).any(|challenge| {
+        let (scheme, rest) = challenge.split_at(BEARER.len().min(challenge.len()));
+        scheme.eq_ignore_ascii_case(BEARER) && rest.first().is_none_or(u8::is_ascii_whitespace)
+    })
+}
+
+/// The answer in place of such a one of the server. It is about a token that is the proxy's affair: a client that were told
 /// to get another would throw away one that is good, and log in where the proxy takes no tokens from.
 fn not_taken(asked: Option<&Asked>) -> Response {
     let denial = Denial::new(Reason::ExchangeNotTaken);
@@ -104,9 +126,33 @@ impl Layer for TokenExchange {
 
 #[cfg(test)]
 mod tests {
-    use http::header;
-
     use super::*;
+
+    #[test]
+    fn what_a_server_asks_for_is_not_for_the_client() {
+        const SCOPE: &str = "Bearer error=\"insufficient_scope\", scope=\"more\"";
+        for (status, challenges, expected) in [
+            (200, &[][..], true),
+            (200, &[SCOPE], true),
+            (404, &[SCOPE], true),
+            (401, &[], false),
+            (401, &["Basic realm=\"x\""], false),
+            (403, &[], true),
+            (403, &["Basic realm=\"bearer\"", "Bearers x"], true),
+            (403, &[SCOPE], false),
+            (403, &["bearer"], false),
+            (403, &["Basic realm=\"x\"", SCOPE], false),
+            (403, &["Basic realm=\"x\", BEARER scope=\"more\""], false),
+        ] {
+            let mut response = respond::empty(StatusCode::from_u16(status).expect("a status"));
+            for challenge in challenges {
+                let challenge = HeaderValue::from_static(challenge);
+                response.headers_mut().append(header::WWW_AUTHENTICATE, challenge);
+            }
+            assert_eq!(taken(&mut response), expected, "{status} {challenges:?}");
+            assert!(!response.headers().contains_key(header::WWW_AUTHENTICATE), "{status} {challenges:?}");
+        }
+    }
 
     #[test]
     fn a_client_takes_no_token_off_that_was_put_in() {
