@@ -45,7 +45,11 @@ impl<'a> Fields<'a> {
                 Ok(fields)
             }
         }
-        serde_json::Deserializer::from_str(text).deserialize_map(Reader).ok().map(Self)
+        let mut reader = serde_json::Deserializer::from_str(text);
+        let fields = reader.deserialize_map(Reader).ok()?;
+        // What goes on after its end is no object, and some would read on.
+        reader.end().ok()?;
+        Some(Self(fields))
     }
 
     /// The value of a field, if it is there.
@@ -108,6 +112,8 @@ mod tests {
         let fields = Fields::read("{\"to\u{212a}en\":1}").expect("an object");
         assert!(fields.one("token").is_err());
         assert!(Fields::read("[1]").is_none() && Fields::read("{").is_none());
+        assert!(Fields::read("{} {}").is_none() && Fields::read("{}x").is_none());
+        assert!(Fields::read(" {} \n").is_some());
         assert!(Fields::read(r#"{"a":1,"b":2}"#).is_some_and(|fields| fields.all().is_ok()));
         assert!(Fields::read(r#"{"a":1,"A":2}"#).is_some_and(|fields| fields.all().is_err()));
     }

@@ -49,6 +49,7 @@ impl Parse {
         }
         // And a part of an answer is no message.
         headers.remove(header::RANGE);
+        let listens = self.strict && request.method() == Method::GET && accepts_events(request.headers());
         let (request, asked) = match self.read(request).await {
             Ok(read) => read,
             Err(response) => return *response,
@@ -57,7 +58,7 @@ impl Parse {
         if let Some(asked) = &asked {
             response.extensions_mut().insert(Arc::clone(asked));
         }
-        hooked(response, &hooks, asked, self.strict).await
+        hooked(response, &hooks, asked, self.strict, listens).await
     }
 
     /// Reads the body of a request that has one.
@@ -115,6 +116,14 @@ fn check_headers(headers: &HeaderMap, asked: &Asked) -> Result<(), (Refusal, byt
         }
     }
     Ok(())
+}
+
+/// Whether who asks with these headers listens for events.
+fn accepts_events(headers: &HeaderMap) -> bool {
+    headers.get_all(header::ACCEPT).iter().any(|line| {
+        let line = line.as_bytes().to_ascii_lowercase();
+        memchr::memmem::find(&line, b"text/event-stream").is_some()
+    })
 }
 
 fn unsupported(message: &str) -> Box<Response> {

@@ -26,12 +26,14 @@ const OF_BYTES: [HeaderName; 6] = [
     header::ACCEPT_RANGES,
 ];
 
-/// Leads an answer past the hooks, if there are any. With `strict`, what they cannot be shown does not go on.
+/// Leads an answer past the hooks, if there are any. With `strict`, what they cannot be shown does not go on; whoever
+/// `listens` for events may read them out of anything, and so does whoever has asked.
 pub(in crate::proxy) async fn hooked(
     response: Response,
     hooks: &Hooks,
     asked: Option<Arc<Asked>>,
     strict: bool,
+    listens: bool,
 ) -> Response {
     let hooks = hooks.take();
     if hooks.is_empty() {
@@ -42,7 +44,8 @@ pub(in crate::proxy) async fn hooked(
         passage.end(false);
         return response;
     }
-    let (content, response) = match content(response, strict).await {
+    let listens = listens || passage.asked.is_some();
+    let (content, response) = match content(response, strict, listens).await {
         Ok(known) => known,
         Err(failed) => {
             let (parts, broken) = *failed;
@@ -133,14 +136,20 @@ fn broke_off(parts: Parts, broken: Broken, mut passage: Passage) -> Response {
     response
 }
 
-/// What an answer holds. With `strict`, the beginning of one is looked at that does not say.
-async fn content(response: Response, strict: bool) -> Result<(Content, Response), Box<(Parts, Broken)>> {
+/// What an answer holds. With `strict`, the beginning of one is looked at that does not say. Events may begin with any
+/// line, since readers pass over what they do not know.
+async fn content(
+    response: Response,
+    strict: bool,
+    listens: bool,
+) -> Result<(Content, Response), Box<(Parts, Broken)>> {
     let declared = declared(response.headers());
     if declared != Content::Other || !strict || is_encoded(response.headers()) {
         return Ok((declared, response));
     }
     let (parts, body) = response.into_parts();
     match begun(body).await {
+        Ok((Content::Other, body)) if listens => Ok((Content::Events, Response::from_parts(parts, body))),
         Ok((content, body)) => Ok((content, Response::from_parts(parts, body))),
         Err(broken) => Err(Box::new((parts, broken))),
     }

@@ -71,7 +71,7 @@ async fn through(
     let censor = Censor::default();
     let hooks = Hooks::default();
     hooks.add(censor.clone());
-    let response = hooked(response, &hooks, asked, strict).await;
+    let response = hooked(response, &hooks, asked, strict, strict).await;
     let (status, length) = (response.status(), response.headers().get(header::CONTENT_LENGTH).cloned());
     let body = response.into_body().whole().await.expect("a body");
     if let Some(length) = length {
@@ -145,6 +145,16 @@ async fn a_message_is_seen_whatever_its_server_says_of_it() {
         }
         let (_, body, seen) = through(answer(kind, SECRET, 9), None, false).await;
         assert_eq!((body.as_str(), seen.as_str()), (SECRET, "end false"), "nothing depends on it");
+    }
+    // Readers of events pass over lines that they do not know.
+    for kind in ["text/html", "text/plain"] {
+        for begun in ["x: y\n", "x\r\n", "Accepted\n\n"] {
+            for asked in [None, Some(asked(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#))] {
+                let (_, body, seen) =
+                    through(answer(kind, &format!("{begun}{}", event(SECRET)), 9), asked, true).await;
+                assert!(!body.contains("secret") && seen.contains("secret"), "{body:?} {seen}");
+            }
+        }
     }
     let mut silent = answer("text/html", SECRET, 9);
     silent.headers_mut().remove(header::CONTENT_TYPE);
@@ -263,7 +273,7 @@ async fn the_hook_of_the_innermost_layer_sees_a_message_first() {
     let hooks = Hooks::of(&mut request);
     hooks.add(Appends(" outer"));
     Hooks::of(&mut request).add(Appends(" inner"));
-    let response = hooked(answer("application/json", OLD, 5), &hooks, None, true).await;
+    let response = hooked(answer("application/json", OLD, 5), &hooks, None, true, false).await;
     let body = response.into_body().whole().await.expect("a body");
     assert_eq!(&body[..], br#"{"jsonrpc":"2.0","id":1,"result":"old inner outer"}"#);
 }
@@ -311,7 +321,7 @@ proptest! {
         hooks.add(Looks);
         let response = answer("text/event-stream", &text, size);
         let passed = futures_util::FutureExt::now_or_never(async {
-            hooked(response, &hooks, None, false).await.into_body().whole().await.expect("a body")
+            hooked(response, &hooks, None, false, false).await.into_body().whole().await.expect("a body")
         });
         prop_assert_eq!(passed.expect("ready"), text.as_bytes());
     }

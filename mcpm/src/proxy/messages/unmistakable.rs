@@ -59,6 +59,7 @@ mod tests {
             "{",
             "[{]",
             "{\"a\":NaN}",
+            "{}\n{\"jsonrpc\":\"2.0\",\"result\":1}",
         ] {
             assert!(could_be_message(text.as_bytes()), "{text}");
         }
