@@ -99,13 +99,38 @@ fn looks(text: &[u8], ended: bool) -> Option<Content> {
     }
 }
 
-/// A text without what some readers pass over at its beginning: white space, byte order marks, and the zeros of wider
-/// characters.
-pub(super) fn without_padding(text: &[u8]) -> &[u8] {
-    let passed_over =
-        |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, 0 | 0xef | 0xbb | 0xbf | 0xfe | 0xff);
-    let at = text.iter().position(|byte| !passed_over(byte)).unwrap_or(text.len());
-    &text[at..]
+/// A text without what some readers pass over at its beginning: white space and controls of any kind, byte order marks,
+/// and the zeros of wider characters.
+pub(super) fn without_padding(mut text: &[u8]) -> &[u8] {
+    while let Some(byte) = text.first() {
+        let length = match byte {
+            0x21..=0x7e => break,
+            0..=0x7f => 1,
+            _ => wide_padding(text),
+        };
+        if length == 0 {
+            break;
+        }
+        text = &text[length..];
+    }
+    text
+}
+
+fn is_passed_over(letter: char) -> bool {
+    let is_mark = matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}');
+    is_mark || letter.is_whitespace() || letter.is_control()
+}
+
+/// How long the character is at the beginning of a text, if it is one that some readers pass over.
+fn wide_padding(text: &[u8]) -> usize {
+    let begun = &text[..text.len().min(4)];
+    let valid = begun.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+    match valid.chars().next() {
+        Some(letter) if is_passed_over(letter) => letter.len_utf8(),
+        Some(_) => 0,
+        // Half a byte order mark, or one of wider characters.
+        None => usize::from(matches!(begun.first(), Some(0xef | 0xbb | 0xbf | 0xfe | 0xff))),
+    }
 }
 
 #[cfg(test)]
@@ -153,6 +178,9 @@ mod tests {
             (b"\xef\xbb\xbf[", false, Some(Content::Json)),
             (b"\xff\xfe{\0", false, Some(Content::Json)),
             (b"\0{", false, Some(Content::Json)),
+            (b"\x0b\x1c\x7f{", false, Some(Content::Json)),
+            ("\u{85}\u{a0}\u{2028}\u{3000}\u{200b}[".as_bytes(), false, Some(Content::Json)),
+            ("\u{e9}{".as_bytes(), false, Some(Content::Other)),
             (b"<html>", false, Some(Content::Other)),
             (b"dat", false, None),
             (b"dat", true, Some(Content::Other)),

@@ -11,7 +11,12 @@ use std::{
 use bytes::{BufMut, Bytes, BytesMut};
 use http_body::{Body as HttpBody, Frame};
 
-use super::{Verdict, passage::Passage};
+use super::{
+    Verdict,
+    content::without_padding,
+    line_ends::{escaped, holds_other, without_other},
+    passage::Passage,
+};
 use crate::{
     mcp::{message::one_line, sse},
     transport::body::{Body, BodyError},
@@ -67,7 +72,9 @@ impl Events {
             if done {
                 let block = self.cut(end);
                 if self.unread || !blank {
-                    out.put_slice(&block);
+                    if !self.passage.strict || !holds_other(&block) {
+                        out.put_slice(&block);
+                    }
                 } else {
                     self.event(block, &mut out);
                 }
@@ -134,16 +141,19 @@ impl Events {
 
     /// Decides about a complete event.
     fn event(&mut self, block: Bytes, out: &mut BytesMut) {
+        let cleans = self.passage.strict && holds_other(&block);
+        let block = if cleans { without_other(block) } else { block };
         let Some(data) = data(&block) else { return out.put_slice(&block) };
-        // A byte order mark is no part of JSON, but some would pass over it.
-        let text = data.trim_ascii_start();
-        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).trim_ascii_start();
-        if !matches!(text.first(), Some(b'{' | b'[')) {
+        let cleans = cleans && holds_other(&data);
+        // What stands before is no part of JSON, but some would pass over it.
+        if !matches!(without_padding(&data).first(), Some(b'{' | b'[')) {
             // Where to post, a sign of life: no message.
-            return out.put_slice(&block);
+            return if cleans { rewrite(&block, None, out) } else { out.put_slice(&block) };
         }
-        match self.passage.text(data) {
+        match self.passage.text(data.clone()) {
+            Ok(Verdict::Keep) if cleans => rewrite(&block, Some(&escaped(&data)), out),
             Ok(Verdict::Keep) => out.put_slice(&block),
+            Ok(Verdict::Replace(text)) if self.passage.strict => rewrite(&block, Some(&escaped(&text)), out),
             Ok(Verdict::Replace(text)) => rewrite(&block, Some(&text), out),
             Ok(Verdict::Drop) => rewrite(&block, None, out),
             Err(_) if !self.passage.strict => out.put_slice(&block),
@@ -156,7 +166,7 @@ impl Events {
 }
 
 /// The lines of an event with their ends.
-fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(super) fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = block;
     std::iter::from_fn(move || {
         let at = memchr::memchr2(b'\n', b'\r', rest).map_or(rest.len(), |at| at + 1);
@@ -168,7 +178,7 @@ fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The value of a line, if it is one of `field`.
-fn value<'a>(line: &'a [u8], field: &[u8]) -> Option<&'a [u8]> {
+pub(super) fn value<'a>(line: &'a [u8], field: &[u8]) -> Option<&'a [u8]> {
     let end = line.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |at| at + 1);
     // The first line of a stream may begin with a byte order mark.
     let line = &line[..end];

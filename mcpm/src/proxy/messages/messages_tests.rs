@@ -114,6 +114,31 @@ async fn messages_of_a_stream_pass_however_they_arrive() {
 }
 
 #[tokio::test]
+async fn no_reader_of_a_stream_finds_a_line_that_was_not_looked_at() {
+    let good = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"a\u{2028}data: b\"}";
+    let replaced = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"x\":\"old\",\"y\":\"\u{85}\"}}";
+    for end in ["\u{b}", "\u{c}", "\u{1c}", "\u{1d}", "\u{1e}", "\u{85}", "\u{2028}", "\u{2029}"] {
+        let text = format!(
+            ": hello{end}data: {SECRET}\n\nid: 1{end}data: {SECRET}\nretry: 5\n\n\
+             event: endpoint\ndata: /messages{end}data: {SECRET}\n\n\
+             data: {end}{SECRET}\n\ndata: \u{a0}{SECRET}\n\n: kept\ndata: {good}\n\ndata: {replaced}\n\n\
+             : {end}data: {SECRET}"
+        );
+        let expected = format!(
+            "\nretry: 5\n\n: kept\ndata: {}\n\ndata: {}\n\n",
+            good.replace('\u{2028}', "\\u2028"),
+            replaced.replace("\"old\"", "\"new\" ").replace('\u{85}', "\\u0085")
+        );
+        for size in [1, 1000] {
+            let (_, body, _) = through(answer("text/event-stream", &text, size), None, true).await;
+            assert_eq!(body, expected, "{end:?} in pieces of {size}");
+            let (_, body, _) = through(answer("text/event-stream", &text, size), None, false).await;
+            assert!(body.starts_with(&format!(": hello{end}data")), "nothing depends on it");
+        }
+    }
+}
+
+#[tokio::test]
 async fn json_is_changed_whole_and_otherwise_untouched() {
     for (text, status, expected) in [
         (A, 200, A),

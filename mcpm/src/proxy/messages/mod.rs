@@ -9,6 +9,7 @@ mod asked;
 mod body;
 mod content;
 mod events;
+mod line_ends;
 mod list;
 #[cfg(test)]
 mod messages_tests;

@@ -1,0 +1,81 @@
+//! Line ends that only some readers of events know.
+//!
+//! A line of an event stream ends with a carriage return, a line feed or both (WHATWG HTML, "Server-sent events"). Some
+//! readers split at whatever ends a line in Unicode: what is a comment or a string here is a line of its own there. So
+//! where something depends on what is read, no such character goes on.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::events::{lines, value};
+
+/// Whether a text holds one of them: VT, FF, U+001C to U+001E, U+0085, U+2028 or U+2029.
+pub(super) fn holds_other(text: &[u8]) -> bool {
+    found(text).is_some()
+}
+
+/// Where the first of them is, and how long it is.
+fn found(text: &[u8]) -> Option<(usize, usize)> {
+    text.iter().enumerate().find_map(|(at, byte)| {
+        let length = match (byte, text.get(at + 1), text.get(at + 2)) {
+            (0x0b | 0x0c | 0x1c..=0x1e, ..) => 1,
+            (0xc2, Some(0x85), _) => 2,
+            (0xe2, Some(0x80), Some(0xa8 | 0xa9)) => 3,
+            _ => return None,
+        };
+        Some((at, length))
+    })
+}
+
+/// Writes those in a JSON text in the other way that JSON has for them, which is only allowed in its strings, and so are
+/// they.
+pub(super) fn escaped(text: &[u8]) -> Bytes {
+    let mut out = BytesMut::with_capacity(text.len() + 16);
+    let mut rest = text;
+    while let Some((at, length)) = found(rest) {
+        out.put_slice(&rest[..at]);
+        let code: u32 = match rest[at..at + length] {
+            [one] => one.into(),
+            [_, two] => two.into(),
+            [_, _, three] => 0x2000 + u32::from(three & 0x3f),
+            _ => 0,
+        };
+        out.put_slice(format!("\\u{code:04x}").as_bytes());
+        rest = &rest[at + length..];
+    }
+    out.put_slice(rest);
+    out.freeze()
+}
+
+/// An event without the lines that hold one, but for its data.
+pub(super) fn without_other(block: Bytes) -> Bytes {
+    let goes = |line: &&[u8]| !holds_other(line) || value(line, b"data").is_some();
+    if lines(&block).all(|line| goes(&line)) {
+        block
+    } else {
+        lines(&block).filter(goes).collect::<Vec<_>>().concat().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_string_says_the_same_without_them() {
+        let text = "{\"a\":\"\u{85}\u{2028}x\u{2029}\\\\\u{2028}\u{2027}\u{a0}\"}";
+        let other = escaped(text.as_bytes());
+        assert!(holds_other(text.as_bytes()) && !holds_other(&other));
+        assert_eq!(
+            std::str::from_utf8(&other),
+            Ok("{\"a\":\"\\u0085\\u2028x\\u2029\\\\\\u2028\u{2027}\u{a0}\"}")
+        );
+        let parsed = |text: &[u8]| serde_json::from_slice::<serde_json::Value>(text).expect("JSON");
+        assert_eq!(parsed(&other), parsed(text.as_bytes()));
+    }
+
+    #[test]
+    fn only_data_keeps_them() {
+        let block = Bytes::from("id: 1\n: \u{b}x\ndata: \u{2028}\ndata\u{c}: x\nevent: \u{1d}\n\n");
+        assert_eq!(without_other(block), "id: 1\ndata: \u{2028}\n\n");
+    }
+}
