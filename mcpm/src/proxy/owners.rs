@@ -17,7 +17,8 @@ use crate::auth::incoming::Principal;
 
 /// Most sessions that are remembered, and most places.
 const MOST: usize = 50_000;
-/// Most of each that are one owner's: nobody drives out all others.
+/// Most of each that are one caller's, whatever clients they come with: nobody drives out all others, and where clients
+/// register themselves anybody has as many as they like.
 const OF_ONE: usize = 1000;
 
 /// Who opened what.
@@ -32,7 +33,7 @@ pub(crate) struct Owners {
 struct Known {
     by_id: HashMap<Box<str>, Owned>,
     /// How many sessions, and how many open places, are whose.
-    counts: HashMap<Owner, Counts>,
+    counts: HashMap<Arc<str>, Counts>,
     /// Whose streams are open that a place was named in.
     places: HashMap<Place, Vec<Owner>>,
     /// Whether a place was ever named.
@@ -61,20 +62,26 @@ struct Place {
     query: Vec<String>,
 }
 
-/// Who opens sessions: issuer, subject and client.
+/// Who opens sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Owner(Arc<str>);
+pub(crate) struct Owner {
+    /// Issuer, subject and client.
+    whole: Arc<str>,
+    /// Issuer and subject.
+    person: Arc<str>,
+}
 
 impl Owner {
     pub(crate) fn of(principal: &Principal) -> Self {
         let client = principal.client_id.as_deref().unwrap_or_default();
-        let parts = serde_json::json!([principal.issuer, principal.subject, client]);
-        Self(parts.to_string().into())
+        let whole = serde_json::json!([principal.issuer, principal.subject, client]);
+        let person = serde_json::json!([principal.issuer, principal.subject]);
+        Self { whole: whole.to_string().into(), person: person.to_string().into() }
     }
 
     /// Issuer, subject and client, for people.
     pub(crate) fn shown(&self) -> &str {
-        &self.0
+        &self.whole
     }
 }
 
@@ -173,7 +180,7 @@ impl Owners {
             tracing::warn!("there are too many streams to note another; nothing can be posted for it");
             return;
         }
-        let counts = known.counts.entry(owner.clone()).or_default();
+        let counts = known.counts.entry(Arc::clone(&owner.person)).or_default();
         if counts.places >= OF_ONE {
             tracing::warn!("a caller has too many streams to note another; nothing can be posted for it");
             return;
@@ -210,14 +217,14 @@ impl Known {
 
     fn put(&mut self, id: &str, owner: &Owner) {
         self.remove(id);
-        if self.counts.get(owner).is_some_and(|counts| counts.sessions >= OF_ONE) {
-            self.make_room(|owned| owned.owner == *owner);
+        if self.counts.get(&owner.person).is_some_and(|counts| counts.sessions >= OF_ONE) {
+            self.make_room(|owned| owned.owner.person == owner.person);
         }
         if self.by_id.len() >= MOST {
             self.make_room(|_| true);
         }
         self.uses += 1;
-        self.counts.entry(owner.clone()).or_default().sessions += 1;
+        self.counts.entry(Arc::clone(&owner.person)).or_default().sessions += 1;
         self.by_id.insert(id.into(), Owned { owner: owner.clone(), used: self.uses });
     }
 
@@ -241,10 +248,10 @@ impl Known {
     }
 
     fn less(&mut self, owner: &Owner, one: impl FnOnce(&mut Counts)) {
-        if let Some(counts) = self.counts.get_mut(owner) {
+        if let Some(counts) = self.counts.get_mut(&owner.person) {
             one(counts);
             if counts.sessions == 0 && counts.places == 0 {
-                self.counts.remove(owner);
+                self.counts.remove(&owner.person);
             }
         }
     }
@@ -262,7 +269,11 @@ mod tests {
     use super::*;
 
     fn owner(name: &str) -> Owner {
-        Owner(name.into())
+        client_of(name, "")
+    }
+
+    fn client_of(name: &str, client: &str) -> Owner {
+        Owner { whole: format!("{name} {client}").into(), person: name.into() }
     }
 
     fn owners() -> Arc<Owners> {
@@ -381,6 +392,24 @@ mod tests {
         let known = owners.lock();
         assert!(known.by_id.len() <= OF_ONE + 1, "{}", known.by_id.len());
         assert_eq!(known.counts.values().map(|counts| counts.sessions).sum::<usize>(), known.by_id.len());
+    }
+
+    #[test]
+    fn many_clients_of_a_caller_have_the_room_of_one() {
+        let owners = owners();
+        let of = |number: usize| client_of("a", &number.to_string());
+        let at = |number: usize| Opening::new(&owners, of(number)).at(&format!("/m?s={number}"), "/sse");
+        let all: Vec<_> = (0..=OF_ONE).map(at).collect();
+        assert!(owners.may_post("/m?s=0", &of(0)) && !owners.may_post("/m?s=0", &of(1)));
+        let last = format!("/m?s={OF_ONE}");
+        assert!(!owners.may_post(&last, &of(OF_ONE)), "one too many");
+        drop(all);
+        owners.note("b", &owner("b"), true);
+        (0..MOST).for_each(|number| owners.note(&format!("a-{number}"), &of(number), true));
+        let last = format!("a-{}", MOST - 1);
+        assert!(owners.has("b", &owner("b")) && owners.has(&last, &of(MOST - 1)));
+        assert!(!owners.has(&last, &of(0)), "a session is one client's");
+        assert!(owners.lock().by_id.len() <= OF_ONE + 1);
     }
 
     #[test]
