@@ -14,10 +14,12 @@ use http::{Extensions, HeaderMap, HeaderValue, Method, Uri, header};
 use serde_json::{Map, Value, json};
 
 use crate::{
+    auth::incoming::Principal,
     mcp::{fields::Fields, message::Message},
     proxy::{
         layer::Next,
         messages::{Asked, Hook, Hooks, Said, Verdict, hooked},
+        owners::Owner,
         respond::{JSON, Request},
     },
     transport::body::Body,
@@ -32,21 +34,23 @@ const PAGES: usize = 100;
 /// Most tools that are remembered.
 const MOST: usize = 10_000;
 
-/// What was said of each tool, by its own name.
+/// What was said of each tool, by who heard it and its own name. A server may say different things to different callers,
+/// and what one of them has it say decides nothing about another.
 #[derive(Debug, Default)]
-pub(super) struct Annotations(Mutex<HashMap<String, Heard>>);
+pub(super) struct Annotations(Mutex<HashMap<(Option<Owner>, String), Heard>>);
 
 /// When it was said, and what.
 type Heard = (Instant, Arc<Map<String, Value>>);
 
 impl Annotations {
-    /// Remembers what a list says of a tool.
-    pub(super) fn learn(&self, tool: &str, said: Map<String, Value>) {
+    /// Remembers what a list that was sent to `caller` says of a tool.
+    pub(super) fn learn(&self, caller: Option<&Owner>, tool: &str, said: Map<String, Value>) {
+        let key = (caller.cloned(), tool.to_owned());
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MOST && !known.contains_key(tool) {
+        if known.len() >= MOST && !known.contains_key(&key) {
             known.clear();
         }
-        known.insert(tool.to_owned(), (Instant::now(), Arc::new(said)));
+        known.insert(key, (Instant::now(), Arc::new(said)));
     }
 
     /// Forgets everything, since the server says that it has changed.
@@ -63,16 +67,17 @@ impl Annotations {
         message: &Message,
         next: Next<'_>,
     ) -> Option<Arc<Map<String, Value>>> {
-        if let Some(said) = self.known(tool) {
+        if let Some(said) = self.known(asking.caller.as_ref(), tool) {
             return Some(said);
         }
         tokio::time::timeout(PATIENCE, self.ask(asking, message, next)).await.ok()??;
-        Some(self.known(tool).unwrap_or_default())
+        Some(self.known(asking.caller.as_ref(), tool).unwrap_or_default())
     }
 
-    fn known(&self, tool: &str) -> Option<Arc<Map<String, Value>>> {
+    fn known(&self, caller: Option<&Owner>, tool: &str) -> Option<Arc<Map<String, Value>>> {
+        let key = (caller.cloned(), tool.to_owned());
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(tool).filter(|(heard, _)| heard.elapsed() < FRESH).map(|(_, said)| Arc::clone(said))
+        known.get(&key).filter(|(heard, _)| heard.elapsed() < FRESH).map(|(_, said)| Arc::clone(said))
     }
 
     /// Reads all pages of the list; `None` when one does not come.
@@ -100,7 +105,7 @@ impl Annotations {
                 let Ok(Some(name)) = tool.string("name") else { continue };
                 let said = tool.one("annotations").ok().flatten();
                 let said = said.and_then(|said| serde_json::from_str(said.get()).ok()).unwrap_or_default();
-                self.learn(&name, said);
+                self.learn(asking.caller.as_ref(), &name, said);
             }
             cursor = fields.string("nextCursor").ok()?;
             if cursor.is_none() {
@@ -115,9 +120,15 @@ fn id(page: usize) -> String {
     format!("mcpm-annotations-{page}")
 }
 
+/// Who has come with a request, if callers are asked who they are.
+pub(super) fn owner(request: &Request) -> Option<Owner> {
+    request.extensions().get::<Arc<Principal>>().map(|principal| Owner::of(principal))
+}
+
 /// The client in whose name the server is asked.
 #[derive(Debug)]
 pub(super) struct Asking {
+    caller: Option<Owner>,
     uri: Uri,
     headers: HeaderMap,
     extensions: Extensions,
@@ -126,10 +137,11 @@ pub(super) struct Asking {
 impl Asking {
     /// The client of a request.
     pub(super) fn of(request: &Request) -> Self {
+        let caller = owner(request);
         let mut extensions = request.extensions().clone();
         // The answer is for nobody else.
         extensions.remove::<Hooks>();
-        Self { uri: request.uri().clone(), headers: request.headers().clone(), extensions }
+        Self { caller, uri: request.uri().clone(), headers: request.headers().clone(), extensions }
     }
 
     /// A request for a page of the list of tools; `message` is what is decided about.
@@ -183,5 +195,40 @@ impl Hook for Page {
             *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         }
         Verdict::Keep
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_caller_hears_of_a_tool_is_said_to_no_other() {
+        let owner = |subject: &str| {
+            let mut request = Request::new(Body::empty());
+            let principal = Principal {
+                issuer: "https://issuer.example".to_owned(),
+                subject: subject.to_owned(),
+                audience: Vec::new(),
+                client_id: None,
+                scopes: Vec::new(),
+                claims: Map::new(),
+                expires: std::time::SystemTime::now(),
+                token: crate::options::Secret::from("x"),
+            };
+            request.extensions_mut().insert(Arc::new(principal));
+            owner(&request)
+        };
+        let annotations = Annotations::default();
+        let said = |harmless: bool| Map::from_iter([("readOnlyHint".to_owned(), harmless.into())]);
+        let (a, b) = (owner("a"), owner("b"));
+        annotations.learn(a.as_ref(), "erase", said(true));
+        assert_eq!(annotations.known(b.as_ref(), "erase"), None);
+        annotations.learn(b.as_ref(), "erase", said(false));
+        assert_eq!(annotations.known(a.as_ref(), "erase").as_deref(), Some(&said(true)));
+        assert_eq!(annotations.known(b.as_ref(), "erase").as_deref(), Some(&said(false)));
+        assert_eq!(annotations.known(None, "erase"), None);
+        annotations.forget();
+        assert_eq!(annotations.known(a.as_ref(), "erase"), None);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::{Map, Value};
 
-use super::annotations::{Annotations, Asking};
+use super::annotations::{Annotations, Asking, owner};
 use crate::{
     auth::incoming::Principal,
     explain::Reason,
@@ -23,6 +23,7 @@ use crate::{
         denial::Denial,
         layer::{Answer, Layer, Next},
         messages::{Asked, Hook, Hooks, Item, Said, Verdict, rewrite},
+        owners::Owner,
         refusal,
         respond::{Request, Response},
     },
@@ -143,7 +144,8 @@ impl Authorize {
     async fn authorize(&self, mut request: Request, next: Next<'_>) -> Response {
         let asker = Arc::new(self.authorization.of(&caller(&request)));
         let annotations = Arc::clone(&self.annotations);
-        Hooks::of(&mut request).add(Answers { asker: Arc::clone(&asker), annotations });
+        let owner = self.authorization.uses_annotations().then(|| owner(&request)).flatten();
+        Hooks::of(&mut request).add(Answers { asker: Arc::clone(&asker), owner, annotations });
         if let Some(asked) = request.extensions().get::<Arc<Asked>>().cloned() {
             let asking = self.authorization.uses_annotations().then(|| Asking::of(&request));
             for message in asked.messages() {
@@ -244,6 +246,8 @@ fn caller(request: &Request) -> Caller {
 /// Shows in answers what the caller may use.
 struct Answers {
     asker: Arc<Asker>,
+    /// Who is asking, where it matters what the server says of its tools.
+    owner: Option<Owner>,
     annotations: Arc<Annotations>,
 }
 
@@ -302,7 +306,7 @@ impl Answers {
                 let said: Map<String, Value> =
                     said.and_then(|said| serde_json::from_str(said.get()).ok()).unwrap_or_default();
                 let decision = self.asker.decide(&Used::Tool(&id, Some(&said)), None);
-                self.annotations.learn(&id, said);
+                self.annotations.learn(self.owner.as_ref(), &id, said);
                 decision
             }
             "prompts" => self.asker.decide(&Used::Prompt(&id), None),

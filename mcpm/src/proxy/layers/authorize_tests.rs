@@ -190,7 +190,7 @@ async fn a_decision_does_not_depend_on_who_has_listed_tools_before() {
 #[tokio::test]
 async fn a_change_is_told_to_those_who_may_read() {
     let asker = Arc::new(layer(&POLICIES).authorization.of(&Caller::default()));
-    let mut hook = Answers { asker, annotations: Arc::default() };
+    let mut hook = Answers { asker, owner: None, annotations: Arc::default() };
     for (uri, verdict) in [("file:///a", Verdict::Keep), ("file:///b", Verdict::Drop)] {
         let text = format!(
             r#"{{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{{"uri":"{uri}"}}}}"#
