@@ -17,10 +17,13 @@ use super::{
 };
 use crate::transport::body::BodyError;
 
-/// A stream's beginning that holds no whole event up to here is passed on as it is.
+/// A stream's beginning that holds no whole event up to here is passed on as it is. Where somebody is told of the place,
+/// lines in front of the event do not count: a place that were missed would be anybody's.
 const LIMIT: usize = 64 << 10;
+/// No place that a URL can name.
+const UNREAD: &str = "http://[";
 
-/// An event stream whose first event is rewritten if it is an `endpoint`.
+/// An event stream whose first event with data, the first that a client hears of, is rewritten if it is an `endpoint`.
 pub(super) struct EndpointEvent<B> {
     body: B,
     public: Public,
@@ -46,10 +49,7 @@ impl<B> EndpointEvent<B> {
         let mut done = BytesMut::new();
         while let Some(end) = block_end(head) {
             let block = head.split_to(end);
-            if block[..]
-                .split(|byte| matches!(byte, b'\n' | b'\r'))
-                .all(|line| line.is_empty() || line[0] == b':')
-            {
+            if !lines(&block).any(|line| is_field(line, b"data")) {
                 done.extend_from_slice(&block);
                 continue;
             }
@@ -58,6 +58,14 @@ impl<B> EndpointEvent<B> {
             return done.freeze();
         }
         if head.len() > LIMIT {
+            if let Some((opening, at)) = &self.opening {
+                done.extend_from_slice(&head.split_to(said_nothing(head)));
+                if head.len() <= LIMIT {
+                    return done.freeze();
+                }
+                // Not to be read; and then nobody posts to a place that nobody knows the owner of.
+                self.noted = opening.at(UNREAD, at);
+            }
             done.extend_from_slice(&self.head.take().unwrap_or_default());
         }
         done.freeze()
@@ -79,6 +87,33 @@ impl<B> EndpointEvent<B> {
         }
         Some(BytesMut::from(text.replacen(place, &self.public.path(path), 1).as_bytes()))
     }
+}
+
+/// The lines of a text, without their ends; some that are empty come with them.
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| matches!(byte, b'\n' | b'\r'))
+}
+
+/// Whether a line is one of that field.
+fn is_field(line: &[u8], field: &[u8]) -> bool {
+    // A stream may begin with a byte order mark.
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+    line.strip_prefix(field).is_some_and(|rest| matches!(rest.first(), None | Some(b':')))
+}
+
+/// How much of a beginning are whole lines that say neither what event follows nor where to post.
+fn said_nothing(head: &[u8]) -> usize {
+    let mut at = 0;
+    // The last piece has no end yet.
+    let ends = memchr::memchr2_iter(b'\n', b'\r', head);
+    for end in ends {
+        let line = &head[at..end];
+        if is_field(line, b"data") || is_field(line, b"event") {
+            break;
+        }
+        at = end + 1;
+    }
+    at
 }
 
 /// Where the first block of lines ends, the empty line included.
@@ -123,7 +158,13 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::{
+        auth::incoming::Principal,
+        proxy::owners::{Owner, Owners},
+    };
 
     fn through(text: &str, size: usize) -> String {
         let public = Public { origin: None, prefix: "/p".to_owned() };
@@ -144,12 +185,59 @@ mod tests {
                 ": hello\n\nevent:endpoint\r\ndata:http://10.0.0.2:80/m\r\n\r\nx",
                 ": hello\n\nevent:endpoint\r\ndata:/p/m\r\n\r\nx",
             ),
+            (
+                "id: 1\n\nevent: endpoint\n\nretry: 5\n\nevent: endpoint\ndata: /m\n\n",
+                "id: 1\n\nevent: endpoint\n\nretry: 5\n\nevent: endpoint\ndata: /p/m\n\n",
+            ),
             ("data: /m\n\nevent: endpoint\ndata: /m\n\n", "data: /m\n\nevent: endpoint\ndata: /m\n\n"),
             ("event: endpoint\ndata: http://other/m\n\n", "event: endpoint\ndata: http://other/m\n\n"),
         ];
         for (text, expected) in cases {
             for size in [1, 3, 1000] {
                 assert_eq!(through(text, size), expected, "in pieces of {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_place_is_noted_whatever_stands_before_it() {
+        let owner = |subject: &str| {
+            let principal = Principal {
+                issuer: "https://issuer.example".to_owned(),
+                subject: subject.to_owned(),
+                audience: Vec::new(),
+                client_id: None,
+                scopes: Vec::new(),
+                claims: serde_json::Map::new(),
+                expires: std::time::SystemTime::now(),
+                token: crate::options::Secret::from("x"),
+            };
+            Owner::of(&principal)
+        };
+        let event = "event: endpoint\ndata: /m?s=1\n\n";
+        let comments = format!(": {}\n", "x".repeat(1000)).repeat(100);
+        let unread = format!("event: endpoint\n: {}\ndata: /m?s=1\n\n", "x".repeat(2 * LIMIT));
+        for (text, may) in [
+            (event.to_owned(), true),
+            (format!("id: 1\n\nevent: x\n\nretry: 5\n\n{event}"), true),
+            (format!("{comments}{event}"), true),
+            (format!("{comments}\n{event}"), true),
+            (format!("id: {}\n{event}", "1\nid: ".repeat(LIMIT)), true),
+            (unread, false),
+        ] {
+            for size in [100, 1 << 20] {
+                let owners = Arc::new(Owners::new(["/sse"]));
+                let opening = (Opening::new(&owners, owner("a")), "/sse".to_owned());
+                let public = Public { origin: None, prefix: String::new() };
+                let origin = "http://10.0.0.2:80".to_owned();
+                let mut stream = EndpointEvent::new((), public, origin, Some(opening));
+                let pieces = text.as_bytes().chunks(size).map(Bytes::copy_from_slice);
+                let out: Vec<u8> = pieces.flat_map(|piece| stream.take(piece)).collect();
+                assert_eq!(out, text.as_bytes());
+                assert!(!owners.may_post("/m?s=1", &owner("b")), "{:.60} in {size}", text);
+                // A piece that holds the whole event is read, however large it is.
+                let may = may || size > text.len();
+                assert_eq!(owners.may_post("/m?s=1", &owner("a")), may, "{:.60} in {size}", text);
             }
         }
     }
