@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use http::header;
 use http_body::{Body as HttpBody, Frame};
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 use super::respond::Response;
 use crate::transport::body::{Body, BodyError};
@@ -17,31 +17,57 @@ use crate::transport::body::{Body, BodyError};
 /// What ends later than that is as good as endless.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
+/// How long is slept at most: a machine that is suspended meanwhile sleeps on for as long as was left before.
+const NAP: Duration = Duration::from_secs(30);
+
 /// The stream.
 struct Expiring {
     body: Body,
-    end: Pin<Box<Sleep>>,
+    end: End,
+    nap: Pin<Box<Sleep>>,
     over: bool,
+}
+
+/// When it ends, which either clock may tell: one goes on while the machine is suspended, and nobody sets the other back.
+struct End {
+    at: SystemTime,
+    latest: Instant,
+    now: fn() -> SystemTime,
+}
+
+impl End {
+    /// When to look again; `None` when it is over.
+    fn nap(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let over = (self.now)() >= self.at || now >= self.latest;
+        (!over).then(|| self.latest.min(now + NAP))
+    }
 }
 
 /// Has an answer end at `end`, if it is a stream of events. Any other is one answer to one request, which was allowed.
 ///
 /// The stream ends as it does when its server has nothing more to say: a client opens another, with a token that holds.
 pub(super) fn ends_at(response: Response, end: SystemTime) -> Response {
+    ends_by(response, end, SystemTime::now)
+}
+
+fn ends_by(response: Response, end: SystemTime, now: fn() -> SystemTime) -> Response {
     let kind = response.headers().get(header::CONTENT_TYPE).map(|kind| kind.as_bytes().to_ascii_lowercase());
     if !kind.is_some_and(|kind| kind.starts_with(b"text/event-stream")) {
         return response;
     }
     // One that has ended already ends at once.
-    let left = end.duration_since(SystemTime::now()).unwrap_or_default();
+    let left = end.duration_since(now()).unwrap_or_default();
     if left > LONGEST {
         return response;
     }
     let (mut parts, body) = response.into_parts();
     // It may become shorter than it was said to be.
     parts.headers.remove(header::CONTENT_LENGTH);
-    let end = Box::pin(tokio::time::sleep(left));
-    Response::from_parts(parts, Body::stream(Expiring { body, end, over: false }))
+    let latest = Instant::now() + left;
+    let nap = Box::pin(tokio::time::sleep_until(latest.min(Instant::now() + NAP)));
+    let end = End { at: end, latest, now };
+    Response::from_parts(parts, Body::stream(Expiring { body, end, nap, over: false }))
 }
 
 impl HttpBody for Expiring {
@@ -52,7 +78,11 @@ impl HttpBody for Expiring {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        if !self.over && self.end.as_mut().poll(cx).is_ready() {
+        while !self.over && self.nap.as_mut().poll(cx).is_ready() {
+            if let Some(nap) = self.end.nap() {
+                self.nap.as_mut().reset(nap);
+                continue;
+            }
             tracing::debug!("a stream was ended with its caller's token");
             self.over = true;
             // The server need not go on talking.
@@ -68,6 +98,8 @@ impl HttpBody for Expiring {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     struct Ticks(tokio::time::Interval);
@@ -85,10 +117,14 @@ mod tests {
     }
 
     fn stream(kind: &'static str, left: Duration) -> Response {
+        stream_by(kind, left, SystemTime::now)
+    }
+
+    fn stream_by(kind: &'static str, left: Duration, now: fn() -> SystemTime) -> Response {
         let ticks = Ticks(tokio::time::interval(Duration::from_secs(10)));
         let mut response = Response::new(Body::stream(ticks));
         response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static(kind));
-        ends_at(response, SystemTime::now() + left)
+        ends_by(response, SystemTime::now() + left, now)
     }
 
     #[tokio::test(start_paused = true)]
@@ -96,6 +132,19 @@ mod tests {
         let stream = stream("text/event-stream; charset=utf-8", Duration::from_secs(95));
         let text = stream.into_body().whole().await.expect("a clean end");
         assert_eq!(text, ":\n\n".repeat(10));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_ends_although_the_machine_slept_through_its_tokens_end() {
+        /// Asked for the third time, it is a day later, and the machine's other clock has not noticed.
+        fn suspended() -> SystemTime {
+            static ASKED: AtomicUsize = AtomicUsize::new(0);
+            let days = u64::from(ASKED.fetch_add(1, Ordering::Relaxed) >= 2);
+            SystemTime::now() + Duration::from_secs(days * 24 * 3600)
+        }
+        let stream = stream_by("text/event-stream", Duration::from_secs(3600), suspended);
+        let text = stream.into_body().whole().await.expect("a clean end");
+        assert_eq!(text, ":\n\n".repeat(6));
     }
 
     #[tokio::test(start_paused = true)]
