@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// How long a request may take, from looking up the name to the end of the answer.
-const LIMIT: Duration = Duration::from_secs(5);
+pub(super) const LIMIT: Duration = Duration::from_secs(5);
 
 /// What is waived, and what is trusted.
 #[derive(Debug, Clone, Default)]

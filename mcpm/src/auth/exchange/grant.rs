@@ -9,8 +9,8 @@ use url::{Url, form_urlencoded};
 
 use super::{ClientSecret, ExchangeSpec, Failure};
 use crate::{
-    Result,
-    auth::http::{Answer, Ask, Http, basic},
+    Error, ErrorKind, Result,
+    auth::http::{Answer, Ask, Http, LIMIT, basic},
     options::{Secret, SubjectTokenType},
 };
 
@@ -44,7 +44,7 @@ pub(super) struct Token {
 
 impl Grant<'_> {
     pub(super) async fn ask(&self, subject: &str) -> std::result::Result<Token, Failure> {
-        let ask = self.request(subject).map_err(|error| {
+        let ask = self.request(subject).await.map_err(|error| {
             tracing::warn!(%error, "a token cannot be exchanged");
             Failure::Client
         })?;
@@ -55,9 +55,9 @@ impl Grant<'_> {
         read(&answer, subject)
     }
 
-    fn request(&self, subject: &str) -> Result<Ask> {
+    async fn request(&self, subject: &str) -> Result<Ask> {
         let secret = match &self.spec.client_secret {
-            ClientSecret::File(_) => self.spec.read_secret()?,
+            ClientSecret::File(_) => self.read_secret().await?,
             ClientSecret::Given | ClientSecret::None => self.given.cloned(),
         };
         let mut headers = HeaderMap::new();
@@ -69,6 +69,15 @@ impl Grant<'_> {
         }
         let body = Bytes::from(self.form(subject, secret.is_some()));
         Ok(Ask { method: Method::POST, url: self.url.clone(), headers, body })
+    }
+
+    /// Reads the file of the secret, which may be on a machine that does not answer: nobody else waits for it.
+    async fn read_secret(&self) -> Result<Option<Secret>> {
+        let spec = self.spec.clone();
+        let reading = tokio::task::spawn_blocking(move || spec.read_secret());
+        let late = || Error::new(ErrorKind::Upstream, "the client secret was not read in time");
+        let read = tokio::time::timeout(LIMIT, reading).await.map_err(|_| late())?;
+        read.map_err(|error| Error::new(ErrorKind::Internal, "the client secret was not read").source(error))?
     }
 
     fn form(&self, subject: &str, authenticated: bool) -> String {

@@ -235,6 +235,11 @@ impl ExchangeSpec {
             let message = format!("no client secret can be read from `{}`{why}", path.display());
             refused(message).with("option", "--token-exchange-client-secret-file")
         };
+        // Whoever opens a pipe waits for somebody to write, perhaps for ever.
+        let metadata = std::fs::metadata(path).map_err(|error| unfit("").source(error))?;
+        if !metadata.is_file() {
+            return Err(unfit(": it is no regular file"));
+        }
         let text = std::fs::read_to_string(path).map_err(|error| unfit("").source(error))?;
         match text.trim() {
             "" => Err(unfit(": it is empty")),

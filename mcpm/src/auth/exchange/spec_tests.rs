@@ -113,7 +113,14 @@ fn a_secret_is_looked_for_where_it_was_said_to_be() {
     let with = |client_secret| ExchangeSpec { client_secret, ..spec.clone() };
     let read = |path: &Path| with(ClientSecret::File(path.to_owned())).read_secret();
     assert_eq!(read(&file).expect("a secret").expect("one").expose(), "hush");
-    for (path, said) in [(empty, "it is empty"), (folder.path().join("none"), "none")] {
+    let pipe = folder.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).expect("a pipe");
+    for (path, said) in [
+        (empty, "it is empty"),
+        (folder.path().join("none"), "none"),
+        (folder.path().to_owned(), "no regular file"),
+        (pipe, "no regular file"),
+    ] {
         let error = read(&path).expect_err("a refusal").to_string();
         assert!(error.contains(said), "{error}");
     }

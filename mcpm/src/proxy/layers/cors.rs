@@ -19,8 +19,13 @@ const EXPOSED: HeaderValue =
 /// How long a browser need not ask again, in seconds.
 const HOLDS: HeaderValue = HeaderValue::from_static("600");
 const ORIGIN: HeaderValue = HeaderValue::from_static("Origin");
-/// What a server behind may say, and the proxy says in its place.
-const SAID: [HeaderName; 2] = [header::ACCESS_CONTROL_ALLOW_ORIGIN, header::ACCESS_CONTROL_EXPOSE_HEADERS];
+/// What a server behind may say, and the proxy says in its place or not at all: pages send tokens by themselves, and need
+/// no cookies for it.
+const SAID: [HeaderName; 3] = [
+    header::ACCESS_CONTROL_ALLOW_ORIGIN,
+    header::ACCESS_CONTROL_ALLOW_CREDENTIALS,
+    header::ACCESS_CONTROL_EXPOSE_HEADERS,
+];
 
 /// The layer.
 #[derive(Debug)]
@@ -69,5 +74,23 @@ impl Layer for Cors {
             readable(response.headers_mut(), origin);
             response
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_says_nothing_of_who_may_read() {
+        let mut headers = HeaderMap::new();
+        for name in SAID {
+            headers.append(name, HeaderValue::from_static("true"));
+        }
+        headers.append("access-control-allow-credentials", HeaderValue::from_static("true"));
+        readable(&mut headers, HeaderValue::from_static("https://page.example"));
+        assert_eq!(headers.get("access-control-allow-credentials"), None);
+        assert_eq!(headers.get_all("access-control-allow-origin").iter().count(), 1);
+        assert_eq!(headers["access-control-allow-origin"], "https://page.example");
     }
 }
