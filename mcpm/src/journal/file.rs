@@ -48,28 +48,29 @@ impl RotatingFile {
         Ok(Self { path, rotation, file, size, regular, torn: false, stuck: false })
     }
 
-    fn make_room(&mut self, more: u64) {
+    /// Has an own file open that has room for that many bytes more, as far as it can be put aside.
+    fn make_room(&mut self, more: u64) -> io::Result<()> {
         if !self.regular {
-            return;
+            return Ok(());
         }
         if !self.is_current() {
-            // Somebody else puts it aside.
-            if let Err(error) = self.reopen() {
-                self.complain("opened anew", &error);
+            // Somebody else put it aside, or it was here and could not be opened anew. What is at the path meanwhile
+            // is not ours to put aside, and what is written to the old file would soon be gone.
+            self.reopen()?;
+        }
+        if self.size > 0 && self.size + more > self.rotation.size {
+            match self.rotate() {
+                Ok(()) => self.reopen()?,
+                Err(error) => self.complain(&error),
             }
         }
-        if self.size > 0
-            && self.size + more > self.rotation.size
-            && let Err(error) = self.rotate().and_then(|()| self.reopen())
-        {
-            self.complain("put aside", &error);
-        }
+        Ok(())
     }
 
-    fn complain(&mut self, what: &str, error: &io::Error) {
+    fn complain(&mut self, error: &io::Error) {
         if !std::mem::replace(&mut self.stuck, true) {
             let path = self.path.display();
-            tracing::error!(%error, %path, "a file cannot be {what}; it is written on as it is");
+            tracing::error!(%error, %path, "a file cannot be put aside; it is written on as it is");
         }
     }
 
@@ -81,7 +82,10 @@ impl RotatingFile {
 
     fn rotate(&self) -> io::Result<()> {
         let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
-        for number in (1..self.rotation.count).rev() {
+        // After one that was begun and failed there is a gap: older ones need not move again.
+        let is_there = |number: &u32| fs::symlink_metadata(older(&self.path, *number)).is_ok();
+        let last = (1..self.rotation.count).take_while(is_there).last().unwrap_or_default();
+        for number in (1..=last).rev() {
             match fs::rename(older(&self.path, number), older(&self.path, number + 1)) {
                 Err(error) if !gone(&error) => return Err(error),
                 _ => {}
@@ -114,7 +118,7 @@ fn open(path: &Path) -> io::Result<(File, u64, bool)> {
 
 impl Sink for RotatingFile {
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
-        self.make_room(lines.len() as u64);
+        self.make_room(lines.len() as u64)?;
         if self.torn {
             self.file.write_all(b"\n")?;
             (self.torn, self.size) = (false, self.size + 1);
@@ -163,6 +167,34 @@ mod tests {
         let mut again = RotatingFile::open(path.clone(), Rotation { size: 10, count: 2 }).expect("a file");
         again.write(b"e\n").expect("room");
         assert_eq!(text(&path), "d\ne\n");
+    }
+
+    #[test]
+    fn what_cannot_be_opened_anew_fails_and_costs_no_older_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log");
+        let mut file = RotatingFile::open(path.clone(), Rotation { size: 3, count: 3 }).expect("a file");
+        for line in ["1\n", "2\n", "3\n"] {
+            file.write(line.as_bytes()).expect("room");
+        }
+        // What stands in its place is no file.
+        fs::rename(&path, folder.path().join("taken")).expect("a file");
+        fs::create_dir(&path).expect("a folder");
+        for line in ["4\n", "5\n", "6\n"] {
+            file.write(line.as_bytes()).expect_err("no file");
+        }
+        assert_eq!((text(&older(&path, 1)), text(&older(&path, 2))), ("2\n".to_owned(), "1\n".to_owned()));
+        fs::remove_dir(&path).expect("a folder");
+        file.write(b"7\n").expect("room");
+        assert_eq!(text(&path), "7\n");
+        // One that cannot be put aside, however often that is tried.
+        let mut other = RotatingFile::open(path.clone(), Rotation { size: 3, count: 2 }).expect("a file");
+        fs::remove_file(older(&path, 1)).expect("a file");
+        fs::create_dir(older(&path, 1)).expect("a folder");
+        fs::remove_file(older(&path, 2)).expect("a file");
+        fs::create_dir_all(older(&path, 2).join("full")).expect("a folder");
+        other.write(b"8\n").expect("it is written on");
+        assert_eq!(text(&path), "7\n8\n");
     }
 
     #[test]
