@@ -67,26 +67,37 @@ pub(crate) struct Masks {
 
 impl Masks {
     pub(crate) fn new(values: impl IntoIterator<Item = Secret>, names: &[String]) -> Self {
-        let values = values.into_iter().filter(|value| value.expose().len() >= SHORTEST).collect();
-        Self { values, names: names.iter().map(|name| folded(name)).collect() }
+        let mut masks = Self { values: Vec::new(), names: names.iter().map(|name| folded(name)).collect() };
+        masks.add(values);
+        masks
     }
 
     /// The same with one more value.
     pub(crate) fn with(&self, value: Option<&Secret>) -> Self {
         let mut masks = self.clone();
-        masks.values.extend(value.filter(|value| value.expose().len() >= SHORTEST).cloned());
+        masks.add(value.cloned());
         masks
+    }
+
+    fn add(&mut self, values: impl IntoIterator<Item = Secret>) {
+        self.values.extend(values.into_iter().filter(|value| value.expose().len() >= SHORTEST));
+        // The longest first: of one that has another in it nothing may be left.
+        self.values.sort_by_key(|value| std::cmp::Reverse(value.expose().len()));
     }
 
     /// A text without secrets.
     pub(crate) fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let mut text = redacted(text);
+        // Before anything is masked by its form, which may take a part of a value away and leave the rest.
+        let mut known = Cow::Borrowed(text);
         for value in &self.values {
-            if text.contains(value.expose()) {
-                text = text.replace(value.expose(), MASK).into();
+            if known.contains(value.expose()) {
+                known = known.replace(value.expose(), MASK).into();
             }
         }
-        text
+        match known {
+            Cow::Borrowed(text) => redacted(text),
+            Cow::Owned(text) => Cow::Owned(redacted(&text).into_owned()),
+        }
     }
 
     /// Takes secrets out of a JSON value.
@@ -142,7 +153,12 @@ pub(crate) fn redacted(text: &str) -> Cow<'_, str> {
     let mut kept = 0;
     let mut scheme = None;
     for (start, word) in words(text) {
-        let hidden = if after_scheme(scheme, word) { Some(0..word.len()) } else { secret_of(word) };
+        let is_mask = text[..start].ends_with('[') && text[start..].starts_with(&MASK[1..]);
+        let hidden = match is_mask {
+            true => None,
+            false if after_scheme(scheme, word) => Some(0..word.len()),
+            false => secret_of(word),
+        };
         scheme = Some(word);
         if let Some(range) = hidden {
             out.push_str(&text[kept..start + range.start]);
@@ -288,6 +304,15 @@ mod tests {
         let more = masks.with(Some(&Secret::from("another-one")));
         assert_eq!(more.text("another-one"), MASK);
         assert_eq!(masks.text("another-one"), "another-one");
+        let values = ["canary", "canary, the long one", "a;b&c d,e"].map(Secret::from);
+        let masks = Masks::new(values, &[]);
+        for (text, expected) in [
+            ("it is canary, the long one!", "it is [redacted]!"),
+            ("token=a;b&c d,e.", "token=[redacted]."),
+            ("Bearer canary", "Bearer [redacted]"),
+        ] {
+            assert_eq!(masks.text(text), expected, "{text}");
+        }
     }
 
     #[test]
