@@ -37,7 +37,7 @@ const WHOLE: [&str; 2] = ["otp", "pin"];
 /// Names that only look like those of secrets: marks that the protocol gives to pages and progress.
 const HARMLESS: [&str; 5] = ["progresstoken", "maxtokens", "inputtokens", "outputtokens", "totaltokens"];
 /// Beginnings of tokens that their issuers made to be known by.
-const PREFIXES: [&str; 16] = [
+const PREFIXES: [&str; 28] = [
     "ghp_",
     "gho_",
     "ghu_",
@@ -46,6 +46,18 @@ const PREFIXES: [&str; 16] = [
     "github_pat_",
     "glpat-",
     "sk-",
+    "sk_live_",
+    "sk_test_",
+    "rk_live_",
+    "rk_test_",
+    "whsec_",
+    "hf_",
+    "dop_v1_",
+    "shpat_",
+    "ya29.",
+    "xapp-",
+    "xoxe-",
+    "xoxs-",
     "xoxb-",
     "xoxp-",
     "xoxa-",
@@ -147,23 +159,42 @@ fn names_secret(folded: &str) -> bool {
 }
 
 /// A text without what has the form of a credential: the word after `Bearer` or `Basic`, signed tokens, tokens with a
-/// known beginning, passwords in URLs, and what is given to a name of a secret (`token=...`).
+/// known beginning, passwords in URLs, and what is given to a name of a secret (`token=...`, `api key: ...`), as in JSON
+/// that stands in a text.
 pub(crate) fn redacted(text: &str) -> Cow<'_, str> {
     let mut out = String::new();
-    let mut kept = 0;
-    let mut scheme = None;
+    let (mut kept, mut before_end) = (0, 0);
+    let (mut scheme, mut given) = (None, Given::No);
     for (start, word) in words(text) {
-        let is_mask = text[..start].ends_with('[') && text[start..].starts_with(&MASK[1..]);
-        let hidden = match is_mask {
-            true => None,
-            false if after_scheme(scheme, word) => Some(0..word.len()),
-            false => secret_of(word),
+        if start < kept {
+            continue;
+        }
+        let between = &text[before_end..start];
+        before_end = start + word.len();
+        if between.contains([',', ';', '&', ')', ']', '}']) {
+            given = Given::No;
+        }
+        let (range, next) = if text[..start].ends_with('[') && text[start..].starts_with(&MASK[1..]) {
+            (None, Given::No)
+        } else if after_scheme(scheme, word) {
+            (Some(start..start + word.len()), Given::No)
+        } else {
+            let (hidden, next) = given.hides(word);
+            let hidden = hidden.or_else(|| secret_of(word).filter(|_| next != Given::Value));
+            let mut range = hidden.map(|range| start + range.start..start + range.end);
+            if let (Some(range), Given::Value, Some(quote)) = (&mut range, given, quote_of(between)) {
+                // All that is quoted, which may be several words.
+                let end = text[range.end..].find(quote).map_or(range.end, |more| range.end + more);
+                range.end = range.start + text[range.start..end].trim_end_matches('\\').len();
+            }
+            (range, next)
         };
-        scheme = Some(word);
-        if let Some(range) = hidden {
-            out.push_str(&text[kept..start + range.start]);
+        (scheme, given) = (Some(word), next);
+        if let Some(range) = range {
+            out.push_str(&text[kept..range.start]);
             out.push_str(MASK);
-            kept = start + range.end;
+            kept = range.end;
+            before_end = before_end.max(kept);
         }
     }
     if kept == 0 && out.is_empty() {
@@ -171,6 +202,56 @@ pub(crate) fn redacted(text: &str) -> Cow<'_, str> {
     }
     out.push_str(&text[kept..]);
     Cow::Owned(out)
+}
+
+/// What the words before one say of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Given {
+    No,
+    /// The one before is the name of a secret.
+    Name,
+    /// It is given to the name of a secret.
+    Value,
+}
+
+impl Given {
+    /// Which part of a word is hidden for what stands before it, and what it says of the next one.
+    fn hides(self, word: &str) -> (Option<std::ops::Range<usize>>, Self) {
+        // Quotes within quotes.
+        let core = word.trim_matches('\\');
+        let start = word.find(core).unwrap_or_default();
+        let is_scheme = |word: &str| {
+            ["bearer", "basic", "dpop", "digest", "token"].iter().any(|name| word.eq_ignore_ascii_case(name))
+        };
+        if core.is_empty() {
+            return (None, self);
+        }
+        if matches!(core, ":" | "=" | "=>" | ":=") {
+            return (None, if self == Self::No { Self::No } else { Self::Value });
+        }
+        if self == Self::Value {
+            return if is_scheme(core) { (None, Self::Value) } else { (Some(start..start + core.len()), Self::No) };
+        }
+        let given = match core.split_once([':', '=']) {
+            Some(("", value)) if self == Self::Name => Some(value),
+            Some((name, value)) if !name.is_empty() && names_secret(&folded(name)) => Some(value),
+            None if names_secret(&folded(core)) => return (None, Self::Name),
+            _ => None,
+        };
+        match given.map(|value| value.trim_matches('\\')) {
+            Some(value) if value.is_empty() || is_scheme(value) => (None, Self::Value),
+            Some(value) if core.starts_with([':', '=']) => {
+                let end = start + core.len();
+                (Some(end - value.len()..end), Self::No)
+            }
+            _ => (None, Self::No),
+        }
+    }
+}
+
+/// The quote that a value begins with, by what stands before it.
+fn quote_of(between: &str) -> Option<char> {
+    between.chars().next_back().filter(|last| matches!(last, '"' | '\'' | '`'))
 }
 
 /// Whether a word is what an authentication scheme says, by the word before it.
@@ -208,7 +289,6 @@ fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 /// Which part of a word is a secret.
 fn secret_of(word: &str) -> Option<std::ops::Range<usize>> {
-    let whole = 0..word.len();
     if let Some((name, value)) = word.split_once('=') {
         if !value.is_empty() && names_secret(&folded(name.rsplit(['/', '#', ':']).next().unwrap_or(name))) {
             return Some(name.len() + 1..word.len());
@@ -229,6 +309,8 @@ fn secret_of(word: &str) -> Option<std::ops::Range<usize>> {
     {
         return Some(name.len() + 1..word.len());
     }
+    let word = word.trim_end_matches([':', '!', '\\']);
+    let whole = 0..word.len();
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
     if !word.bytes().all(is_token) {
         return None;
@@ -276,6 +358,15 @@ mod tests {
             ("password:canary", "password:[redacted]"),
             ("{\"a\": \"sk-canarycanarycanary\"}", "{\"a\": \"[redacted]\"}"),
             ("x=https://u:canary@h", "x=https://[redacted]@h"),
+            ("Invalid api_key: canary", "Invalid api_key: [redacted]"),
+            ("client_secret = canary, x = 1", "client_secret = [redacted], x = 1"),
+            (r#"sent {"password": "can ary", "a": "b"}"#, r#"sent {"password": "[redacted]", "a": "b"}"#),
+            (r#"{"token":"canary","pin":1234,"a":1}"#, r#"{"token":"[redacted]","pin":[redacted],"a":1}"#),
+            (r#"{\"token\":\"can ary\",\"a\":1}"#, r#"{\"token\":\"[redacted]\",\"a\":1}"#),
+            ("authorization:Bearer canary", "authorization:Bearer [redacted]"),
+            ("secret: [redacted] kept", "secret: [redacted] kept"),
+            (r#"{"token": "", "a": "b"}"#, r#"{"token": "", "a": "b"}"#),
+            ("no sk_live_canarycanary: x", "no [redacted]: x"),
         ] {
             assert_eq!(redacted(text), expected, "{text}");
         }
