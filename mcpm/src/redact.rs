@@ -320,6 +320,13 @@ fn secret_of(word: &str) -> Option<std::ops::Range<usize>> {
     (is_jwt || is_known).then_some(whole)
 }
 
+/// A URI without its query and its fragment, which may hold anything. The expressions of a URI template (`{?name}`) are
+/// names, and stay.
+pub(crate) fn without_query(uri: &str) -> &str {
+    let begins = |(at, _): &(usize, &str)| !uri[..*at].ends_with('{');
+    uri.match_indices(['?', '#']).find(begins).map_or(uri, |(at, _)| &uri[..at])
+}
+
 /// A text cut off at so many bytes, with a mark.
 pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
     if text.len() <= most {
@@ -403,6 +410,19 @@ mod tests {
             ("Bearer canary", "Bearer [redacted]"),
         ] {
             assert_eq!(masks.text(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_uri_loses_its_query_and_a_template_keeps_its_names() {
+        for (uri, expected) in [
+            ("file:///a", "file:///a"),
+            ("db://a/b?id=canary#c", "db://a/b"),
+            ("db://a#canary?x", "db://a"),
+            ("db://a{?id,x}", "db://a{?id,x}"),
+            ("db://a{?id}&x?canary", "db://a{?id}&x"),
+        ] {
+            assert_eq!(without_query(uri), expected, "{uri}");
         }
     }
 

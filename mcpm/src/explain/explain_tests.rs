@@ -1,18 +1,21 @@
 //! What is kept of refusals, and where it is found again.
 
 use super::*;
-use crate::name::WorkloadName;
+use crate::{name::WorkloadName, options::Secret, redact::Masks};
 
 fn environment(state_dir: &Path) -> Environment {
     Environment { state_dir: state_dir.to_owned(), ..Environment::from_lookup(|_| None) }
 }
 
 fn refused(recent: &Recent, id: &RefusalId) -> Refused {
-    Refused::now(recent.server(), id, Reason::ToolNotListed)
+    let refused = recent.refused(id, Reason::ToolNotListed);
+    refused
         .rule(Some("Bearer canary"))
         .input("tool", "send")
         .input("url", "https://me:canary@a.example/?token=canary")
         .fix(Some("let `send` through"))
+        .input("known", "it is the value")
+        .done()
 }
 
 #[tokio::test]
@@ -25,6 +28,8 @@ async fn a_refusal_is_explained_by_its_id_from_memory_and_from_files() {
     let of_workload = Recent::new("one", Some(file_of_workload(&store.folder(&name))));
     let of_proxy = Recent::new("two", Some(folder_of_proxies(folder.path()).join("two.jsonl")));
     let in_memory = Recent::new("three", None);
+    let masks = || Masks::new([Secret::from("the value")], &[]);
+    let [of_workload, of_proxy, in_memory] = [of_workload, of_proxy, in_memory].map(|recent| recent.masks(masks()));
     for (recent, on_disk) in [(&of_workload, true), (&of_proxy, true), (&in_memory, false)] {
         let id = RefusalId::new();
         recent.keep_and_wait(refused(recent, &id)).await;
@@ -32,7 +37,7 @@ async fn a_refusal_is_explained_by_its_id_from_memory_and_from_files() {
         assert_eq!((explained.reason.as_str(), explained.layer.as_str()), ("tools.not_listed", "tools"));
         let refusal = explained.refusal.clone().expect("the refusal");
         assert_eq!((refusal.server.as_str(), refusal.fix.as_str()), (recent.server(), "let `send` through"));
-        assert_eq!(refusal.inputs["tool"], "send");
+        assert_eq!((&*refusal.inputs["tool"], &*refusal.inputs["known"]), ("send", "it is [redacted]"));
         assert!(!format!("{explained:?}").contains("canary"), "{explained:?}");
         match explain(id.as_str(), &environment) {
             Ok(found) => assert!(on_disk && found == explained, "{found:?}"),

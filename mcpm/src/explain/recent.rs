@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::Reason;
 use crate::{
     journal::{Journal, RotatingFile, Rotation},
-    redact::redacted,
+    redact::{Masks, cut},
 };
 
 /// Refusals in memory.
@@ -88,7 +88,7 @@ pub struct Refused {
 
 impl Refused {
     /// Puts down a refusal of now.
-    pub(crate) fn now(server: &str, id: &RefusalId, reason: Reason) -> Self {
+    fn now(server: &str, id: &RefusalId, reason: Reason) -> Self {
         Self {
             version: VERSION,
             id: id.as_str().to_owned(),
@@ -100,34 +100,53 @@ impl Refused {
             fix: reason.fix().to_owned(),
         }
     }
+}
 
-    pub(crate) fn rule(self, rule: Option<&str>) -> Self {
-        Self { rule: rule.map(plain), ..self }
+/// One refusal, while it is put down.
+#[derive(Debug)]
+pub(crate) struct Refusing<'a> {
+    refused: Refused,
+    masks: &'a Masks,
+}
+
+impl Refusing<'_> {
+    /// Says which rule was gone by.
+    pub(crate) fn rule(mut self, rule: Option<&str>) -> Self {
+        self.refused.rule = rule.map(|rule| self.plain(rule));
+        self
     }
 
     /// Says what was looked at.
     pub(crate) fn input(mut self, name: &str, value: &str) -> Self {
-        self.inputs.insert(name.to_owned(), plain(value));
+        let value = self.plain(value);
+        self.refused.inputs.insert(name.to_owned(), value);
         self
     }
 
-    pub(crate) fn fix(self, fix: Option<&str>) -> Self {
-        match fix {
-            Some(fix) => Self { fix: plain(fix), ..self },
-            None => self,
+    /// Says what would have let it pass, where more can be said than of the reason.
+    pub(crate) fn fix(mut self, fix: Option<&str>) -> Self {
+        if let Some(fix) = fix {
+            self.refused.fix = self.plain(fix);
         }
+        self
     }
-}
 
-/// A text of others without what may be secret in it, and not longer than it may be.
-fn plain(text: &str) -> String {
-    crate::redact::cut(&redacted(text), LONGEST).into_owned()
+    /// The refusal.
+    pub(crate) fn done(self) -> Refused {
+        self.refused
+    }
+
+    /// A text of others without what may be secret in it, and not longer than it may be.
+    fn plain(&self, text: &str) -> String {
+        cut(&self.masks.text(text), LONGEST).into_owned()
+    }
 }
 
 /// The last refusals of one server.
 #[derive(Debug)]
 pub(crate) struct Recent {
     server: String,
+    masks: Masks,
     kept: Mutex<VecDeque<Refused>>,
     path: Option<PathBuf>,
     /// Opened at the first refusal; `None` when that failed.
@@ -137,10 +156,23 @@ pub(crate) struct Recent {
 impl Recent {
     /// Keeps those of `server`, and in a file if there is a path for one.
     pub(crate) fn new(server: impl Into<String>, path: Option<PathBuf>) -> Self {
-        Self { server: server.into(), kept: Mutex::default(), path, file: OnceLock::new() }
+        let (server, masks) = (server.into(), Masks::default());
+        Self { server, masks, kept: Mutex::default(), path, file: OnceLock::new() }
+    }
+
+    /// Keeps nothing of what is known to be secret.
+    #[must_use]
+    pub(crate) fn masks(self, masks: Masks) -> Self {
+        Self { masks, ..self }
+    }
+
+    /// Begins to put down a refusal of now.
+    pub(crate) fn refused(&self, id: &RefusalId, reason: Reason) -> Refusing<'_> {
+        Refusing { refused: Refused::now(&self.server, id, reason), masks: &self.masks }
     }
 
     /// The server's name.
+    #[cfg(test)]
     pub(crate) fn server(&self) -> &str {
         &self.server
     }

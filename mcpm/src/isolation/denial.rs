@@ -144,17 +144,18 @@ impl Denial {
     /// What is kept of it.
     pub(crate) fn refused(&self, recent: &Recent) -> Option<Refused> {
         let id = RefusalId::parse(&self.refusal)?;
-        let mut refused = Refused::now(recent.server(), &id, self.rule.reason())
+        let mut refused = recent
+            .refused(&id, self.rule.reason())
             .rule(Some(self.rule.as_str()))
             .input("host", &self.host.to_string())
             .fix(Some(&self.fix));
         if let Some(port) = self.port {
             refused = refused.input("port", &port.to_string());
         }
-        Some(match self.address {
-            Some(address) => refused.input("address", &address.to_string()),
-            None => refused,
-        })
+        if let Some(address) = self.address {
+            refused = refused.input("address", &address.to_string());
+        }
+        Some(refused.done())
     }
 
     fn smallest_change(&self) -> String {

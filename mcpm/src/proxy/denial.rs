@@ -52,8 +52,8 @@ impl Denial {
 
     /// What is kept of it.
     pub(crate) fn refused(&self, recent: &Recent) -> Refused {
-        let refused = Refused::now(recent.server(), &self.refusal, self.reason);
+        let refused = recent.refused(&self.refusal, self.reason);
         let refused = refused.rule(self.rule.as_deref()).fix(self.fix.as_deref());
-        self.inputs.iter().fold(refused, |refused, (name, value)| refused.input(name, value))
+        self.inputs.iter().fold(refused, |refused, (name, value)| refused.input(name, value)).done()
     }
 }

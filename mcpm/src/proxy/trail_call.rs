@@ -11,7 +11,7 @@ use crate::{
         fields::Fields,
         message::{Kind, Message, same_id},
     },
-    redact::{Masks, cut},
+    redact::{Masks, cut, without_query},
 };
 
 use std::sync::Arc;
@@ -72,7 +72,7 @@ impl Call {
             "tools/call" => text("name").map(|name| ("tool", plain(name))),
             "prompts/get" => text("name").map(|name| ("prompt", plain(name))),
             "resources/read" | "resources/subscribe" | "resources/unsubscribe" => {
-                text("uri").map(|uri| ("resource", plain(uri)))
+                text("uri").map(|uri| ("resource", plain(without_query(&uri).to_owned())))
             }
             _ => None,
         };

@@ -38,6 +38,7 @@ use crate::{
         stdio::{StdioServer, path_of},
         target::Target,
     },
+    redact::Masks,
     secrets::SecretValues,
     state::{Claim, Document, Lock, Phase, Store},
     telemetry::{Telemetry, listed_headers},
@@ -156,7 +157,8 @@ impl Launch {
             record.events.tell(WorkloadEvent::Warning { message });
         }
         let refusals = explain::file_of_workload(&store.folder(&self.spec.name));
-        let recent = Arc::new(Recent::new(self.spec.name.as_str(), Some(refusals)));
+        let secrets = Masks::new(values.expose().into_values().map(Secret::from), &[]);
+        let recent = Arc::new(Recent::new(self.spec.name.as_str(), Some(refusals)).masks(secrets));
         let refusals = Refusals::new(record.events.clone(), Arc::clone(&recent), audit.clone());
         let started = self.start_server(&record, refusals, &values).await;
         let (containers, server, endpoint) = match started {

@@ -16,7 +16,7 @@ use cedar_policy::{Entity, EntityId, EntityTypeName, EntityUid, RestrictedExpres
 use serde_json::{Map, Value};
 
 use super::{ANNOTATIONS, file::AuthorizationSpec, values};
-use crate::{Result, policy::invalid};
+use crate::{Result, policy::invalid, redact::without_query};
 
 /// Claims that name groups, of which the first that is there counts.
 const GROUP_CLAIMS: [&str; 3] = ["groups", "roles", "cognito:groups"];
@@ -63,9 +63,25 @@ impl Used<'_> {
         }
     }
 
-    /// How policies write it.
+    /// How policies write it, without the query of a URI.
     pub(crate) fn shown(&self) -> String {
-        uid(self.kind().entity, self.id()).to_string()
+        uid(self.kind().entity, self.plain()).to_string()
+    }
+
+    /// How a policy asks for it that need not say the query of a URI, when it has one.
+    pub(super) fn pattern(&self) -> Option<String> {
+        let (plain, id) = (self.plain(), self.id());
+        let mark = id[plain.len()..].chars().next()?;
+        let plain = EntityId::new(plain).escaped().replace('*', "\\*");
+        Some(format!("resource has uri && resource.uri like \"{plain}{mark}*\""))
+    }
+
+    /// The id without what may be a secret in it.
+    fn plain(&self) -> &str {
+        match self {
+            Self::Tool(id, _) | Self::Prompt(id) => id,
+            Self::Resource(uri) | Self::Template(uri) => without_query(uri),
+        }
     }
 
     fn id(&self) -> &str {

@@ -120,8 +120,16 @@ impl Asker {
 
     /// The smallest policy that permits the caller this one thing.
     pub(crate) fn permit(&self, used: &Used<'_>) -> String {
-        let (action, resource) = (action(used.kind()), used.shown());
-        format!("permit(principal == {}, action == {action}, resource == {resource});", self.principal)
+        let (action, principal) = (action(used.kind()), &self.principal);
+        match used.pattern() {
+            Some(pattern) => {
+                format!("permit(principal == {principal}, action == {action}, resource) when {{ {pattern} }};")
+            }
+            None => {
+                let resource = used.shown();
+                format!("permit(principal == {principal}, action == {action}, resource == {resource});")
+            }
+        }
     }
 
     /// Decides whether the caller may use a resource, with these arguments.
