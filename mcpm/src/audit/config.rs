@@ -172,6 +172,15 @@ impl AuditSpec {
             (Some(SinkName::Stderr), None) => AuditSink::Stderr,
             (Some(SinkName::Log), None) => AuditSink::Log,
         };
+        if document.fail_closed == Some(true) && sink == AuditSink::Log {
+            let message = "`failClosed` is for a log of which it is known that it was written, which `sink: log` is not";
+            return Err(invalid(message.to_owned()).hint("name a `logFile`, or take the sink `stdout`"));
+        }
+        let rotates = document.rotate_size.is_some() || document.rotate_count.is_some();
+        if rotates && !matches!(sink, AuditSink::Usual | AuditSink::File(_)) {
+            return Err(invalid("`rotateSize` and `rotateCount` are for files, and `sink` is none".to_owned())
+                .hint("leave them out, or name a `logFile`"));
+        }
         Ok(Self {
             component: document.component.filter(|text| !text.is_empty()),
             event_types: types(document.event_types)?,
@@ -264,6 +273,8 @@ mod tests {
         let usual = Some(AuditSpec::default());
         assert_eq!(read("{}", None).expect("a configuration"), usual);
         assert_eq!(read("logFile: ''\nenabled: true\n", Some(true)).expect("a configuration"), usual);
+        let closed = read(r#"{"sink": "stdout", "failClosed": true}"#, None).expect("a configuration");
+        assert!(closed.is_some_and(|spec| spec.fail_closed));
         let log = read("sink: log\n", None).expect("a configuration").expect("on");
         assert_eq!(log.sink, AuditSink::Log);
         assert_eq!(read(r#"{"enabled": false}"#, None).expect("a configuration"), None);
@@ -286,6 +297,9 @@ mod tests {
             (r#"{"sink": "file"}"#, None, "`logFile` names none"),
             (r#"{"sink": "stdout", "logFile": "x"}"#, None, "`sink` is none"),
             (r#"{"sink": "syslog"}"#, None, "unknown variant `syslog`"),
+            (r#"{"sink": "log", "failClosed": true}"#, None, "`failClosed` is for a log of which"),
+            (r#"{"sink": "log", "rotateSize": 4096}"#, None, "are for files, and `sink` is none"),
+            (r#"{"sink": "stderr", "rotateCount": 2}"#, None, "are for files, and `sink` is none"),
             (r#"{"enabled": false, "rotateSize": 1}"#, None, "`rotateSize` is 1"),
             (r#"{"enabled": false}"#, Some(true), "`enabled` in the configuration off"),
             (r#"{"enabled": true}"#, Some(false), "`--enable-audit=false` off"),
