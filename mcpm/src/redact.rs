@@ -230,7 +230,11 @@ impl Given {
             return (None, if self == Self::No { Self::No } else { Self::Value });
         }
         if self == Self::Value {
-            return if is_scheme(core) { (None, Self::Value) } else { (Some(start..start + core.len()), Self::No) };
+            return if is_scheme(core) {
+                (None, Self::Value)
+            } else {
+                (Some(start..start + core.len()), Self::No)
+            };
         }
         let given = match core.split_once([':', '=']) {
             Some(("", value)) if self == Self::Name => Some(value),

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use super::*;
 use crate::{journal::tests::Memory, options::Secret};
 
-fn opened(spec: &AuditSpec) -> (Arc<Audit>, Memory) {
+pub(crate) fn opened(spec: &AuditSpec) -> (Arc<Audit>, Memory) {
     let memory = Memory::default();
     let secrets = [Secret::from("canary-of-server")];
     (Audit::with(spec, "server", Box::new(memory.clone()), secrets).expect("a thread"), memory)

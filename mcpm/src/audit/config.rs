@@ -178,8 +178,10 @@ impl AuditSpec {
         }
         let rotates = document.rotate_size.is_some() || document.rotate_count.is_some();
         if rotates && !matches!(sink, AuditSink::Usual | AuditSink::File(_)) {
-            return Err(invalid("`rotateSize` and `rotateCount` are for files, and `sink` is none".to_owned())
-                .hint("leave them out, or name a `logFile`"));
+            return Err(invalid(
+                "`rotateSize` and `rotateCount` are for files, and `sink` is none".to_owned(),
+            )
+            .hint("leave them out, or name a `logFile`"));
         }
         Ok(Self {
             component: document.component.filter(|text| !text.is_empty()),

@@ -115,7 +115,9 @@ pub(crate) enum Outcome {
     Error,
     /// Its client went before the answer came.
     ClientGone,
-    /// The stream ended without the answer, which may come on another one.
+    /// It was taken, and the answer comes on the stream of an SSE pair.
+    Accepted,
+    /// The response ended without the answer, which may come on another stream.
     Unanswered,
     /// It is about to be sent on; another event tells how it came out.
     Pending,

@@ -29,7 +29,8 @@ async fn a_refusal_is_explained_by_its_id_from_memory_and_from_files() {
     let of_proxy = Recent::new("two", Some(folder_of_proxies(folder.path()).join("two.jsonl")));
     let in_memory = Recent::new("three", None);
     let masks = || Masks::new([Secret::from("the value")], &[]);
-    let [of_workload, of_proxy, in_memory] = [of_workload, of_proxy, in_memory].map(|recent| recent.masks(masks()));
+    let [of_workload, of_proxy, in_memory] =
+        [of_workload, of_proxy, in_memory].map(|recent| recent.masks(masks()));
     for (recent, on_disk) in [(&of_workload, true), (&of_proxy, true), (&in_memory, false)] {
         let id = RefusalId::new();
         recent.keep_and_wait(refused(recent, &id)).await;

@@ -11,12 +11,12 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use http::{HeaderMap, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde_json::{Map, Value};
 
 use super::{
     denial::Denial,
-    messages::{Asked, Hook, Said, Verdict},
+    messages::{Asked, Hook, LARGEST, Said, Verdict, is_encoded},
     respond::{Request, Response},
     trail_call::{Answered, Call},
 };
@@ -30,6 +30,7 @@ use crate::{
 
 /// Longest text of a header that is recorded.
 const LONGEST: usize = 256;
+const EVENTS: &[u8] = b"text/event-stream";
 const SESSION: &str = "mcp-session-id";
 /// Digits of a session's digest.
 const DIGITS: usize = 16;
@@ -63,8 +64,9 @@ struct State {
     principal: Option<Arc<Principal>>,
     calls: Vec<Call>,
     head: Option<Head>,
-    /// Whether nothing more comes of the answer.
+    /// Whether nothing more comes of the answer, and whether it broke off.
     over: bool,
+    broken: bool,
     /// Whether the answer is a stream whose messages are still to come.
     streams: bool,
     /// Whether everything was written.
@@ -76,6 +78,8 @@ struct Head {
     status: StatusCode,
     denial: Option<Denial>,
     events: bool,
+    /// Whether messages in the answer were looked at.
+    read: bool,
     size: Option<u64>,
     session: Option<String>,
 }
@@ -86,7 +90,7 @@ impl Trail {
         let headers = request.headers();
         let is = |name: header::HeaderName, kind: &[u8]| {
             let mut values = headers.get_all(name).iter();
-            values.any(|value| memchr::memmem::find(value.as_bytes(), kind).is_some())
+            values.any(|value| memchr::memmem::find(&value.as_bytes().to_ascii_lowercase(), kind).is_some())
         };
         let query = request.uri().query().unwrap_or_default();
         let in_query = || {
@@ -141,8 +145,10 @@ impl Trail {
 
     /// Takes the head of the answer, and returns the events whose outcome is known by it.
     pub(crate) fn answered(&self, response: &Response) -> Vec<Event> {
-        let events = response.headers().get(header::CONTENT_TYPE);
-        let events = events.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+        let events = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+        let events = events.and_then(|kind| kind.get(..EVENTS.len()));
+        let events = events.is_some_and(|kind| kind.eq_ignore_ascii_case(EVENTS));
+        let size = http_body::Body::size_hint(response.body()).exact();
         let denial = response.extensions().get::<Denial>().cloned();
         let mut state = self.state();
         if state.calls.is_empty() {
@@ -153,7 +159,8 @@ impl Trail {
             status: response.status(),
             denial,
             events,
-            size: http_body::Body::size_hint(response.body()).exact(),
+            read: !is_encoded(response.headers()) && size.is_none_or(|size| size <= LARGEST as u64),
+            size,
             session: session(response.headers()),
         });
         state.streams = events && !state.over;
@@ -226,6 +233,13 @@ impl Trail {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Outcome::Denied,
             status if status.is_client_error() => Outcome::Failure,
             _ if call.failed() && self.0.audit.spec().detect_application_errors => Outcome::ApplicationError,
+            status if call.is_request && call.answered.is_none() && status.is_success() && head.read => {
+                match status {
+                    StatusCode::ACCEPTED => Outcome::Accepted,
+                    _ if state.broken => Outcome::Error,
+                    _ => Outcome::Unanswered,
+                }
+            }
             _ => Outcome::Success,
         }
     }
@@ -278,6 +292,10 @@ impl Trail {
         let masks = self.masks(&state);
         let answered = Answered::of(&self.0.audit, message, &masks);
         let place = state.calls.iter().position(|call| !call.settled && call.is_answered_by(message));
+        // Who cannot tell which request was at fault answers without its id; of a single one it is clear.
+        let is_single =
+            || matches!(message.id_text(), b"" | b"null") && answered.failed && state.calls.len() == 1;
+        let place = place.or_else(|| (!state.streams && is_single()).then_some(0));
         let streams = state.streams;
         let mut events = Vec::new();
         match place {
@@ -304,7 +322,7 @@ impl Trail {
     /// Is told that nothing more comes of the answer.
     fn over(&self, broken: bool) {
         let mut state = self.state();
-        state.over = true;
+        (state.over, state.broken) = (true, broken);
         let streams = state.streams;
         drop(state);
         if streams {
@@ -421,3 +439,7 @@ fn digest(id: &str) -> String {
     digits.truncate(DIGITS);
     digits
 }
+
+#[cfg(test)]
+#[path = "trail_tests.rs"]
+mod tests;

@@ -123,7 +123,9 @@ impl Asker {
         let (action, principal) = (action(used.kind()), &self.principal);
         match used.pattern() {
             Some(pattern) => {
-                format!("permit(principal == {principal}, action == {action}, resource) when {{ {pattern} }};")
+                format!(
+                    "permit(principal == {principal}, action == {action}, resource) when {{ {pattern} }};"
+                )
             }
             None => {
                 let resource = used.shown();

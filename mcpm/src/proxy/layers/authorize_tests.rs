@@ -137,13 +137,15 @@ async fn the_policy_that_forbids_is_named() {
 #[tokio::test]
 async fn the_query_of_a_resource_is_not_told_and_the_fix_lets_it_pass() {
     let asked = ask("resources/read", &json!({ "uri": "file:///a*b?id=canary" }));
-    let response = run(layer(&[r#"permit(principal, action, resource == Tool::"a");"#]), asked, &server()).await;
+    let response =
+        run(layer(&[r#"permit(principal, action, resource == Tool::"a");"#]), asked, &server()).await;
     let denial = response.extensions().get::<Denial>().cloned().expect("a denial");
     assert!(!format!("{denial:?}").contains("canary"), "{denial:?}");
     let refused = denial.refused(&crate::explain::Recent::new("s", None));
     let policy = refused.fix.split('`').nth(1).expect("a policy").to_owned();
     let with_fix = |uri: &str| ask("resources/read", &json!({ "uri": uri }));
-    for (uri, passes) in [("file:///a*b?id=other", true), ("file:///a*b", false), ("file:///aab?id=x", false)] {
+    for (uri, passes) in [("file:///a*b?id=other", true), ("file:///a*b", false), ("file:///aab?id=x", false)]
+    {
         let response = run(layer(&[&policy]), with_fix(uri), &server()).await;
         assert_eq!(response.status().is_success(), passes, "{uri}: {policy}");
     }

@@ -155,7 +155,8 @@ async fn content(
     }
 }
 
-fn is_encoded(headers: &HeaderMap) -> bool {
+/// Whether an answer is compressed, or otherwise no text by itself.
+pub(in crate::proxy) fn is_encoded(headers: &HeaderMap) -> bool {
     headers.get_all(header::CONTENT_ENCODING).iter().any(|value| {
         let value = value.as_bytes().trim_ascii();
         !value.is_empty() && !value.eq_ignore_ascii_case(b"identity")

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 
 pub(crate) use asked::{Asked, is_modern};
-pub(super) use body::hooked;
+pub(super) use body::{hooked, is_encoded};
 pub(super) use content::is_utf8;
 pub(super) use list::{Item, rewrite};
 pub(super) use unmistakable::unmistakable;

@@ -1,0 +1,67 @@
+//! How a request came out, by the head of its answer and what was read in it.
+
+use super::*;
+use crate::{
+    audit::{AuditSpec, tests::opened},
+    transport::body::Body,
+};
+
+const ASK: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}"#;
+const NOTE: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+
+fn begun(uri: &str, body: &'static str) -> Trail {
+    let (audit, _) = opened(&AuditSpec::default());
+    let request = http::Request::post(uri).body(Body::empty()).expect("a request");
+    let trail = Trail::begin(&audit, &request, false);
+    trail.asks(&Asked::read(request.headers(), body.into()).expect("a message"));
+    trail
+}
+
+fn ended(trail: &Trail, status: u16, headers: &[(&str, &str)]) -> Vec<Value> {
+    let mut response = http::Response::builder().status(status);
+    for (name, value) in headers {
+        response = response.header(*name, *value);
+    }
+    let events = trail.answered(&response.body(Body::from(bytes::Bytes::from_static(b"text"))).expect("a response"));
+    events.iter().map(|event| serde_json::to_value(event).expect("JSON")).collect()
+}
+
+#[test]
+fn only_what_was_answered_is_a_success() {
+    let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no"}}"#;
+    let ok = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+    let other = r#"{"jsonrpc":"2.0","id":2,"result":{}}"#;
+    let gzip = [("content-encoding", "gzip")];
+    let none: &[(&str, &str)] = &[];
+    for (ask, answer, status, headers, outcome) in [
+        (ASK, Some(ok), 200, none, "success"),
+        (ASK, Some(other), 200, none, "unanswered"),
+        (ASK, Some(error), 200, none, "application_error"),
+        (ASK, None, 200, none, "unanswered"),
+        (ASK, None, 202, none, "accepted"),
+        (ASK, None, 500, none, "error"),
+        (ASK, None, 404, none, "failure"),
+        (ASK, None, 200, &gzip, "success"),
+        (NOTE, None, 202, none, "success"),
+        (NOTE, None, 200, none, "success"),
+    ] {
+        let trail = begun("/mcp", ask);
+        if let Some(answer) = answer {
+            trail.said(&Message::parse(answer.into()).expect("a message"));
+        }
+        let events = ended(&trail, status, headers);
+        assert_eq!(events.len(), 1, "{events:?}");
+        assert_eq!(events[0]["outcome"], outcome, "{status} {answer:?}");
+    }
+    // One that broke off.
+    let trail = begun("/mcp", ASK);
+    trail.over(true);
+    assert_eq!(ended(&trail, 200, none)[0]["outcome"], "error");
+}
+
+#[test]
+fn a_stream_is_one_however_its_type_is_written() {
+    let trail = begun("/mcp", ASK);
+    assert!(ended(&trail, 200, &[("content-type", "Text/Event-Stream; charset=utf-8")]).is_empty());
+    assert!(trail.streams());
+}
