@@ -1,4 +1,5 @@
-//! Tells of refused connections, without letting a server that tries for ever drown everything else.
+//! Tells of refused connections: of each in the audit log, and people without letting a server that tries for ever
+//! drown everything else.
 //!
 //! Refusals are bounded by kind: by rule, and names that were looked up apart from connections. So a server that looks up
 //! a thousand names a second hides neither that it was kept from the machine nor what it tried to connect to. What is
@@ -96,6 +97,11 @@ impl Refusals {
                 tracing::debug!(%host, port, %address, "a connection was opened");
             }
             Decision::Denied(denial) => {
+                // Each one: what people are spared is what an audit log is for, and that bounds itself.
+                if let Some(audit) = &self.audit {
+                    let (target, extra) = recorded(denial);
+                    audit.refused_connection(target, extra);
+                }
                 // No code panics while it holds the lock.
                 let news =
                     self.told.lock().unwrap_or_else(PoisonError::into_inner).hear(denial, Instant::now());
@@ -120,10 +126,6 @@ impl Refusals {
         tracing::warn!(refusal = denial.refusal, "{denial}");
         if let Some(refused) = denial.refused(&self.recent) {
             self.recent.keep(refused);
-        }
-        if let Some(audit) = &self.audit {
-            let (target, extra) = recorded(denial);
-            audit.refused_connection(target, extra);
         }
         self.events.tell(WorkloadEvent::ConnectionRefused {
             host: denial.host.to_string(),
@@ -162,6 +164,7 @@ fn what(denial: &Denial, count: u64) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::audit::{AuditSpec, tests::opened};
 
     fn denial(host: &str, port: Option<u16>, rule: Rule) -> Denial {
         let (fix, refusal) = (String::new(), "0123456789abcdef0123".to_owned());
@@ -196,6 +199,19 @@ mod tests {
         let all = 5000 - ONE_BY_ONE as u64;
         assert_eq!(told.hear(&one, later), News { untold: all, tell: true, full: false });
         assert_eq!(told.hear(&one, later), News::default());
+    }
+
+    #[tokio::test]
+    async fn the_audit_log_has_each_one() {
+        let (audit, memory) = opened(&AuditSpec::default());
+        let recent = Arc::new(Recent::new("server", None));
+        let refusals = Refusals::new(Events::new(), recent, Some(Arc::clone(&audit)));
+        for _ in 0..2 * ONE_BY_ONE {
+            refusals.hear(&Decision::Denied(denial("evil.example", Some(443), Rule::NoNetwork)));
+        }
+        audit.flush().await;
+        let text = memory.text();
+        assert_eq!(text.matches("evil.example").count(), 2 * ONE_BY_ONE, "{text}");
     }
 
     #[tokio::test]
