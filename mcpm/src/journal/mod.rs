@@ -10,7 +10,7 @@ use std::{
     fmt, io,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     thread,
     time::Duration,
@@ -22,6 +22,8 @@ pub(crate) use file::{RotatingFile, Rotation, older};
 
 /// How long a line may take to be written for whoever waits for it.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Most bytes that wait to be written.
+const WAITING: usize = 64 << 20;
 /// Most bytes that are written at once.
 const BATCH: usize = 64 << 10;
 
@@ -39,6 +41,8 @@ pub(crate) type Gap = Box<dyn Fn(u64) -> Vec<u8> + Send>;
 pub(crate) struct Journal {
     sender: mpsc::Sender<Entry>,
     lost: Arc<Lost>,
+    /// Bytes that wait to be written.
+    waiting: Arc<AtomicUsize>,
 }
 
 #[derive(Debug)]
@@ -82,16 +86,35 @@ impl Journal {
     pub(crate) fn start(sink: Box<dyn Sink>, queue: usize, gap: Option<Gap>) -> io::Result<Self> {
         let (sender, receiver) = mpsc::channel(queue);
         let lost = Arc::new(Lost::default());
-        let writer = Writer { sink, receiver, gap, lost: Arc::clone(&lost) };
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let writer = Writer { sink, receiver, gap, lost: Arc::clone(&lost), waiting: Arc::clone(&waiting) };
         thread::Builder::new().name("mcpm-journal".to_owned()).spawn(move || writer.run())?;
-        Ok(Self { sender, lost })
+        Ok(Self { sender, lost, waiting })
     }
 
     /// Has a line written some time soon. When too many wait already it is lost, and counted.
     pub(crate) fn post(&self, line: Vec<u8>) {
-        if self.sender.try_send(Entry { line, written: None }).is_err() {
+        let size = line.len();
+        let queued = self.waits(size) && {
+            let queued = self.sender.try_send(Entry { line, written: None }).is_ok();
+            if !queued {
+                self.waiting.fetch_sub(size, Ordering::Relaxed);
+            }
+            queued
+        };
+        if !queued {
             self.lost.add(1, "too many wait to be written");
         }
+    }
+
+    /// Counts so many bytes among those that wait, unless they are too many.
+    fn waits(&self, size: usize) -> bool {
+        let before = self.waiting.fetch_add(size, Ordering::Relaxed);
+        let fits = before.saturating_add(size) <= WAITING;
+        if !fits {
+            self.waiting.fetch_sub(size, Ordering::Relaxed);
+        }
+        fits
     }
 
     /// Waits until a line is written.
@@ -99,10 +122,14 @@ impl Journal {
     /// # Errors
     /// When it cannot be, or not in time.
     pub(crate) async fn written(&self, line: Vec<u8>) -> Result<(), NotWritten> {
+        // Whoever waits holds the line anyway, so that it is counted and not turned away.
+        let size = line.len();
         let (written, told) = oneshot::channel();
         let gone = || NotWritten("the journal is gone".to_owned());
         let writing = async {
-            self.sender.send(Entry { line, written: Some(written) }).await.map_err(|_| gone())?;
+            let place = self.sender.reserve().await.map_err(|_| gone())?;
+            self.waiting.fetch_add(size, Ordering::Relaxed);
+            place.send(Entry { line, written: Some(written) });
             told.await.map_err(|_| gone())?
         };
         let late = |_| NotWritten("writing takes too long".to_owned());
@@ -122,6 +149,7 @@ struct Writer {
     receiver: mpsc::Receiver<Entry>,
     gap: Option<Gap>,
     lost: Arc<Lost>,
+    waiting: Arc<AtomicUsize>,
 }
 
 impl Writer {
@@ -136,6 +164,7 @@ impl Writer {
                 batch.push(next);
             }
             self.write(batch);
+            self.waiting.fetch_sub(size, Ordering::Relaxed);
         }
     }
 
@@ -241,5 +270,24 @@ pub(crate) mod tests {
         assert!(lost >= 990, "{text}");
         assert_eq!(written + lost, 1000, "{text}");
         assert!(text.lines().any(|line| line == "0"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn what_waits_is_bounded_by_its_size() {
+        let (go, wait) = std::sync::mpsc::channel();
+        let memory = Memory::default();
+        let gap: Gap = Box::new(|lost| format!("lost {lost}\n").into_bytes());
+        let journal = Journal::start(Box::new(Slow(wait, memory.clone())), 100, Some(gap)).expect("a thread");
+        for _ in 0..6 {
+            journal.post(vec![b'a'; WAITING / 4]);
+        }
+        drop(go);
+        journal.flush().await;
+        journal.flush().await;
+        assert!(memory.text().contains("lost 2"), "too many bytes wait");
+        // What was written makes room.
+        journal.post(b"b\n".to_vec());
+        journal.flush().await;
+        assert!(memory.text().ends_with("b\n"));
     }
 }

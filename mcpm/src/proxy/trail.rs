@@ -28,6 +28,8 @@ use crate::{
     redact::{Masks, cut, hex},
 };
 
+/// Longest path that is recorded.
+const LONGEST_PATH: usize = 1024;
 /// Longest text of a header that is recorded.
 const LONGEST: usize = 256;
 const EVENTS: &[u8] = b"text/event-stream";
@@ -103,7 +105,7 @@ impl Trail {
             since: SystemTime::now(),
             method: request.method().clone(),
             // A query may hold anything.
-            path: audit.masks().text(request.uri().path()).into_owned(),
+            path: cut(&audit.masks().text(request.uri().path()), LONGEST_PATH).into_owned(),
             source: source(request, audit.masks(), trusted),
             session: session(headers).or_else(in_query),
             wants_events: is(header::ACCEPT, b"text/event-stream"),

@@ -60,6 +60,14 @@ fn only_what_was_answered_is_a_success() {
 }
 
 #[test]
+fn a_path_is_recorded_up_to_its_bound() {
+    let uri = format!("/mcp/{}?canary", "a".repeat(10_000));
+    let events = ended(&begun(&uri, ASK), 200, &[]);
+    let endpoint = events[0]["target"]["endpoint"].as_str().expect("a path");
+    assert!(endpoint.starts_with("/mcp/aaa") && endpoint.len() < LONGEST_PATH + 4, "{}", endpoint.len());
+}
+
+#[test]
 fn a_stream_is_one_however_its_type_is_written() {
     let trail = begun("/mcp", ASK);
     assert!(ended(&trail, 200, &[("content-type", "Text/Event-Stream; charset=utf-8")]).is_empty());
