@@ -51,7 +51,7 @@ fn deep(text: &str, depth: usize) -> Result<Value, Unfit> {
         let items = items.iter().map(|item| deep(item.get(), depth + 1));
         return Ok(Value::Array(items.collect::<Result<_, _>>()?));
     }
-    serde_json::from_str(text).map_err(|error| bad(error.to_string()))
+    serde_json::from_str(text).map_err(|_| bad("a value is broken".to_owned()))
 }
 
 /// The value of a JSON value; `None` for `null`.
@@ -85,7 +85,7 @@ fn number(number: &serde_json::Number) -> Result<Expression, Unfit> {
         #[expect(clippy::cast_possible_truncation, reason = "it is whole and in range")]
         Some(float) if float.fract() == 0.0 && float.abs() <= EXACT => Ok(Expression::new_long(float as i64)),
         Some(float) if float.abs() < LARGEST_DECIMAL => Ok(Expression::new_decimal(format!("{float:.4}"))),
-        _ => Err(Unfit(format!("the number {number} is too large for a policy"))),
+        _ => Err(Unfit("a number is too large for a policy".to_owned())),
     }
 }
 

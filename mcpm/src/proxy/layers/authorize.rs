@@ -117,7 +117,7 @@ impl Want {
                 match text(&reference, "type")?.as_str() {
                     "ref/prompt" => Self::Prompt(text(&reference, "name")?, Map::new()),
                     "ref/resource" => Self::Template(text(&reference, "uri")?),
-                    other => return Err(format!("`{other}` is no reference")),
+                    _ => return Err("`ref` is of no known type".to_owned()),
                 }
             }
             "subscriptions/listen" => {
@@ -129,7 +129,8 @@ impl Want {
                 };
                 let uris = uris.map_err(|ambiguous| ambiguous.to_string())?;
                 let uris = uris.map(|uris| serde_json::from_str::<Vec<String>>(uris.get())).transpose();
-                Self::Resources(uris.map_err(|error| error.to_string())?.unwrap_or_default())
+                let uris = uris.map_err(|_| "`resourceSubscriptions` is no list of texts")?;
+                Self::Resources(uris.unwrap_or_default())
             }
             _ => Self::Resources(vec![text(&params, "uri")?]),
         })
@@ -180,8 +181,9 @@ impl Authorize {
                 uris.iter().try_for_each(|uri| judged(asker, &Used::Resource(uri), None))
             }
             Want::Unclear(reason) => Err(Denial::new(Reason::AuthorizationUnclear).rule(reason)),
-            Want::Unknown => Err(Denial::new(Reason::AuthorizationUnknownMethod)
-                .rule(format!("`{}` is in no table", message.method()))),
+            Want::Unknown => {
+                Err(Denial::new(Reason::AuthorizationUnknownMethod).rule("the method is in no table"))
+            }
         }
     }
 
@@ -226,11 +228,8 @@ fn judged(asker: &Asker, used: &Used<'_>, arguments: Option<&Map<String, Value>>
 }
 
 fn denied(asked: &Asked, message: &Message, denial: Denial) -> Response {
-    let text = match &denial.rule {
-        Some(rule) => format!("not authorized: {rule}"),
-        None => "not authorized".to_owned(),
-    };
-    let error = (error_code::INVALID_REQUEST, text.as_str());
+    // Why is the operator's to know: the client has the ids.
+    let error = (error_code::INVALID_REQUEST, "not authorized");
     refusal::refuse(asked, message, StatusCode::FORBIDDEN, error, denial)
 }
 

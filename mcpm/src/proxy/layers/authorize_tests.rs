@@ -131,7 +131,23 @@ async fn the_policy_that_forbids_is_named() {
         ("authorization.forbidden", Some("policy1 (no b)"))
     );
     let (_, answer) = json_of(response).await;
-    assert_eq!(answer["error"]["message"], json!("not authorized: policy1 (no b)"));
+    assert_eq!(answer["error"]["message"], json!("not authorized"));
+}
+
+#[tokio::test]
+async fn reasons_have_no_values_of_the_caller() {
+    let number = "arguments";
+    for (method, params) in [
+        ("completion/complete", json!({ "ref": { "type": "canary" } })),
+        ("subscriptions/listen", json!({ "notifications": { "resourceSubscriptions": "canary" } })),
+        ("tools/call", json!({ "name": "a", number: "canary" })),
+        ("tools/call", json!({ "name": "a", number: { "n": 123_456_789_012_345_678_901_f64 } })),
+    ] {
+        let response = run(layer(&POLICIES), ask(method, &params), &server()).await;
+        let denial = response.extensions().get::<Denial>().expect("a denial");
+        let shown = format!("{denial:?}");
+        assert!(!shown.contains("canary") && !shown.contains("1234567890"), "{shown}");
+    }
 }
 
 #[tokio::test]
