@@ -49,6 +49,19 @@ async fn a_refusal_is_explained_by_its_id_from_memory_and_from_files() {
 }
 
 #[tokio::test]
+async fn what_was_kept_is_on_disk_once_it_is_flushed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder_of_proxies(folder.path()).join("p.jsonl");
+    let recent = Recent::new("p", Some(path.clone()));
+    recent.flush().await;
+    assert!(!path.exists(), "nothing was kept");
+    let ids: Vec<RefusalId> = (0..100).map(|_| RefusalId::new()).collect();
+    ids.iter().for_each(|id| recent.keep(refused(&recent, id)));
+    recent.flush().await;
+    assert!(ids.iter().all(|id| find_in(id, &path).is_some()));
+}
+
+#[tokio::test]
 async fn no_more_than_the_last_ones_are_kept() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder_of_proxies(folder.path()).join("p.jsonl");

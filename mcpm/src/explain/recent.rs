@@ -196,6 +196,13 @@ impl Recent {
         }
     }
 
+    /// Waits until everything that was kept can be read by other processes.
+    pub(crate) async fn flush(&self) {
+        if let Some(Some(journal)) = self.file.get() {
+            journal.flush().await;
+        }
+    }
+
     pub(crate) fn find(&self, id: &RefusalId) -> Option<Refused> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.iter().find(|refused| refused.id == id.as_str()).cloned()

@@ -378,12 +378,18 @@ impl RunningProxy {
             // A listener that panicked listens no more.
             let _ = task.await;
         }
-        if let Some(audit) = &self.audit {
-            audit.flush().await;
-        }
+        self.flush().await;
         if let Some(telemetry) = &self.telemetry {
             telemetry.stop().await;
         }
+    }
+
+    /// Waits until what was recorded is written: what a server does on its way down is, too.
+    pub(crate) async fn flush(&self) {
+        if let Some(audit) = &self.audit {
+            audit.flush().await;
+        }
+        self.recent.flush().await;
     }
 
     /// Waits until the proxy was stopped.

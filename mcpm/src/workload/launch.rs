@@ -164,6 +164,11 @@ impl Launch {
         let (containers, server, endpoint) = match started {
             Ok(started) => started,
             Err(error) => {
+                // Whoever looks for why it failed finds the connections that were refused.
+                if let Some(audit) = &audit {
+                    audit.flush().await;
+                }
+                recent.flush().await;
                 record.update(Phase::Failed, Some(error.to_string()), |status| status.supervisor = None);
                 return Err(error);
             }

@@ -96,6 +96,7 @@ impl RunningWorkload {
             Server::Http(server) => server.stop(grace).await,
             Server::Remote => Ok(()),
         };
+        self.proxy.flush().await;
         self.end.armed = false;
         if !gone {
             record.update(Phase::Stopped, None, |status| status.supervisor = None);
