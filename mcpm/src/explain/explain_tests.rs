@@ -1,7 +1,15 @@
 //! What is kept of refusals, and where it is found again.
 
 use super::*;
-use crate::{name::WorkloadName, options::Secret, redact::Masks};
+use crate::{
+    journal::{
+        Journal,
+        tests::{Memory, Slow},
+    },
+    name::WorkloadName,
+    options::Secret,
+    redact::Masks,
+};
 
 fn environment(state_dir: &Path) -> Environment {
     Environment { state_dir: state_dir.to_owned(), ..Environment::from_lookup(|_| None) }
@@ -59,6 +67,24 @@ async fn what_was_kept_is_on_disk_once_it_is_flushed() {
     ids.iter().for_each(|id| recent.keep(refused(&recent, id)));
     recent.flush().await;
     assert!(ids.iter().all(|id| find_in(id, &path).is_some()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_disk_holds_up_a_client_for_a_moment_only() {
+    let (go, wait) = std::sync::mpsc::channel();
+    let memory = Memory::default();
+    let journal = Journal::start(Box::new(Slow(wait, memory.clone())), 8, None).expect("a thread");
+    let recent = Recent::new("p", None).written_by(journal);
+    let id = RefusalId::new();
+    let asked = tokio::time::Instant::now();
+    recent.keep_and_wait(refused(&recent, &id)).await;
+    // By the clock of the test, which goes on when nothing else can.
+    assert!(asked.elapsed().as_secs() < 1 && recent.find(&id).is_some());
+    assert_eq!(memory.text(), "");
+    drop(go);
+    tokio::time::resume();
+    recent.flush().await;
+    assert!(memory.text().contains(id.as_str()));
 }
 
 #[tokio::test]

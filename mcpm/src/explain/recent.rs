@@ -5,7 +5,7 @@ use std::{
     fmt,
     path::PathBuf,
     sync::{Mutex, OnceLock, PoisonError},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,8 @@ const ROTATION: Rotation = Rotation { size: 256 << 10, count: 1 };
 const QUEUE: usize = 256;
 /// Longest text of an input or a rule.
 const LONGEST: usize = 512;
+/// How long a client waits for its refusal to be on record.
+const MOMENT: Duration = Duration::from_millis(250);
 /// The version of the format.
 const VERSION: u32 = 1;
 /// Random bytes of an id.
@@ -160,6 +162,12 @@ impl Recent {
         Self { server, masks, kept: Mutex::default(), path, file: OnceLock::new() }
     }
 
+    /// Has lines written by this journal.
+    #[cfg(test)]
+    pub(crate) fn written_by(self, journal: Journal) -> Self {
+        Self { path: Some(PathBuf::new()), file: OnceLock::from(Some(journal)), ..self }
+    }
+
     /// Keeps nothing of what is known to be secret.
     #[must_use]
     pub(crate) fn masks(self, masks: Masks) -> Self {
@@ -185,14 +193,17 @@ impl Recent {
         self.remember(refused);
     }
 
-    /// Keeps a refusal, and waits until other processes can read of it.
+    /// Keeps a refusal, and waits until other processes can read of it, or a moment: no slow disk holds up a client.
     pub(crate) async fn keep_and_wait(&self, refused: Refused) {
         let line = self.journal().map(|journal| (journal, line(&refused)));
         self.remember(refused);
         if let Some((journal, line)) = line
-            && let Err(error) = journal.written(line).await
         {
-            tracing::debug!(%error, "a refusal was not put on record");
+            match tokio::time::timeout(MOMENT, journal.written(line)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::debug!(%error, "a refusal was not put on record"),
+                Err(_) => tracing::debug!("a client is told before its refusal is on record"),
+            }
         }
     }
 

@@ -241,7 +241,7 @@ pub(crate) mod tests {
 
     /// Writes nothing before it is let.
     #[derive(Debug)]
-    struct Slow(std::sync::mpsc::Receiver<()>, Memory);
+    pub(crate) struct Slow(pub(crate) std::sync::mpsc::Receiver<()>, pub(crate) Memory);
 
     impl Sink for Slow {
         fn write(&mut self, lines: &[u8]) -> io::Result<()> {
