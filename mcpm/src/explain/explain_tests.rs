@@ -116,6 +116,8 @@ fn what_cannot_be_read_is_passed_over() {
     fs::write(&path, format!("{{\"id\":\"{id}\"\nnone\n{}\n{line}\n", line.replace("\"fix\"", "\"new\"")))
         .expect("a file");
     assert_eq!(find_in(&id, &path).map(|found| found.id), Some(id.to_string()));
+    fs::write(&path, [b"\xff\xfe{\n", line.as_bytes()].concat()).expect("a file");
+    assert_eq!(find_in(&id, &path).map(|found| found.id), Some(id.to_string()));
     for text in ["", "nothing", "tools.not_listed ", "0123456789abcdef012", "../../../../etc/pass"] {
         assert_eq!(explain(text, &environment(folder.path())).expect_err(text).kind(), ErrorKind::NotFound);
     }

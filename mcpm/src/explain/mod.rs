@@ -118,9 +118,11 @@ fn find(id: &RefusalId, environment: &Environment) -> Option<Refused> {
 
 /// Looks for a refusal in a file, of which a line may be broken or of another version.
 fn find_in(id: &RefusalId, path: &Path) -> Option<Refused> {
-    let lines = BufReader::new(fs::File::open(path).ok()?).lines();
-    let with_id = lines.map_while(std::result::Result::ok).filter(|line| line.contains(id.as_str()));
-    let mut refusals = with_id.filter_map(|line| serde_json::from_str::<Refused>(&line).ok());
+    // By bytes, since a line that is broken may be no text.
+    let lines = BufReader::new(fs::File::open(path).ok()?).split(b'\n');
+    let lines = lines.map_while(std::result::Result::ok);
+    let with_id = lines.filter(|line| memchr::memmem::find(line, id.as_str().as_bytes()).is_some());
+    let mut refusals = with_id.filter_map(|line| serde_json::from_slice::<Refused>(&line).ok());
     refusals.find(|refusal| refusal.id == id.as_str())
 }
 

@@ -4,7 +4,7 @@ use std::{
     ffi::OsString,
     fs::{self, File, OpenOptions},
     io::{self, Write as _},
-    os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _},
+    os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -45,7 +45,8 @@ impl RotatingFile {
     /// Opens the file, or makes it for its owner alone.
     pub(crate) fn open(path: PathBuf, rotation: Rotation) -> io::Result<Self> {
         let (file, size, regular) = open(&path)?;
-        Ok(Self { path, rotation, file, size, regular, torn: false, stuck: false })
+        let torn = regular && size > 0 && is_torn(&path, size);
+        Ok(Self { path, rotation, file, size, regular, torn, stuck: false })
     }
 
     /// Has an own file open that has room for that many bytes more, as far as it can be put aside.
@@ -99,7 +100,8 @@ impl RotatingFile {
 
     fn reopen(&mut self) -> io::Result<()> {
         (self.file, self.size, self.regular) = open(&self.path)?;
-        (self.torn, self.stuck) = (false, false);
+        self.torn = self.regular && self.size > 0 && is_torn(&self.path, self.size);
+        self.stuck = false;
         Ok(())
     }
 }
@@ -114,6 +116,14 @@ fn open(path: &Path) -> io::Result<(File, u64, bool)> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
     }
     Ok((file, found.len(), found.is_file()))
+}
+
+/// Whether the last line has no end: whoever wrote it was ended in the middle of it.
+fn is_torn(path: &Path, size: u64) -> bool {
+    let mut last = [0];
+    // What may not be read is taken for whole.
+    let read = File::open(path).and_then(|file| file.read_exact_at(&mut last, size - 1));
+    read.is_ok() && last != *b"\n"
 }
 
 impl Sink for RotatingFile {
@@ -195,6 +205,19 @@ mod tests {
         fs::create_dir_all(older(&path, 2).join("full")).expect("a folder");
         other.write(b"8\n").expect("it is written on");
         assert_eq!(text(&path), "7\n8\n");
+    }
+
+    #[test]
+    fn after_a_line_that_was_broken_off_a_new_one_begins() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log");
+        for (before, after) in [("", "a\n"), ("whole\n", "whole\na\n"), ("bro", "bro\na\n")] {
+            fs::write(&path, before).expect("a file");
+            let rotation = Rotation { size: 100, count: 0 };
+            let mut file = RotatingFile::open(path.clone(), rotation).expect("a file");
+            file.write(b"a\n").expect("room");
+            assert_eq!(text(&path), after);
+        }
     }
 
     #[test]
