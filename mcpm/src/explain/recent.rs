@@ -197,8 +197,7 @@ impl Recent {
     pub(crate) async fn keep_and_wait(&self, refused: Refused) {
         let line = self.journal().map(|journal| (journal, line(&refused)));
         self.remember(refused);
-        if let Some((journal, line)) = line
-        {
+        if let Some((journal, line)) = line {
             match tokio::time::timeout(MOMENT, journal.written(line)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::debug!(%error, "a refusal was not put on record"),

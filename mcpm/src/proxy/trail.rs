@@ -332,6 +332,12 @@ impl Trail {
         }
     }
 
+    /// Whether the proxy ends what the caller asked for, since their token has ended.
+    fn has_expired(&self) -> bool {
+        let end = self.state().principal.as_ref().and_then(|principal| principal.end());
+        end.is_some_and(|end| end <= SystemTime::now())
+    }
+
     fn streams(&self) -> bool {
         self.state().streams
     }
@@ -378,7 +384,7 @@ impl Drop for Listener {
     fn drop(&mut self) {
         // The client went in the middle of a stream. Streams without calls have nothing to wait for.
         if !self.over && self.trail.streams() {
-            self.trail.lost(Outcome::ClientGone);
+            self.trail.lost(if self.trail.has_expired() { Outcome::Unanswered } else { Outcome::ClientGone });
         }
     }
 }

@@ -10,9 +10,12 @@ const ASK: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"na
 const NOTE: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
 fn begun(uri: &str, body: &'static str) -> Trail {
-    let (audit, _) = opened(&AuditSpec::default());
+    begun_in(&opened(&AuditSpec::default()).0, uri, body)
+}
+
+fn begun_in(audit: &Arc<Audit>, uri: &str, body: &'static str) -> Trail {
     let request = http::Request::post(uri).body(Body::empty()).expect("a request");
-    let trail = Trail::begin(&audit, &request, false);
+    let trail = Trail::begin(audit, &request, false);
     trail.asks(&Asked::read(request.headers(), body.into()).expect("a message"));
     trail
 }
@@ -22,7 +25,8 @@ fn ended(trail: &Trail, status: u16, headers: &[(&str, &str)]) -> Vec<Value> {
     for (name, value) in headers {
         response = response.header(*name, *value);
     }
-    let events = trail.answered(&response.body(Body::from(bytes::Bytes::from_static(b"text"))).expect("a response"));
+    let events =
+        trail.answered(&response.body(Body::from(bytes::Bytes::from_static(b"text"))).expect("a response"));
     events.iter().map(|event| serde_json::to_value(event).expect("JSON")).collect()
 }
 
@@ -65,6 +69,32 @@ fn a_path_is_recorded_up_to_its_bound() {
     let events = ended(&begun(&uri, ASK), 200, &[]);
     let endpoint = events[0]["target"]["endpoint"].as_str().expect("a path");
     assert!(endpoint.starts_with("/mcp/aaa") && endpoint.len() < LONGEST_PATH + 4, "{}", endpoint.len());
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_with_its_token_was_not_left_by_its_client() {
+    for (exp, outcome) in
+        [(Some(1), "unanswered"), (Some(u64::from(u32::MAX)), "client_gone"), (None, "client_gone")]
+    {
+        let (audit, memory) = opened(&AuditSpec::default());
+        let trail = begun_in(&audit, "/mcp", ASK);
+        trail.caller(&Arc::new(Principal {
+            issuer: "https://issuer".to_owned(),
+            subject: "alice".to_owned(),
+            audience: Vec::new(),
+            client_id: None,
+            scopes: Vec::new(),
+            claims: exp.map(|exp| ("exp".to_owned(), exp.into())).into_iter().collect(),
+            expires: SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(exp.unwrap_or_default()),
+            token: "a token".into(),
+        }));
+        let listener = Listener::new(trail.clone());
+        assert!(ended(&trail, 200, &[("content-type", "text/event-stream")]).is_empty());
+        drop(listener);
+        audit.flush().await;
+        let event: Value = serde_json::from_str(&memory.text()).expect("one event");
+        assert_eq!(event["outcome"], outcome, "{exp:?}");
+    }
 }
 
 #[test]

@@ -14,8 +14,9 @@ use crate::proxy::{
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, DELETE, OPTIONS");
 /// What pages need beyond what they may read of every answer.
-const EXPOSED: HeaderValue =
-    HeaderValue::from_static("Mcp-Session-Id, Mcp-Protocol-Version, WWW-Authenticate, Retry-After");
+const EXPOSED: HeaderValue = HeaderValue::from_static(
+    "Mcp-Session-Id, Mcp-Protocol-Version, Mcpm-Refusal, WWW-Authenticate, Retry-After",
+);
 /// How long a browser need not ask again, in seconds.
 const HOLDS: HeaderValue = HeaderValue::from_static("600");
 const ORIGIN: HeaderValue = HeaderValue::from_static("Origin");
