@@ -170,6 +170,7 @@ fn values(spec: &'static OptionSpec) -> BoxedStrategy<String> {
         | "oidc_introspection_url"
         | "resource_url"
         | "token_exchange_url"
+        | "otel_endpoint"
         | "certificate_oidc_issuer" => "https://[a-z]{2,8}\\.example(/[a-z]{1,4})?".boxed(),
         "image_verification_key" => Just(place("cosign.pub")).boxed(),
         "certificate_identity" => "[a-z]{1,8}@[a-z]{1,8}\\.example".boxed(),
@@ -186,6 +187,10 @@ fn values(spec: &'static OptionSpec) -> BoxedStrategy<String> {
         "tools_override" => Just(place("overrides.json")).boxed(),
         "authz_config" => Just(place("authz.yaml")).boxed(),
         "audit_config" => Just(place("audit.yaml")).boxed(),
+        "otel_service_name" => "[a-z]{1,8}".boxed(),
+        "otel_custom_attributes" => "[a-z]{1,4}=[a-z]{1,4}".boxed(),
+        "otel_env_vars" => "[A-L]{1,6}".boxed(),
+        "otel_sampling_rate" => of(&["0", "0.25", "1"]),
         "learn" => Just(place("learnt.json")).boxed(),
         "ca_cert" => Just(place("ca.pem")).boxed(),
         "runtime_image" => of(&["debian:13", "registry.example.com/base:1"]),
@@ -201,11 +206,15 @@ fn values(spec: &'static OptionSpec) -> BoxedStrategy<String> {
     }
 }
 
-/// The options that can be given, apart from those that only concern the command they are given to.
+/// The options that can be given, apart from those that only concern the command they are given to, and from secrets.
 fn exported() -> Vec<&'static OptionSpec> {
     let passing = ["server", "from_config", "foreground", "debug", "rebuild", "offline"];
     let lasting = |spec: &&OptionSpec| spec.unsupported.is_none() && !passing.contains(&spec.name);
-    WorkloadOptions::SPECS.iter().filter(lasting).filter(|spec| spec.kind != Kind::Secret).collect()
+    WorkloadOptions::SPECS
+        .iter()
+        .filter(lasting)
+        .filter(|spec| !matches!(spec.kind, Kind::Secret | Kind::Header))
+        .collect()
 }
 
 /// What an option means nothing without.
@@ -217,9 +226,11 @@ fn companions(name: &str) -> Vec<(&'static str, String)> {
         ("token_exchange_url", "https://issuer.example/token"),
         ("token_exchange_client_id", "me"),
     ];
+    let of_telemetry = [("otel_endpoint", "https://collector.example")];
     let needed = match name {
         _ if of_callers.iter().any(|begin| name.starts_with(begin)) => &all[..2],
         _ if name.starts_with("token_exchange_") => &all[..],
+        _ if name.starts_with("otel_") => &of_telemetry,
         _ => &[],
     };
     let others = needed.iter().filter(|(other, _)| *other != name);
