@@ -1,0 +1,77 @@
+//! A real collector between the proxy and the receiver. It takes minutes to build, so this is for nightly runs.
+
+use std::{fs, net::TcpListener, process::Stdio};
+
+use mcpm::options::OtlpProtocol;
+use mcpm_tests::harness::{testbed, within};
+use serde_json::{Value, json};
+use tokio::{net::TcpStream, process::Command};
+
+use super::receiver::{Exports, Receiver, call, measured};
+
+fn free() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+/// Takes both protocols and passes on what it understood.
+fn config(http: &str, grpc: &str, to: &str) -> Value {
+    let pipeline = json!({ "receivers": ["otlp"], "exporters": ["otlphttp"] });
+    json!({
+        "receivers": { "otlp": { "protocols": { "http": { "endpoint": http }, "grpc": { "endpoint": grpc } } } },
+        "exporters": { "otlphttp": { "endpoint": format!("http://{to}"), "compression": "none" } },
+        "service": {
+            "telemetry": { "metrics": { "level": "none" } },
+            "pipelines": { "traces": pipeline, "metrics": pipeline },
+        },
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::print_stdout, reason = "who runs the tests is to see it")]
+async fn a_real_collector_takes_both_protocols() {
+    if std::env::var_os("MCPM_NIGHTLY").is_none_or(|value| value.is_empty()) {
+        return println!("the collector is left out: it is slow to build, and MCPM_NIGHTLY is not set");
+    }
+    for protocol in [OtlpProtocol::Http, OtlpProtocol::Grpc] {
+        let mut receiver = Receiver::start("").await;
+        let folder = tempfile::tempdir().unwrap();
+        let (http, grpc) = (free(), free());
+        let file = folder.path().join("config.yaml");
+        fs::write(&file, config(&http, &grpc, &receiver.http).to_string()).unwrap();
+        let _collector = Command::new(testbed::path("MCPM_TEST_COLLECTOR"))
+            .arg(format!("--config={}", file.display()))
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let at = if protocol == OtlpProtocol::Http { http } else { grpc };
+        let listening = async {
+            while TcpStream::connect(&at).await.is_err() {
+                tokio::task::yield_now().await;
+            }
+        };
+        within("the collector", listening).await;
+        let measured = measured(|proxy| {
+            proxy.otel_endpoint(format!("http://{at}")).otel_protocol(protocol).otel_sampling_rate(1.0)
+        })
+        .await;
+        assert_eq!(measured.http.post("/mcp", call("add", "")).send().await.status, 200);
+        measured.proxy.stop().await;
+        // It passes on each signal by itself.
+        let mut exports = Exports::default();
+        let mut forms = Vec::new();
+        for _ in 0..2 {
+            let (form, said) = receiver.next().await;
+            forms.push(form);
+            exports.add(&said["export"]);
+        }
+        forms.sort();
+        assert_eq!(forms, ["http metrics", "http traces"]);
+        let span = exports.span("tools/call add");
+        assert_eq!((span.kind.as_str(), span.failed), ("SPAN_KIND_SERVER", false));
+        assert_eq!(span.attributes["gen_ai.tool.name"], "add");
+        assert_eq!(exports.span("backend").parent, span.id);
+        let of_call = [("mcp.method.name", "tools/call")];
+        assert_eq!(exports.count("mcp.server.operation.duration", &of_call), 1.0);
+    }
+}
