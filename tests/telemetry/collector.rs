@@ -27,7 +27,6 @@ fn config(http: &str, grpc: &str, to: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[expect(clippy::print_stdout, reason = "who runs the tests is to see it")]
 async fn a_real_collector_takes_both_protocols() {
     if std::env::var_os("MCPM_NIGHTLY").is_none_or(|value| value.is_empty()) {
         return println!("the collector is left out: it is slow to build, and MCPM_NIGHTLY is not set");
