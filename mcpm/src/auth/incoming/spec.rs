@@ -62,9 +62,6 @@ const FURTHER: [&str; 10] = [
     "resource_url",
 ];
 
-/// What also makes requests that trust the certificates of `--mcpm-ca-bundle`.
-const OTHERS: [&str; 1] = ["otel_endpoint"];
-
 /// Options of a command that say who may come in.
 pub(crate) trait AskedOfCallers: OptionSet {
     /// What they say, paths below `working_dir`; `None` when callers are asked nothing.
@@ -119,9 +116,7 @@ fn is_on<O: OptionSet>(options: &O) -> Result<bool> {
         let is_secret = options.slot(name).is_some_and(|slot| !slot.secrets().is_empty());
         options.is_given(name) && (is_secret || texts(options) != texts(&O::defaults()))
     };
-    // What else makes requests of mcpm's own trusts the same certificates.
-    let used = |name: &&str| *name == "mcpm_ca_bundle" && OTHERS.iter().any(|other| options.is_given(other));
-    match FURTHER.iter().find(|name| says_something(name) && !used(name)).and_then(|name| O::spec(name)) {
+    match FURTHER.iter().find(|name| says_something(name)).and_then(|name| O::spec(name)) {
         None => Ok(false),
         Some(option) => Err(Error::new(
             ErrorKind::InvalidOption,
@@ -289,6 +284,9 @@ mod tests {
             let error = asked(&[(name, value)]).expect_err(name).to_string();
             assert!(error.contains(name) && error.contains("--oidc-issuer"), "{error}");
         }
+        // A collector is trusted by what the machine trusts, so the bundle would be for nothing there.
+        let bundle = [("mcpm-ca-bundle", "f"), ("otel-endpoint", "https://collector.example")];
+        assert!(asked(&bundle).is_err());
     }
 
     #[test]
