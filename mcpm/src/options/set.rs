@@ -48,6 +48,19 @@ pub trait OptionSet: Default + Sized {
         self.slot(name).is_some_and(Stored::is_given)
     }
 
+    /// Returns the first of these options that was given and says more than its default does.
+    fn beyond_default(&self, names: &[&str]) -> Option<&'static OptionSpec> {
+        let defaults = Self::defaults();
+        let says_more = |name: &&&str| {
+            self.slot(name).is_some_and(|slot| {
+                // A secret has no text, and no default.
+                let differs = || defaults.slot(name).is_none_or(|default| slot.texts() != default.texts());
+                slot.is_given() && (!slot.secrets().is_empty() || differs())
+            })
+        };
+        names.iter().find(says_more).and_then(|name| Self::spec(name))
+    }
+
     /// Returns the names of the options that were given, in the order of the table.
     fn given(&self) -> impl Iterator<Item = &'static str> {
         Self::SPECS.iter().map(|spec| spec.name).filter(|name| self.is_given(name))

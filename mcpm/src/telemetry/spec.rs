@@ -8,7 +8,7 @@ use url::Url;
 
 use crate::{
     Error, ErrorKind, Result,
-    options::{Header, OptionSet, OtlpProtocol, ProxyOptions, Stored, WorkloadOptions},
+    options::{Header, OptionSet, OtlpProtocol, ProxyOptions, WorkloadOptions},
 };
 
 /// What is measured. Values of headers are no part of it, so that it can be recorded.
@@ -131,12 +131,7 @@ fn says_nothing<O: OptionSet>(options: &O, names: &[&str], on: bool, needed: &st
     if on {
         return Ok(());
     }
-    let says_something = |name: &&&str| {
-        let is_secret = options.slot(name).is_some_and(|slot| !slot.secrets().is_empty());
-        let texts = |options: &O| options.slot(name).map(Stored::texts);
-        options.is_given(name) && (is_secret || texts(options) != texts(&O::defaults()))
-    };
-    match names.iter().find(says_something).and_then(|name| O::spec(name)) {
+    match options.beyond_default(names) {
         None => Ok(()),
         Some(option) => Err(refused(format!("`{}` means nothing without `{needed}`", option.shown()))),
     }

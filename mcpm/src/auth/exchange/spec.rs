@@ -143,13 +143,7 @@ asked_of_exchange!(WorkloadOptions, ProxyOptions);
 
 /// Refuses what means nothing, as nothing is exchanged.
 fn refuse_alone<O: OptionSet>(options: &O) -> Result<()> {
-    let says_something = |name: &&&str| {
-        let texts = |options: &O| options.slot(name).map(crate::options::Stored::texts);
-        // A secret has no text, and no default.
-        let is_secret = options.slot(name).is_some_and(|slot| !slot.secrets().is_empty());
-        options.is_given(name) && (is_secret || texts(options) != texts(&O::defaults()))
-    };
-    match FURTHER.iter().find(says_something).and_then(|name| O::spec(name)) {
+    match options.beyond_default(&FURTHER) {
         None => Ok(()),
         Some(option) => {
             let message = format!("`{}` means nothing while tokens are not exchanged", option.shown());

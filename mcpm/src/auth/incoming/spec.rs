@@ -110,13 +110,7 @@ fn is_on<O: OptionSet>(options: &O) -> Result<bool> {
     if SOURCES.iter().any(|name| options.is_given(name)) {
         return Ok(true);
     }
-    let says_something = |name: &&str| {
-        let texts = |options: &O| options.slot(name).map(crate::options::Stored::texts);
-        // A secret has no text, and no default.
-        let is_secret = options.slot(name).is_some_and(|slot| !slot.secrets().is_empty());
-        options.is_given(name) && (is_secret || texts(options) != texts(&O::defaults()))
-    };
-    match FURTHER.iter().find(|name| says_something(name)).and_then(|name| O::spec(name)) {
+    match options.beyond_default(&FURTHER) {
         None => Ok(false),
         Some(option) => Err(Error::new(
             ErrorKind::InvalidOption,
