@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::team::Layers;
+
 /// What stands between the client and the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
@@ -9,6 +11,7 @@ pub(super) enum Way {
     Nginx,
     Mcpm,
     OtherMcpm,
+    With(Layers),
     Pipe,
     Bridge,
     OtherBridge,
@@ -21,6 +24,7 @@ impl Way {
             Self::Nginx => "HTTP, nginx",
             Self::Mcpm => "HTTP, mcpm",
             Self::OtherMcpm => "HTTP, other build",
+            Self::With(layers) => layers.name(),
             Self::Pipe => "stdio, direct",
             Self::Bridge => "stdio, mcpm",
             Self::OtherBridge => "stdio, other build",
@@ -30,7 +34,7 @@ impl Way {
     /// The same server without anything in the middle; what is added is the difference to it.
     pub(super) fn direct(self) -> Option<Self> {
         match self {
-            Self::Nginx | Self::Mcpm | Self::OtherMcpm => Some(Self::Direct),
+            Self::Nginx | Self::Mcpm | Self::OtherMcpm | Self::With(_) => Some(Self::Direct),
             Self::Bridge | Self::OtherBridge => Some(Self::Pipe),
             Self::Direct | Self::Pipe => None,
         }
@@ -40,6 +44,7 @@ impl Way {
     pub(super) fn base(self) -> Option<Self> {
         match self {
             Self::Mcpm | Self::OtherMcpm => Some(Self::Nginx),
+            Self::With(_) => Some(Self::Mcpm),
             Self::Bridge => Some(Self::Pipe),
             Self::OtherBridge => Some(Self::Bridge),
             Self::Direct | Self::Nginx | Self::Pipe => None,

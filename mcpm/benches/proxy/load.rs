@@ -91,13 +91,16 @@ enum Wire {
 
 impl Session {
     /// Connects and shakes hands.
-    async fn open(port: u16, number: usize) -> Outcome<Self> {
+    async fn open(port: u16, number: usize, token: Option<&str>) -> Outcome<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port)).await?;
         stream.set_nodelay(true)?;
-        let head = format!(
+        let mut head = format!(
             "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n\
              Accept: application/json, text/event-stream\r\n"
         );
+        if let Some(token) = token {
+            head += &format!("Authorization: Bearer {token}\r\n");
+        }
         let mut http = Http { stream, buffer: Vec::with_capacity(8192), head };
         let (session, _) = http.exchange(INITIALIZE, 200).await?;
         let id = session.ok_or("no session id")?;
@@ -219,11 +222,11 @@ pub(super) fn start(count: usize) -> Outcome<Vec<Session>> {
     (0..count).map(Session::start).collect()
 }
 
-/// Opens that many sessions.
-pub(super) async fn open(port: u16, count: usize) -> Outcome<Vec<Session>> {
+/// Opens that many sessions of a caller.
+pub(super) async fn open(port: u16, count: usize, token: Option<&str>) -> Outcome<Vec<Session>> {
     let mut sessions = Vec::new();
     for number in 0..count {
-        sessions.push(Session::open(port, number).await?);
+        sessions.push(Session::open(port, number, token).await?);
     }
     Ok(sessions)
 }

@@ -6,12 +6,14 @@
 //! - no argument: times, processor time per call and memory, as a Markdown table
 //! - `--soak`: 256 sessions for a minute in front of each kind of server; any error ends the run
 //! - `--against PROGRAM`: beside another build of this program, to tell a change from the machine's mood
+//! - `--stack`: what each layer that protects and observes a server adds, and all of them together
 //! - `--instructions`: instructions per call under callgrind, which hardly change with the machine's load
 
 mod figures;
 mod load;
 mod process;
 mod servers;
+mod team;
 
 use std::{
     io::Write as _,
@@ -22,9 +24,21 @@ use std::{
 use figures::{Figures, Way};
 use load::{Bound, Outcome, Session};
 use process::Started;
+use team::{Layers, Team};
 
 const WAYS: [Way; 5] = [Way::Direct, Way::Nginx, Way::Mcpm, Way::Pipe, Way::Bridge];
 const BUILDS: [Way; 5] = [Way::Nginx, Way::Mcpm, Way::OtherMcpm, Way::Bridge, Way::OtherBridge];
+const STACK: [Way; 9] = [
+    Way::Direct,
+    Way::Mcpm,
+    Way::With(Layers::Auth),
+    Way::With(Layers::Filter),
+    Way::With(Layers::Cedar),
+    Way::With(Layers::Audit),
+    Way::With(Layers::Telemetry),
+    Way::With(Layers::Prometheus),
+    Way::With(Layers::All),
+];
 const SESSIONS: [usize; 3] = [1, 32, 256];
 const ROUNDS: usize = 3;
 const WARM_UP: Duration = Duration::from_millis(300);
@@ -44,14 +58,16 @@ fn main() -> Outcome<()> {
     let own = std::env::current_exe()?;
     let other = if let ["--against", other] = args[..] { other.into() } else { own.clone() };
     let server = process::role(&[], &own, "http-server", "")?;
-    let bench = Bench { folder: folder.path(), server, own, other };
+    let team = Team::start(&own, folder.path())?;
+    let bench = Bench { folder: folder.path(), server, team, own, other };
     let table = runtime.block_on(async {
         match args[..] {
             [] => bench.compare(&WAYS).await,
             ["--against", _] => bench.compare(&BUILDS).await,
+            ["--stack"] => bench.compare(&STACK).await,
             ["--soak"] => bench.soak().await,
             ["--instructions"] => bench.instructions().await,
-            _ => Err("arguments: none, `--against PROGRAM`, `--soak` or `--instructions`".into()),
+            _ => Err("arguments: none, `--against PROGRAM`, `--stack`, `--soak` or `--instructions`".into()),
         }
     })?;
     std::io::stdout().write_all(table.as_bytes())?;
@@ -61,6 +77,7 @@ fn main() -> Outcome<()> {
 struct Bench<'a> {
     folder: &'a Path,
     server: Started,
+    team: Team,
     /// This program, and the build it is compared with.
     own: PathBuf,
     other: PathBuf,
@@ -69,6 +86,11 @@ struct Bench<'a> {
 impl Bench<'_> {
     fn program(&self, way: Way) -> &Path {
         if matches!(way, Way::OtherMcpm | Way::OtherBridge) { &self.other } else { &self.own }
+    }
+
+    /// What clients send to be let in.
+    fn token(&self, way: Way) -> Option<&str> {
+        if let Way::With(layers) = way { self.team.token(layers) } else { None }
     }
 
     /// Starts what stands in the middle; `None` when nothing does.
@@ -80,6 +102,11 @@ impl Bench<'_> {
             Way::Mcpm | Way::OtherMcpm => {
                 let target = format!("http://127.0.0.1:{port}/mcp");
                 process::role(wrapper, self.program(way), "http-proxy", &target).map(Some)
+            }
+            Way::With(layers) => {
+                let target = format!("http://127.0.0.1:{port}/mcp");
+                let argument = self.team.argument(layers, &target, self.folder)?;
+                process::role(wrapper, &self.own, "team-proxy", &argument).map(Some)
             }
             Way::Bridge | Way::OtherBridge => {
                 process::role(wrapper, self.program(way), "stdio-proxy", "").map(Some)
@@ -113,7 +140,7 @@ impl Bench<'_> {
         let port = middle.as_ref().unwrap_or(&self.server).port;
         let mut open = match way {
             Way::Pipe => load::start(sessions)?,
-            _ => load::open(port, sessions).await?,
+            _ => load::open(port, sessions, self.token(way)).await?,
         };
         load::call(&mut open, Bound::time(WARM_UP)).await?;
         let whose: Vec<u32> = match (&middle, way) {
@@ -137,7 +164,7 @@ impl Bench<'_> {
         );
         for way in [Way::Mcpm, Way::Bridge] {
             let middle = self.start(way, &[])?.ok_or("nothing was started")?;
-            let mut open = load::open(middle.port, 256).await?;
+            let mut open = load::open(middle.port, 256, None).await?;
             let times = load::call(&mut open, Bound::time(SOAK)).await?;
             let (now, most) = process::memory(&[middle.pid])?;
             let name = way.name();
@@ -152,7 +179,8 @@ impl Bench<'_> {
 
     async fn instructions(&self) -> Outcome<String> {
         let mut table = String::from("| way | instructions per call |\n|---|---|\n");
-        for way in [Way::Nginx, Way::Mcpm, Way::Bridge] {
+        let stack = STACK.into_iter().filter(|way| matches!(way, Way::With(_)));
+        for way in [Way::Nginx, Way::Mcpm, Way::Bridge].into_iter().chain(stack) {
             let once = self.count(way, COUNTED).await?;
             let twice = self.count(way, 2 * COUNTED).await?;
             table += &format!("| {} | {} |\n", way.name(), twice.saturating_sub(once) / COUNTED);
@@ -170,7 +198,7 @@ impl Bench<'_> {
             format!("--callgrind-out-file={}", file.display()),
         ];
         let middle = self.start(way, &wrapper)?.ok_or("nothing was started")?;
-        let mut open = load::open(middle.port, 1).await?;
+        let mut open = load::open(middle.port, 1, self.token(way)).await?;
         load::call(&mut open, Bound::calls(calls)).await?;
         middle.end()?;
         let counts = std::fs::read_to_string(file)?;

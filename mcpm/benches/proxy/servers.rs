@@ -25,6 +25,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::net::TcpListener;
 
+use super::team;
+
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// Plays a role until killed. Servers of HTTP say on the first line of their output which port they took.
@@ -51,12 +53,19 @@ pub(super) fn play(role: &str, argument: &str) -> Result<(), Box<dyn Error>> {
                 running.stop(Duration::from_secs(1)).await;
                 Ok(())
             }
+            "team" => team::serve(argument).await,
+            "team-proxy" => {
+                let proxy = team::proxy(argument)?.start().await?;
+                say(proxy.address().port())?;
+                proxy.wait().await;
+                Ok(())
+            }
             _ => Err(format!("no role `{role}`").into()),
         }
     })
 }
 
-fn say(port: u16) -> std::io::Result<()> {
+pub(super) fn say(port: u16) -> std::io::Result<()> {
     let mut out = std::io::stdout();
     writeln!(out, "{port}")?;
     out.flush()

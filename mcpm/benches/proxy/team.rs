@@ -1,0 +1,193 @@
+//! What stands around a server that a team uses: an issuer of tokens, a collector, policies and an audit log.
+//!
+//! Issuer and collector are one process of their own, so that what they take is nobody's figure.
+
+use std::{convert::Infallible, error::Error, fs, path::Path, time::SystemTime};
+
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::{Request, Response, StatusCode, body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use mcpm::proxy::Proxy;
+use ring::{
+    rand::SystemRandom,
+    signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use super::{
+    load::Outcome,
+    process::{self, Started},
+    servers::say,
+};
+
+const AUDIENCE: &str = "bench";
+
+/// What is turned on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Layers {
+    Auth,
+    Filter,
+    Cedar,
+    Audit,
+    Telemetry,
+    Prometheus,
+    All,
+}
+
+impl Layers {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Auth => "HTTP, mcpm, authentication",
+            Self::Filter => "HTTP, mcpm, tool filter",
+            Self::Cedar => "HTTP, mcpm, Cedar",
+            Self::Audit => "HTTP, mcpm, audit log",
+            Self::Telemetry => "HTTP, mcpm, telemetry at 0.1",
+            Self::Prometheus => "HTTP, mcpm, Prometheus alone",
+            Self::All => "HTTP, mcpm, all of them",
+        }
+    }
+
+    fn has(self, other: Self) -> bool {
+        self == other || self == Self::All
+    }
+}
+
+/// What a proxy for a team is told.
+#[derive(Serialize, Deserialize)]
+struct Told {
+    layers: Layers,
+    target: String,
+    team: String,
+    policies: String,
+    audit: String,
+}
+
+/// The issuer and the collector.
+pub(super) struct Team {
+    process: Started,
+    token: String,
+}
+
+impl Team {
+    pub(super) fn start(own: &Path, folder: &Path) -> Outcome<Self> {
+        let random = SystemRandom::new();
+        let secret = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random)
+            .map_err(|_| "no key could be made")?;
+        let key = key(secret.as_ref())?;
+        let public = key.public_key().as_ref();
+        let part = |bytes: &[u8]| BASE64_URL_SAFE_NO_PAD.encode(bytes);
+        // An uncompressed point (SEC 1 section 2.3.3).
+        let (x, y) = (part(&public[1..33]), part(&public[33..]));
+        let keys = json!({ "keys": [
+            { "kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": "1", "x": x, "y": y },
+        ] });
+        let process = process::role(&[], own, "team", &keys.to_string())?;
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
+        let claims = json!({
+            "iss": format!("http://127.0.0.1:{}", process.port), "sub": "248289761001", "aud": AUDIENCE,
+            "iat": now, "exp": now + 3600, "scope": "openid profile", "groups": ["staff", "readers"],
+            "client_id": "bench", "email": "alice@example.com", "name": "Alice",
+        });
+        let header = part(br#"{"alg":"ES256","typ":"at+jwt","kid":"1"}"#);
+        let message = format!("{header}.{}", part(claims.to_string().as_bytes()));
+        let signature = key.sign(&random, message.as_bytes()).map_err(|_| "nothing could be signed")?;
+        let token = format!("{message}.{}", part(signature.as_ref()));
+        // In the reference's form; the second is never asked for, as with most policies of a team.
+        let policies = json!({ "version": "1.0", "type": "cedarv1", "cedar": { "policies": [
+            "permit(principal, action == Action::\"call_tool\", resource == Tool::\"echo\");",
+            "permit(principal in McpmGroup::\"staff\", action == Action::\"read_resource\", resource);",
+            "forbid(principal, action == Action::\"call_tool\", resource == Tool::\"order\")
+             when { context.arg_amount > 100 };",
+        ] } });
+        fs::write(folder.join("policies.json"), policies.to_string())?;
+        Ok(Self { process, token })
+    }
+
+    /// What clients send to be let in.
+    pub(super) fn token(&self, layers: Layers) -> Option<&str> {
+        layers.has(Layers::Auth).then_some(&self.token)
+    }
+
+    /// The argument of the role `team-proxy`.
+    pub(super) fn argument(&self, layers: Layers, target: &str, folder: &Path) -> Outcome<String> {
+        let audit = folder.join("audit.json");
+        let log = folder.join("audit.jsonl");
+        fs::write(&audit, json!({ "logFile": log }).to_string())?;
+        Ok(serde_json::to_string(&Told {
+            layers,
+            target: target.to_owned(),
+            team: format!("http://127.0.0.1:{}", self.process.port),
+            policies: folder.join("policies.json").display().to_string(),
+            audit: audit.display().to_string(),
+        })?)
+    }
+}
+
+fn key(secret: &[u8]) -> Outcome<EcdsaKeyPair> {
+    EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, secret, &SystemRandom::new())
+        .map_err(|_| "the key cannot be read".into())
+}
+
+/// The proxy that is told so.
+pub(super) fn proxy(argument: &str) -> Result<Proxy, Box<dyn Error>> {
+    let told: Told = serde_json::from_str(argument)?;
+    let mut proxy = Proxy::builder("bench", &told.target);
+    if told.layers.has(Layers::Auth) {
+        proxy = proxy
+            .oidc_issuer(&told.team)
+            .oidc_audience(AUDIENCE)
+            .oidc_insecure_allow_http(true)
+            .jwks_allow_private_ip(true);
+    }
+    if told.layers.has(Layers::Filter) {
+        proxy = proxy.tools("echo").tools("read_*");
+    }
+    if told.layers.has(Layers::Cedar) {
+        proxy = proxy.authz_config(told.policies);
+    }
+    if told.layers.has(Layers::Audit) {
+        proxy = proxy.audit_config(told.audit);
+    }
+    if told.layers.has(Layers::Telemetry) {
+        proxy = proxy.otel_endpoint(&told.team).otel_insecure(true).otel_sampling_rate(0.1);
+    }
+    if told.layers.has(Layers::Prometheus) {
+        proxy = proxy.otel_enable_prometheus_metrics_path(true);
+    }
+    Ok(proxy.build()?)
+}
+
+/// Says whose tokens it issues, which keys they are signed with, and takes what is sent to a collector.
+pub(super) async fn serve(keys: &str) -> Result<(), Box<dyn Error>> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let port = listener.local_addr()?.port();
+    let issuer = format!("http://127.0.0.1:{port}");
+    let metadata = json!({ "issuer": issuer, "jwks_uri": format!("{issuer}/keys") }).to_string();
+    say(port)?;
+    loop {
+        let (stream, _) = listener.accept().await?;
+        let (keys, metadata) = (keys.to_owned(), metadata.clone());
+        let service = service_fn(move |request: Request<Incoming>| {
+            let document = match request.uri().path() {
+                "/.well-known/openid-configuration" => Some(metadata.clone()),
+                "/keys" => Some(keys.clone()),
+                "/v1/traces" | "/v1/metrics" => Some(String::new()),
+                _ => None,
+            };
+            async move {
+                let _ = request.into_body().collect().await;
+                let mut response =
+                    Response::new(Full::new(Bytes::from(document.clone().unwrap_or_default())));
+                if document.is_none() {
+                    *response.status_mut() = StatusCode::NOT_FOUND;
+                }
+                Ok::<_, Infallible>(response)
+            }
+        });
+        tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+    }
+}
