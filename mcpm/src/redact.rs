@@ -293,12 +293,19 @@ fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 /// Which part of a word is a secret.
 fn secret_of(word: &str) -> Option<std::ops::Range<usize>> {
-    if let Some((name, value)) = word.split_once('=') {
+    let mut start = 0;
+    // One after the other: there may be as many as a stranger likes.
+    while let Some((name, value)) = word[start..].split_once('=') {
+        start += name.len() + 1;
         if !value.is_empty() && names_secret(&folded(name.rsplit(['/', '#', ':']).next().unwrap_or(name))) {
-            return Some(name.len() + 1..word.len());
+            return Some(start..word.len());
         }
-        return secret_of(value).map(|range| name.len() + 1 + range.start..name.len() + 1 + range.end);
     }
+    secret_without_name(&word[start..]).map(|range| start + range.start..start + range.end)
+}
+
+/// Which part of a word, of which nothing is given to a name with `=`, is a secret.
+fn secret_without_name(word: &str) -> Option<std::ops::Range<usize>> {
     if let Some((scheme, rest)) = word.split_once("://") {
         let authority = rest.split('/').next().unwrap_or_default();
         if let Some((user, _)) = authority.rsplit_once('@') {
@@ -385,6 +392,18 @@ mod tests {
             ["", "weather in Berlin", "file:///a/b.txt", "no such tool: token_count", "1:2", "a=b", "ünï"]
         {
             assert!(matches!(redacted(text), Cow::Borrowed(same) if same == text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_of_any_length_and_form_is_looked_through() {
+        let few = 128 << 10;
+        for part in [
+            "=", ":", "a=", "://", "@", "\\", "\"", "token", "token=", "token: ", "Bearer ", "{\"a\":", "?a=",
+        ] {
+            let text = part.repeat(few / part.len());
+            assert!(redacted(&text).len() <= 2 * text.len(), "{part}");
+            assert_eq!(redacted(&format!("{text} password=canary")).find("canary"), None, "{part}");
         }
     }
 
