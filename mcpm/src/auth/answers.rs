@@ -97,8 +97,13 @@ impl<T: Clone> Answers<T> {
         }
         let answer = ask.await;
         let said = answer.said.clone();
-        self.lock().put(key, answer);
+        self.keep(key, answer);
         Some(said)
+    }
+
+    /// Keeps an answer, in place of an older one.
+    pub(super) fn keep(&self, key: Key, answer: Answer<T>) {
+        self.lock().put(key, answer);
     }
 
     /// Forgets what was answered about a token, if that is what `is` says.
@@ -123,7 +128,8 @@ impl<T: Clone> Answers<T> {
         turn
     }
 
-    fn kept(&self, key: &Key) -> Option<T> {
+    /// What was answered, if that holds yet.
+    pub(super) fn kept(&self, key: &Key) -> Option<T> {
         let kept = self.lock();
         let (answer, since) = kept.by_key.get(key)?;
         answer.holds_yet(*since).then(|| answer.said.clone())

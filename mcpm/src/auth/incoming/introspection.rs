@@ -55,8 +55,8 @@ pub(super) struct Question<'a> {
 
 impl Introspection {
     /// Says whom a token stands for, as the provider says or said a moment ago.
-    pub(super) async fn ask(&self, token: &str, question: Question<'_>) -> Said {
-        let said = self.0.once(Key::of(token), question.answer(token)).await;
+    pub(super) async fn ask(&self, token: &str, key: Key, question: Question<'_>) -> Said {
+        let said = self.0.once(key, question.answer(token)).await;
         said.unwrap_or(Err(Refusal::Unavailable))
     }
 }

@@ -93,6 +93,13 @@ impl<T: Send + Sync + 'static> Kept<T> {
         }))
     }
 
+    /// The document, unless it is due.
+    pub(super) fn fresh(&self) -> Option<Arc<T>> {
+        let state = self.shared.lock();
+        let (document, since) = state.document.as_ref()?;
+        (since.elapsed() < DUE).then(|| Arc::clone(document))
+    }
+
     /// A document that is newer than `old`, in which a token has not found what it needs; `None` when one was fetched
     /// a moment ago.
     ///

@@ -1,9 +1,10 @@
 //! Incoming authentication: who calls the proxy, as their token says.
 //!
 //! [`spec`] is what the options say, [`oidc`] decides which way a token is checked: with the issuer's keys ([`jwt`]
-//! and [`jwks`], found by [`metadata`], fetched by [`source`]) or by asking ([`introspection`]). What comes of it is
+//! and [`jwks`], found by [`metadata`], fetched by [`source`]) or by asking ([`introspection`]). [`checked`] remembers whose signature was checked. What comes of it is
 //! a [`Principal`], or a [`Refusal`]. What HTTP makes of these is for the layers of the proxy.
 
+mod checked;
 mod claims;
 mod introspection;
 mod jwks;

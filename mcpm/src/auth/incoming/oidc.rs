@@ -10,6 +10,7 @@ use url::Url;
 
 use super::{
     IncomingSpec, Principal,
+    checked::Checked,
     claims::{self, Expected},
     introspection::{Introspection, Question},
     jwks::Keys,
@@ -19,7 +20,11 @@ use super::{
     refusal::Refusal,
     source::Source,
 };
-use crate::{Error, Result, auth::http::Http, options::Secret};
+use crate::{
+    Error, Result,
+    auth::{answers::Key, http::Http},
+    options::Secret,
+};
 
 /// Checks the tokens that callers send.
 #[derive(Debug)]
@@ -28,6 +33,7 @@ pub(crate) struct Incoming {
     client_secret: Option<Secret>,
     metadata: Kept<Metadata>,
     keys: Kept<Keys>,
+    checked: Checked,
     introspection: Introspection,
 }
 
@@ -43,6 +49,7 @@ impl Incoming {
             source: Source { spec: Arc::new(spec), http: Arc::new(http) },
             metadata: Kept::default(),
             keys: Kept::default(),
+            checked: Checked::default(),
             introspection: Introspection::default(),
         };
         incoming.source.token()?;
@@ -74,12 +81,16 @@ impl Incoming {
     }
 
     async fn principal(&self, token: &str) -> std::result::Result<Arc<Principal>, Refusal> {
+        let key = Key::of(token);
+        if let Some(principal) = self.keys.fresh().and_then(|keys| self.checked.principal(&key, &keys)) {
+            return Ok(principal);
+        }
         match jwt::read(token) {
-            Some(signed) if self.has_keys() => match self.signed(token, signed?).await? {
+            Some(signed) if self.has_keys() => match self.signed(token, key, signed?).await? {
                 Some(principal) => Ok(principal),
-                None => self.ask(token).await,
+                None => self.ask(token, key).await,
             },
-            _ => self.ask(token).await,
+            _ => self.ask(token, key).await,
         }
     }
 
@@ -91,6 +102,7 @@ impl Incoming {
     async fn signed(
         &self,
         token: &str,
+        key: Key,
         signed: Signed<'_>,
     ) -> std::result::Result<Option<Arc<Principal>>, Refusal> {
         let unavailable = |error: Error| {
@@ -98,18 +110,21 @@ impl Incoming {
             Refusal::Unavailable
         };
         let Some(place) = self.keys_place().await.map_err(unavailable)? else { return Ok(None) };
-        let keys = self.keys.get(self.source.clone().keys(place.clone())).await.map_err(unavailable)?;
+        let mut keys = self.keys.get(self.source.clone().keys(place.clone())).await.map_err(unavailable)?;
         match keys.check(&signed) {
             Err(Refusal::UnknownKey) => {
                 let newer = self.keys.newer(&keys, self.source.clone().keys(place)).await;
                 // Nobody knows whether the key is one of theirs: the token may be good.
-                newer.map_err(unavailable)?.ok_or(Refusal::UnknownKey)?.check(&signed)?;
+                keys = newer.map_err(unavailable)?.ok_or(Refusal::UnknownKey)?;
+                keys.check(&signed)?;
             }
             checked => checked?,
         }
         let expected = Expected { issuer: self.spec().issuer.as_deref(), id_tokens: self.spec().id_tokens };
         let principal = claims::principal(signed.claims()?, token, expected, None, SystemTime::now())?;
-        Ok(Some(Arc::new(principal)))
+        let principal = Arc::new(principal);
+        self.checked.keep(key, &keys, &principal);
+        Ok(Some(principal))
     }
 
     async fn keys_place(&self) -> Result<Option<Url>> {
@@ -120,7 +135,7 @@ impl Incoming {
     }
 
     /// Asks the provider about a token.
-    async fn ask(&self, token: &str) -> std::result::Result<Arc<Principal>, Refusal> {
+    async fn ask(&self, token: &str, key: Key) -> std::result::Result<Arc<Principal>, Refusal> {
         let unavailable = |error: Error| {
             tracing::warn!(%error, "nobody can be asked about a token");
             Refusal::Unavailable
@@ -143,7 +158,7 @@ impl Incoming {
             issuer: self.spec().issuer.as_deref(),
             id_tokens: self.spec().id_tokens,
         };
-        self.introspection.ask(token, question).await
+        self.introspection.ask(token, key, question).await
     }
 
     /// A place that the issuer's metadata names.
