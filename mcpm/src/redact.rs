@@ -12,7 +12,7 @@ use crate::options::Secret;
 /// What stands in place of a secret.
 pub(crate) const MASK: &str = "[redacted]";
 /// Names of secrets: a field whose name has one of these in it, `-` and `_` left out, in any case.
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 20] = [
     "authorization",
     "token",
     "password",
@@ -31,6 +31,10 @@ const NAMES: [&str; 18] = [
     "assertion",
     "otp",
     "pin",
+    // Nobody's but the server's and its client's (MCP 2026-07-28): neither what a call is continued with, nor what people
+    // have answered.
+    "requeststate",
+    "inputresponses",
 ];
 /// Of those, the ones that are in other words as well, so that they must be the whole name.
 const WHOLE: [&str; 2] = ["otp", "pin"];
@@ -99,24 +103,31 @@ impl Masks {
 
     /// A text without secrets.
     pub(crate) fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        // Before anything is masked by its form, which may take a part of a value away and leave the rest.
+        then(self.known(text), redacted)
+    }
+
+    /// The same without what stands behind the paths of URLs in it.
+    pub(crate) fn message<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        then(then(self.known(text), without_queries), redacted)
+    }
+
+    /// A text without values that are known. It comes before anything is masked by its form, which may take a part of a
+    /// value away and leave the rest.
+    fn known<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut known = Cow::Borrowed(text);
         for value in &self.values {
             if known.contains(value.expose()) {
                 known = known.replace(value.expose(), MASK).into();
             }
         }
-        match known {
-            Cow::Borrowed(text) => redacted(text),
-            Cow::Owned(text) => Cow::Owned(redacted(&text).into_owned()),
-        }
+        known
     }
 
-    /// Takes secrets out of a JSON value.
+    /// Takes secrets out of a JSON value, and what stands behind the paths of URLs in it.
     pub(crate) fn value(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
-                if let Cow::Owned(other) = self.text(text) {
+                if let Cow::Owned(other) = self.message(text) {
                     *text = other;
                 }
             }
@@ -129,7 +140,7 @@ impl Masks {
                     } else {
                         self.value(value);
                     }
-                    if let Cow::Owned(other) = self.text(name) {
+                    if let Cow::Owned(other) = self.message(name) {
                         renamed.push((name.clone(), other));
                     }
                 }
@@ -146,6 +157,14 @@ impl Masks {
     fn hides(&self, name: &str) -> bool {
         let folded = folded(name);
         self.names.contains(&folded) || names_secret(&folded)
+    }
+}
+
+/// Does one more thing to a text.
+fn then(text: Cow<'_, str>, also: impl Fn(&str) -> Cow<'_, str>) -> Cow<'_, str> {
+    match text {
+        Cow::Borrowed(text) => also(text),
+        Cow::Owned(text) => Cow::Owned(also(&text).into_owned()),
     }
 }
 
@@ -338,6 +357,35 @@ pub(crate) fn without_query(uri: &str) -> &str {
     uri.match_indices(['?', '#']).find(begins).map_or(uri, |(at, _)| &uri[..at])
 }
 
+/// A text in which no URL says who logs in with it, or more than its path.
+fn without_queries(text: &str) -> Cow<'_, str> {
+    const SLASHES: &str = "://";
+    let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '<' | '>' | '`' | '\\');
+    let mut out = String::new();
+    let (mut kept, mut from) = (0, 0);
+    while let Some(at) = text[from..].find(SLASHES).map(|at| from + at) {
+        let start = at + SLASHES.len();
+        let end = text[start..].find(ends).map_or(text.len(), |length| start + length);
+        let place = without_query(&text[start..end]);
+        let authority = place.split('/').next().unwrap_or_default();
+        if let Some((user, _)) = authority.rsplit_once('@').filter(|(user, _)| *user != MASK) {
+            out += &text[kept..start];
+            out += MASK;
+            kept = start + user.len();
+        }
+        if place.len() < end - start {
+            out += &text[kept..start + place.len()];
+            kept = end;
+        }
+        from = end;
+    }
+    if kept == 0 {
+        return Cow::Borrowed(text);
+    }
+    out += &text[kept..];
+    Cow::Owned(out)
+}
+
 /// A text cut off at so many bytes, with a mark.
 pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
     if text.len() <= most {
@@ -413,6 +461,7 @@ mod tests {
         let mut value = json!({
             "city": "Berlin", "apiKey": "canary", "nested": [{"client_secret": {"a": "canary"}, "ab": 1}],
             "ssn": 17, "text": "it is canary-value!", "canary-value": true, "progressToken": 3, "cursor": "c",
+            "requestState": "canary", "inputResponses": {"a": {"content": "canary"}}, "url": "https://a/b?canary",
         });
         masks.value(&mut value);
         assert_eq!(
@@ -420,6 +469,7 @@ mod tests {
             json!({
                 "city": "Berlin", "apiKey": MASK, "nested": [{"client_secret": MASK, "ab": 1}],
                 "ssn": MASK, "text": "it is [redacted]!", "[redacted]": true, "progressToken": 3, "cursor": "c",
+                "requestState": MASK, "inputResponses": MASK, "url": "https://a/b",
             })
         );
         let more = masks.with(Some(&Secret::from("another-one")));
@@ -446,6 +496,23 @@ mod tests {
             ("db://a{?id}&x?canary", "db://a{?id}&x"),
         ] {
             assert_eq!(without_query(uri), expected, "{uri}");
+        }
+    }
+
+    #[test]
+    fn no_url_in_a_text_says_more_than_its_path() {
+        let masks = Masks::new([Secret::from("known/?value")], &[]);
+        for (text, expected) in [
+            ("https://a.example/x?state=canary#canary", "https://a.example/x"),
+            ("see https://a.example?x=canary, then go on", "see https://a.example then go on"),
+            (r#"{"url":"https://a.example/x?q=(canary,1);'canary"}"#, r#"{"url":"https://a.example/x"}"#),
+            (r#"{\"url\":\"https://a.example/#canary\"}"#, r#"{\"url\":\"https://a.example/\"}"#),
+            ("a://me&canary:x@b/c?canary d://e?canary", "a://[redacted]@b/c d://e"),
+            ("https://a/known/?value?canary", "https://a/[redacted]"),
+            ("https://[redacted]@a/b", "https://[redacted]@a/b"),
+            ("db://a{?id}/x what? #1 a@b", "db://a{?id}/x what? #1 a@b"),
+        ] {
+            assert_eq!(masks.message(text), expected, "{text}");
         }
     }
 

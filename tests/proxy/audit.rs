@@ -299,6 +299,12 @@ async fn data_is_recorded_without_secrets_and_cut_off_with_a_mark() {
     let result = json!({ "jsonrpc": "2.0", "id": 1, "result": {
         "content": [{ "type": "text", "text": "Bearer canary-answer and https://me:canary@a.example" }],
         "accessToken": "canary",
+        "resultType": "input_required",
+        "requestState": "canary-state",
+        "inputRequests": { "a": { "method": "elicitation/create", "params": {
+            "mode": "url", "message": "open https://a.example/login?state=canary",
+            "url": "https://a.example/login?state=canary#canary",
+        } } },
     } });
     let target = server("application/json", result.to_string()).await;
     let config = json!({ "includeRequestData": true, "includeResponseData": true, "redact": ["ssn"] });
@@ -306,7 +312,10 @@ async fn data_is_recorded_without_secrets_and_cut_off_with_a_mark() {
         "password": "canary", "ssn": "canary", "nested": [{ "api_key": { "deep": "canary" } }], "city": "Berlin",
         "header": "Authorization: Bearer canary", "url": "https://a.example/?token=canary",
     });
-    let ask = request(1, "tools/call", tool("send", arguments)).to_string();
+    let mut params = tool("send", arguments);
+    params["requestState"] = "canary-state".into();
+    params["inputResponses"] = json!({ "a": { "action": "accept", "content": { "answer": "canary" } } });
+    let ask = request(1, "tools/call", params).to_string();
     let audited = Audited::start(&target, &[], config.clone()).await;
     let post = audited.http().post("/mcp?access_token=canary", ask.clone());
     post.header("Authorization", "Bearer canary").header("Cookie", "a=canary").send().await.text().await;
@@ -315,6 +324,8 @@ async fn data_is_recorded_without_secrets_and_cut_off_with_a_mark() {
     assert!(!text.contains("canary"), "{text}");
     assert_eq!(whole[0]["data"]["request"]["arguments"]["city"], "Berlin");
     assert_eq!(whole[0]["data"]["response"]["accessToken"], "[redacted]");
+    let asked = &whole[0]["data"]["response"]["inputRequests"]["a"]["params"];
+    assert_eq!(asked["url"], "https://a.example/login", "{text}");
     let mut config = config;
     config["maxDataSize"] = 40.into();
     let audited = Audited::start(&target, &[], config).await;

@@ -183,7 +183,7 @@ impl Answered {
         let code = message.error_code();
         let error = message.error();
         let of_error = Fields::read(error).and_then(|error| error.string("message").ok().flatten());
-        let text = of_error.map(|text| cut(&masks.text(&text), LONGEST).into_owned());
+        let text = of_error.map(|text| cut(&masks.message(&text), LONGEST).into_owned());
         let is_marked = || memchr::memmem::find(message.result().as_bytes(), b"isError").is_some();
         let of_tool = is_marked()
             && serde_json::from_str::<OfTool>(message.result()).is_ok_and(|result| result.is_error);
