@@ -88,10 +88,10 @@ impl Masks {
         masks
     }
 
-    /// The same with one more value.
-    pub(crate) fn with(&self, value: Option<&Secret>) -> Self {
+    /// The same with more values.
+    pub(crate) fn with<'a>(&self, values: impl IntoIterator<Item = &'a Secret>) -> Self {
         let mut masks = self.clone();
-        masks.add(value.cloned());
+        masks.add(values.into_iter().cloned());
         masks
     }
 
@@ -472,7 +472,7 @@ mod tests {
                 "requestState": MASK, "inputResponses": MASK, "url": "https://a/b",
             })
         );
-        let more = masks.with(Some(&Secret::from("another-one")));
+        let more = masks.with(&[Secret::from("another-one")]);
         assert_eq!(more.text("another-one"), MASK);
         assert_eq!(masks.text("another-one"), "another-one");
         let values = ["canary", "canary, the long one", "a;b&c d,e"].map(Secret::from);

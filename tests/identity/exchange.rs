@@ -353,6 +353,40 @@ async fn a_token_that_the_server_does_not_take_is_not_used_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_says_of_its_token_is_written_nowhere() {
+    let provider = Provider::start().await;
+    let endpoint = Endpoint::start(|_| given("canary-exchanged")).await;
+    let server = Upstream::listen().await;
+    let uri = server.uri("/mcp");
+    server.serve(|received| {
+        let token = received.headers.get("authorization").unwrap().trim_start_matches("Bearer ");
+        let error =
+            json!({ "code": -32000, "message": format!("{token} may not"), "data": { "its": token } });
+        Answer {
+            status: "200 OK".to_owned(),
+            headers: "Content-Type: application/json\r\n".to_owned(),
+            body: json!({ "jsonrpc": "2.0", "id": 1, "error": error }).to_string(),
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let (log, config) = (folder.path().join("audit.jsonl"), folder.path().join("config.json"));
+    std::fs::write(&config, json!({ "logFile": log, "includeResponseData": true }).to_string()).unwrap();
+    let proxy = mcpm::Proxy::builder("guarded", uri).jwks_allow_private_ip(true).audit_config(config);
+    let proxy = proxy.oidc_issuer(provider.issuer.clone()).token_exchange_url(endpoint.url.clone());
+    let proxy = proxy.build().unwrap().start().await.unwrap();
+    let token = provider.token("robot", proxy.url()).await;
+    let request = Http(proxy.address()).post("/mcp", r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+    let response = request.header("Authorization", &format!("Bearer {token}")).send().await;
+    assert!(response.text().await.contains("canary-exchanged"), "it is the server's to say");
+    proxy.stop().await;
+    let written = std::fs::read_to_string(log).unwrap();
+    assert!(!written.contains("canary") && !written.contains(&token), "{written}");
+    let event: Value = serde_json::from_str(&written).unwrap();
+    let extra = &event["metadata"]["extra"];
+    assert_eq!(extra["jsonrpc_error_message"], "[redacted] may not");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_takes_tokens_of_its_own_alone_is_reached_through_a_real_exchange() {
     let issuer = Issuer::start().await;
     let seen = Arc::new(AtomicUsize::new(0));

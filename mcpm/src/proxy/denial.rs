@@ -4,7 +4,11 @@
 //! the answer, and its ids into the JSON-RPC error, as `data.reason` and `data.refusal`. It never holds a secret that
 //! is known to be one.
 
-use crate::explain::{Reason, Recent, RefusalId, Refused};
+use crate::{
+    explain::{Reason, Recent, RefusalId, Refused},
+    options::Secret,
+    redact::Masks,
+};
 
 /// Why a layer refused a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +49,15 @@ impl Denial {
         Self { fix: Some(fix.into()), ..self }
     }
 
+    /// Takes out a secret that the layer knows by which it was made further in.
+    pub(crate) fn hide(&mut self, secret: &Secret) {
+        let masks = Masks::new([secret.clone()], &[]);
+        let texts = self.inputs.iter_mut().map(|(_, value)| value);
+        for text in texts.chain(&mut self.rule).chain(&mut self.fix) {
+            *text = masks.text(text).into_owned();
+        }
+    }
+
     /// What is said of it in the `data` of an error.
     pub(crate) fn data(&self) -> String {
         serde_json::json!({ "reason": self.reason.id(), "refusal": self.refusal.as_str() }).to_string()
@@ -55,5 +68,20 @@ impl Denial {
         let refused = recent.refused(&self.refusal, self.reason);
         let refused = refused.rule(self.rule.as_deref()).fix(self.fix.as_deref());
         self.inputs.iter().fold(refused, |refused, (name, value)| refused.input(name, value)).done()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_that_a_layer_knows_is_in_no_text_of_a_refusal() {
+        let denial = Denial::new(Reason::ToolNotListed).rule("no opaque-canary").fix("call opaque-canary");
+        let mut denial = denial.input("tool", "the opaque-canary");
+        denial.hide(&Secret::from("opaque-canary"));
+        let refused = denial.refused(&Recent::new("server", None));
+        assert!(!format!("{denial:?} {refused:?}").contains("canary"), "{refused:?}");
+        assert_eq!(refused.inputs["tool"], "the [redacted]");
     }
 }

@@ -25,6 +25,7 @@ use crate::{
     auth::incoming::Principal,
     explain::Reason,
     mcp::message::{Kind, Message},
+    options::Secret,
     redact::{Masks, cut, hex},
 };
 
@@ -64,6 +65,8 @@ struct Inner {
 #[derive(Debug, Default)]
 struct State {
     principal: Option<Arc<Principal>>,
+    /// What the server is sent to let the caller in.
+    exchanged: Option<Secret>,
     calls: Vec<Call>,
     head: Option<Head>,
     /// Whether nothing more comes of the answer, and whether it broke off.
@@ -123,6 +126,13 @@ impl Trail {
     /// Notes who asks.
     pub(crate) fn caller(&self, principal: &Arc<Principal>) {
         self.state().principal = Some(Arc::clone(principal));
+    }
+
+    /// Notes what the caller's token was exchanged for: the value of a header.
+    pub(crate) fn exchanged(&self, value: &HeaderValue) {
+        let value = String::from_utf8_lossy(value.as_bytes());
+        let token = value.split_once(' ').map_or(&*value, |(_, token)| token);
+        self.state().exchanged = Some(Secret::from(token));
     }
 
     /// Notes what is asked.
@@ -247,7 +257,8 @@ impl Trail {
     }
 
     fn masks(&self, state: &State) -> Masks {
-        self.0.audit.masks().with(state.principal.as_ref().map(|principal| &principal.token))
+        let token = state.principal.as_ref().map(|principal| &principal.token);
+        self.0.audit.masks().with(token.into_iter().chain(&state.exchanged))
     }
 
     fn event(&self, state: &State, call: &Call, outcome: Outcome) -> Event {
@@ -275,7 +286,7 @@ impl Trail {
             if let Some(denial) = &head.denial {
                 put(extra, "reason", Some(denial.reason.id()));
                 put(extra, "refusal", Some(denial.refusal.as_str()));
-                let rule = denial.rule.as_deref().map(|rule| inner.audit.masks().text(rule).into_owned());
+                let rule = denial.rule.as_deref().map(|rule| self.masks(state).text(rule).into_owned());
                 put(extra, "rule", rule);
             }
         }

@@ -213,12 +213,15 @@ impl Layer for Authenticate {
             // Boxed, since most of it is for the rare case that the provider is asked.
             match Box::pin(gate.incoming.check(token.expose(), &gate.audiences)).await {
                 Ok(principal) => {
-                    let end = principal.end();
+                    let (end, token) = (principal.end(), principal.token.clone());
                     if let Some(trail) = request.extensions().get::<Trail>() {
                         trail.caller(&principal);
                     }
                     request.extensions_mut().insert(principal);
-                    let response = next.handle(request).await;
+                    let mut response = next.handle(request).await;
+                    if let Some(denial) = response.extensions_mut().get_mut::<Denial>() {
+                        denial.hide(&token);
+                    }
                     match end {
                         Some(end) => ends_at(response, end),
                         None => response,

@@ -24,6 +24,7 @@ use crate::{
         layer::{Answer, Layer, Next},
         messages::Asked,
         respond::{self, Request, Response},
+        trail::Trail,
     },
 };
 
@@ -50,6 +51,9 @@ impl TokenExchange {
             Err(failure) => return self.refuse(&request, failure),
         };
         dress(request.headers_mut(), self.exchange.header(), &token);
+        if let Some(trail) = request.extensions().get::<Trail>() {
+            trail.exchanged(&token);
+        }
         let asked = request.extensions().get::<Arc<Asked>>().cloned();
         let mut response = next.handle(request).await;
         if taken(&mut response) {
