@@ -200,7 +200,8 @@ async fn what_a_layer_refuses_is_recorded_with_its_reason_and_can_be_explained()
     }
     let explained = audited.running.explain(&refusals[0]).unwrap().refusal.unwrap();
     assert_eq!((explained.server.as_str(), explained.inputs["tool"].as_str()), ("up", "send"));
-    assert!(explained.fix.contains("`send`"), "{explained:?}");
+    assert_eq!(explained.rule.as_deref(), Some("other"));
+    assert_eq!(explained.fix, "add `send` to `--tools`");
     let explained = audited.running.explain(&refusals[1]).unwrap().refusal.unwrap();
     assert_eq!(explained.fix, "add `--allowed-origins https://evil.example`");
 }

@@ -30,6 +30,15 @@ pub(crate) struct Shown<'a> {
     pub(crate) description: Option<&'a str>,
 }
 
+/// Why a name reaches no tool.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Hidden {
+    /// What hides it, in the words of the options.
+    pub(crate) rule: String,
+    /// The smallest change that would let it through.
+    pub(crate) fix: String,
+}
+
 impl Tools {
     /// Takes names and patterns, and overrides by the server's own names. `None` when there are neither.
     ///
@@ -78,6 +87,32 @@ impl Tools {
             (None, Some(ToolOverride { name: Some(other), .. })) if other != name => None,
             (None, _) => Some(name),
         }
+    }
+
+    /// Why a client calls nothing with a name: what [`called`](Self::called) goes by, and what would have it reach a tool.
+    pub(crate) fn hidden(&self, name: &str) -> Hidden {
+        let other = self.overrides.get(name).and_then(|given| given.name.as_deref());
+        let other = other.filter(|other| *other != name && !self.renamed.contains_key(name));
+        // The name that it has to pass with.
+        let shown = other.unwrap_or(name);
+        let denied = self.denied.iter().filter(|one| matches(one, shown));
+        let denied: Vec<String> = denied.map(|one| format!("!{one}")).collect();
+        let listed = self.allowed.is_empty() || self.allowed.iter().any(|one| matches(one, shown));
+        let rule = match other {
+            _ if !denied.is_empty() => denied.join(","),
+            _ if !listed => self.allowed.join(","),
+            Some(other) => format!("`{name}` is `{other}` to clients"),
+            None => String::new(),
+        };
+        let mut fix = Vec::new();
+        fix.extend(other.map(|other| format!("call it `{other}`")));
+        if !denied.is_empty() {
+            fix.push(format!("take `{}` out of `--tools`", denied.join(",")));
+        }
+        if !listed {
+            fix.push(format!("add `{shown}` to `--tools`"));
+        }
+        Hidden { rule, fix: fix.join(", and ") }
     }
 
     /// How clients see a tool of the server's; `None` when they do not.

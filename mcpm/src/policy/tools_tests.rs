@@ -51,6 +51,29 @@ fn without_options_there_is_nothing_to_decide() {
     assert!(Tools::new(&[], &BTreeMap::new()).expect("no options").is_none());
 }
 
+#[test]
+fn what_hides_a_tool_is_named_with_the_smallest_change() {
+    let renamed = |name: &str| ToolOverride { name: Some(name.to_owned()), description: None };
+    let overrides = BTreeMap::from([("b".to_owned(), renamed("beta")), ("x".to_owned(), renamed("c"))]);
+    for (patterns, name, rule, fix) in [
+        (&["!delete_*"][..], "delete_all", "!delete_*", "take `!delete_*` out of `--tools`"),
+        (&["a", "d*", "!d?", "!*e"], "de", "!d?,!*e", "take `!d?,!*e` out of `--tools`"),
+        (&["a", "!d"], "d", "!d", "take `!d` out of `--tools`, and add `d` to `--tools`"),
+        (&["a", "e_*"], "d", "a,e_*", "add `d` to `--tools`"),
+        (&["beta"], "b", "`b` is `beta` to clients", "call it `beta`"),
+        (&["a"], "b", "a", "call it `beta`, and add `beta` to `--tools`"),
+        (&["!b*"], "b", "!b*", "call it `beta`, and take `!b*` out of `--tools`"),
+        // It is the name of another tool now.
+        (&["a"], "c", "a", "add `c` to `--tools`"),
+    ] {
+        let patterns: Vec<String> = patterns.iter().map(|one| (*one).to_owned()).collect();
+        let tools = Tools::new(&patterns, &overrides).expect("options").expect("something to decide");
+        assert_eq!(tools.called(name), None, "{patterns:?} {name}");
+        let expected = Hidden { rule: rule.to_owned(), fix: fix.to_owned() };
+        assert_eq!(tools.hidden(name), expected, "{patterns:?} {name}");
+    }
+}
+
 prop_compose! {
     fn any_tools()(
         patterns in prop::collection::vec("!?[abAB*?]{1,3}", 0..4),
@@ -82,6 +105,10 @@ proptest! {
         match tools.called(&called).filter(|own| server.contains(*own)) {
             Some(own) => prop_assert!(shown.contains(&(called.as_str(), own))),
             None => prop_assert!(!names.contains(called.as_str())),
+        }
+        if tools.called(&called).is_none() {
+            let hidden = tools.hidden(&called);
+            prop_assert!(!hidden.rule.is_empty() && !hidden.fix.is_empty(), "{hidden:?}");
         }
     }
 

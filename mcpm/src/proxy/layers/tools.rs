@@ -87,12 +87,8 @@ impl Tools {
         let named = Fields::read(message.params()).and_then(|params| params.string("name").ok().flatten());
         let denial = Denial::new(Reason::ToolNotListed).input("method", message.method());
         let Some(name) = named else { return denial.fix("name one tool in the call") };
-        let denial = denial.input("tool", &name);
-        // A tool that has another name here is hidden by its own one.
-        match self.tools.listed(&name) {
-            Some(shown) if shown.name != name => denial.fix(format!("call it `{}`", shown.name)),
-            _ => denial.fix(format!("let `{name}` through with `--tools`, if the server has it")),
-        }
+        let hidden = self.tools.hidden(&name);
+        denial.input("tool", &name).rule(hidden.rule).fix(hidden.fix)
     }
 
     /// Decides about a request, and writes the server's own names into it.
