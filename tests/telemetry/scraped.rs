@@ -8,7 +8,7 @@ use std::{
 use mcpm_tests::harness::{http::Http, testbed, within};
 use serde_json::Value;
 
-use super::receiver::{call, measured};
+use super::receiver::{Receiver, call, measured};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn promtool_has_nothing_to_say_and_labels_stay_few() {
@@ -63,16 +63,28 @@ async fn promtool_has_nothing_to_say_and_labels_stay_few() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_are_for_those_who_are_let_in() {
+    let receiver = Receiver::start("").await;
     let measured = measured(|proxy| {
         let proxy = proxy.otel_enable_prometheus_metrics_path(true).jwks_allow_private_ip(true);
+        let proxy = proxy.otel_endpoint(format!("http://{}", receiver.http));
         proxy.oidc_jwks_url("http://127.0.0.1:9/keys").oidc_audience("me")
     })
     .await;
     for _ in 0..2 {
         assert_eq!(measured.http.request("GET", "/metrics").send().await.status, 401);
     }
+    for path in ["/metrics", "/health"] {
+        let page = measured.http.request("GET", path).header("Origin", "https://evil.example");
+        assert_eq!(page.send().await.status, 403, "{path}");
+    }
     assert_eq!(measured.http.request("GET", "/health").send().await.status, 200);
     measured.proxy.stop().await;
+    // Who is kept out is counted, though nothing else of such requests is.
+    let exports = receiver.all().await;
+    for reason in ["auth.token_missing", "origin.not_allowed"] {
+        assert_eq!(exports.count("mcpm.denials", &[("mcpm.denial.reason", reason)]), 2.0, "{reason}");
+    }
+    assert_eq!(exports.count("http.server.request.duration", &[]), 0.0);
     // Without the option the path is the server's.
     let measured = super::receiver::measured(|proxy| proxy).await;
     let response = measured.http.request("GET", "/metrics").send().await;

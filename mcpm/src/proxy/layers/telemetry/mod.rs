@@ -21,6 +21,7 @@ use counted::Unanswered;
 
 use crate::{
     proxy::{
+        denial::Denial,
         layer::{Answer, Layer, Next},
         messages::{Asked, Hook, Hooks, Said, Verdict},
         respond::{Request, Response},
@@ -60,7 +61,14 @@ impl Layer for Observe {
     fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> Answer<'a> {
         let path = request.uri().path();
         if path == QUIET[0] || path == QUIET[1] && self.telemetry.is_scraped() {
-            return next.handle(request);
+            return Box::pin(async move {
+                let response = next.handle(request).await;
+                // Who is kept out is of interest, wherever they knock.
+                if let Some(denial) = response.extensions().get::<Denial>() {
+                    report::denied(&self.telemetry, denial);
+                }
+                response
+            });
         }
         Box::pin(self.observe(request, next))
     }

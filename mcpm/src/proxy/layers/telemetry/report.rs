@@ -16,6 +16,7 @@ use super::{
     journey::{Answered, Ended, Flow, Heard, Journey, State, below, pair, seconds},
     operation::{Operation, Target},
 };
+use crate::proxy::denial::Denial;
 use crate::telemetry::{Instruments, Telemetry, http_method, mcp_version, rpc_code};
 
 /// Paths that clients use, which are few.
@@ -45,6 +46,14 @@ pub(super) fn finished(journey: &Journey, state: &mut State, ended: Ended, flow:
     if state.span.as_ref().is_some_and(Span::is_recording) {
         trace(journey, state, ended, flow, now);
     }
+}
+
+/// A request was refused.
+pub(super) fn denied(telemetry: &Telemetry, denial: &Denial) {
+    let Some(instruments) = &telemetry.instruments else { return };
+    let labels =
+        [pair("mcpm.denial.layer", denial.reason.layer()), pair("mcpm.denial.reason", denial.reason.id())];
+    instruments.denials.add(1, &labels);
 }
 
 /// How an operation failed, in few words, if it did.
@@ -111,11 +120,7 @@ fn count(journey: &Journey, state: &State, instruments: &Instruments, ended: End
     labels.extend(error_type(answered, ended).map(|failure| pair("error.type", failure)));
     instruments.http.record(http_took, &labels);
     if let Some(denial) = answered.and_then(|answered| answered.denial.as_ref()) {
-        let labels = [
-            pair("mcpm.denial.layer", denial.reason.layer()),
-            pair("mcpm.denial.reason", denial.reason.id()),
-        ];
-        instruments.denials.add(1, &labels);
+        denied(&journey.telemetry, denial);
     }
     for operation in &state.operations {
         count_operation(state, instruments, operation, ended, took);
