@@ -52,6 +52,8 @@ pub(crate) struct Span {
     pub(crate) trace: String,
     pub(crate) kind: String,
     pub(crate) failed: bool,
+    /// When it began and ended, in nanoseconds.
+    pub(crate) times: (u64, u64),
     pub(crate) links: Vec<String>,
     pub(crate) attributes: Attributes,
 }
@@ -68,6 +70,11 @@ fn attributes(value: &Value) -> Attributes {
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
+}
+
+/// A large number, which JSON has as text.
+fn number(value: &Value) -> u64 {
+    value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_default()
 }
 
 fn text(value: &Value) -> String {
@@ -88,6 +95,7 @@ impl Exports {
                     trace: text(&span["traceId"]),
                     kind: text(&span["kind"]),
                     failed: span["status"]["code"] == "STATUS_CODE_ERROR" || span["status"]["code"] == 2,
+                    times: (number(&span["startTimeUnixNano"]), number(&span["endTimeUnixNano"])),
                     links: list(&span["links"]).map(|link| text(&link["traceId"])).collect(),
                     attributes: attributes(&span["attributes"]),
                 });
@@ -184,6 +192,10 @@ pub(crate) fn answer(body: &str) -> Answer {
             "application/json",
             r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no"}}"#.to_owned(),
         ),
+        body if body.contains("\"tools/list\"") => {
+            let id = &serde_json::from_str::<Value>(body).unwrap()["id"];
+            ("application/json", format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"tools":[]}}}}"#))
+        }
         body if body.contains("\"broken\"") => {
             let events = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[],"isError":true}}"#;
             ("text/event-stream", format!("data: {events}\n\n"))

@@ -124,6 +124,35 @@ async fn a_message_names_its_parent_before_its_headers_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_the_proxy_makes_for_itself_is_no_part_of_the_trace() {
+    let receiver = Receiver::start("").await;
+    let folder = tempfile::tempdir().unwrap();
+    let policies = folder.path().join("policies.json");
+    let policy = "permit(principal, action, resource) unless { resource has destructiveHint };";
+    let config = json!({ "version": "1.0", "type": "cedarv1", "cedar": { "policies": [policy] } });
+    std::fs::write(&policies, config.to_string()).unwrap();
+    let mut measured = measured(|proxy| {
+        let proxy = proxy.otel_endpoint(format!("http://{}", receiver.http)).otel_sampling_rate(1.0);
+        proxy.authz_config(policies)
+    })
+    .await;
+    assert_eq!(measured.http.post("/mcp", call("add", "")).send().await.status, 200);
+    for method in ["tools/list", "tools/call"] {
+        let got = measured.through.recv().await.unwrap();
+        assert!(String::from_utf8_lossy(&got.body).contains(method));
+    }
+    measured.proxy.stop().await;
+    let exports = receiver.all().await;
+    let times = |name| exports.span(name).times;
+    let whole = times("tools/call add");
+    for (began, ended) in ["authorize", "backend", "queue"].map(times) {
+        assert!(whole.0 <= began && began <= ended && ended <= whole.1, "{:#?}", exports.spans);
+    }
+    let order = [times("authorize").1, times("backend").0, times("queue").0];
+    assert!(order.is_sorted(), "{:#?}", exports.spans);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_sampled_is_counted_and_what_a_parent_samples_is_sent() {
     let receiver = Receiver::start("").await;
     let mut measured =

@@ -18,6 +18,7 @@ use crate::{
     mcp::{fields::Fields, message::Message},
     proxy::{
         layer::Next,
+        layers::telemetry::Journey,
         messages::{Asked, Hook, Hooks, Said, Verdict, hooked},
         owners::Owner,
         respond::{JSON, Request},
@@ -139,8 +140,9 @@ impl Asking {
     pub(super) fn of(request: &Request) -> Self {
         let caller = owner(request);
         let mut extensions = request.extensions().clone();
-        // The answer is for nobody else.
+        // The answer is for nobody else, and what is measured is the request that waits for it.
         extensions.remove::<Hooks>();
+        extensions.remove::<Arc<Journey>>();
         Self { caller, uri: request.uri().clone(), headers: request.headers().clone(), extensions }
     }
 
