@@ -6,7 +6,7 @@
 //! not told one by one is counted, and told as a number.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -45,7 +45,8 @@ struct Told(HashMap<Kind, Since>);
 #[derive(Debug)]
 struct Since {
     since: Instant,
-    told: HashSet<(String, Option<u16>)>,
+    /// By host and port, and under which id.
+    told: HashMap<(String, Option<u16>), String>,
     /// How many came that were new and not told.
     more: u64,
 }
@@ -59,12 +60,14 @@ struct News {
     tell: bool,
     /// Whether it is the first one too many.
     full: bool,
+    /// The id under which it is kept, or one like it.
+    refusal: Option<String>,
 }
 
 impl Told {
     fn hear(&mut self, denial: &Denial, now: Instant) -> News {
         let kind = (denial.rule, denial.port.is_none());
-        let begin = || Since { since: now, told: HashSet::new(), more: 0 };
+        let begin = || Since { since: now, told: HashMap::new(), more: 0 };
         let recent = self.0.entry(kind).or_insert_with(begin);
         let mut news = News::default();
         if now.duration_since(recent.since) >= AGAIN {
@@ -72,12 +75,13 @@ impl Told {
             *recent = begin();
         }
         let place = (denial.host.to_string(), denial.port);
-        if recent.told.contains(&place) {
+        news.refusal = recent.told.get(&place).cloned();
+        if news.refusal.is_some() {
             return news;
         }
         if recent.told.len() < ONE_BY_ONE {
-            recent.told.insert(place);
-            news.tell = true;
+            recent.told.insert(place, denial.refusal.clone());
+            (news.tell, news.refusal) = (true, Some(denial.refusal.clone()));
         } else {
             news.full = recent.more == 0;
             recent.more += 1;
@@ -97,11 +101,6 @@ impl Refusals {
                 tracing::debug!(%host, port, %address, "a connection was opened");
             }
             Decision::Denied(denial) => {
-                // Each one: what people are spared is what an audit log is for, and that bounds itself.
-                if let Some(audit) = &self.audit {
-                    let (target, extra) = recorded(denial);
-                    audit.refused_connection(target, extra);
-                }
                 // No code panics while it holds the lock.
                 let news =
                     self.told.lock().unwrap_or_else(PoisonError::into_inner).hear(denial, Instant::now());
@@ -111,7 +110,17 @@ impl Refusals {
                 if news.full {
                     self.count(denial, &format!("more {} than are told one by one", what(denial, 2)));
                 }
-                if news.tell { self.tell(denial) } else { tracing::debug!("{denial}") }
+                if news.tell {
+                    self.tell(denial)
+                } else {
+                    tracing::debug!("{denial}")
+                }
+                // Each one: what people are spared is what an audit log is for, and that bounds itself. It names an id
+                // only that leads somewhere.
+                if let Some(audit) = &self.audit {
+                    let (target, extra) = recorded(denial, news.refusal);
+                    audit.refused_connection(target, extra);
+                }
             }
         }
     }
@@ -139,14 +148,14 @@ impl Refusals {
 }
 
 /// What the audit log says of a refused connection.
-fn recorded(denial: &Denial) -> (Map<String, Value>, Map<String, Value>) {
+fn recorded(denial: &Denial, refusal: Option<String>) -> (Map<String, Value>, Map<String, Value>) {
     let (mut target, mut extra) = (Map::new(), Map::new());
     put(&mut target, "type", Some(if denial.port.is_some() { "connection" } else { "look-up" }));
     put(&mut target, "name", Some(denial.host.to_string()));
     put(&mut target, "port", denial.port);
     put(&mut target, "address", denial.address.map(|address| address.to_string()));
     put(&mut extra, "reason", Some(denial.rule.reason().id()));
-    put(&mut extra, "refusal", Some(denial.refusal.clone()));
+    put(&mut extra, "refusal", refusal);
     put(&mut extra, "rule", Some(denial.rule.as_str()));
     put(&mut extra, "fix", Some(denial.fix.clone()));
     (target, extra)
@@ -167,7 +176,7 @@ mod tests {
     use crate::audit::{AuditSpec, tests::opened};
 
     fn denial(host: &str, port: Option<u16>, rule: Rule) -> Denial {
-        let (fix, refusal) = (String::new(), "0123456789abcdef0123".to_owned());
+        let (fix, refusal) = (String::new(), crate::explain::RefusalId::new().to_string());
         Denial { host: host.parse().unwrap(), port, address: None, rule, fix, refusal }
     }
 
@@ -179,7 +188,7 @@ mod tests {
             .map(|number| denial(&format!("n{number}.example"), None, Rule::HostNotAllowed))
             .map(|denial| told.hear(&denial, begin))
             .collect();
-        assert!(heard[..ONE_BY_ONE].iter().all(|news| *news == News { tell: true, ..News::default() }));
+        assert!(heard[..ONE_BY_ONE].iter().all(|news| news.tell && news.refusal.is_some() && !news.full));
         heard.drain(..ONE_BY_ONE);
         assert_eq!(heard[0], News { full: true, ..News::default() });
         assert!(heard[1..].iter().all(|news| *news == News::default()));
@@ -197,21 +206,36 @@ mod tests {
         let later = begin + AGAIN;
         let one = denial("n9999.example", None, Rule::HostNotAllowed);
         let all = 5000 - ONE_BY_ONE as u64;
-        assert_eq!(told.hear(&one, later), News { untold: all, tell: true, full: false });
-        assert_eq!(told.hear(&one, later), News::default());
+        let refusal = Some(one.refusal.clone());
+        let news = News { untold: all, tell: true, full: false, refusal: refusal.clone() };
+        assert_eq!(told.hear(&one, later), news);
+        assert_eq!(told.hear(&one, later), News { refusal, ..News::default() });
     }
 
     #[tokio::test]
-    async fn the_audit_log_has_each_one() {
+    async fn the_audit_log_has_each_one_and_no_id_that_leads_nowhere() {
         let (audit, memory) = opened(&AuditSpec::default());
         let recent = Arc::new(Recent::new("server", None));
-        let refusals = Refusals::new(Events::new(), recent, Some(Arc::clone(&audit)));
-        for _ in 0..2 * ONE_BY_ONE {
-            refusals.hear(&Decision::Denied(denial("evil.example", Some(443), Rule::NoNetwork)));
+        let refusals = Refusals::new(Events::new(), Arc::clone(&recent), Some(Arc::clone(&audit)));
+        for number in 0..2 * ONE_BY_ONE {
+            for host in ["evil.example".to_owned(), format!("n{number}.example")] {
+                refusals.hear(&Decision::Denied(denial(&host, Some(443), Rule::NoNetwork)));
+            }
         }
         audit.flush().await;
         let text = memory.text();
-        assert_eq!(text.matches("evil.example").count(), 2 * ONE_BY_ONE, "{text}");
+        let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        assert_eq!(events.len(), 4 * ONE_BY_ONE, "{text}");
+        for (place, event) in events.iter().enumerate() {
+            let (name, extra) =
+                (event["target"]["name"].as_str().expect("a name"), &event["metadata"]["extra"]);
+            let Some(id) = extra["refusal"].as_str() else {
+                assert!(name != "evil.example" && place >= 2 * (ONE_BY_ONE - 1), "{event}");
+                continue;
+            };
+            let refusal = crate::explain::explain_recent(id, &recent).expect("it is kept").refusal;
+            assert_eq!(refusal.expect("one").inputs["host"], name);
+        }
     }
 
     #[tokio::test]
@@ -228,8 +252,10 @@ mod tests {
         let Some(WorkloadEvent::Warning { message }) = events.next().await else { panic!("no warning") };
         assert_eq!(message, "the rule `no-network` refused more look-ups than are told one by one");
         let last = events.next().await;
-        assert!(matches!(last, Some(WorkloadEvent::ConnectionRefused { port: Some(443), .. })), "{last:?}");
-        let explained = crate::explain::explain_recent("0123456789ABCDEF0123", &recent).expect("it is kept");
+        let Some(WorkloadEvent::ConnectionRefused { port: Some(443), refusal, .. }) = last else {
+            panic!("{last:?}")
+        };
+        let explained = crate::explain::explain_recent(&refusal.to_uppercase(), &recent).expect("it is kept");
         assert_eq!((explained.reason.as_str(), explained.layer.as_str()), ("egress.no_network", "isolation"));
     }
 }
