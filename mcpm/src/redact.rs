@@ -156,7 +156,7 @@ impl Masks {
 
     fn hides(&self, name: &str) -> bool {
         let folded = folded(name);
-        self.names.contains(&folded) || names_secret(&folded)
+        self.names.contains(&folded) || is_secret(&folded)
     }
 }
 
@@ -172,7 +172,12 @@ fn folded(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, '-' | '_' | '.' | ' ')).map(|c| c.to_ascii_lowercase()).collect()
 }
 
-fn names_secret(folded: &str) -> bool {
+/// Whether a name is that of a secret.
+pub(crate) fn names_secret(name: &str) -> bool {
+    is_secret(&folded(name))
+}
+
+fn is_secret(folded: &str) -> bool {
     let named = |name: &&str| if WHOLE.contains(name) { folded == *name } else { folded.contains(*name) };
     !HARMLESS.contains(&folded) && NAMES.iter().any(named)
 }
@@ -257,8 +262,8 @@ impl Given {
         }
         let given = match core.split_once([':', '=']) {
             Some(("", value)) if self == Self::Name => Some(value),
-            Some((name, value)) if !name.is_empty() && names_secret(&folded(name)) => Some(value),
-            None if names_secret(&folded(core)) => return (None, Self::Name),
+            Some((name, value)) if !name.is_empty() && names_secret(name) => Some(value),
+            None if names_secret(core) => return (None, Self::Name),
             _ => None,
         };
         match given.map(|value| value.trim_matches('\\')) {
@@ -316,7 +321,7 @@ fn secret_of(word: &str) -> Option<std::ops::Range<usize>> {
     // One after the other: there may be as many as a stranger likes.
     while let Some((name, value)) = word[start..].split_once('=') {
         start += name.len() + 1;
-        if !value.is_empty() && names_secret(&folded(name.rsplit(['/', '#', ':']).next().unwrap_or(name))) {
+        if !value.is_empty() && names_secret(name.rsplit(['/', '#', ':']).next().unwrap_or(name)) {
             return Some(start..word.len());
         }
     }
@@ -335,7 +340,7 @@ fn secret_without_name(word: &str) -> Option<std::ops::Range<usize>> {
     if let Some((name, value)) = word.split_once(':')
         && !value.is_empty()
         && !value.starts_with('/')
-        && names_secret(&folded(name))
+        && names_secret(name)
     {
         return Some(name.len() + 1..word.len());
     }

@@ -21,7 +21,7 @@ fn a_header_that_a_remote_server_requires_is_typed_once_and_sent_with_each_reque
     let document = json!({"name": "com.example/far", "version": "1.0.0", "remotes": [remote]});
     let registry = home.write("far.json", &document.to_string());
     let (name, canary) = (home.name("far"), format!("canary-{}", home.name("value")));
-    let run = ["run", "far", "--registry", &registry, "--name", &name];
+    let run = ["run", "far", "--registry", &registry, "--name", &name, "--enable-audit"];
     let refused = home.run(&run);
     assert_eq!(refused.code, Some(2), "{refused:?}");
     assert!(refused.stderr.contains("`--secret NAME,target=header:authorization`"), "{refused:?}");
@@ -59,6 +59,9 @@ fn a_header_that_a_remote_server_requires_is_typed_once_and_sent_with_each_reque
     let (code, shown) = typing.end();
     assert_eq!((code, shown.contains(&canary)), (Some(0), false), "{shown}");
     assert_eq!(told.recv().unwrap().1, format!("Token {canary}"));
+    home.run(&["stop", &name]).succeeded();
+    let audit = std::fs::read_to_string(home.record(&name).join("audit.jsonl")).unwrap();
+    assert!(audit.contains(r#""credential":"authorization""#) && !audit.contains(&canary), "{audit}");
     home.run(&["rm", &name]).succeeded();
     home.has_nothing_left();
 }

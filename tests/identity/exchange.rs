@@ -384,6 +384,7 @@ async fn what_a_server_says_of_its_token_is_written_nowhere() {
     let event: Value = serde_json::from_str(&written).unwrap();
     let extra = &event["metadata"]["extra"];
     assert_eq!(extra["jsonrpc_error_message"], "[redacted] may not");
+    assert_eq!(extra["credential"], "exchanged");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -117,6 +117,7 @@ async fn a_call_is_one_line_that_says_who_asked_for_what_and_how_it_came_out() {
     }
     assert_eq!(extra(event, "trace_id"), "4bf92f3577b34da6a3ce929d0e0e4736");
     assert_eq!(extra(event, "http_status"), 200);
+    assert_eq!(extra(event, "credential"), "none");
     assert_eq!(extra(event, "response_size_bytes"), OK.len());
     assert!(extra(event, "duration_ms").as_f64().unwrap() > 0.0);
     assert_eq!(extra(event, "session").as_str().unwrap().len(), 16);
@@ -195,6 +196,7 @@ async fn what_a_layer_refuses_is_recorded_with_its_reason_and_can_be_explained()
         assert_eq!((&event["type"], &event["outcome"]), (&json!(kind), &json!(outcome)), "{event}");
         assert_eq!((extra(event, "reason"), extra(event, "refusal")), (&json!(reason), &json!(refusal)));
         assert_eq!(extra(event, "http_status"), status);
+        assert!(extra(event, "credential").is_null(), "the server was sent nothing");
         let explained = audited.running.explain(refusal).unwrap();
         assert_eq!(explained.reason, reason);
     }
@@ -236,6 +238,10 @@ async fn a_server_on_a_pipe_is_recorded_as_well() {
             ("mcp_tool_call", "denied"),
             ("mcp_tool_call", "success"),
         ]
+    );
+    assert_eq!(
+        (extra(&events[3], "credential"), extra(&events[4], "credential")),
+        (&json!("none"), &json!(null))
     );
     // Who the client is, it says once in a session, and each time without one.
     for event in [&events[0], &events[5]] {
@@ -323,6 +329,7 @@ async fn data_is_recorded_without_secrets_and_cut_off_with_a_mark() {
     let whole = audited.events().await;
     let text = whole[0].to_string();
     assert!(!text.contains("canary"), "{text}");
+    assert_eq!(extra(&whole[0], "credential"), "caller");
     assert_eq!(whole[0]["data"]["request"]["arguments"]["city"], "Berlin");
     assert_eq!(whole[0]["data"]["response"]["accessToken"], "[redacted]");
     let asked = &whole[0]["data"]["response"]["inputRequests"]["a"]["params"];

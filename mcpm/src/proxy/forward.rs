@@ -22,6 +22,7 @@ use super::{
     respond::{self, Request, Response},
     sessions::{Opening, SESSION, Sessions},
     target::{Reached, Target},
+    trail::Trail,
     untaken,
 };
 use crate::{
@@ -146,6 +147,9 @@ impl Forward {
         parts.uri = self.target.map(&parts.uri);
         strip(&mut parts.headers, |name| !self.publicity.trusted && is_of_proxy(name));
         self.target.dress(&mut parts.headers);
+        if let Some(trail) = parts.extensions.get::<Trail>() {
+            trail.sends(&parts.headers, self.target.headers());
+        }
         let size = body.size_hint().exact();
         if size.is_some_and(|size| (1..=SMALL as u64).contains(&size)) {
             let body = body.whole().await.map_err(|broken| untaken::broken(&broken))?;

@@ -95,6 +95,11 @@ impl Target {
         }
     }
 
+    /// The server's own headers.
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
     /// A server that is not reached yet.
     pub(crate) fn absent(reason: &str) -> Self {
         Self {

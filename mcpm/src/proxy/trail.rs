@@ -11,7 +11,7 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use serde_json::{Map, Value};
 
 use super::{
@@ -26,7 +26,7 @@ use crate::{
     explain::Reason,
     mcp::message::{Kind, Message},
     options::Secret,
-    redact::{Masks, cut, hex},
+    redact::{Masks, cut, hex, names_secret},
 };
 
 /// Longest path that is recorded.
@@ -65,8 +65,10 @@ struct Inner {
 #[derive(Debug, Default)]
 struct State {
     principal: Option<Arc<Principal>>,
-    /// What the server is sent to let the caller in.
-    exchanged: Option<Secret>,
+    /// What the caller's token was exchanged for, and the header that it is in.
+    exchanged: Option<(HeaderName, Secret)>,
+    /// The credentials that the server was sent, in names.
+    credential: Option<String>,
     calls: Vec<Call>,
     head: Option<Head>,
     /// Whether nothing more comes of the answer, and whether it broke off.
@@ -93,7 +95,7 @@ impl Trail {
     /// Begins with what is known from the head of a request. `trusted` says whether a proxy in front is believed.
     pub(crate) fn begin(audit: &Arc<Audit>, request: &Request, trusted: bool) -> Self {
         let headers = request.headers();
-        let is = |name: header::HeaderName, kind: &[u8]| {
+        let is = |name: HeaderName, kind: &[u8]| {
             let mut values = headers.get_all(name).iter();
             values.any(|value| memchr::memmem::find(&value.as_bytes().to_ascii_lowercase(), kind).is_some())
         };
@@ -128,11 +130,30 @@ impl Trail {
         self.state().principal = Some(Arc::clone(principal));
     }
 
-    /// Notes what the caller's token was exchanged for: the value of a header.
-    pub(crate) fn exchanged(&self, value: &HeaderValue) {
+    /// Notes what the caller's token was exchanged for: the value of that header.
+    pub(crate) fn exchanged(&self, name: &HeaderName, value: &HeaderValue) {
         let value = String::from_utf8_lossy(value.as_bytes());
         let token = value.split_once(' ').map_or(&*value, |(_, token)| token);
-        self.state().exchanged = Some(Secret::from(token));
+        self.state().exchanged = Some((name.clone(), Secret::from(token)));
+    }
+
+    /// Notes with which headers the request goes to the server, of which some are set for all requests to it.
+    pub(crate) fn sends(&self, headers: &HeaderMap, set: &HeaderMap) {
+        let mut state = self.state();
+        let is_secret =
+            |(name, value): &(&HeaderName, &HeaderValue)| value.is_sensitive() || names_secret(name.as_str());
+        let mut names: Vec<&str> = set.iter().filter(is_secret).map(|(name, _)| name.as_str()).collect();
+        let put_in = state.exchanged.as_ref().map(|(name, _)| name);
+        if put_in.is_some_and(|name| !set.contains_key(name)) {
+            names.push("exchanged");
+        }
+        let own = headers.contains_key(header::AUTHORIZATION) && put_in != Some(&header::AUTHORIZATION);
+        if own && !set.contains_key(header::AUTHORIZATION) {
+            // Callers are not asked who they are, so that it is the server's to check.
+            names.push("caller");
+        }
+        let credential = if names.is_empty() { "none".to_owned() } else { names.join(",") };
+        state.credential = Some(credential);
     }
 
     /// Notes what is asked.
@@ -258,7 +279,7 @@ impl Trail {
 
     fn masks(&self, state: &State) -> Masks {
         let token = state.principal.as_ref().map(|principal| &principal.token);
-        self.0.audit.masks().with(token.into_iter().chain(&state.exchanged))
+        self.0.audit.masks().with(token.into_iter().chain(state.exchanged.as_ref().map(|(_, token)| token)))
     }
 
     fn event(&self, state: &State, call: &Call, outcome: Outcome) -> Event {
@@ -290,6 +311,7 @@ impl Trail {
                 put(extra, "rule", rule);
             }
         }
+        put(extra, "credential", state.credential.clone());
         let opened = head.and_then(|head| head.session.clone());
         put(extra, "session", inner.session.clone().or(opened));
         call.describe(extra, &mut event.data);
@@ -427,12 +449,12 @@ fn source(request: &Request, masks: &Masks, trusted: bool) -> Source {
     let peer = request.extensions().get::<Peer>().map(|peer| peer.0.ip().to_canonical().to_string());
     let forwarded = trusted.then(|| forwarded(headers)).flatten();
     let mut extra = Map::new();
-    let text = |name: header::HeaderName| {
+    let text = |name: HeaderName| {
         let text = String::from_utf8_lossy(headers.get(name)?.as_bytes()).into_owned();
         Some(cut(&masks.text(&text), LONGEST).into_owned())
     };
     put(&mut extra, "user_agent", text(header::USER_AGENT));
-    put(&mut extra, "request_id", text(header::HeaderName::from_static("x-request-id")));
+    put(&mut extra, "request_id", text(HeaderName::from_static("x-request-id")));
     if forwarded.is_some() {
         put(&mut extra, "peer", peer.clone());
     }

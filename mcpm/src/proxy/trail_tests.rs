@@ -64,6 +64,41 @@ fn only_what_was_answered_is_a_success() {
 }
 
 #[test]
+fn what_the_server_is_sent_to_let_a_caller_in_is_named_without_its_value() {
+    let secret = |text: &'static str| {
+        let mut value = HeaderValue::from_static(text);
+        value.set_sensitive(true);
+        value
+    };
+    let key = HeaderName::from_static("x-key");
+    let plain = HeaderValue::from_static("canary");
+    for (set, exchanged, own, expected) in [
+        (&[][..], None, false, "none"),
+        (&[(HeaderName::from_static("x-region"), plain.clone())], None, false, "none"),
+        (&[], None, true, "caller"),
+        (&[(key.clone(), secret("canary"))], None, true, "x-key,caller"),
+        (&[(header::AUTHORIZATION, plain)], None, false, "authorization"),
+        (&[], Some(header::AUTHORIZATION), true, "exchanged"),
+        (&[(key.clone(), secret("canary"))], Some(header::AUTHORIZATION), true, "x-key,exchanged"),
+        (&[(key.clone(), secret("canary"))], Some(key.clone()), false, "x-key"),
+    ] {
+        let trail = begun("/mcp", ASK);
+        if let Some(name) = &exchanged {
+            trail.exchanged(name, &secret("Bearer canary"));
+        }
+        let set: HeaderMap = set.iter().cloned().collect();
+        let mut headers = set.clone();
+        if own {
+            headers.insert(header::AUTHORIZATION, secret("Bearer canary"));
+        }
+        trail.sends(&headers, &set);
+        let event = &ended(&trail, 200, &[])[0];
+        assert_eq!(event["metadata"]["extra"]["credential"], expected);
+        assert!(!event.to_string().contains("canary"), "{event}");
+    }
+}
+
+#[test]
 fn a_path_is_recorded_up_to_its_bound() {
     let uri = format!("/mcp/{}?canary", "a".repeat(10_000));
     let events = ended(&begun(&uri, ASK), 200, &[]);

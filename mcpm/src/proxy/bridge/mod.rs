@@ -11,13 +11,14 @@ mod streamable;
 use std::{pin::Pin, sync::Arc};
 
 use bytes::Bytes;
-use http::{Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 
 use super::{
     layer::{Answer, Endpoint},
     layers::telemetry::sent,
     public::Publicity,
     respond::{self, Request, Response},
+    trail::Trail,
     untaken,
 };
 use crate::{
@@ -46,6 +47,10 @@ impl Endpoint for Bridge {
         if *request.method() != Method::POST {
             // It asks nothing of the server, and finds its stream or nothing.
             sent(request.extensions());
+        }
+        if let Some(trail) = request.extensions().get::<Trail>() {
+            // It has what it needs from its environment.
+            trail.sends(&HeaderMap::new(), &HeaderMap::new());
         }
         Box::pin(async move {
             match (self.mode, request.uri().path()) {

@@ -22,6 +22,7 @@ use crate::{
         messages::{Asked, Hook, Hooks, Said, Verdict, hooked},
         owners::Owner,
         respond::{JSON, Request},
+        trail::Trail,
     },
     transport::body::Body,
 };
@@ -140,9 +141,10 @@ impl Asking {
     pub(super) fn of(request: &Request) -> Self {
         let caller = owner(request);
         let mut extensions = request.extensions().clone();
-        // The answer is for nobody else, and what is measured is the request that waits for it.
+        // The answer is for nobody else, and what is measured and recorded is the request that waits for it.
         extensions.remove::<Hooks>();
         extensions.remove::<Arc<Journey>>();
+        extensions.remove::<Trail>();
         Self { caller, uri: request.uri().clone(), headers: request.headers().clone(), extensions }
     }
 

@@ -52,7 +52,7 @@ impl TokenExchange {
         };
         dress(request.headers_mut(), self.exchange.header(), &token);
         if let Some(trail) = request.extensions().get::<Trail>() {
-            trail.exchanged(&token);
+            trail.exchanged(self.exchange.header(), &token);
         }
         let asked = request.extensions().get::<Arc<Asked>>().cloned();
         let mut response = next.handle(request).await;
