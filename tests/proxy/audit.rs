@@ -209,6 +209,29 @@ async fn what_a_layer_refuses_is_recorded_with_its_reason_and_can_be_explained()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_does_not_go_on_is_recorded_and_can_be_explained() {
+    let doubled = r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[],"tools":[{"name":"other"}]}}"#;
+    for (content, body) in
+        [("application/json", doubled.to_owned()), ("text/event-stream", format!("data: {doubled}\n\n"))]
+    {
+        let target = server(content, body).await;
+        let audited = Audited::start(&target, &[("tools", "a")], json!({})).await;
+        let list = request(1, "tools/list", json!({})).to_string();
+        let answer = audited.http().post("/mcp", list).send().await.text().await;
+        let events = audited.events().await;
+        let [event] = &events[..] else { panic!("{events:?}") };
+        let (reason, refusal) = (extra(event, "reason"), extra(event, "refusal").as_str().unwrap());
+        assert_eq!((&event["outcome"], reason), (&json!("denied"), &json!("messages.answer_unclear")));
+        assert!(answer.contains(refusal) && !answer.contains("other"), "{content}: {answer}");
+        let explained = audited.running.explain(refusal).unwrap();
+        assert_eq!(
+            (explained.layer.as_str(), &*explained.refusal.unwrap().inputs["list"]),
+            ("messages", "tools")
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_on_a_pipe_is_recorded_as_well() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("audit.jsonl");

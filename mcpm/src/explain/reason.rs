@@ -94,6 +94,18 @@ reasons! {
         /// The session is not known, or another principal opened it.
         SessionUnknown = "session.unknown", "open a session with `initialize`";
     }
+    "messages" {
+        /// The body is no message, or one that others may read in another way, as with a field that stands twice.
+        MessageUnclear = "messages.unclear", "send JSON-RPC messages, with each field once";
+        /// The body is compressed, or in other characters than UTF-8, so that it cannot be looked into.
+        MessageEncoded = "messages.encoded", "send the body in UTF-8, and not compressed";
+        /// A header that repeats a part of the message says something else, or what the message must say is missing.
+        MessageContradicted = "messages.contradicted",
+            "have `Mcp-Method`, `Mcp-Name` and the like say what the message says";
+        /// The server's answer cannot be read in one way only, is too large or broke off, so that nothing can be decided
+        /// about it.
+        AnswerUnclear = "messages.answer_unclear", "have the server answer with whole messages, each field once";
+    }
     "audit" {
         /// What would be done cannot be recorded, and the audit log is to be complete.
         AuditNotWritten = "audit.not_written",

@@ -108,7 +108,7 @@ impl Stack {
             mark(&mut layers, "receive");
             // Before whatever looks into messages. Without anything that does, no body is looked into.
             let all = audit.as_ref().is_some_and(|audit| audit.spec().fail_closed);
-            layers.push(Box::new(Parse::new(decides || all)));
+            layers.push(Box::new(Parse::new(decides || all, Arc::clone(&settings.recent))));
         }
         if let Some(audit) = audit {
             // Before names change and anything is sent on: what a client asks for is recorded in its words.

@@ -262,7 +262,7 @@ impl Trail {
         let Some(head) = &state.head else { return Outcome::Error };
         match head.status {
             status if status.is_server_error() => Outcome::Error,
-            _ if head.denial.is_some() => Outcome::Denied,
+            _ if head.denial.is_some() || call.is_refused() => Outcome::Denied,
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Outcome::Denied,
             status if status.is_client_error() => Outcome::Failure,
             _ if call.failed() && self.0.audit.spec().detect_application_errors => Outcome::ApplicationError,
@@ -305,8 +305,7 @@ impl Trail {
             put(extra, "http_status", Some(head.status.as_u16()));
             put(extra, "response_size_bytes", call.answer_size().or(head.size));
             if let Some(denial) = &head.denial {
-                put(extra, "reason", Some(denial.reason.id()));
-                put(extra, "refusal", Some(denial.refusal.as_str()));
+                named(extra, denial);
                 let rule = denial.rule.as_deref().map(|rule| self.masks(state).text(rule).into_owned());
                 put(extra, "rule", rule);
             }
@@ -319,13 +318,13 @@ impl Trail {
     }
 
     /// Looks at a message of the answer.
-    fn said(&self, message: &Message) {
+    fn said(&self, message: &Message, denial: Option<&Denial>) {
         if message.kind() != Kind::Response {
             return;
         }
         let mut state = self.state();
         let masks = self.masks(&state);
-        let answered = Answered::of(&self.0.audit, message, &masks);
+        let answered = Answered::of(&self.0.audit, message, denial, &masks);
         let place = state.calls.iter().position(|call| !call.settled && call.is_answered_by(message));
         // Who cannot tell which request was at fault answers without its id; of a single one it is clear.
         let is_single =
@@ -403,7 +402,7 @@ impl Listener {
 
 impl Hook for Listener {
     fn message(&mut self, said: &Said<'_>) -> Verdict {
-        self.trail.said(said.message);
+        self.trail.said(said.message, said.denial);
         Verdict::Keep
     }
 
@@ -420,6 +419,12 @@ impl Drop for Listener {
             self.trail.lost(if self.trail.has_expired() { Outcome::Unanswered } else { Outcome::ClientGone });
         }
     }
+}
+
+/// Says which refusal it is.
+pub(super) fn named(extra: &mut Map<String, Value>, denial: &Denial) {
+    put(extra, "reason", Some(denial.reason.id()));
+    put(extra, "refusal", Some(denial.refusal.as_str()));
 }
 
 fn subjects(principal: Option<&Principal>, call: &Call, masks: &Masks) -> Map<String, Value> {

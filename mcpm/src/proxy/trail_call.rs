@@ -11,6 +11,7 @@ use crate::{
         fields::Fields,
         message::{Kind, Message, same_id},
     },
+    proxy::{denial::Denial, trail::named},
     redact::{Masks, cut, without_query},
 };
 
@@ -50,6 +51,8 @@ pub(super) struct Answered {
     of_tool: bool,
     size: u64,
     data: Option<Value>,
+    /// Why it stands in place of the server's.
+    denial: Option<Denial>,
 }
 
 impl Call {
@@ -141,6 +144,11 @@ impl Call {
         self.answered.as_ref().is_some_and(|answered| answered.failed)
     }
 
+    /// Whether the answer of the server did not go on.
+    pub(super) fn is_refused(&self) -> bool {
+        self.answered.as_ref().is_some_and(|answered| answered.denial.is_some())
+    }
+
     pub(super) fn answer_size(&self) -> Option<u64> {
         self.answered.as_ref().map(|answered| answered.size)
     }
@@ -169,12 +177,15 @@ impl Call {
                 put(extra, "tool_error", Some(true));
             }
             put(data, "response", answered.data.clone());
+            if let Some(denial) = &answered.denial {
+                named(extra, denial);
+            }
         }
     }
 }
 
 impl Answered {
-    pub(super) fn of(audit: &Audit, message: &Message, masks: &Masks) -> Self {
+    pub(super) fn of(audit: &Audit, message: &Message, denial: Option<&Denial>, masks: &Masks) -> Self {
         #[derive(Deserialize)]
         struct OfTool {
             #[serde(default, rename = "isError")]
@@ -190,7 +201,8 @@ impl Answered {
         let shown = if error.is_empty() { message.result() } else { error };
         let data = audit.spec().include_response_data.then(|| audit.data(shown, masks));
         let size = message.bytes().len() as u64;
-        Self { failed: of_tool || !error.is_empty(), code, message: text, of_tool, size, data }
+        let (failed, denial) = (of_tool || !error.is_empty(), denial.cloned());
+        Self { failed, code, message: text, of_tool, size, data, denial }
     }
 }
 

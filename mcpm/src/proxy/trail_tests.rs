@@ -51,7 +51,7 @@ fn only_what_was_answered_is_a_success() {
     ] {
         let trail = begun("/mcp", ask);
         if let Some(answer) = answer {
-            trail.said(&Message::parse(answer.into()).expect("a message"));
+            trail.said(&Message::parse(answer.into()).expect("a message"), None);
         }
         let events = ended(&trail, status, headers);
         assert_eq!(events.len(), 1, "{events:?}");

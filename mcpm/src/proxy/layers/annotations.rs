@@ -94,7 +94,7 @@ impl Annotations {
             let hooks = Hooks::default();
             hooks.add(Page(Arc::clone(&heard), id(page)));
             // The body is read for what the hook hears.
-            let mut body = hooked(response, &hooks, None, true, true).await.into_body();
+            let mut body = hooked(response, &hooks, None, None, true, true).await.into_body();
             while heard.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
                 body.piece().await.ok()??;
             }

@@ -15,7 +15,6 @@ use crate::{
     mcp::{
         error_code,
         fields::Fields,
-        lane::error_answer,
         message::{Kind, Message, splice},
     },
     policy::cedar::{Asker, Authorization, Caller, Decision, Used, strict},
@@ -284,7 +283,7 @@ impl Hook for Answers {
 fn follow(verdict: Verdict, message: &mut Message) -> Result<Option<Verdict>, Verdict> {
     match &verdict {
         Verdict::Keep => Ok(None),
-        Verdict::Drop => Err(verdict),
+        Verdict::Drop | Verdict::Refuse(..) => Err(verdict),
         Verdict::Replace(text) => match Message::parse(text.clone()) {
             Ok(changed) => {
                 *message = changed;
@@ -337,7 +336,8 @@ fn private(message: &Message) -> Verdict {
         // Which of two a cache would go by nobody knows.
         Err(ambiguous) => {
             let text = format!("the server's answer cannot be passed on: {ambiguous}");
-            Verdict::Replace(error_answer(message.id_text(), error_code::INTERNAL_ERROR, &text).freeze())
+            let denial = Denial::new(Reason::AnswerUnclear).input("cause", ambiguous.to_string());
+            Verdict::Refuse(Box::new(denial), text)
         }
     }
 }

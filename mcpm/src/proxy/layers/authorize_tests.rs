@@ -229,6 +229,6 @@ async fn a_change_is_told_to_those_who_may_read() {
             r#"{{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{{"uri":"{uri}"}}}}"#
         );
         let message = Message::parse(text.into()).expect("a notification");
-        assert_eq!(hook.message(&Said { message: &message, asked: None }), verdict);
+        assert_eq!(hook.message(&Said { message: &message, asked: None, denial: None }), verdict);
     }
 }

@@ -11,14 +11,16 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body::Body as _;
 
 use crate::{
+    explain::{Reason, Recent},
     mcp::{
         era::{Era, ModernMeta},
         error_code,
         lane::Refusal,
-        message::{Kind, Malformed},
+        message::{Kind, Malformed, Message},
         peek::id_in,
     },
     proxy::{
+        denial::Denial,
         layer::{Answer, Layer, Next},
         messages::{Asked, Hooks, hooked, is_utf8, unmistakable},
         mirror,
@@ -32,12 +34,14 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Parse {
     strict: bool,
+    recent: Arc<Recent>,
 }
 
 impl Parse {
     /// With `strict`, what cannot be read does not pass; without, it passes unseen.
-    pub(crate) fn new(strict: bool) -> Self {
-        Self { strict }
+    /// Why a part of an answer is refused is kept in `recent`.
+    pub(crate) fn new(strict: bool, recent: Arc<Recent>) -> Self {
+        Self { strict, recent }
     }
 
     async fn parse(&self, mut request: Request, next: Next<'_>) -> Response {
@@ -58,7 +62,7 @@ impl Parse {
         if let Some(asked) = &asked {
             response.extensions_mut().insert(Arc::clone(asked));
         }
-        hooked(response, &hooks, asked, self.strict, listens).await
+        hooked(response, &hooks, asked, Some(&self.recent), self.strict, listens).await
     }
 
     /// Reads the body of a request that has one.
@@ -83,11 +87,13 @@ impl Parse {
                 Ok(asked)
             });
             let refused = |malformed: Malformed| {
-                respond::error(StatusCode::BAD_REQUEST, malformed.code, &malformed.reason, &id_in(&body))
+                let (status, reason) = (StatusCode::BAD_REQUEST, malformed.reason);
+                let denial = Denial::new(Reason::MessageUnclear).input("cause", &*reason);
+                respond::deny(status, malformed.code, &reason, &id_in(&body), denial)
             };
             let asked = asked.map_err(|malformed| Box::new(refused(malformed)))?;
             check_headers(&parts.headers, &asked)
-                .map_err(|(refusal, id)| Box::new(respond::refuse(&refusal, &id)))?;
+                .map_err(|(refusal, message)| Box::new(contradicted(&refusal, message)))?;
             Some(Arc::new(asked))
         } else {
             Asked::read(&parts.headers, body.clone()).ok().map(Arc::new)
@@ -106,9 +112,9 @@ impl Layer for Parse {
 }
 
 /// Checks that headers which repeat the body do not contradict it (MCP 2026-07-28, "Standard Request Headers").
-fn check_headers(headers: &HeaderMap, asked: &Asked) -> Result<(), (Refusal, bytes::Bytes)> {
+fn check_headers<'a>(headers: &HeaderMap, asked: &'a Asked) -> Result<(), (Refusal, &'a Message)> {
     for message in asked.messages() {
-        let refused = |refusal| (refusal, message.id());
+        let refused = |refusal| (refusal, message);
         if asked.era() == Era::Modern && message.kind() == Kind::Request && !asked.is_batch() {
             mirror::check(headers, message, ModernMeta::of(message).as_ref()).map_err(refused)?;
         } else {
@@ -126,9 +132,16 @@ fn accepts_events(headers: &HeaderMap) -> bool {
     })
 }
 
+fn contradicted(refusal: &Refusal, message: &Message) -> Response {
+    let denial = Denial::new(Reason::MessageContradicted).input("method", message.method());
+    let denial = denial.input("cause", &*refusal.message);
+    respond::deny(refusal.status, refusal.code, &refusal.message, message.id_text(), denial)
+}
+
 fn unsupported(message: &str) -> Box<Response> {
     let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-    Box::new(respond::error(status, error_code::INVALID_REQUEST, message, b""))
+    let denial = Denial::new(Reason::MessageEncoded).input("cause", message);
+    Box::new(respond::deny(status, error_code::INVALID_REQUEST, message, b"", denial))
 }
 
 /// Whether a body is a form, such as those of OAuth, which nobody can take for JSON.

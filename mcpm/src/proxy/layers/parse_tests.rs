@@ -45,9 +45,13 @@ fn post(body: impl Into<Bytes>, headers: &[(&'static str, &str)]) -> Request {
     request
 }
 
+fn recent() -> Arc<Recent> {
+    Arc::new(Recent::new("server", None))
+}
+
 async fn run(strict: bool, request: Request) -> (StatusCode, String, Option<(Bytes, HeaderMap)>) {
     let server = Server::default();
-    let response = Parse::new(strict).handle(request, Next::new(&[], &server)).await;
+    let response = Parse::new(strict, recent()).handle(request, Next::new(&[], &server)).await;
     let status = response.status();
     let body = response.into_body().whole().await.expect("a body");
     let got = server.got.lock().expect("a lock").take();
@@ -88,7 +92,7 @@ async fn what_a_reader_behind_could_read_otherwise_is_refused() {
     ] {
         let (status, answer, got) = run(true, post(body, &[])).await;
         assert_eq!(status, StatusCode::BAD_REQUEST, "{body}");
-        assert!(answer.contains("\"error\"") && got.is_none(), "{answer}");
+        assert!(answer.contains(r#""reason":"messages.unclear","refusal":""#) && got.is_none(), "{answer}");
     }
     for body in ["{", "x", r#"{"id":1}"#] {
         let (status, methods, got) = run(false, post(body, &[])).await;
@@ -96,7 +100,9 @@ async fn what_a_reader_behind_could_read_otherwise_is_refused() {
         assert_eq!(got.expect("a request").0, body);
     }
     let encoded = &[("content-encoding", "gzip")];
-    assert_eq!(run(true, post(LIST, encoded)).await.0, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    let (status, answer, _) = run(true, post(LIST, encoded)).await;
+    assert_eq!(status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    assert!(answer.contains(r#""reason":"messages.encoded""#), "{answer}");
     assert_eq!(run(false, post("\u{1f}", encoded)).await.0, StatusCode::OK);
 }
 
@@ -179,7 +185,9 @@ async fn headers_that_contradict_the_body_are_refused_in_both_eras() {
         (&[("mcp-name", "b")], 400),
         (&[("mcp-method", "tools/list")], 400),
     ] {
-        assert_eq!(run(true, post(call, headers)).await.0.as_u16(), status, "{headers:?}");
+        let (got, answer, _) = run(true, post(call, headers)).await;
+        assert_eq!(got.as_u16(), status, "{headers:?}");
+        assert_eq!(answer.contains(r#""reason":"messages.contradicted""#), status == 400, "{answer}");
         assert_eq!(run(false, post(call, headers)).await.0, StatusCode::OK);
     }
     let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;

@@ -1,6 +1,9 @@
 //! A server that answers at once, behind the layers that look into messages; what their tests share.
 
-use std::{pin::Pin, sync::Mutex};
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex},
+};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -9,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::parse::Parse;
 use crate::{
+    explain::Recent,
     mcp::message::{Kind, Message},
     proxy::{
         layer::{Answer, Endpoint, Layer, Next},
@@ -113,7 +117,8 @@ pub(super) fn modern(method: &str, mut params: Value) -> Request {
 
 /// Lets the layer decide.
 pub(super) async fn run(layer: impl Layer + 'static, request: Request, server: &Server) -> Response {
-    let layers: Vec<Box<dyn Layer>> = vec![Box::new(Parse::new(true)), Box::new(layer)];
+    let recent = Arc::new(Recent::new("server", None));
+    let layers: Vec<Box<dyn Layer>> = vec![Box::new(Parse::new(true, recent)), Box::new(layer)];
     Next::new(&layers, server).handle(request).await
 }
 

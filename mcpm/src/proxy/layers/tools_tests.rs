@@ -78,6 +78,7 @@ async fn a_list_that_can_be_read_in_two_ways_is_not_shown() {
         let server = Server::new(false, move |_| Some(list.to_owned()));
         let (_, answer) = json_of(run(layer(&["a"], &[]), post(ASK), &server).await).await;
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!("q"), &json!(-32603)), "{list}");
+        assert_eq!(answer["error"]["data"]["reason"], "messages.answer_unclear");
     }
 }
 

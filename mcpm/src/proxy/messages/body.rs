@@ -5,13 +5,14 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header, response::Parts};
 
 use super::{
-    Asked, Hooks, LARGEST, Verdict,
+    Asked, Hooks, LARGEST,
     content::{Content, Likely, begun, declared},
     events::Events,
-    passage::Passage,
+    passage::{Left, Passage},
     unmistakable::could_be_message,
 };
 use crate::{
+    explain::Recent,
     proxy::respond::Response,
     transport::body::{Body, Broken},
 };
@@ -27,11 +28,13 @@ const OF_BYTES: [HeaderName; 6] = [
 ];
 
 /// Leads an answer past the hooks, if there are any. With `strict`, what they cannot be shown does not go on; whoever
-/// `listens` for events may read them out of anything, and so does whoever has asked.
+/// `listens` for events may read them out of anything, and so does whoever has asked. Why parts do not go on is kept in
+/// `recent`.
 pub(in crate::proxy) async fn hooked(
     response: Response,
     hooks: &Hooks,
     asked: Option<Arc<Asked>>,
+    recent: Option<&Arc<Recent>>,
     strict: bool,
     listens: bool,
 ) -> Response {
@@ -39,7 +42,7 @@ pub(in crate::proxy) async fn hooked(
     if hooks.is_empty() {
         return response;
     }
-    let mut passage = Passage { hooks, asked, strict, answered: Vec::new() };
+    let mut passage = Passage { hooks, asked, recent: recent.cloned(), strict, answered: Vec::new() };
     if http_body::Body::is_end_stream(response.body()) {
         passage.end(false);
         return response;
@@ -93,12 +96,12 @@ async fn json(response: Response, mut passage: Passage) -> Response {
         return refused;
     }
     let begun = text.clone();
-    let verdict = match passage.text(text) {
-        Ok(verdict) => verdict,
-        Err(_) if !passage.strict => Verdict::Keep,
+    let left = match passage.text(text) {
+        Ok(left) => left,
+        Err(_) if !passage.strict => Left::Same,
         // The body of a failed request is often of another form, and so is what is read with a GET.
         Err(_) if (passage.asked.is_none() || !parts.status.is_success()) && !could_be_message(&begun) => {
-            Verdict::Keep
+            Left::Same
         }
         Err(malformed) => {
             let refused =
@@ -108,14 +111,14 @@ async fn json(response: Response, mut passage: Passage) -> Response {
         }
     };
     passage.end(false);
-    match verdict {
-        Verdict::Keep => Response::from_parts(parts, body),
-        Verdict::Replace(text) => {
+    match left {
+        Left::Same => Response::from_parts(parts, body),
+        Left::Other(text) => {
             forget(&mut parts.headers);
             parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(text.len()));
             Response::from_parts(parts, Body::from(text))
         }
-        Verdict::Drop => {
+        Left::Nothing => {
             forget(&mut parts.headers);
             parts.headers.remove(header::CONTENT_TYPE);
             parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(0));

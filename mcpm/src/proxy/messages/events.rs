@@ -12,13 +12,14 @@ use bytes::{BufMut, Bytes, BytesMut};
 use http_body::{Body as HttpBody, Frame};
 
 use super::{
-    Verdict,
     content::without_padding,
     line_ends::{escaped, holds_other, without_other},
-    passage::Passage,
+    passage::{Left, Passage},
 };
 use crate::{
+    explain::Reason,
     mcp::{message::one_line, sse},
+    proxy::denial::Denial,
     transport::body::{Body, BodyError},
 };
 
@@ -120,7 +121,6 @@ impl Events {
     fn too_large(&mut self, out: &mut BytesMut) {
         if self.passage.strict {
             let reason = format!("a message of the server is larger than {} bytes", self.largest);
-            tracing::warn!(reason, "an event stream was ended");
             self.fail(&reason, out);
         } else {
             self.unread = true;
@@ -133,7 +133,9 @@ impl Events {
     fn fail(&mut self, reason: &str, out: &mut BytesMut) {
         self.over = true;
         self.held = BytesMut::new();
-        if let Some(error) = self.passage.failure(reason) {
+        let denial = Denial::new(Reason::AnswerUnclear).input("cause", reason);
+        self.passage.keep(&denial);
+        if let Some(error) = self.passage.failure(reason, &denial) {
             out.put_slice(&sse::message(&error, None));
         }
         self.passage.end(true);
@@ -151,11 +153,11 @@ impl Events {
             return if cleans { rewrite(&block, None, out) } else { out.put_slice(&block) };
         }
         match self.passage.text(data.clone()) {
-            Ok(Verdict::Keep) if cleans => rewrite(&block, Some(&escaped(&data)), out),
-            Ok(Verdict::Keep) => out.put_slice(&block),
-            Ok(Verdict::Replace(text)) if self.passage.strict => rewrite(&block, Some(&escaped(&text)), out),
-            Ok(Verdict::Replace(text)) => rewrite(&block, Some(&text), out),
-            Ok(Verdict::Drop) => rewrite(&block, None, out),
+            Ok(Left::Same) if cleans => rewrite(&block, Some(&escaped(&data)), out),
+            Ok(Left::Same) => out.put_slice(&block),
+            Ok(Left::Other(text)) if self.passage.strict => rewrite(&block, Some(&escaped(&text)), out),
+            Ok(Left::Other(text)) => rewrite(&block, Some(&text), out),
+            Ok(Left::Nothing) => rewrite(&block, None, out),
             Err(_) if !self.passage.strict => out.put_slice(&block),
             Err(malformed) => {
                 tracing::warn!(reason = malformed.reason, "an event that cannot be read was dropped");

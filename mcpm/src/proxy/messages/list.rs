@@ -9,11 +9,13 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::Verdict;
-use crate::mcp::{
-    error_code,
-    fields::Fields,
-    lane::error_answer,
-    message::{Kind, Message, splice},
+use crate::{
+    explain::Reason,
+    mcp::{
+        fields::Fields,
+        message::{Kind, Message, splice},
+    },
+    proxy::denial::Denial,
 };
 
 /// What becomes of an item.
@@ -34,14 +36,14 @@ pub(in crate::proxy) fn rewrite(
     if message.kind() != Kind::Response || !message.result().starts_with('{') {
         return Verdict::Keep;
     }
-    let Some(fields) = Fields::read(message.result()) else { return unreadable(message, key) };
+    let Some(fields) = Fields::read(message.result()) else { return unreadable(key) };
     let list = match fields.one(key) {
         Ok(Some(list)) if list.get().starts_with('[') => list,
         Ok(_) => return Verdict::Keep,
-        Err(_) => return unreadable(message, key),
+        Err(_) => return unreadable(key),
     };
     let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(list.get()) else {
-        return unreadable(message, key);
+        return unreadable(key);
     };
     let mut kept: Vec<Cow<'_, [u8]>> = Vec::with_capacity(items.len());
     let mut same = true;
@@ -63,8 +65,7 @@ pub(in crate::proxy) fn rewrite(
 }
 
 /// What cannot be read in one way only is not shown.
-fn unreadable(message: &Message, key: &str) -> Verdict {
-    tracing::warn!(key, "a list of the server cannot be read and was not passed on");
-    let text = format!("the server's list of `{key}` cannot be read");
-    Verdict::Replace(error_answer(message.id_text(), error_code::INTERNAL_ERROR, &text).freeze())
+fn unreadable(key: &str) -> Verdict {
+    let denial = Denial::new(Reason::AnswerUnclear).input("list", key);
+    Verdict::Refuse(Box::new(denial), format!("the server's list of `{key}` cannot be read"))
 }

@@ -71,7 +71,7 @@ async fn through(
     let censor = Censor::default();
     let hooks = Hooks::default();
     hooks.add(censor.clone());
-    let response = hooked(response, &hooks, asked, strict, strict).await;
+    let response = hooked(response, &hooks, asked, None, strict, strict).await;
     let (status, length) = (response.status(), response.headers().get(header::CONTENT_LENGTH).cloned());
     let body = response.into_body().whole().await.expect("a body");
     if let Some(length) = length {
@@ -238,6 +238,7 @@ async fn what_cannot_be_read_passes_only_when_nothing_depends_on_it() {
         let (status, body, _) = through(answer("application/json", text, 9), asks(), true).await;
         assert_eq!(status, StatusCode::BAD_GATEWAY, "{text}");
         assert!(body.starts_with(r#"{"jsonrpc":"2.0","id":"x","error":{"code":-32603"#), "{body}");
+        assert!(body.contains(r#""reason":"messages.answer_unclear""#), "{body}");
         let (status, body, _) = through(answer("application/json", text, 9), asks(), false).await;
         assert_eq!((status, body.as_str()), (StatusCode::OK, text));
         let event = format!("event: x\ndata: {text}\n\ndata: {A}\n\n");
@@ -267,7 +268,8 @@ fn an_event_beyond_the_limit_ends_the_stream_or_passes_unread() {
     let run = |strict| {
         let hooks: Vec<Box<dyn Hook>> = vec![Box::new(Censor::default())];
         let asked = asked(r#"[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":2,"method":"b"}]"#);
-        let passage = passage::Passage { hooks, asked: Some(asked), strict, answered: Vec::new() };
+        let passage =
+            passage::Passage { hooks, asked: Some(asked), recent: None, strict, answered: Vec::new() };
         let pieces: Vec<Bytes> = text.as_bytes().chunks(10).map(Bytes::copy_from_slice).collect();
         let body = Body::stream(Pieces(pieces.into_iter()));
         let body = Body::stream(events::Events::new(body, passage, 100));
@@ -276,8 +278,9 @@ fn an_event_beyond_the_limit_ends_the_stream_or_passes_unread() {
     };
     let strict = run(true);
     let reason = "a message of the server is larger than 100 bytes";
-    let error = format!(r#"[{{"jsonrpc":"2.0","id":2,"error":{{"code":-32603,"message":"{reason}"}}}}]"#);
-    assert_eq!(strict, format!("data: {A}\n\nevent: message\ndata: {error}\n\n"));
+    let error = format!(r#"[{{"jsonrpc":"2.0","id":2,"error":{{"code":-32603,"message":"{reason}","#);
+    let reason = r#""data":{"reason":"messages.answer_unclear","refusal":""#;
+    assert!(strict.starts_with(&format!("data: {A}\n\nevent: message\ndata: {error}{reason}")), "{strict}");
     assert_eq!(
         run(false),
         text.replace(&format!("data: {OLD}"), "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"new\" }")
@@ -298,7 +301,7 @@ async fn the_hook_of_the_innermost_layer_sees_a_message_first() {
     let hooks = Hooks::of(&mut request);
     hooks.add(Appends(" outer"));
     Hooks::of(&mut request).add(Appends(" inner"));
-    let response = hooked(answer("application/json", OLD, 5), &hooks, None, true, false).await;
+    let response = hooked(answer("application/json", OLD, 5), &hooks, None, None, true, false).await;
     let body = response.into_body().whole().await.expect("a body");
     assert_eq!(&body[..], br#"{"jsonrpc":"2.0","id":1,"result":"old inner outer"}"#);
 }
@@ -346,7 +349,7 @@ proptest! {
         hooks.add(Looks);
         let response = answer("text/event-stream", &text, size);
         let passed = futures_util::FutureExt::now_or_never(async {
-            hooked(response, &hooks, None, false, false).await.into_body().whole().await.expect("a body")
+            hooked(response, &hooks, None, None, false, false).await.into_body().whole().await.expect("a body")
         });
         prop_assert_eq!(passed.expect("ready"), text.as_bytes());
     }

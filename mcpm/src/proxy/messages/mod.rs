@@ -26,7 +26,7 @@ pub(super) use content::is_utf8;
 pub(super) use list::{Item, rewrite};
 pub(super) use unmistakable::unmistakable;
 
-use super::respond::Request;
+use super::{denial::Denial, respond::Request};
 use crate::mcp::message::Message;
 
 /// Largest message of an answer that is held in memory to be looked at: as large as a line of a process may be.
@@ -52,6 +52,8 @@ pub(crate) struct Said<'a> {
     /// Of use to tell things about an answer, and not to decide about it: servers mix up the answers to requests that
     /// are under way with the same id, and those on streams of their own belong to requests of other exchanges.
     pub(crate) asked: Option<&'a Message>,
+    /// Why it stands in place of one that a layer further in has refused.
+    pub(crate) denial: Option<&'a Denial>,
 }
 
 /// What becomes of a message.
@@ -63,6 +65,8 @@ pub(crate) enum Verdict {
     Replace(Bytes),
     /// It does not go on.
     Drop,
+    /// An error goes on in its place, with these words.
+    Refuse(Box<Denial>, String),
 }
 
 /// The hooks of a request. A clone is the same list, so that a layer outside of the one that reads messages can add

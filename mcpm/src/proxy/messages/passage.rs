@@ -8,12 +8,17 @@ use serde_json::value::RawValue;
 
 use super::{Asked, Hook, Said, Verdict, unmistakable::unmistakable};
 use crate::{
+    explain::{Reason, Recent},
     mcp::{
         error_code,
-        lane::error_answer,
+        lane::error_answer_with,
         message::{Kind, Malformed, Message},
     },
-    proxy::respond::{self, Response},
+    proxy::{
+        denial::Denial,
+        respond::{self, Response},
+    },
+    transport::body::Body,
 };
 
 /// The hooks of one answer, and what they need to know.
@@ -22,13 +27,23 @@ pub(super) struct Passage {
     pub(super) asked: Option<Arc<Asked>>,
     /// Whether what cannot be read must not go on.
     pub(super) strict: bool,
+    /// Where it is kept why a message does not go on.
+    pub(super) recent: Option<Arc<Recent>>,
     /// Ids of requests that were answered.
     pub(super) answered: Vec<Bytes>,
 }
 
+/// What is left of a text that has passed all hooks.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    Same,
+    Other(Bytes),
+    Nothing,
+}
+
 impl Passage {
     /// Decides about a text: one message, or several in an array.
-    pub(super) fn text(&mut self, text: Bytes) -> Result<Verdict, Malformed> {
+    pub(super) fn text(&mut self, text: Bytes) -> Result<Left, Malformed> {
         if !text.trim_ascii_start().starts_with(b"[") {
             let message = self.read(text)?;
             return Ok(self.message(message));
@@ -46,18 +61,18 @@ impl Passage {
         let mut same = true;
         for (message, original) in messages.into_iter().zip(originals) {
             match self.message(message) {
-                Verdict::Keep => kept.push(original),
-                Verdict::Replace(other) => {
+                Left::Same => kept.push(original),
+                Left::Other(other) => {
                     same = false;
                     kept.push(other);
                 }
-                Verdict::Drop => same = false,
+                Left::Nothing => same = false,
             }
         }
         Ok(match kept.is_empty() {
-            _ if same => Verdict::Keep,
-            true => Verdict::Drop,
-            false => Verdict::Replace([b"[", kept.join(&b',').as_slice(), b"]"].concat().into()),
+            _ if same => Left::Same,
+            true => Left::Nothing,
+            false => Left::Other([b"[", kept.join(&b',').as_slice(), b"]"].concat().into()),
         })
     }
 
@@ -69,27 +84,40 @@ impl Passage {
         Ok(message)
     }
 
-    fn message(&mut self, mut message: Message) -> Verdict {
+    fn message(&mut self, mut message: Message) -> Left {
         if message.kind() == Kind::Response && self.answered.len() < self.expected() {
             self.answered.push(message.id());
         }
         let asked = self.asked.as_deref();
-        let mut replaced = false;
+        let (mut replaced, mut denial) = (false, None);
         for hook in &mut self.hooks {
-            let said = Said { message: &message, asked: asked.and_then(|asked| asked.of_answer(&message)) };
-            match hook.message(&said) {
-                Verdict::Keep => {}
-                Verdict::Drop => return Verdict::Drop,
-                Verdict::Replace(other) => match Message::parse(other) {
-                    Ok(other) => (message, replaced) = (other, true),
-                    Err(malformed) => {
-                        tracing::error!(reason = malformed.reason, "a layer made a message that is none");
-                        return Verdict::Drop;
-                    }
-                },
+            let asked = asked.and_then(|asked| asked.of_answer(&message));
+            let said = Said { message: &message, asked, denial: denial.as_deref() };
+            let other = match hook.message(&said) {
+                Verdict::Keep => continue,
+                Verdict::Drop => return Left::Nothing,
+                Verdict::Replace(other) => other,
+                Verdict::Refuse(refused, words) => {
+                    let (code, data) = (error_code::INTERNAL_ERROR, refused.data());
+                    keep(self.recent.as_deref(), &refused);
+                    denial = Some(refused);
+                    error_answer_with(message.id_text(), code, &words, Some(&data)).freeze()
+                }
+            };
+            match Message::parse(other) {
+                Ok(other) => (message, replaced) = (other, true),
+                Err(malformed) => {
+                    tracing::error!(reason = malformed.reason, "a layer made a message that is none");
+                    return Left::Nothing;
+                }
             }
         }
-        if replaced { Verdict::Replace(message.bytes().clone()) } else { Verdict::Keep }
+        if replaced { Left::Other(message.bytes().clone()) } else { Left::Same }
+    }
+
+    /// Keeps why something does not go on whose client has the head of the answer already.
+    pub(super) fn keep(&self, denial: &Denial) {
+        keep(self.recent.as_deref(), denial);
     }
 
     /// Tells the hooks that no more comes.
@@ -101,10 +129,10 @@ impl Passage {
     }
 
     /// The error in place of what may not go on, for each request that has no answer yet.
-    pub(super) fn failure(&mut self, reason: &str) -> Option<Bytes> {
+    pub(super) fn failure(&mut self, reason: &str, denial: &Denial) -> Option<Bytes> {
         let asked = self.asked.clone()?;
         let requests = asked.messages().iter().filter(|message| message.kind() == Kind::Request);
-        let mut errors = BytesMut::new();
+        let (mut errors, data) = (BytesMut::new(), denial.data());
         for request in requests {
             let id = request.id();
             if self.answered.contains(&id) {
@@ -113,7 +141,7 @@ impl Passage {
             if !errors.is_empty() {
                 errors.put_u8(b',');
             }
-            errors.put_slice(&error_answer(&id, error_code::INTERNAL_ERROR, reason));
+            errors.put_slice(&error_answer_with(&id, error_code::INTERNAL_ERROR, reason, Some(&data)));
             self.answered.push(id);
         }
         match (errors.is_empty(), asked.is_batch()) {
@@ -125,14 +153,25 @@ impl Passage {
 
     /// The answer in place of one that may not go on.
     pub(super) fn refused(&mut self, reason: &str) -> Response {
-        tracing::warn!(reason, "an answer of the server was not passed on");
-        let error = self
-            .failure(reason)
-            .unwrap_or_else(|| error_answer(b"", error_code::INTERNAL_ERROR, reason).freeze());
-        respond::json(StatusCode::BAD_GATEWAY, error)
+        let denial = Denial::new(Reason::AnswerUnclear).input("cause", reason);
+        let errors = self.failure(reason, &denial);
+        let mut response =
+            respond::deny(StatusCode::BAD_GATEWAY, error_code::INTERNAL_ERROR, reason, b"", denial);
+        if let Some(errors) = errors {
+            *response.body_mut() = Body::from(errors);
+        }
+        response
     }
 
     fn expected(&self) -> usize {
         self.asked.as_ref().map_or(0, |asked| asked.messages().len())
+    }
+}
+
+fn keep(recent: Option<&Recent>, denial: &Denial) {
+    let (reason, refusal) = (denial.reason.id(), &denial.refusal);
+    tracing::warn!(reason, %refusal, "a message of the server was not passed on");
+    if let Some(recent) = recent {
+        recent.keep(denial.refused(recent));
     }
 }

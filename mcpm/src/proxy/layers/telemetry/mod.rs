@@ -137,6 +137,9 @@ impl Hook for Listens {
         if let Some(asked) = said.asked {
             self.0.answer(asked, said.message);
         }
+        if let Some(denial) = said.denial {
+            report::denied(&self.0.telemetry, denial);
+        }
         Verdict::Keep
     }
 }
