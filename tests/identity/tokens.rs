@@ -120,7 +120,37 @@ async fn what_is_wrong_with_a_token_is_told() {
         assert!(said.contains("resource_metadata=\"http://127.0.0.1:"), "{label}: {said}");
         assert!(said.contains("scope=\"mcp\""), "{label}: {said}");
         assert!(!said.contains(&token), "{label}");
-        assert_eq!(reason(response).await, id, "{label}");
+        let refusal = response.headers.get("mcpm-refusal").unwrap().to_owned();
+        let answer = response.json().await;
+        assert_eq!(answer["error"]["data"]["reason"], id, "{label}");
+        let explained = guarded.proxy.explain(&refusal).unwrap().refusal.unwrap();
+        let of_token = explained.inputs.iter().filter(|(name, _)| name.starts_with("token_"));
+        let of_token: Vec<_> = of_token.map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        match label {
+            "expired" | "not yet" => {
+                let [(name, time)] = of_token[..] else { panic!("{explained:?}") };
+                assert_eq!(name, if label == "expired" { "token_expires" } else { "token_begins" });
+                assert_eq!(time < explained.inputs["now"].as_str(), label == "expired", "{explained:?}");
+            }
+            "no end" => assert_eq!(of_token, [("token_expires", "not said")]),
+            "another issuer" => assert_eq!(of_token, [("token_issuer", "https://evil.example")]),
+            "another audience" => {
+                assert_eq!(of_token, [("token_audience", "https://x.example")]);
+                assert!(explained.inputs["audience"].contains(&resource), "{explained:?}");
+                let fix = format!(
+                    "ask for a token for `{resource}`, or set `--oidc-audience` to `https://x.example`"
+                );
+                assert_eq!(explained.fix, fix);
+            }
+            "no audience" => assert_eq!(of_token, [("token_audience", "none")]),
+            "too little" => assert_eq!(explained.inputs["missing_scopes"], "mcp"),
+            // Of what anybody may have made nothing is said.
+            _ if with == "stranger" || with == "nothing" || with == "public" => assert_eq!(of_token, []),
+            _ => {}
+        }
+        // The client learns none of it.
+        let shown = format!("{said} {answer}");
+        assert!(!shown.contains("x.example") && !shown.contains("evil.example"), "{shown}");
     }
     assert!(guarded.through.try_recv().is_err(), "nothing that was refused came through");
 }

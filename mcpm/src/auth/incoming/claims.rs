@@ -40,17 +40,17 @@ pub(super) fn principal(
         (Some(Value::String(issuer)), Some(expected), _) if issuer == expected => issuer.clone(),
         (Some(Value::String(issuer)), None, _) => issuer.clone(),
         (None, _, Some(stands_in)) => stands_in.to_owned(),
-        _ => return Err(Refusal::Issuer),
+        (said, _, _) => return Err(Refusal::Issuer(said.and_then(Value::as_str).map(str::to_owned))),
     };
     // Who was asked vouches for now.
     let vouched = asked.then(|| now + VOUCHED);
-    let expires = time(&claims, "exp")?.or(vouched).ok_or(Refusal::Expired)?;
+    let expires = time(&claims, "exp")?.or(vouched).ok_or(Refusal::Expired(None))?;
     if now >= expires + LEEWAY {
-        return Err(Refusal::Expired);
+        return Err(Refusal::Expired(Some(expires)));
     }
     for name in ["nbf", "iat"] {
-        if time(&claims, name)?.is_some_and(|begins| begins > now + LEEWAY) {
-            return Err(Refusal::NotYet);
+        if let Some(begins) = time(&claims, name)?.filter(|begins| *begins > now + LEEWAY) {
+            return Err(Refusal::NotYet(begins));
         }
     }
     let client_id = text("client_id").or_else(|| text("azp"));

@@ -71,13 +71,11 @@ impl Incoming {
     ) -> std::result::Result<Arc<Principal>, Refusal> {
         let principal = self.principal(token).await?;
         if !principal.audience.iter().any(|audience| audiences.contains(audience)) {
-            return Err(Refusal::Audience);
+            return Err(Refusal::Audience(principal.audience.clone()));
         }
-        let has = |scope: &String| principal.scopes.contains(scope);
-        if !self.spec().required_scopes.iter().all(has) {
-            return Err(Refusal::Scope);
-        }
-        Ok(principal)
+        let missing = self.spec().required_scopes.iter().filter(|scope| !principal.scopes.contains(scope));
+        let missing: Vec<String> = missing.cloned().collect();
+        if missing.is_empty() { Ok(principal) } else { Err(Refusal::Scope(missing)) }
     }
 
     async fn principal(&self, token: &str) -> std::result::Result<Arc<Principal>, Refusal> {

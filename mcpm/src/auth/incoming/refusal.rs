@@ -1,9 +1,14 @@
 //! Why a token does not let its bearer in.
 
+use std::time::SystemTime;
+
 use crate::explain::Reason;
 
 /// Why a token does not let its bearer in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+///
+/// What is said of it beside that is what the issuer has signed or told, for the operator. Of a token that may be
+/// anybody's nothing is said.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// It is no token that could be checked here.
     Malformed,
@@ -17,27 +22,27 @@ pub(crate) enum Refusal {
     UnknownKey,
     /// It was not signed with the key that it says.
     Signature,
-    /// Somebody else issued it.
-    Issuer,
-    /// It is meant for somebody else.
-    Audience,
-    /// It has expired, or does not say when it does.
-    Expired,
-    /// It is not valid yet.
-    NotYet,
+    /// Somebody else issued it, who says so.
+    Issuer(Option<String>),
+    /// It is meant for others, which are these.
+    Audience(Vec<String>),
+    /// It has expired then, or does not say when it does.
+    Expired(Option<SystemTime>),
+    /// It is not valid before then.
+    NotYet(SystemTime),
     /// It stands for nobody.
     Subject,
     /// The identity provider says that it is not valid.
     Inactive,
-    /// It does not allow what is needed.
-    Scope,
+    /// It does not allow what is needed: these scopes are missing.
+    Scope(Vec<String>),
     /// The identity provider cannot be asked.
     Unavailable,
 }
 
 impl Refusal {
     /// The reason that others are told.
-    pub(crate) fn reason(self) -> Reason {
+    pub(crate) fn reason(&self) -> Reason {
         match self {
             Self::Malformed => Reason::TokenMalformed,
             Self::Kind => Reason::NotAnAccessToken,
@@ -45,19 +50,19 @@ impl Refusal {
             Self::Algorithm => Reason::AlgorithmNotAllowed,
             Self::UnknownKey => Reason::UnknownKey,
             Self::Signature => Reason::BadSignature,
-            Self::Issuer => Reason::WrongIssuer,
-            Self::Audience => Reason::WrongAudience,
-            Self::Expired => Reason::TokenExpired,
-            Self::NotYet => Reason::TokenNotYetValid,
+            Self::Issuer(_) => Reason::WrongIssuer,
+            Self::Audience(_) => Reason::WrongAudience,
+            Self::Expired(_) => Reason::TokenExpired,
+            Self::NotYet(_) => Reason::TokenNotYetValid,
             Self::Subject => Reason::NoSubject,
             Self::Inactive => Reason::TokenInactive,
-            Self::Scope => Reason::InsufficientScope,
+            Self::Scope(_) => Reason::InsufficientScope,
             Self::Unavailable => Reason::ProviderUnavailable,
         }
     }
 
     /// What its bearer is told.
-    pub(crate) fn message(self) -> &'static str {
+    pub(crate) fn message(&self) -> &'static str {
         match self {
             Self::Malformed => "the token cannot be checked here",
             Self::Kind => "the token is no access token",
@@ -65,13 +70,13 @@ impl Refusal {
             Self::Algorithm => "the token is not signed in a way that is accepted",
             Self::UnknownKey => "the token is signed with an unknown key",
             Self::Signature => "the signature of the token is not valid",
-            Self::Issuer => "the token was issued by somebody else",
-            Self::Audience => "the token is meant for another resource",
-            Self::Expired => "the token has expired",
-            Self::NotYet => "the token is not valid yet",
+            Self::Issuer(_) => "the token was issued by somebody else",
+            Self::Audience(_) => "the token is meant for another resource",
+            Self::Expired(_) => "the token has expired",
+            Self::NotYet(_) => "the token is not valid yet",
             Self::Subject => "the token stands for nobody",
             Self::Inactive => "the token is not active",
-            Self::Scope => "the token lacks a scope",
+            Self::Scope(_) => "the token lacks a scope",
             Self::Unavailable => "the identity provider cannot be reached; try again",
         }
     }

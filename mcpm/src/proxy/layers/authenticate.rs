@@ -3,7 +3,7 @@
 //! The token is for the proxy and goes no further; what it says is in the request's extensions, as
 //! [`Principal`](crate::auth::incoming::Principal). A stream of events ends with the token that it was asked for with.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::SystemTime};
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
@@ -103,7 +103,7 @@ impl Gate {
         response
     }
 
-    /// Says what tokens are compared with. Of the token itself nothing is said: whoever sent it may be anybody.
+    /// Says what tokens are compared with.
     fn denial(&self, reason: Reason) -> Denial {
         let denial = Denial::new(reason).input("audience", self.audiences.join(" "));
         match &self.incoming.spec().issuer {
@@ -112,17 +112,43 @@ impl Gate {
         }
     }
 
-    fn refuse(&self, refusal: Refusal, headers: &HeaderMap) -> Response {
-        let mut denial = self.denial(refusal.reason());
+    /// The same with what is known of a token, once it is known to be the issuer's; the client is told nothing of it.
+    fn denial_of(&self, refusal: &Refusal) -> Denial {
+        let denial = self.denial(refusal.reason());
+        let now = SystemTime::now();
+        let at = |time: SystemTime| humantime::format_rfc3339_seconds(time).to_string();
+        match refusal {
+            Refusal::Issuer(Some(issuer)) => denial.input("token_issuer", issuer),
+            Refusal::Audience(said) if said.is_empty() => denial.input("token_audience", "none"),
+            Refusal::Audience(said) => {
+                let wanted = self.audiences.first().map_or("", String::as_str);
+                let (said, first) = (said.join(" "), said[0].clone());
+                let fix = format!("ask for a token for `{wanted}`, or set `--oidc-audience` to `{first}`");
+                denial.input("token_audience", said).fix(fix)
+            }
+            Refusal::Expired(end) => {
+                let end = end.map_or_else(|| "not said".to_owned(), at);
+                denial.input("token_expires", end).input("now", at(now))
+            }
+            Refusal::NotYet(begin) => denial.input("token_begins", at(*begin)).input("now", at(now)),
+            Refusal::Scope(missing) => {
+                let needed = self.incoming.spec().required_scopes.join(" ");
+                let fix = format!("ask for a token with the scopes `{needed}`");
+                denial.input("missing_scopes", missing.join(" ")).fix(fix).rule(needed)
+            }
+            _ => denial,
+        }
+    }
+
+    fn refuse(&self, refusal: &Refusal, headers: &HeaderMap) -> Response {
+        let denial = self.denial_of(refusal);
         let message = refusal.message();
         match refusal {
             Refusal::Unavailable => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 respond::deny(status, error_code::INTERNAL_ERROR, message, b"", denial)
             }
-            Refusal::Scope => {
-                let needed = self.incoming.spec().required_scopes.join(" ");
-                denial = denial.fix(format!("ask for a token with the scopes `{needed}`")).rule(needed);
+            Refusal::Scope(_) => {
                 self.challenge(StatusCode::FORBIDDEN, Some("insufficient_scope"), message, headers, denial)
             }
             _ => self.challenge(StatusCode::UNAUTHORIZED, Some("invalid_token"), message, headers, denial),
@@ -227,7 +253,7 @@ impl Layer for Authenticate {
                         None => response,
                     }
                 }
-                Err(refusal) => gate.refuse(refusal, request.headers()),
+                Err(refusal) => gate.refuse(&refusal, request.headers()),
             }
         })
     }
