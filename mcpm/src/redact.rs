@@ -96,7 +96,13 @@ impl Masks {
     }
 
     fn add(&mut self, values: impl IntoIterator<Item = Secret>) {
-        self.values.extend(values.into_iter().filter(|value| value.expose().len() >= SHORTEST));
+        for value in values {
+            // Of a header's value the credential alone may be repeated.
+            let credential = value.expose().split_once(' ').filter(|(scheme, _)| is_scheme(scheme));
+            let credential = credential.map(|(_, credential)| Secret::from(credential.trim()));
+            let all = [Some(value), credential].into_iter().flatten();
+            self.values.extend(all.filter(|value| value.expose().len() >= SHORTEST));
+        }
         // The longest first: of one that has another in it nothing may be left.
         self.values.sort_by_key(|value| std::cmp::Reverse(value.expose().len()));
     }
@@ -244,9 +250,6 @@ impl Given {
         // Quotes within quotes.
         let core = word.trim_matches('\\');
         let start = word.find(core).unwrap_or_default();
-        let is_scheme = |word: &str| {
-            ["bearer", "basic", "dpop", "digest", "token"].iter().any(|name| word.eq_ignore_ascii_case(name))
-        };
         if core.is_empty() {
             return (None, self);
         }
@@ -275,6 +278,11 @@ impl Given {
             _ => (None, Self::No),
         }
     }
+}
+
+/// Whether a word says how what comes next lets its bearer in.
+fn is_scheme(word: &str) -> bool {
+    ["bearer", "basic", "dpop", "digest", "token"].iter().any(|name| word.eq_ignore_ascii_case(name))
 }
 
 /// The quote that a value begins with, by what stands before it.
@@ -480,6 +488,8 @@ mod tests {
         let more = masks.with(&[Secret::from("another-one")]);
         assert_eq!(more.text("another-one"), MASK);
         assert_eq!(masks.text("another-one"), "another-one");
+        let header = Masks::new([Secret::from("Bearer opaque-1")], &[]);
+        assert_eq!(header.text("what is opaque-1?"), "what is [redacted]?");
         let values = ["canary", "canary, the long one", "a;b&c d,e"].map(Secret::from);
         let masks = Masks::new(values, &[]);
         for (text, expected) in [

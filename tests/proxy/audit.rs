@@ -370,6 +370,27 @@ async fn data_is_recorded_without_secrets_and_cut_off_with_a_mark() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_the_proxy_sends_to_others_is_never_recorded_wherever_it_stands() {
+    let error = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"what is opaque-1?"}}"#;
+    let options = [
+        ("otel_endpoint", "http://127.0.0.1:9"),
+        ("otel_headers", "x-key=Bearer opaque-1"),
+        ("tools", "!opaque-1,!opaque-?"),
+    ];
+    let audited = Audited::start(&server("application/json", error).await, &options, json!({})).await;
+    let call = |name: &str| request(1, "tools/call", tool(name, json!({}))).to_string();
+    audited.http().post("/mcp", call("a")).send().await.text().await;
+    let hidden = audited.http().post("/mcp", call("opaque-1")).send().await;
+    let refusal = hidden.headers.get("mcpm-refusal").unwrap().to_owned();
+    let events = audited.events().await;
+    assert_eq!(extra(&events[0], "jsonrpc_error_message"), "what is [redacted]?");
+    assert_eq!(events[1]["target"]["name"], "[redacted]");
+    let explained = format!("{:?}", audited.running.explain(&refusal).unwrap());
+    assert!(explained.contains("opaque-?") && !explained.contains("opaque-1"), "{explained}");
+    assert!(!format!("{events:?}").contains("opaque-1"), "{events:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_file_is_put_aside_at_its_size_and_no_line_is_broken() {
     let config = json!({ "rotateSize": 4096, "rotateCount": 2 });
     let audited = Audited::start(&server("application/json", OK).await, &[], config).await;

@@ -26,8 +26,9 @@ use crate::{
     },
     environment::Variables,
     explain::{self, Explanation, Recent},
-    options::{OptionSet as _, ProxyOptions},
+    options::{OptionSet as _, ProxyOptions, Secret},
     policy::{Policy, PolicySpec},
+    redact::Masks,
     shown::shown,
     state::Phase,
     telemetry::{AskedOfTelemetry as _, Telemetry, TelemetrySpec},
@@ -116,6 +117,9 @@ impl ProxyBuilder {
         let client_secret = self.options.oidc_client_secret.clone();
         let exchange = self.options.exchange(incoming.as_ref(), false, Path::new(""))?;
         let exchange_secret = self.options.token_exchange_client_secret.clone();
+        let headers = self.options.otel_headers.iter().map(|header| header.value.clone());
+        let secrets: Vec<Secret> =
+            [&client_secret, &exchange_secret].into_iter().flatten().cloned().chain(headers).collect();
         let given = self.options.enable_audit.is_some();
         let options = self.options.or(ProxyOptions::defaults());
         let required = |value: &Option<String>, name: &str| {
@@ -146,7 +150,11 @@ impl ProxyBuilder {
             variables: self.variables,
             incoming: incoming.map(|spec| Incoming::new(spec, client_secret)).transpose()?,
             policy: policy.policy(&name)?,
-            recent: Arc::new(Recent::new(&*name, self.refusals.map(|state_dir| refusals(&state_dir, &name)))),
+            recent: Arc::new(
+                Recent::new(&*name, self.refusals.map(|state_dir| refusals(&state_dir, &name)))
+                    .masks(Masks::new(secrets.clone(), &[])),
+            ),
+            secrets,
             name,
             target: Target::parse(&required(&options.target_uri, "--target-uri")?)?,
             options,
@@ -169,6 +177,8 @@ pub struct Proxy {
     exchange: Option<Exchange>,
     policy: Policy,
     recent: Arc<Recent>,
+    /// What no record may hold.
+    secrets: Vec<Secret>,
     audit: Option<AuditSpec>,
     telemetry: Option<TelemetrySpec>,
     variables: Variables,
@@ -192,7 +202,8 @@ impl Proxy {
     /// `PortTaken` when the port is in use; `InvalidOption` for a host that is no address of this machine; `Io` when the
     /// audit log cannot be written.
     pub async fn start(self) -> Result<RunningProxy> {
-        let audit = self.audit.as_ref().map(|spec| Audit::open(spec, &self.name, None, [])).transpose()?;
+        let open = |spec| Audit::open(spec, &self.name, None, self.secrets);
+        let audit = self.audit.as_ref().map(open).transpose()?;
         let host = self.options.host.as_deref().unwrap_or("127.0.0.1");
         let listener =
             listener::bind(host, self.options.port.unwrap_or(0)).await.map_err(|error| {

@@ -14,8 +14,9 @@ use crate::{
     environment::Variables,
     explain::Recent,
     mcp::{lane::Limits, router::Router},
-    options::{Header, ProxyMode},
+    options::{Header, ProxyMode, Secret},
     policy::PolicySpec,
+    redact::Masks,
     telemetry::{Telemetry, TelemetrySpec},
     transport::{
         RestartPolicy, ServerEvent, Spawn,
@@ -176,7 +177,11 @@ impl StdioProxy {
         on_event: impl Fn(ServerEvent) + Send + Sync + 'static,
     ) -> Result<RunningStdioProxy> {
         let policy = self.rules.policy(&self.name)?;
-        let audit = self.audit.as_ref().map(|spec| Audit::open(spec, &self.name, None, [])).transpose()?;
+        let headers = self.telemetry.iter().flat_map(|(_, headers)| headers);
+        let secrets: Vec<Secret> = headers.map(|header| header.value.clone()).collect();
+        let recent = Recent::new(&*self.name, None).masks(Masks::new(secrets.clone(), &[]));
+        let open = |spec| Audit::open(spec, &self.name, None, secrets);
+        let audit = self.audit.as_ref().map(open).transpose()?;
         let telemetry = match &self.telemetry {
             Some((spec, headers)) => {
                 Some(Telemetry::start(spec, headers, &Variables::default(), &self.name, TRANSPORT)?)
@@ -195,7 +200,7 @@ impl StdioProxy {
             exchange: None,
             publicity: Publicity::default(),
             policy,
-            recent: Arc::new(Recent::new(&*self.name, None)),
+            recent: Arc::new(recent),
             audit,
             telemetry,
             endpoint: Box::new(server.bridge(self.mode, Publicity::default())),

@@ -29,7 +29,7 @@ use crate::{
     },
     explain::{self, Recent},
     isolation::{Decision, Isolation, Learner},
-    options::{ProxyMode, Secret, Transport},
+    options::{Header, ProxyMode, Secret, Transport},
     proxy::{
         Endpoint, RunningProxy, Served,
         forward::Forward,
@@ -38,7 +38,7 @@ use crate::{
         stdio::{StdioServer, path_of},
         target::Target,
     },
-    redact::Masks,
+    redact::{Masks, names_secret},
     secrets::SecretValues,
     state::{Claim, Document, Lock, Phase, Store},
     telemetry::{Telemetry, listed_headers},
@@ -132,7 +132,8 @@ impl Launch {
         let store = Store::new(&self.environment.state_dir);
         let claim = if self.recorded { None } else { Some(store.create(&self.spec.name)?) };
         let lock = Lock::acquire(&store.lock_path(&self.spec.name))?;
-        let audit = self.audit(&store, &values)?;
+        let secrets = self.known_secrets(&values);
+        let audit = self.audit(&store, secrets.clone())?;
         let listener =
             listener::bind(&self.spec.proxy.host, self.spec.proxy.port).await.map_err(|error| match error
                 .kind()
@@ -157,8 +158,8 @@ impl Launch {
             record.events.tell(WorkloadEvent::Warning { message });
         }
         let refusals = explain::file_of_workload(&store.folder(&self.spec.name));
-        let secrets = Masks::new(values.expose().into_values().map(Secret::from), &[]);
-        let recent = Arc::new(Recent::new(self.spec.name.as_str(), Some(refusals)).masks(secrets));
+        let recent = Recent::new(self.spec.name.as_str(), Some(refusals)).masks(Masks::new(secrets, &[]));
+        let recent = Arc::new(recent);
         let refusals = Refusals::new(record.events.clone(), Arc::clone(&recent), audit.clone());
         let started = self.start_server(&record, refusals, &values).await;
         let (containers, server, endpoint) = match started {
@@ -242,25 +243,48 @@ impl Launch {
         Exchange::new(spec.clone(), incoming.guard(), secret).map(Some)
     }
 
-    /// Opens the audit log, in which no secret of the server's stands.
-    fn audit(&self, store: &Store, values: &SecretValues) -> Result<Option<Arc<Audit>>> {
+    /// What no record may hold: the server's secrets, those of the proxy, and what both send to others.
+    fn known_secrets(&self, values: &SecretValues) -> Vec<Secret> {
+        let (asked, environment) = (&self.spec.asked, &self.environment);
+        let of_proxy = [
+            &asked.oidc_client_secret,
+            &environment.oidc_client_secret,
+            &asked.token_exchange_client_secret,
+            &environment.token_exchange_client_secret,
+        ];
+        let mut secrets: Vec<Secret> = values.expose().into_values().map(Secret::from).collect();
+        secrets.extend(of_proxy.into_iter().flatten().cloned());
+        secrets.extend(self.otlp_headers().into_iter().map(|header| header.value));
+        if let Place::Remote(remote) = &self.spec.place {
+            let named = remote.headers.iter().filter(|(name, _)| names_secret(name));
+            secrets.extend(named.map(|(_, value)| Secret::from(value.as_str())));
+        }
+        secrets
+    }
+
+    /// Opens the audit log, in which no secret stands that is known to be one.
+    fn audit(&self, store: &Store, secrets: Vec<Secret>) -> Result<Option<Arc<Audit>>> {
         let Some(spec) = &self.spec.proxy.audit else { return Ok(None) };
         let usual = store.folder(&self.spec.name).join("audit.jsonl");
-        let secrets = values.expose().into_values().map(Secret::from);
         Audit::open(spec, self.spec.name.as_str(), Some(usual), secrets).map(Some)
     }
 
-    /// What is measured. Values of headers are not on record: a workload that is started again takes them from where
-    /// they usually are.
-    fn telemetry(&self) -> Result<Option<Telemetry>> {
-        let Some(spec) = &self.spec.proxy.telemetry else { return Ok(None) };
+    /// The headers for the collector. Their values are not on record: a workload that is started again takes them from
+    /// where they usually are.
+    fn otlp_headers(&self) -> Vec<Header> {
         let given = &self.spec.asked.otel_headers;
-        let known = spec.otlp.as_ref().map(|otlp| otlp.headers.as_slice()).unwrap_or_default();
-        let variables = &self.environment.variables;
-        let headers = match variables.get(OTLP_HEADERS) {
+        let otlp = self.spec.proxy.telemetry.as_ref().and_then(|spec| spec.otlp.as_ref());
+        let known = otlp.map(|otlp| otlp.headers.as_slice()).unwrap_or_default();
+        match self.environment.variables.get(OTLP_HEADERS) {
             Some(text) if given.is_empty() => listed_headers(text, known),
             _ => given.clone(),
-        };
+        }
+    }
+
+    /// What is measured.
+    fn telemetry(&self) -> Result<Option<Telemetry>> {
+        let Some(spec) = &self.spec.proxy.telemetry else { return Ok(None) };
+        let (headers, variables) = (self.otlp_headers(), &self.environment.variables);
         let (name, transport) = (self.spec.name.as_str(), self.spec.transport.as_str());
         Telemetry::start(spec, &headers, variables, name, transport).map(Some)
     }
