@@ -28,7 +28,7 @@ use crate::{
     explain::{self, Explanation, Recent},
     options::{OptionSet as _, ProxyOptions, Secret},
     policy::{Policy, PolicySpec},
-    redact::Masks,
+    redact::{Masks, hex},
     shown::shown,
     state::Phase,
     telemetry::{AskedOfTelemetry as _, Telemetry, TelemetrySpec},
@@ -415,11 +415,16 @@ impl Drop for RunningProxy {
     }
 }
 
-/// Where a proxy keeps its refusals. Its name may be any text.
+/// Where a proxy keeps its refusals. Its name may be any text; those of one name have one file.
 fn refusals(state_dir: &Path, name: &str) -> PathBuf {
     let kept = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-    let name: String = name.chars().take(64).map(kept).collect();
-    explain::folder_of_proxies(state_dir).join(format!("{name}.jsonl"))
+    let mut file: String = name.chars().take(64).map(kept).collect();
+    if file != name || name.is_empty() {
+        let mut digest = hex(ring::digest::digest(&ring::digest::SHA256, name.as_bytes()).as_ref());
+        digest.truncate(16);
+        file = format!("{file}_{digest}");
+    }
+    explain::folder_of_proxies(state_dir).join(format!("{file}.jsonl"))
 }
 
 /// How clients on this machine write the address: the name that was asked for, or one that reaches it.
@@ -432,5 +437,22 @@ fn shown_authority(host: &str, address: SocketAddr) -> String {
     match host.trim_matches(['[', ']']).parse::<std::net::IpAddr>() {
         Ok(_) => address.to_string(),
         Err(_) => format!("{host}:{port}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn proxies_of_different_names_keep_their_refusals_in_different_files() {
+        let (long, longer) = ("a".repeat(100), "a".repeat(101));
+        let names = ["a-b", "a_b", "a b", "a/b", "", "..", &long, &longer];
+        let files: HashSet<PathBuf> = names.iter().map(|name| refusals(Path::new("state"), name)).collect();
+        assert_eq!(files.len(), names.len(), "{files:?}");
+        assert!(files.contains(Path::new("state/refusals/a-b.jsonl")));
+        assert!(files.iter().all(|file| file.parent() == Some(Path::new("state/refusals"))), "{files:?}");
     }
 }
