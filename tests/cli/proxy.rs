@@ -77,6 +77,32 @@ fn a_target_that_is_not_there_is_answered_for() {
 }
 
 #[test]
+fn who_can_use_a_proxy_is_said_where_that_is_more_than_one_would_think() {
+    let home = Home::without_engine();
+    let anybody = "every address of this machine: whoever reaches it can use the server";
+    let silent = "clients are not told where to log in";
+    for (more, warning) in [
+        ("--host 127.0.0.1", None),
+        ("--host 0.0.0.0", Some(anybody)),
+        ("--host 0.0.0.0 --oidc-issuer https://id.example --oidc-audience api", None),
+        (
+            "--oidc-introspection-url https://id.example/ask --oidc-client-id x --oidc-audience api",
+            Some(silent),
+        ),
+    ] {
+        let mut run = home.mcpm(&["proxy", "p", "--target-uri", "http://127.0.0.1:1/mcp"]);
+        run.args(more.split(' ')).env("MCPM_OIDC_CLIENT_SECRET", "hush");
+        let mut proxy = Program::start(&mut run);
+        proxy.line();
+        proxy.signal("TERM");
+        let outcome = proxy.end();
+        let said = outcome.stderr.lines().filter(|line| line.contains("WARN")).count();
+        assert_eq!(said, usize::from(warning.is_some()), "{more:?}: {outcome:?}");
+        assert!(outcome.stderr.contains(warning.unwrap_or_default()), "{more:?}: {outcome:?}");
+    }
+}
+
+#[test]
 fn a_collector_that_is_away_is_said_once_and_holds_nothing_up() {
     let home = Home::without_engine();
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

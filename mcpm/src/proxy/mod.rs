@@ -5,7 +5,7 @@
 //! front of any target; a workload starts the same stack.
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -248,6 +248,9 @@ impl Proxy {
             publicity: publicity.clone(),
             endpoint: Box::new(Forward::new(target, publicity)),
         };
+        for message in served.warnings(&listener) {
+            tracing::warn!("{message}");
+        }
         RunningProxy::serve(self.name.clone(), listener, served)
     }
 }
@@ -279,6 +282,28 @@ pub(crate) struct Served<'a> {
     pub(crate) endpoint: Box<dyn Endpoint>,
 }
 
+impl Served<'_> {
+    /// What is to be known of who can use the server.
+    pub(crate) fn warnings(&self, listener: &TcpListener) -> Vec<String> {
+        let ip = listener.local_addr().map_or(Ipv4Addr::UNSPECIFIED.into(), |address| address.ip());
+        warnings(ip, self.incoming.as_ref().map(Incoming::spec))
+    }
+}
+
+/// What is to be known of who can use a server behind a proxy that listens there.
+pub(crate) fn warnings(ip: IpAddr, incoming: Option<&IncomingSpec>) -> Vec<String> {
+    let Some(incoming) = incoming else {
+        let reach =
+            if ip.is_unspecified() { "every address of this machine".to_owned() } else { format!("`{ip}`") };
+        let message = format!(
+            "the proxy listens on {reach}: whoever reaches it can use the server without a login; ask callers who \
+             they are with `--oidc-issuer`"
+        );
+        return if ip.is_loopback() { Vec::new() } else { vec![message] };
+    };
+    incoming.warnings().map(str::to_owned).collect()
+}
+
 /// A proxy that listens. Dropping it stops it.
 ///
 /// Unlike a workload it has no logs and no events, since it starts no server that could write, end or be started
@@ -303,15 +328,9 @@ impl RunningProxy {
         let address = listener
             .local_addr()
             .map_err(|error| Error::new(ErrorKind::Io, "the listener has no address").source(error))?;
-        if served.incoming.is_none() && !address.ip().is_loopback() {
-            tracing::warn!(%address, "the proxy listens beyond this machine and asks nobody who they are");
-        }
         let names_origins = !served.allowed_origins.is_empty();
         let origin = Origin::new(served.host, address.ip().is_loopback(), served.allowed_origins)
             .only_hosts(served.allowed_hosts);
-        if let Some(message) = served.incoming.as_ref().and_then(|incoming| incoming.spec().warning()) {
-            tracing::warn!("{message}");
-        }
         let trusted = served.publicity.trusted;
         let gate = served.incoming.map(|incoming| {
             let explicit = incoming.spec().resource_url.clone();
@@ -434,7 +453,7 @@ fn shown_authority(host: &str, address: SocketAddr) -> String {
         // Nobody can call `0.0.0.0`; from this machine loopback reaches it.
         return if address.is_ipv4() { format!("127.0.0.1:{port}") } else { format!("[::1]:{port}") };
     }
-    match host.trim_matches(['[', ']']).parse::<std::net::IpAddr>() {
+    match host.trim_matches(['[', ']']).parse::<IpAddr>() {
         Ok(_) => address.to_string(),
         Err(_) => format!("{host}:{port}"),
     }

@@ -205,6 +205,9 @@ impl StdioProxy {
             telemetry,
             endpoint: Box::new(server.bridge(self.mode, Publicity::default())),
         };
+        for message in served.warnings(&listener) {
+            tracing::warn!("{message}");
+        }
         Ok(RunningStdioProxy { proxy: RunningProxy::serve(self.name, listener, served)?, server })
     }
 }

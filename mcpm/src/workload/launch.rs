@@ -1,6 +1,6 @@
 //! Starts a workload, and takes back what it made when the start fails.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use http::HeaderMap;
 
@@ -23,15 +23,12 @@ use super::{
 use crate::{
     Environment, Error, ErrorKind, Result,
     audit::Audit,
-    auth::{
-        exchange::Exchange,
-        incoming::{Incoming, IncomingSpec},
-    },
+    auth::{exchange::Exchange, incoming::Incoming},
     explain::{self, Recent},
     isolation::{Decision, Isolation, Learner},
     options::{Header, ProxyMode, Secret, Transport},
     proxy::{
-        Endpoint, RunningProxy, Served,
+        self, Endpoint, RunningProxy, Served,
         forward::Forward,
         listener,
         public::Publicity,
@@ -152,9 +149,8 @@ impl Launch {
         store.save(&self.spec.name, Document::Spec, &self.spec)?;
         let record = Arc::new(Record::begin(store.clone(), self.spec.name.clone(), self.events.clone())?);
         record.events.tell(WorkloadEvent::Starting { name: self.spec.name.to_string() });
-        let exposed = exposure(address.ip()).filter(|_| incoming.is_none());
-        let unnamed = self.spec.proxy.incoming.as_ref().and_then(IncomingSpec::warning).map(str::to_owned);
-        for message in exposed.into_iter().chain(unnamed).chain(self.spec.warnings.clone()).chain(notices) {
+        let open = proxy::warnings(address.ip(), self.spec.proxy.incoming.as_ref());
+        for message in open.into_iter().chain(self.spec.warnings.clone()).chain(notices) {
             record.events.tell(WorkloadEvent::Warning { message });
         }
         let refusals = explain::file_of_workload(&store.folder(&self.spec.name));
@@ -425,15 +421,6 @@ impl Drop for TidyOnDrop<'_> {
             end_containers(spec.clone(), environment.clone(), !recorded);
         }
     }
-}
-
-/// Says who else can use the server when the proxy listens beyond this machine.
-fn exposure(ip: IpAddr) -> Option<String> {
-    let reach =
-        if ip.is_unspecified() { "every address of this machine".to_owned() } else { format!("`{ip}`") };
-    let message =
-        || format!("the proxy listens on {reach}: whoever reaches it can use the server without a login");
-    (!ip.is_loopback()).then(message)
 }
 
 /// Where clients find the server below the proxy's address.

@@ -134,13 +134,15 @@ impl IncomingSpec {
         }
     }
 
-    /// What is to be known of how little is asked for.
-    pub(crate) fn warning(&self) -> Option<&'static str> {
-        let unnamed = self.issuer.is_none() && self.jwks_url.is_some();
-        unnamed.then_some(
+    /// What is to be known of what is left out.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = &'static str> {
+        let trusts_keys = self.jwks_url.is_some().then_some(
             "no issuer is named: a token that is signed with a key of `--oidc-jwks-url` lets in whoever its issuer \
              says it stands for; name the issuer with `--oidc-issuer`",
-        )
+        );
+        let silent = "no issuer is named: clients are not told where to log in (RFC 9728, `authorization_servers`), \
+                      so give them their tokens by other means, or name it with `--oidc-issuer`";
+        trusts_keys.into_iter().chain([silent]).filter(|_| self.issuer.is_none())
     }
 
     /// Whether the client secret is used, if there is one.
