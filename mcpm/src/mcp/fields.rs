@@ -7,14 +7,18 @@
 use std::{borrow::Cow, fmt};
 
 use serde::{
-    Deserializer as _,
+    Deserialize, Deserializer as _,
     de::{MapAccess, Visitor},
 };
 use serde_json::value::RawValue;
 
 /// The fields of an object, in their order.
 #[derive(Debug)]
-pub(crate) struct Fields<'a>(Vec<(String, &'a RawValue)>);
+pub(crate) struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+/// The name of a field, where it stands if it is written without escapes.
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// A field that can be read in different ways.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +35,7 @@ impl<'a> Fields<'a> {
     pub(crate) fn read(text: &'a str) -> Option<Self> {
         struct Reader;
         impl<'de> Visitor<'de> for Reader {
-            type Value = Vec<(String, &'de RawValue)>;
+            type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
@@ -39,8 +43,8 @@ impl<'a> Fields<'a> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut fields = Vec::new();
-                while let Some((key, value)) = map.next_entry::<Cow<'de, str>, &'de RawValue>()? {
-                    fields.push((key.into_owned(), value));
+                while let Some((Name(key), value)) = map.next_entry()? {
+                    fields.push((key, value));
                 }
                 Ok(fields)
             }
@@ -54,11 +58,11 @@ impl<'a> Fields<'a> {
 
     /// The value of a field, if it is there.
     pub(crate) fn one(&self, name: &str) -> Result<Option<&'a RawValue>, Ambiguous> {
-        let mut found = self.0.iter().filter(|(key, _)| key == name || folded(key) == folded(name));
+        let mut found = self.0.iter().filter(|(key, _)| are_alike(key, name));
         match (found.next(), found.next()) {
             (None, _) => Ok(None),
             (Some((key, value)), None) if key == name => Ok(Some(value)),
-            (Some((key, _)), None) | (Some(_), Some((key, _))) => Err(Ambiguous(key.clone())),
+            (Some((key, _)), None) | (Some(_), Some((key, _))) => Err(Ambiguous(key.to_string())),
         }
     }
 
@@ -68,26 +72,32 @@ impl<'a> Fields<'a> {
     }
 
     /// All fields, unless two of them can be taken for each other.
-    pub(crate) fn all(&self) -> Result<&[(String, &'a RawValue)], Ambiguous> {
+    pub(crate) fn all(&self) -> Result<&[(Cow<'a, str>, &'a RawValue)], Ambiguous> {
         let mut seen = std::collections::HashSet::new();
         for (key, _) in &self.0 {
-            if !seen.insert(folded(key)) {
-                return Err(Ambiguous(key.clone()));
+            if !seen.insert(folded(key).collect::<String>()) {
+                return Err(Ambiguous(key.to_string()));
             }
         }
         Ok(&self.0)
     }
 }
 
-/// A name as readers see it that do not tell apart upper and lower case. The letters beyond ASCII are those that
-/// Unicode folds into it.
-fn folded(name: &str) -> String {
-    let fold = |letter| match letter {
+/// Whether readers that do not tell apart upper and lower case take two names for one.
+fn are_alike(one: &str, other: &str) -> bool {
+    if one.is_ascii() && other.is_ascii() {
+        return one.eq_ignore_ascii_case(other);
+    }
+    folded(one).eq(folded(other))
+}
+
+/// A name as those readers see it. The letters beyond ASCII are those that Unicode folds into it.
+fn folded(name: &str) -> impl Iterator<Item = char> {
+    name.chars().map(|letter| match letter {
         '\u{212a}' => 'k',
         '\u{17f}' => 's',
         other => other.to_ascii_lowercase(),
-    };
-    name.chars().map(fold).collect()
+    })
 }
 
 #[cfg(test)]

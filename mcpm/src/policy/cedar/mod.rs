@@ -112,6 +112,12 @@ pub(crate) struct Asker {
     claims: Vec<(String, cedar_policy::RestrictedExpression)>,
 }
 
+impl std::fmt::Debug for Asker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Asker({})", self.principal)
+    }
+}
+
 impl Asker {
     /// How policies write the caller.
     pub(crate) fn caller(&self) -> String {

@@ -43,7 +43,7 @@ fn deep(text: &str, depth: usize) -> Result<Value, Unfit> {
     if text.starts_with('{') {
         let fields = Fields::read(text).ok_or_else(|| bad("an object is broken".to_owned()))?;
         let fields = fields.all().map_err(|ambiguous| bad(ambiguous.to_string()))?;
-        let values = fields.iter().map(|(key, value)| Ok((key.clone(), deep(value.get(), depth + 1)?)));
+        let values = fields.iter().map(|(key, value)| Ok((key.to_string(), deep(value.get(), depth + 1)?)));
         return Ok(Value::Object(values.collect::<Result<_, Unfit>>()?));
     }
     if text.starts_with('[') {

@@ -3,12 +3,15 @@
 //! The decision is [`policy::cedar`](crate::policy::cedar)'s; here questions are read out of messages. A method
 //! that is in no table here is refused: nobody knows what it would do. Policies see a server's own names.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use http::StatusCode;
 use serde_json::{Map, Value};
 
-use super::annotations::{Annotations, Asking, owner};
+use super::{
+    annotations::{Annotations, Asking, owner},
+    askers::Askers,
+};
 use crate::{
     auth::incoming::Principal,
     explain::Reason,
@@ -32,6 +35,9 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Authorize {
     authorization: Arc<Authorization>,
+    askers: Askers,
+    /// Whoever calls when callers are not asked who they are.
+    anybody: OnceLock<Arc<Asker>>,
     annotations: Arc<Annotations>,
 }
 
@@ -138,11 +144,16 @@ impl Want {
 
 impl Authorize {
     pub(crate) fn new(authorization: Arc<Authorization>) -> Self {
-        Self { authorization, annotations: Arc::default() }
+        Self {
+            authorization,
+            askers: Askers::default(),
+            anybody: OnceLock::new(),
+            annotations: Arc::default(),
+        }
     }
 
     async fn authorize(&self, mut request: Request, next: Next<'_>) -> Response {
-        let asker = Arc::new(self.authorization.of(&caller(&request)));
+        let asker = self.asker(&request);
         let annotations = Arc::clone(&self.annotations);
         let owner = self.authorization.uses_annotations().then(|| owner(&request)).flatten();
         Hooks::of(&mut request).add(Answers { asker: Arc::clone(&asker), owner, annotations });
@@ -156,6 +167,18 @@ impl Authorize {
             }
         }
         next.handle(request).await
+    }
+
+    /// The questions about who is asking.
+    fn asker(&self, request: &Request) -> Arc<Asker> {
+        let prepare = |caller: &Caller| self.authorization.of(caller);
+        match request.extensions().get::<Arc<Principal>>() {
+            Some(principal) => self.askers.of(principal, || {
+                let subject = Some(principal.subject.clone());
+                prepare(&Caller { subject, claims: principal.claims.clone() })
+            }),
+            None => Arc::clone(self.anybody.get_or_init(|| Arc::new(prepare(&Caller::default())))),
+        }
     }
 
     async fn verdict(
@@ -232,14 +255,9 @@ fn denied(asked: &Asked, message: &Message, denial: Denial) -> Response {
     refusal::refuse(asked, message, StatusCode::FORBIDDEN, error, denial)
 }
 
-fn caller(request: &Request) -> Caller {
-    match request.extensions().get::<Arc<Principal>>() {
-        Some(principal) => {
-            Caller { subject: Some(principal.subject.clone()), claims: principal.claims.clone() }
-        }
-        None => Caller::default(),
-    }
-}
+/// The lists of answers, and what tells their items apart.
+const LISTS: [(&str, &str); 4] =
+    [("tools", "name"), ("prompts", "name"), ("resources", "uri"), ("resourceTemplates", "uriTemplate")];
 
 /// Shows in answers what the caller may use.
 struct Answers {
@@ -258,18 +276,11 @@ impl Hook for Answers {
         }
         let mut verdict = Verdict::Keep;
         let mut message = said.message.clone();
-        for (key, id) in [
-            ("tools", "name"),
-            ("prompts", "name"),
-            ("resources", "uri"),
-            ("resourceTemplates", "uriTemplate"),
-        ] {
-            let changed = rewrite(&message, key, |item| self.item(key, id, item));
-            match follow(changed, &mut message) {
-                Ok(None) => {}
-                Ok(Some(changed)) => verdict = changed,
-                Err(verdict) => return verdict,
-            }
+        let changed = rewrite(&message, LISTS.map(|(key, _)| key), |list, item| self.item(LISTS[list], item));
+        match follow(changed, &mut message) {
+            Ok(None) => {}
+            Ok(Some(changed)) => verdict = changed,
+            Err(verdict) => return verdict,
         }
         match follow(private(&message), &mut message) {
             Ok(None) => verdict,
@@ -295,7 +306,7 @@ fn follow(verdict: Verdict, message: &mut Message) -> Result<Option<Verdict>, Ve
 }
 
 impl Answers {
-    fn item(&self, key: &str, id: &str, item: &str) -> Item {
+    fn item(&self, (key, id): (&str, &str), item: &str) -> Item {
         let Some(fields) = Fields::read(item) else { return Item::Drop };
         let Ok(Some(id)) = fields.string(id) else { return Item::Drop };
         let decision = match key {

@@ -1,6 +1,7 @@
 //! The layers of the proxy, one file each; [`stack`](super::stack) knows their order.
 
 mod annotations;
+mod askers;
 pub(crate) mod audit;
 pub(crate) mod authenticate;
 pub(crate) mod authorize;

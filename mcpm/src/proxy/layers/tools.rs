@@ -182,7 +182,7 @@ struct Lists(Arc<tools::Tools>);
 
 impl Hook for Lists {
     fn message(&mut self, said: &Said<'_>) -> Verdict {
-        rewrite(said.message, "tools", |item| self.item(item))
+        rewrite(said.message, ["tools"], |_, item| self.item(item))
     }
 }
 

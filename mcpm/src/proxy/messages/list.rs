@@ -26,42 +26,48 @@ pub(in crate::proxy) enum Item {
     Change(Bytes),
 }
 
-/// Decides about each item of the list that a result has under `key`, if it has one. Everything else of the
-/// message stays as it is: a cursor, hints for caches, fields that nobody knows.
-pub(in crate::proxy) fn rewrite(
+/// Decides about each item of the lists that a result has under `keys`, if it has one; `decide` is told by place which
+/// key it is. Everything else of the message stays as it is: a cursor, hints for caches, fields that nobody knows.
+pub(in crate::proxy) fn rewrite<const N: usize>(
     message: &Message,
-    key: &str,
-    mut decide: impl FnMut(&str) -> Item,
+    keys: [&str; N],
+    mut decide: impl FnMut(usize, &str) -> Item,
 ) -> Verdict {
     if message.kind() != Kind::Response || !message.result().starts_with('{') {
         return Verdict::Keep;
     }
-    let Some(fields) = Fields::read(message.result()) else { return unreadable(key) };
-    let list = match fields.one(key) {
-        Ok(Some(list)) if list.get().starts_with('[') => list,
-        Ok(_) => return Verdict::Keep,
-        Err(_) => return unreadable(key),
-    };
-    let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(list.get()) else {
-        return unreadable(key);
-    };
-    let mut kept: Vec<Cow<'_, [u8]>> = Vec::with_capacity(items.len());
-    let mut same = true;
-    for item in items {
-        match decide(item.get()) {
-            Item::Keep => kept.push(Cow::Borrowed(item.get().as_bytes())),
-            Item::Drop => same = false,
-            Item::Change(text) => {
-                same = false;
-                kept.push(Cow::Owned(text.to_vec()));
+    let Some(fields) = Fields::read(message.result()) else { return unreadable(keys[0]) };
+    let mut edits = Vec::new();
+    for (place, key) in keys.into_iter().enumerate() {
+        let list = match fields.one(key) {
+            Ok(Some(list)) if list.get().starts_with('[') => list,
+            Ok(_) => continue,
+            Err(_) => return unreadable(key),
+        };
+        let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(list.get()) else {
+            return unreadable(key);
+        };
+        let mut kept: Vec<Cow<'_, [u8]>> = Vec::with_capacity(items.len());
+        let mut same = true;
+        for item in items {
+            match decide(place, item.get()) {
+                Item::Keep => kept.push(Cow::Borrowed(item.get().as_bytes())),
+                Item::Drop => same = false,
+                Item::Change(text) => {
+                    same = false;
+                    kept.push(Cow::Owned(text.to_vec()));
+                }
             }
         }
+        if !same {
+            edits.push((message.span_of(list), [b"[", kept.join(&b',').as_slice(), b"]"].concat()));
+        }
     }
-    if same {
+    if edits.is_empty() {
         return Verdict::Keep;
     }
-    let written = [b"[", kept.join(&b',').as_slice(), b"]"].concat();
-    Verdict::Replace(splice(message.bytes(), &mut [(message.span_of(list), &written)]).freeze())
+    let mut edits: Vec<_> = edits.iter().map(|(span, text)| (span.clone(), text.as_slice())).collect();
+    Verdict::Replace(splice(message.bytes(), &mut edits).freeze())
 }
 
 /// What cannot be read in one way only is not shown.
