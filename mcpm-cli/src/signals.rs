@@ -2,23 +2,30 @@
 
 use mcpm::{Error, ErrorKind, Result};
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 
-/// Waits for SIGINT, SIGTERM or SIGQUIT.
-pub(crate) async fn stop() -> Result<()> {
-    let listen = |kind| {
-        signal(kind)
-            .map_err(|error| Error::new(ErrorKind::Internal, "cannot listen for signals").source(error))
-    };
-    let mut interrupt = listen(SignalKind::interrupt())?;
-    let mut terminate = listen(SignalKind::terminate())?;
-    let mut quit = listen(SignalKind::quit())?;
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-        _ = quit.recv() => {}
+/// Listens for SIGINT, SIGTERM and SIGQUIT. None of them is missed that comes from then on, also while nobody waits.
+pub(crate) struct Stop([Signals; 3]);
+
+impl Stop {
+    pub(crate) fn listen() -> Result<Self> {
+        let listen = |kind| {
+            signal(kind)
+                .map_err(|error| Error::new(ErrorKind::Internal, "cannot listen for signals").source(error))
+        };
+        let (interrupt, terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+        Ok(Self([interrupt, terminate, listen(SignalKind::quit())?]))
     }
-    Ok(())
+
+    /// Waits for one of them.
+    pub(crate) async fn asked(&mut self) {
+        let [interrupt, terminate, quit] = &mut self.0;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = quit.recv() => {}
+        }
+    }
 }
 
 /// Asks a child of this process to end.

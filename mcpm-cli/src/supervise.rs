@@ -100,6 +100,7 @@ pub(crate) async fn spawn(
             command.env_remove(name);
         }
     }
+    let mut stop = signals::Stop::listen()?;
     let mut child = command
         .arg(ARGUMENT)
         .stdin(Stdio::piped())
@@ -132,8 +133,7 @@ pub(crate) async fn spawn(
     };
     tokio::select! {
         outcome = outcome => outcome,
-        interrupted = signals::stop() => {
-            interrupted?;
+        () = stop.asked() => {
             if let Some(process) = child.id() {
                 // It undoes what it has begun.
                 signals::terminate(process);
@@ -170,9 +170,10 @@ async fn supervise(order: Order, environment: Environment) -> Result<()> {
     let launch = Launch::new(order.spec, environment).secrets(secrets.collect());
     let launch = if order.recorded { launch.recorded() } else { launch };
     let events = launch.events();
+    let mut stop = signals::Stop::listen()?;
     let running = tokio::select! {
         started = reporting(launch, events) => started,
-        stopped = signals::stop() => stopped.and(Err(Error::new(ErrorKind::Interrupted, "stopped while starting"))),
+        () = stop.asked() => Err(Error::new(ErrorKind::Interrupted, "stopped while starting")),
     };
     let running = running.inspect_err(|error| {
         tracing::error!(%error, "the workload did not start");
@@ -180,8 +181,8 @@ async fn supervise(order: Order, environment: Environment) -> Result<()> {
     })?;
     tracing::info!(name = running.name(), url = running.url(), "ready");
     let ended = tokio::select! {
-        exit = running.wait() => Ok(exit),
-        stopped = signals::stop() => stopped.map(|()| None),
+        exit = running.wait() => exit,
+        () = stop.asked() => None,
     };
     tracing::info!(?ended, "ending");
     running.stop(STOP_GRACE).await

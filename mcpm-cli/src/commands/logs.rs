@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use futures_util::StreamExt as _;
 use mcpm::{Environment, Error, ErrorKind, Result, runtime::LogStream, workload::Workloads};
 
-use crate::{args::whole_number, commands::names, executor, output, signals};
+use crate::{args::whole_number, commands::names, executor, output, signals::Stop};
 
 const FOLLOW: &str = "follow";
 const TAIL: &str = "tail";
@@ -62,10 +62,11 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     executor::run(async {
         let tail = matches.get_one::<u64>(TAIL).map(|lines| usize::try_from(*lines).unwrap_or(usize::MAX));
         let mut logs = workloads.logs(name, matches.get_flag(FOLLOW), tail).await?;
+        let mut stop = Stop::listen()?;
         loop {
             let chunk = tokio::select! {
                 chunk = logs.next() => chunk,
-                stopped = signals::stop() => return stopped.map(|()| ExitCode::SUCCESS),
+                () = stop.asked() => return Ok(ExitCode::SUCCESS),
             };
             match chunk.transpose()? {
                 None => return Ok(ExitCode::SUCCESS),

@@ -8,7 +8,7 @@ use mcpm::{Environment, ProxyBuilder, Result, options::ProxyOptions};
 use crate::{
     args, executor,
     output::{self, JSON, TEXT},
-    signals,
+    signals::Stop,
 };
 
 pub(crate) fn command() -> Command {
@@ -31,12 +31,14 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let Environment { state_dir, variables, .. } = Environment::from_process();
     let proxy = ProxyBuilder::from(options).keep_refusals(state_dir).variables(variables).build()?;
     executor::run(async {
+        // Whoever knows the URL may ask it to end.
+        let mut stop = Stop::listen()?;
         let running = proxy.start().await?;
         match output::form(matches) {
             JSON => output::json(&serde_json::json!({ "name": running.name(), "url": running.url() }))?,
             _ => output::line(format!("{}  {}", running.name(), running.url()))?,
         }
-        signals::stop().await?;
+        stop.asked().await;
         running.stop().await;
         Ok(ExitCode::SUCCESS)
     })

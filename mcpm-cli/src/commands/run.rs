@@ -18,7 +18,7 @@ use crate::{
     args, executor, exit,
     output::{self, JSON, TEXT},
     progress::Progress,
-    signals,
+    signals::Stop,
     supervise::{self, Ready, STOP_GRACE},
     terminal,
 };
@@ -107,17 +107,15 @@ pub(crate) async fn detached(
 pub(crate) async fn in_foreground(launch: Launch, form: &str) -> Result<ExitCode> {
     let progress = Progress::default();
     let events = launch.events();
+    let mut stop = Stop::listen()?;
     let running = tokio::select! {
         running = progress.during(events, launch.start()) => running?,
-        stopped = signals::stop() => {
-            return Err(stopped.err().unwrap_or_else(|| Error::new(ErrorKind::Interrupted, "interrupted")));
-        }
+        () = stop.asked() => return Err(Error::new(ErrorKind::Interrupted, "interrupted")),
     };
     print(&Ready { name: running.name().to_owned(), url: running.url().to_owned() }, form)?;
     let ended = tokio::select! {
         ended = running.wait() => ended,
-        stopped = signals::stop() => {
-            stopped?;
+        () = stop.asked() => {
             running.stop(STOP_GRACE).await?;
             return Ok(ExitCode::SUCCESS);
         }
