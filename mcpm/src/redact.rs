@@ -3,7 +3,7 @@
 //! It cannot know every secret. What is known to be one is masked by its value ([`Masks`]); of the rest, fields that
 //! are named like secrets lose their value, and so do texts of a form that only credentials have.
 
-use std::{borrow::Cow, fmt::Write as _};
+use std::borrow::Cow;
 
 use serde_json::Value;
 
@@ -410,11 +410,8 @@ pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
 
 /// Bytes in hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        // Writing to a text cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half & 15)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
 }
 
 #[cfg(test)]
