@@ -6,6 +6,7 @@ mod container;
 mod engine;
 mod exchange;
 mod failures;
+mod guides;
 mod headers;
 mod ignore;
 mod isolation;

@@ -1,0 +1,107 @@
+//! What the guides and the README say to type and to write is taken by the program.
+
+use std::{fs, path::PathBuf};
+
+use super::support::{Home, Program};
+
+/// A block between fences, and where it stands.
+struct Block {
+    place: String,
+    language: String,
+    text: String,
+}
+
+fn blocks() -> Vec<Block> {
+    let root = mcpm_tests::root();
+    let guides = fs::read_dir(root.join("docs/guides")).unwrap().map(|entry| entry.unwrap().path());
+    let files: Vec<PathBuf> = guides.chain([root.join("README.md")]).collect();
+    let mut blocks = Vec::new();
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        let mut open: Option<Block> = None;
+        for (number, line) in text.lines().enumerate() {
+            match (line.strip_prefix("```"), &mut open) {
+                (Some(_), Some(_)) => blocks.extend(open.take()),
+                (Some(language), None) => {
+                    let place = format!("{}:{}", file.file_name().unwrap().display(), number + 1);
+                    open = Some(Block { place, language: language.to_owned(), text: String::new() });
+                }
+                (None, Some(block)) => block.text += &format!("{line}\n"),
+                (None, None) => {}
+            }
+        }
+    }
+    blocks
+}
+
+/// The commands of `mcpm` in a block for a shell.
+fn commands(block: &Block) -> Vec<String> {
+    let joined = block.text.replace("\\\n", " ");
+    let lines = joined.lines().filter_map(|line| match block.language.as_str() {
+        "console" => line.strip_prefix("$ "),
+        "sh" => Some(line),
+        _ => None,
+    });
+    lines.filter(|line| line.starts_with("mcpm ")).map(str::to_owned).collect()
+}
+
+/// The words of a command up to a pipe, a redirection or a comment.
+fn words(command: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for letter in command.chars() {
+        match (quote, letter) {
+            (Some(open), close) if open == close => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            (None, ' ') => words.extend(word.take()),
+            (None, '|' | '>' | '<' | '&' | ';') => break,
+            (None, '#') if word.is_none() => break,
+            _ => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+#[test]
+fn each_command_of_the_guides_is_one() {
+    let mut seen = 0;
+    for block in blocks() {
+        for command in commands(&block) {
+            seen += 1;
+            let parsed = mcpm_cli::command().try_get_matches_from(words(&command));
+            let shown = matches!(&parsed, Err(error) if !error.use_stderr());
+            assert!(parsed.is_ok() || shown, "{}: {command}\n{}", block.place, parsed.unwrap_err());
+        }
+    }
+    assert!(seen > 50, "only {seen} commands were found");
+}
+
+#[test]
+fn each_file_of_the_guides_is_taken() {
+    let home = Home::without_engine();
+    let mut taken = Vec::new();
+    for block in blocks() {
+        let option = match block.language.as_str() {
+            "yaml" | "json" if block.text.contains("cedar") => "--authz-config",
+            "json" if block.text.contains("toolsOverride") => "--tools-override",
+            "yaml" | "json" if block.text.contains("logFile") => "--audit-config",
+            _ => continue,
+        };
+        let file = home.path(&format!("config.{}", block.language));
+        fs::write(&file, block.text).unwrap();
+        let mut run = home.mcpm(&["proxy", "p", "--target-uri", "http://127.0.0.1:1/mcp", option]);
+        // Relative names in a file begin there.
+        let mut proxy = Program::start(run.arg(&file).current_dir(home.path("")));
+        assert!(proxy.line().starts_with("p  http://"), "{}", block.place);
+        proxy.signal("TERM");
+        let outcome = proxy.end();
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{}", block.place);
+        taken.push(option);
+    }
+    taken.sort_unstable();
+    taken.dedup();
+    assert_eq!(taken, ["--audit-config", "--authz-config", "--tools-override"]);
+}
