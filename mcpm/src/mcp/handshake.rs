@@ -57,6 +57,13 @@ impl Initialize {
         self.version == other.version && self.capabilities == other.capabilities
     }
 
+    /// Whether a server may ask its client for something.
+    pub(crate) fn can_be_asked(&self) -> bool {
+        ["sampling", "elicitation", "roots"]
+            .iter()
+            .any(|capability| self.capabilities.contains_key(*capability))
+    }
+
     /// The request with another id and version. What stays the same keeps its bytes.
     pub(crate) fn rewritten(&self, id: &str, version: &str) -> BytesMut {
         let version_text = Value::from(version).to_string();

@@ -10,6 +10,7 @@ pub(crate) mod handshake;
 pub(crate) mod lane;
 pub(crate) mod message;
 pub(crate) mod outlet;
+pub(crate) mod owner;
 pub(crate) mod peek;
 pub(crate) mod router;
 pub(crate) mod session;

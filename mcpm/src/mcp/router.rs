@@ -1,8 +1,9 @@
 //! Which server process serves which client.
 //!
 //! A process speaks one era on one pipe, and one handshake. So all stateless requests share one process, and
-//! sessions share one with the sessions that said the same at `initialize`. A client that says something else
-//! gets another process, up to a bound; beyond it, it shares the oldest and is told what that one was told.
+//! sessions share one with the sessions that said the same at `initialize`; those that can be asked for something, only
+//! with those of their owner. A client that says something else gets another process, up to a bound; beyond it, it
+//! shares one, and is told what that one was told.
 
 use std::{
     collections::HashMap,
@@ -20,6 +21,7 @@ use super::{
     lane::{Initialized, Lane, Limits, Readiness, Refusal},
     message::Message,
     outlet::{End, Reader},
+    owner::Owner,
     session::{Session, SessionId},
 };
 
@@ -68,9 +70,9 @@ impl Router {
     }
 
     /// Opens a session before its `initialize`, as the deprecated SSE transport does.
-    pub(crate) fn open_session(&self) -> Result<(SessionId, Reader), Refusal> {
+    pub(crate) fn open_session(&self, owner: Option<Owner>) -> Result<(SessionId, Reader), Refusal> {
         let id = new_session_id()?;
-        let session = Session::new(None, true, Instant::now());
+        let session = Session::new(owner, true, Instant::now());
         let reader = session.standalone.read(None);
         let mut opening = lock(&self.opening);
         if opening.len() >= self.limits.sessions {
@@ -119,12 +121,16 @@ impl Router {
     }
 
     /// Opens a session with a client's `initialize`.
-    pub(crate) async fn initialize(&self, message: Message) -> Result<Initialized, Refusal> {
+    pub(crate) async fn initialize(
+        &self,
+        message: Message,
+        owner: Option<Owner>,
+    ) -> Result<Initialized, Refusal> {
         let asked = read_initialize(message)?;
         if self.session_count() >= self.limits.sessions {
             return Err(Refusal::unavailable("too many sessions"));
         }
-        let (id, session) = (new_session_id()?, Session::new(None, false, Instant::now()));
+        let (id, session) = (new_session_id()?, Session::new(owner, false, Instant::now()));
         self.admit(&asked, &id, session).await
     }
 
@@ -191,8 +197,8 @@ impl Router {
         mut session: Session,
     ) -> Result<Initialized, Refusal> {
         // A client that says what another has said waits for no process of others to start.
-        let lanes = lock(&self.lanes).clone();
-        for lane in lanes.iter().filter(|lane| lane.matches(asked)) {
+        let (lanes, owner) = (lock(&self.lanes).clone(), session.owner.clone());
+        for lane in lanes.iter().filter(|lane| lane.matches(asked, owner.as_ref())) {
             lane.connected().await?;
             session = match lane.join(asked, id, session) {
                 Ok(opened) => return Ok(opened),
@@ -200,15 +206,16 @@ impl Router {
             };
         }
         let _turn = self.turn.acquire().await.map_err(|_| stopping())?;
-        self.lane_for(asked).await?.initialize(asked, id, session).await
+        self.lane_for(asked, owner.as_ref()).await?.initialize(asked, id, session).await
     }
 
     /// Finds or makes the process that can serve a client which says this.
-    async fn lane_for(&self, asked: &Initialize) -> Result<Arc<Lane>, Refusal> {
+    async fn lane_for(&self, asked: &Initialize, owner: Option<&Owner>) -> Result<Arc<Lane>, Refusal> {
         let lanes = lock(&self.lanes).clone();
         let legacy = || lanes.iter().filter(|lane| lane.era() == Some(Era::Legacy));
-        if let Some(lane) =
-            legacy().find(|lane| lane.matches(asked)).or_else(|| legacy().find(|lane| lane.is_untold()))
+        if let Some(lane) = legacy()
+            .find(|lane| lane.matches(asked, owner))
+            .or_else(|| legacy().find(|lane| lane.is_untold()))
         {
             return Ok(Arc::clone(lane));
         }
@@ -222,8 +229,11 @@ impl Router {
         if lanes.len() < self.most_lanes {
             return self.add(Era::Legacy).await;
         }
-        tracing::warn!(most = self.most_lanes, "a client shares a process whose handshake said other things");
-        match legacy().next() {
+        tracing::warn!(
+            most = self.most_lanes,
+            "a client shares a process whose handshake said other things, or was another owner's"
+        );
+        match legacy().rev().max_by_key(|lane| lane.nearness(asked)) {
             Some(lane) => Ok(Arc::clone(lane)),
             None => Err(Refusal::unavailable("no process is left for this client")),
         }

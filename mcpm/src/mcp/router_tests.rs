@@ -11,6 +11,7 @@ use crate::mcp::{
     era::Era,
     lane::{Lane, Limits},
     message::Message,
+    owner::Owner,
 };
 
 const INITIALIZE: &[u8] = br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}"#;
@@ -85,12 +86,28 @@ fn initialize() -> Message {
 }
 
 #[tokio::test]
+async fn who_can_be_asked_for_something_shares_a_process_with_sessions_of_their_own() {
+    let (router, processes, _) = router().await;
+    let plain = String::from_utf8_lossy(INITIALIZE).into_owned();
+    let asked = plain.replace("\"capabilities\":{}", "\"capabilities\":{\"sampling\":{}}");
+    let owner = |name: &str| Some(Owner::new("", name, ""));
+    for (name, text, started) in
+        [("a", &asked, 1), ("a", &asked, 1), ("b", &asked, 2), ("a", &plain, 3), ("b", &plain, 3)]
+    {
+        let message = Message::parse(text.clone().into()).expect("a message");
+        processes.renewals.add_permits(1);
+        router.initialize(message, owner(name)).await.expect("a session");
+        assert_eq!(processes.notes().len(), started, "{name}");
+    }
+}
+
+#[tokio::test]
 async fn a_process_that_a_stateless_request_was_given_is_not_taken_for_a_handshake() {
     let (router, processes, first) = router().await;
     // The request is not sent yet: what stands in its headers is looked at first, which may need the server.
     let given = router.modern().await.expect("a process");
     assert!(Arc::ptr_eq(&given, &first));
-    router.initialize(initialize()).await.expect("a session");
+    router.initialize(initialize(), None).await.expect("a session");
     assert_eq!(processes.notes(), [("add", Era::Legacy)]);
     assert_eq!(given.era(), Some(Era::Modern));
 }
@@ -100,7 +117,7 @@ async fn a_process_that_is_being_renewed_for_a_handshake_is_not_given_to_a_state
     let (router, processes, first) = router().await;
     let opens = tokio::spawn({
         let router = Arc::clone(&router);
-        async move { router.initialize(initialize()).await.map(|opened| opened.session.is_some()) }
+        async move { router.initialize(initialize(), None).await.map(|opened| opened.session.is_some()) }
     });
     while processes.notes().is_empty() {
         tokio::task::yield_now().await;

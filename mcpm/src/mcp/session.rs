@@ -8,7 +8,10 @@ use std::{
 
 use bytes::Bytes;
 
-use super::outlet::{End, Outlet};
+use super::{
+    outlet::{End, Outlet},
+    owner::Owner,
+};
 use crate::{Error, ErrorKind, Result};
 
 /// Streams of a session that can still be replayed.
@@ -49,6 +52,8 @@ pub(crate) struct Negotiated {
 /// One client's session.
 #[derive(Debug)]
 pub(crate) struct Session {
+    /// Whose it is, where callers are asked who they are.
+    pub(crate) owner: Option<Owner>,
     /// `None` until `initialize` was answered; only the deprecated SSE transport has such sessions.
     pub(crate) negotiated: Option<Negotiated>,
     /// Where messages go that belong to no call.
@@ -66,9 +71,10 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(negotiated: Option<Negotiated>, single_stream: bool, now: Instant) -> Self {
+    pub(crate) fn new(owner: Option<Owner>, single_stream: bool, now: Instant) -> Self {
         Self {
-            negotiated,
+            owner,
+            negotiated: None,
             standalone: Outlet::new(0, !single_stream),
             single_stream,
             subscriptions: BTreeSet::new(),

@@ -13,6 +13,8 @@ use std::{
 
 use url::Url;
 
+pub(crate) use crate::mcp::owner::Owner;
+
 use crate::auth::incoming::Principal;
 
 /// Most sessions that are remembered, and most places.
@@ -62,26 +64,10 @@ struct Place {
     query: Vec<String>,
 }
 
-/// Who opens sessions.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Owner {
-    /// Issuer, subject and client.
-    whole: Arc<str>,
-    /// Issuer and subject.
-    person: Arc<str>,
-}
-
 impl Owner {
     pub(crate) fn of(principal: &Principal) -> Self {
         let client = principal.client_id.as_deref().unwrap_or_default();
-        let whole = serde_json::json!([principal.issuer, principal.subject, client]);
-        let person = serde_json::json!([principal.issuer, principal.subject]);
-        Self { whole: whole.to_string().into(), person: person.to_string().into() }
-    }
-
-    /// Issuer, subject and client, for people.
-    pub(crate) fn shown(&self) -> &str {
-        &self.whole
+        Self::new(&principal.issuer, &principal.subject, client)
     }
 }
 
@@ -180,7 +166,7 @@ impl Owners {
             tracing::warn!("there are too many streams to note another; nothing can be posted for it");
             return;
         }
-        let counts = known.counts.entry(Arc::clone(&owner.person)).or_default();
+        let counts = known.counts.entry(Arc::clone(owner.person())).or_default();
         if counts.places >= OF_ONE {
             tracing::warn!("a caller has too many streams to note another; nothing can be posted for it");
             return;
@@ -217,14 +203,14 @@ impl Known {
 
     fn put(&mut self, id: &str, owner: &Owner) {
         self.remove(id);
-        if self.counts.get(&owner.person).is_some_and(|counts| counts.sessions >= OF_ONE) {
-            self.make_room(|owned| owned.owner.person == owner.person);
+        if self.counts.get(owner.person()).is_some_and(|counts| counts.sessions >= OF_ONE) {
+            self.make_room(|owned| owned.owner.person() == owner.person());
         }
         if self.by_id.len() >= MOST {
             self.make_room(|_| true);
         }
         self.uses += 1;
-        self.counts.entry(Arc::clone(&owner.person)).or_default().sessions += 1;
+        self.counts.entry(Arc::clone(owner.person())).or_default().sessions += 1;
         self.by_id.insert(id.into(), Owned { owner: owner.clone(), used: self.uses });
     }
 
@@ -248,10 +234,10 @@ impl Known {
     }
 
     fn less(&mut self, owner: &Owner, one: impl FnOnce(&mut Counts)) {
-        if let Some(counts) = self.counts.get_mut(&owner.person) {
+        if let Some(counts) = self.counts.get_mut(owner.person()) {
             one(counts);
             if counts.sessions == 0 && counts.places == 0 {
-                self.counts.remove(&owner.person);
+                self.counts.remove(owner.person());
             }
         }
     }
@@ -273,7 +259,7 @@ mod tests {
     }
 
     fn client_of(name: &str, client: &str) -> Owner {
-        Owner { whole: format!("{name} {client}").into(), person: name.into() }
+        Owner::new("", name, client)
     }
 
     fn owners() -> Arc<Owners> {

@@ -19,6 +19,7 @@ use crate::mcp::{
     handshake::{Initialize, Told, chosen_version},
     message::{Message, Span, result_answer, same_id, splice},
     outlet::{End, Outlet, Reader},
+    owner::{Owner, Served},
     session::{LogLevel, Negotiated, Session, SessionId},
 };
 
@@ -145,8 +146,18 @@ impl Lane {
     }
 
     /// Whether a client with this handshake can share the process as it is.
-    pub(crate) fn matches(&self, asked: &Initialize) -> bool {
-        self.lock().told.as_ref().is_some_and(|told| told.request.same_client_shape(asked))
+    ///
+    /// One that can be asked for something needs a process that has worked for its owner alone: in another, nobody
+    /// could tell whom the server asks.
+    pub(crate) fn matches(&self, asked: &Initialize, owner: Option<&Owner>) -> bool {
+        self.lock().matches(asked, owner)
+    }
+
+    /// How well a client is served that shares the process although it does not match: whether it was told what the
+    /// client says, and whether there is no one owner left who would lose by it.
+    pub(crate) fn nearness(&self, asked: &Initialize) -> (bool, bool) {
+        let state = self.lock();
+        (state.was_told(asked), state.served == Served::Several)
     }
 
     /// Answers a client that says what another one has said; gives its session back if none has.
@@ -158,7 +169,7 @@ impl Lane {
         session: Session,
     ) -> Result<Initialized, Session> {
         let mut state = self.lock();
-        let told = state.told.as_ref().filter(|told| told.request.same_client_shape(asked));
+        let told = state.told.as_ref().filter(|_| state.matches(asked, session.owner.as_ref()));
         match told.and_then(|told| Message::parse(told.answer(&asked.message().id())).ok()) {
             Some(answer) => Ok(state.let_in(answer, asked, id, session)),
             None => Err(session),
@@ -175,7 +186,12 @@ impl Lane {
         session: Session,
     ) -> Result<Initialized, Refusal> {
         self.connected().await?;
-        let known = self.lock().told.as_ref().map(|told| told.answer(&asked.message().id()));
+        let known = {
+            let mut state = self.lock();
+            // Also of one whom the server refuses: it has heard of them.
+            state.served.add(session.owner.as_ref());
+            state.told.as_ref().map(|told| told.answer(&asked.message().id()))
+        };
         let answer = match known {
             Some(answer) => answer,
             None => self.tell(asked).await?,
@@ -226,12 +242,14 @@ impl Lane {
     pub(crate) async fn call_stateless(
         self: &Arc<Self>,
         message: &Message,
+        owner: Option<&Owner>,
         streams: bool,
     ) -> Result<Exchange, Refusal> {
         self.connected().await?;
         let params = Params::of(message)?;
         let mut state = self.lock();
         state.check_room(&self.limits)?;
+        state.served.add(owner);
         let outlet = Outlet::answering(message.id(), 0, false);
         if message.method() == "subscriptions/listen" {
             let id = state.listen(message, Arc::clone(&outlet));
@@ -351,6 +369,14 @@ impl InFlight {
 }
 
 impl State {
+    fn was_told(&self, asked: &Initialize) -> bool {
+        self.told.as_ref().is_some_and(|told| told.request.same_client_shape(asked))
+    }
+
+    fn matches(&self, asked: &Initialize, owner: Option<&Owner>) -> bool {
+        self.was_told(asked) && (!asked.can_be_asked() || self.served.is_of(owner))
+    }
+
     /// Opens a session, unless the server's answer to `initialize` is a refusal.
     fn let_in(
         &mut self,
@@ -364,6 +390,7 @@ impl State {
         };
         session.negotiated =
             Some(Negotiated { version: version.into(), capabilities: asked.capabilities().clone() });
+        self.served.add(session.owner.as_ref());
         self.sessions.insert(id.clone(), session);
         Initialized { answer, session: Some(id.clone()) }
     }

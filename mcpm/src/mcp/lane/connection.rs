@@ -17,6 +17,7 @@ use crate::{
         handshake::{Told, chosen_version},
         message::Message,
         outlet::End,
+        owner::Served,
     },
 };
 
@@ -40,6 +41,9 @@ impl Lane {
         let mut state = self.lock();
         state.pipe = Some(Pipe { lines, queued, held: Some(Vec::new()) });
         state.tainted = false;
+        let mut served = Served::default();
+        state.sessions.values().for_each(|session| served.add(session.owner.as_ref()));
+        state.served = served;
     }
 
     /// The era the process is used for.

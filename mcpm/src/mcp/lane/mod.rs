@@ -2,7 +2,8 @@
 //!
 //! Every request that goes to the server gets a fresh number for an id, and for a progress token; the answer
 //! gets the caller's own back, with its JSON type. What the server says of its own accord goes to the session
-//! it can only concern; where that is ambiguous it is refused or dropped, never guessed. A lane opens no
+//! it can only concern; where that is ambiguous it is refused or dropped, never guessed. In a process that has worked
+//! for several owners it always is. A lane opens no
 //! socket: [`client`] is what clients do, [`server`] what the server says, [`listen`] the subscriptions of the
 //! stateless era, [`connection`] how a process comes and goes while its clients stay.
 
@@ -11,6 +12,8 @@ mod connection;
 #[cfg(test)]
 mod lane_tests;
 mod listen;
+#[cfg(test)]
+mod owner_tests;
 mod server;
 mod tools;
 
@@ -35,6 +38,7 @@ use super::{
     handshake::Told,
     message::{Message, one_line},
     outlet::{End, Outlet},
+    owner::Served,
     session::{Session, SessionId},
 };
 
@@ -129,6 +133,8 @@ struct State {
     /// The lane's own requests.
     own: BTreeMap<u64, oneshot::Sender<Message>>,
     sessions: HashMap<SessionId, Session>,
+    /// For whom the process has worked.
+    served: Served,
     /// Requests of the server that a client has yet to answer, by the id the client sees.
     asked: BTreeMap<u64, Asked>,
     /// Sessions that were shown a URL to visit, by elicitation id.
@@ -200,6 +206,7 @@ impl Lane {
                 calls: BTreeMap::new(),
                 own: BTreeMap::new(),
                 sessions: HashMap::new(),
+                served: Served::default(),
                 asked: BTreeMap::new(),
                 elicitations: HashMap::new(),
                 listening: listen::Listening::default(),

@@ -12,6 +12,7 @@ use crate::mcp::{
     error_code,
     message::{Kind, Message, Span, result_answer, same_id, splice},
     outlet::Outlet,
+    owner::Served,
     session::{LogLevel, Session, SessionId},
 };
 
@@ -40,6 +41,8 @@ enum NoOne {
     Able,
     /// Several sessions could be meant.
     Single,
+    /// The process has worked for several owners, and it could be about any of them.
+    Alone,
 }
 
 impl Lane {
@@ -192,7 +195,12 @@ impl State {
     /// Delivers what carries no sign of whom it concerns, if it can concern one client only.
     fn deliver_if_clear(&mut self, message: &Message, level: Option<LogLevel>) {
         if self.era == Some(Era::Modern) {
-            if let Some(call) = self.only_call_with_logs() {
+            if self.served == Served::Several {
+                tracing::debug!(
+                    method = message.method(),
+                    "dropped a notification: several owners share the server"
+                );
+            } else if let Some(call) = self.only_call_with_logs() {
                 call.heard = Instant::now();
                 call.outlet.push(message.bytes().clone());
             }
@@ -238,6 +246,7 @@ impl State {
                 return;
             }
             Err(NoOne::Able) => "no connected client can do this",
+            Err(NoOne::Alone) => "the server works for several callers, so no telling which of them it asks",
             Err(NoOne::Single) => {
                 "several clients are connected and none alone has a call in flight, so the request cannot be routed"
             }
@@ -248,6 +257,10 @@ impl State {
 
     /// The one session a message of the server can concern, and the stream to put it on.
     fn candidate(&self, needs: Option<&str>) -> Result<(SessionId, Arc<Outlet>), NoOne> {
+        // Also when all others are gone: what is said now may be about one of their calls.
+        if self.served == Served::Several {
+            return Err(NoOne::Alone);
+        }
         let able = |id: &&SessionId| {
             self.sessions.get(*id).is_some_and(|session| {
                 session.negotiated.is_some() && needs.is_none_or(|capability| session.can(capability))

@@ -32,7 +32,7 @@ pub(super) fn open(router: &Arc<Router>, publicity: &Publicity, request: &Reques
         // Clients that try streamable HTTP first fall back on this status.
         return respond::method_not_allowed("GET");
     }
-    let (id, reader) = match router.open_session() {
+    let (id, reader) = match router.open_session(request.extensions().get().cloned()) {
         Ok(opened) => opened,
         Err(refusal) => return respond::refuse(&refusal, b""),
     };

@@ -21,6 +21,7 @@ use crate::{
         lane::{Exchange, Lane, Refusal},
         message::{Kind, Message},
         outlet::Item,
+        owner::Owner,
         peek::id_in,
         router::Router,
         session::SessionId,
@@ -136,12 +137,13 @@ async fn post(bridge: &Bridge, request: Request) -> Response {
         let text = "the answer is `application/json` or `text/event-stream`, and neither is accepted";
         return respond::error(StatusCode::NOT_ACCEPTABLE, error_code::INVALID_REQUEST, text, &id);
     }
+    let owner = parts.extensions.get::<Owner>();
     let reply = if is_modern(&parts.headers, &message) {
-        modern(router, &parts.headers, &message, accepts).await
+        modern(router, &parts.headers, &message, owner, accepts).await
     } else if message.kind() == Kind::Request && message.method() == "initialize" {
         sent(&parts.extensions);
         // Boxed, since it is rare and large.
-        return Box::pin(initialize(router, message))
+        return Box::pin(initialize(router, message, owner.cloned()))
             .await
             .unwrap_or_else(|refusal| respond::refuse(&refusal, &id));
     } else {
@@ -175,6 +177,7 @@ async fn modern(
     router: &Router,
     headers: &HeaderMap,
     message: &Message,
+    owner: Option<&Owner>,
     accepts: Accepts,
 ) -> Result<Reply, Refusal> {
     match message.kind() {
@@ -195,7 +198,7 @@ async fn modern(
     if message.method() == "tools/call" {
         check_arguments(&lane, headers, message).await?;
     }
-    let exchange = lane.call_stateless(message, accepts.events).await?;
+    let exchange = lane.call_stateless(message, owner, accepts.events).await?;
     Ok(Reply::Later(Call { exchange, numbering: Numbering::None, status: Some(modern_status) }))
 }
 
@@ -208,8 +211,12 @@ async fn check_arguments(lane: &Lane, headers: &HeaderMap, message: &Message) ->
     mirror::check_params(headers, message, &lane.param_headers(&tool.name).await)
 }
 
-async fn initialize(router: &Arc<Router>, message: Message) -> Result<Response, Refusal> {
-    let opened = router.initialize(message).await?;
+async fn initialize(
+    router: &Arc<Router>,
+    message: Message,
+    owner: Option<Owner>,
+) -> Result<Response, Refusal> {
+    let opened = router.initialize(message, owner).await?;
     let status = opened.answer.error_code().map_or(StatusCode::OK, modern_status);
     let mut response = respond::json(status, opened.answer.bytes().clone());
     if let Some(session) = opened.session

@@ -74,6 +74,8 @@ impl Layer for SessionOwner {
         let ends = (*request.method() == Method::DELETE).then(|| text(request.headers()).map(str::to_owned));
         let ends = ends.flatten();
         let is_new = !request.headers().contains_key(SESSION);
+        // For the bridge: what a server says must reach nobody else either.
+        request.extensions_mut().insert(owner.clone());
         Box::pin(async move {
             let response = next.handle(request).await;
             match (&ends, text(response.headers())) {

@@ -1,0 +1,160 @@
+//! Whose is what a server says, where callers are asked who they are.
+
+use std::{
+    sync::{Arc, atomic::AtomicUsize},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::{Exchange, Lane, Limits};
+use crate::mcp::{
+    era::Era,
+    handshake::Initialize,
+    message::Message,
+    outlet::{Item, Reader},
+    owner::Owner,
+    session::{Session, SessionId},
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A process that a test speaks for.
+struct Server {
+    lane: Arc<Lane>,
+    pipe: mpsc::UnboundedReceiver<Bytes>,
+}
+
+impl Server {
+    async fn start(era: Era) -> Self {
+        let lane = Lane::new(Limits::default());
+        lane.prepare(era);
+        let (lines, pipe) = mpsc::unbounded_channel();
+        lane.connect(lines, Arc::new(AtomicUsize::new(0)));
+        lane.resume(PATIENCE).await.expect("a process");
+        Self { lane, pipe }
+    }
+
+    /// What it is sent next.
+    async fn hears(&mut self) -> Value {
+        serde_json::from_slice(&self.pipe.recv().await.expect("a line")).expect("JSON")
+    }
+
+    fn says(&self, message: &Value) {
+        self.lane.take_line(message.to_string().into());
+    }
+
+    /// Opens a session of an owner.
+    async fn open(&mut self, name: &str, owner: &Owner) -> SessionId {
+        let id = SessionId::presented(name);
+        let asked = message(&json!({
+            "jsonrpc": "2.0", "id": 0, "method": "initialize",
+            "params": { "protocolVersion": "2025-11-25", "capabilities": { "sampling": {} } },
+        }));
+        let asked = Initialize::read(asked).expect("an initialize");
+        let session = Session::new(Some(owner.clone()), false, Instant::now());
+        let lane = Arc::clone(&self.lane);
+        let told = lane.lock().told.is_some();
+        let answers = async {
+            if !told {
+                let id = self.hears().await["id"].clone();
+                self.says(
+                    &json!({ "jsonrpc": "2.0", "id": id, "result": { "protocolVersion": "2025-11-25" } }),
+                );
+            }
+        };
+        let (opened, ()) = tokio::join!(lane.initialize(&asked, &id, session), answers);
+        opened.expect("a session").session.expect("a session")
+    }
+
+    /// Calls in a session; returns what is read of the call, and its number on the pipe.
+    async fn call(&mut self, session: &SessionId, method: &str, params: &Value) -> (Reader, Value) {
+        let call = request(method, params);
+        let exchange = self.lane.call_in_session(&call, session, true).await.expect("a call");
+        self.sent(exchange).await
+    }
+
+    /// Calls without a session.
+    async fn call_stateless(&mut self, owner: &Owner, method: &str, params: &Value) -> (Reader, Value) {
+        let lane = Arc::clone(&self.lane);
+        let mut exchange =
+            lane.call_stateless(&request(method, params), Some(owner), true).await.expect("a call");
+        // The test's client stays.
+        std::mem::forget(exchange.guard.take());
+        self.sent(exchange).await
+    }
+
+    async fn sent(&mut self, exchange: Exchange) -> (Reader, Value) {
+        let (reader, _) = exchange.read();
+        loop {
+            let heard = self.hears().await;
+            if heard["method"] != "notifications/initialized" {
+                return (reader, heard["id"].clone());
+            }
+        }
+    }
+}
+
+fn message(text: &Value) -> Message {
+    Message::parse(text.to_string().into()).expect("a message")
+}
+
+fn request(method: &str, params: &Value) -> Message {
+    message(&json!({ "jsonrpc": "2.0", "id": "c", "method": method, "params": params }))
+}
+
+fn result(id: &Value, result: &Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "result": result })
+}
+
+fn owner(name: &str) -> Owner {
+    Owner::new("https://id.example", name, "client")
+}
+
+async fn reads(reader: &mut Reader) -> Value {
+    let Item::Message { bytes, .. } = reader.next().await else { panic!("no message") };
+    serde_json::from_slice(&bytes).expect("JSON")
+}
+
+#[tokio::test]
+async fn what_a_server_says_of_itself_goes_to_nobody_once_it_worked_for_two_owners() {
+    let mut server = Server::start(Era::Legacy).await;
+    let session = server.open("a", &owner("a")).await;
+    let (mut stream, call) = server.call(&session, "tools/call", &json!({})).await;
+    let log = |data: &str| json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": data } });
+    let ask = json!({ "jsonrpc": "2.0", "id": 7, "method": "sampling/createMessage", "params": {} });
+    server.says(&log("of a"));
+    assert_eq!(reads(&mut stream).await, log("of a"));
+    server.says(&ask);
+    assert_eq!(reads(&mut stream).await["method"], "sampling/createMessage");
+    // Another one comes, calls and goes; what is said then may be about that call.
+    let other = server.open("b", &owner("b")).await;
+    let (_, others) = server.call(&other, "tools/call", &json!({})).await;
+    server.says(&result(&others, &json!({})));
+    server.lane.close_session(&other).expect("a session");
+    server.says(&log("of b"));
+    server.says(&ask);
+    let refused = server.hears().await;
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(7), &json!(-32601)));
+    server.says(&result(&call, &json!({ "of": "a" })));
+    assert_eq!(reads(&mut stream).await, result(&json!("c"), &json!({ "of": "a" })));
+}
+
+#[tokio::test]
+async fn logs_of_a_stateless_server_go_to_nobody_once_it_worked_for_two_owners() {
+    let mut server = Server::start(Era::Modern).await;
+    let wants = json!({ "_meta": { "io.modelcontextprotocol/logLevel": "debug" } });
+    let (mut stream, call) = server.call_stateless(&owner("a"), "tools/call", &wants).await;
+    let log = |data: &str| json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": data } });
+    server.says(&log("of a"));
+    assert_eq!(reads(&mut stream).await, log("of a"));
+    let (mut others, other) = server.call_stateless(&owner("b"), "tools/call", &json!({})).await;
+    server.says(&log("of b, under way"));
+    server.says(&result(&other, &json!({})));
+    assert_eq!(reads(&mut others).await["id"], "c");
+    server.says(&log("of b, over"));
+    server.says(&result(&call, &json!({ "of": "a" })));
+    assert_eq!(reads(&mut stream).await, result(&json!("c"), &json!({ "of": "a" })));
+}

@@ -1,0 +1,61 @@
+//! Whose a session, a call or a task is, where callers are asked who they are.
+
+use std::sync::Arc;
+
+/// One who calls. Where nobody is asked who they are, there are none.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Owner {
+    /// Issuer, subject and client.
+    whole: Arc<str>,
+    /// Issuer and subject.
+    person: Arc<str>,
+}
+
+impl Owner {
+    pub(crate) fn new(issuer: &str, subject: &str, client: &str) -> Self {
+        let whole = serde_json::json!([issuer, subject, client]);
+        let person = serde_json::json!([issuer, subject]);
+        Self { whole: whole.to_string().into(), person: person.to_string().into() }
+    }
+
+    /// Issuer, subject and client, for people.
+    pub(crate) fn shown(&self) -> &str {
+        &self.whole
+    }
+
+    /// Issuer and subject, whatever client they come with: where clients register themselves, anybody has many.
+    pub(crate) fn person(&self) -> &Arc<str> {
+        &self.person
+    }
+}
+
+/// For whom a server's process has worked since it was started. One that has ever worked for several may say
+/// something about any of them at any time, also when only one is there.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) enum Served {
+    #[default]
+    Nobody,
+    /// `None` where nobody is asked who they are.
+    One(Option<Owner>),
+    Several,
+}
+
+impl Served {
+    /// Notes for whom it works.
+    pub(crate) fn add(&mut self, owner: Option<&Owner>) {
+        match self {
+            Self::Nobody => *self = Self::One(owner.cloned()),
+            Self::One(one) if one.as_ref() != owner => *self = Self::Several,
+            Self::One(_) | Self::Several => {}
+        }
+    }
+
+    /// Whether it has worked for nobody else.
+    pub(crate) fn is_of(&self, owner: Option<&Owner>) -> bool {
+        match self {
+            Self::Nobody => true,
+            Self::One(one) => one.as_ref() == owner,
+            Self::Several => false,
+        }
+    }
+}
