@@ -217,6 +217,10 @@ impl Lane {
         let mut state = self.lock();
         state.check_room(&self.limits)?;
         state.announce();
+        let session = state.sessions.get(id).ok_or_else(Refusal::unknown_session)?;
+        if let Some(refused) = state.refuse_task(message, session.owner.as_ref()) {
+            return state.answer_here(id, message, refused);
+        }
         let purpose = match (message.method(), text(params.uri)) {
             ("resources/subscribe", Some(uri)) => Purpose::Subscribe(uri),
             ("resources/unsubscribe", Some(uri)) if state.others_subscribe(id, &uri) => {
@@ -233,7 +237,9 @@ impl Lane {
         session.last_used = Instant::now();
         let outlet = session.open_stream(message.id());
         let token = params.meta.and_then(|meta| meta.progress_token);
-        let call = InFlight::new(message, Some(id.clone()), token, Arc::clone(&outlet), streams, purpose);
+        let owner = session.owner.clone();
+        let mut call = InFlight::new(message, owner, token, Arc::clone(&outlet), streams, purpose);
+        call.session = Some(id.clone());
         state.dispatch(message, call, token, level);
         Ok(Exchange { outlet, guard: None })
     }
@@ -251,13 +257,17 @@ impl Lane {
         state.check_room(&self.limits)?;
         state.served.add(owner);
         let outlet = Outlet::answering(message.id(), 0, false);
+        if let Some(refused) = state.refuse_task(message, owner) {
+            outlet.answer(refused);
+            return Ok(Exchange { outlet, guard: None });
+        }
         if message.method() == "subscriptions/listen" {
             let id = state.listen(message, Arc::clone(&outlet));
             return Ok(Exchange { outlet, guard: Some(CancelOnDrop { lane: Arc::clone(self), id }) });
         }
         let token = params.meta.as_ref().and_then(|meta| meta.progress_token);
         let purpose = if message.method() == "tools/list" { Purpose::ListTools } else { Purpose::Plain };
-        let mut call = InFlight::new(message, None, token, Arc::clone(&outlet), streams, purpose);
+        let mut call = InFlight::new(message, owner.cloned(), token, Arc::clone(&outlet), streams, purpose);
         call.logs = params.meta.is_some_and(|meta| meta.log_level.is_some());
         let id = state.dispatch(message, call, token, None);
         Ok(Exchange { outlet, guard: Some(CancelOnDrop { lane: Arc::clone(self), id }) })
@@ -347,7 +357,7 @@ impl Lane {
 impl InFlight {
     fn new(
         message: &Message,
-        session: Option<SessionId>,
+        owner: Option<Owner>,
         token: Option<&RawValue>,
         outlet: Arc<Outlet>,
         streams: bool,
@@ -355,7 +365,9 @@ impl InFlight {
     ) -> Self {
         let now = Instant::now();
         Self {
-            session,
+            session: None,
+            lists_tasks: owner.is_some() && message.method() == "tasks/list",
+            owner,
             id: message.id(),
             token: token.map(|token| Bytes::copy_from_slice(token.get().as_bytes())),
             outlet,
@@ -449,8 +461,13 @@ impl State {
     ) -> Result<Exchange, Refusal> {
         let session = self.sessions.get_mut(id).ok_or_else(Refusal::unknown_session)?;
         session.subscriptions.remove(uri);
+        self.answer_here(id, message, result_answer(&message.id(), b"{}"))
+    }
+
+    /// Answers a request of a session without the server.
+    fn answer_here(&mut self, id: &SessionId, message: &Message, answer: Bytes) -> Result<Exchange, Refusal> {
+        let session = self.sessions.get_mut(id).ok_or_else(Refusal::unknown_session)?;
         let outlet = session.open_stream(message.id());
-        let answer = result_answer(&message.id(), b"{}");
         if session.single_stream {
             outlet.push(answer);
         } else {

@@ -8,7 +8,7 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Lane, Pipe, Readiness, State, error_answer};
+use super::{Lane, Pipe, Readiness, State, error_answer, tasks::Tasks};
 use crate::{
     Error, ErrorKind, Result,
     mcp::{
@@ -44,6 +44,8 @@ impl Lane {
         let mut served = Served::default();
         state.sessions.values().for_each(|session| served.add(session.owner.as_ref()));
         state.served = served;
+        // What they are called begins anew with a server that counts.
+        state.tasks = Tasks::default();
     }
 
     /// The era the process is used for.

@@ -15,6 +15,7 @@ mod listen;
 #[cfg(test)]
 mod owner_tests;
 mod server;
+mod tasks;
 mod tools;
 
 use std::{
@@ -38,7 +39,7 @@ use super::{
     handshake::Told,
     message::{Message, one_line},
     outlet::{End, Outlet},
-    owner::Served,
+    owner::{Owner, Served},
     session::{Session, SessionId},
 };
 
@@ -140,6 +141,7 @@ struct State {
     /// Sessions that were shown a URL to visit, by elicitation id.
     elicitations: HashMap<String, SessionId>,
     listening: listen::Listening,
+    tasks: tasks::Tasks,
     tools: tools::ToolHeaders,
     /// Whether the process was sent an `initialize` of which nothing came: mcpm's own, to see it alive, or one that
     /// its client did not wait for.
@@ -162,6 +164,8 @@ struct Pipe {
 struct InFlight {
     /// `None` for a request of the stateless era.
     session: Option<SessionId>,
+    /// Whose it is, where callers are asked who they are.
+    owner: Option<Owner>,
     id: Bytes,
     token: Option<Bytes>,
     outlet: Arc<Outlet>,
@@ -169,6 +173,8 @@ struct InFlight {
     streams: bool,
     /// Whether log messages were asked for with the request (stateless era).
     logs: bool,
+    /// Whether it asks for the list of tasks.
+    lists_tasks: bool,
     purpose: Purpose,
     since: Instant,
     heard: Instant,
@@ -210,6 +216,7 @@ impl Lane {
                 asked: BTreeMap::new(),
                 elicitations: HashMap::new(),
                 listening: listen::Listening::default(),
+                tasks: tasks::Tasks::default(),
                 tools: tools::ToolHeaders::default(),
                 tainted: false,
                 last_call: None,

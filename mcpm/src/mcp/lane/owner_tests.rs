@@ -158,3 +158,75 @@ async fn logs_of_a_stateless_server_go_to_nobody_once_it_worked_for_two_owners()
     server.says(&result(&call, &json!({ "of": "a" })));
     assert_eq!(reads(&mut stream).await, result(&json!("c"), &json!({ "of": "a" })));
 }
+
+/// Has a call become a task.
+async fn task(server: &mut Server, owner: &Owner, id: &str) {
+    let (mut stream, call) = server.call_stateless(owner, "tools/call", &json!({})).await;
+    server.says(&result(&call, &json!({ "resultType": "task", "taskId": id })));
+    reads(&mut stream).await;
+}
+
+#[tokio::test]
+async fn a_task_of_another_is_as_unknown_as_one_that_never_was() {
+    let mut server = Server::start(Era::Modern).await;
+    let (own, other) = (owner("a"), owner("b"));
+    task(&mut server, &own, "of-a").await;
+    task(&mut server, &other, "of-b").await;
+    for method in ["tasks/get", "tasks/result", "tasks/update", "tasks/cancel", "tasks/other"] {
+        let (mut stream, call) = server.call_stateless(&own, method, &json!({ "taskId": "of-a" })).await;
+        server.says(&result(&call, &json!({ "taskId": "of-a" })));
+        assert_eq!(reads(&mut stream).await["result"]["taskId"], "of-a", "{method}");
+        let lane = Arc::clone(&server.lane);
+        let mut answers = Vec::new();
+        for params in [
+            r#"{"taskId":"of-b"}"#,
+            r#"{"taskId":"never"}"#,
+            r#"{"taskId":"of-a","taskId":"of-b"}"#,
+            r#"{"taskId":"of-a","taskid":"of-b"}"#,
+            r#"{}"#,
+        ] {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":"c","method":"{method}","params":{params}}}"#);
+            let asked = Message::parse(text.into()).expect("a message");
+            let exchange = lane.call_stateless(&asked, Some(&own), true).await.expect("a call");
+            answers.push(reads(&mut exchange.read().0).await);
+        }
+        assert_eq!(answers[0]["error"]["code"], -32602, "{method}");
+        assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
+        assert!(server.pipe.is_empty(), "nothing of it reached the server");
+    }
+    // Where nobody is asked who they are, nothing is known of anybody's tasks.
+    let asked = request("tasks/get", &json!({ "taskId": "of-b" }));
+    let lane = Arc::clone(&server.lane);
+    let exchange = lane.call_stateless(&asked, None, true).await.expect("a call");
+    assert_eq!(server.hears().await["method"], "tasks/get");
+    drop(exchange);
+}
+
+#[tokio::test]
+async fn of_a_list_of_tasks_everybody_gets_their_own() {
+    let mut server = Server::start(Era::Legacy).await;
+    let (own, other) = (owner("a"), owner("b"));
+    let (mine, others) = (server.open("a", &own).await, server.open("b", &other).await);
+    for (session, id) in [(&mine, "1"), (&others, "2"), (&mine, "3")] {
+        let (mut stream, call) = server.call(session, "tools/call", &json!({ "task": {} })).await;
+        server.says(&result(&call, &json!({ "task": { "taskId": id, "status": "working" } })));
+        reads(&mut stream).await;
+    }
+    let asked = async |server: &mut Server, session: &SessionId, list: &str| {
+        let (mut stream, call) = server.call(session, "tasks/list", &json!({})).await;
+        let line = format!(r#"{{"jsonrpc":"2.0","id":{call},"result":{list}}}"#);
+        server.lane.take_line(line.into());
+        let Item::Message { bytes, .. } = stream.next().await else { panic!("no message") };
+        String::from_utf8(bytes.to_vec()).expect("text")
+    };
+    let list = r#"{ "nextCursor": "x", "tasks": [{"taskId":"1", "n": 1.0}, {"taskId":"2"},{"taskId":"3"}, {"taskId":"4"}, 7], "y":1}"#;
+    let answer = asked(&mut server, &mine, list).await;
+    let expected = r#"{ "nextCursor": "x", "tasks": [{"taskId":"1", "n": 1.0},{"taskId":"3"}], "y":1}"#;
+    assert_eq!(answer, format!(r#"{{"jsonrpc":"2.0","id":"c","result":{expected}}}"#));
+    let answer = asked(&mut server, &others, list).await;
+    assert!(answer.contains(r#""tasks": [{"taskId":"2"}]"#), "{answer}");
+    for unread in [r#"{"tasks":[],"tasks":[{"taskId":"2"}]}"#, r#"{"tasks":{"taskId":"2"}}"#] {
+        let answer = asked(&mut server, &mine, unread).await;
+        assert!(answer.contains("-32603"), "{answer}");
+    }
+}

@@ -93,7 +93,9 @@ impl State {
         }
         // A cancelled call may be answered all the same; nobody waits for that any more.
         let Some(call) = self.calls.remove(&id) else { return };
-        let answer = splice(message.bytes(), &mut [(message.id_span(), &call.id)]).freeze();
+        let answer = self
+            .task_answer(&call, &message)
+            .unwrap_or_else(|| splice(message.bytes(), &mut [(message.id_span(), &call.id)]).freeze());
         if call.purpose == Purpose::ListTools {
             // The cursor is the client's to follow.
             let _ = self.tools.learn(message.result());
