@@ -72,13 +72,11 @@ impl Router {
     /// Opens a session before its `initialize`, as the deprecated SSE transport does.
     pub(crate) fn open_session(&self, owner: Option<Owner>) -> Result<(SessionId, Reader), Refusal> {
         let id = new_session_id()?;
-        let session = Session::new(owner, true, Instant::now());
+        self.make_room(owner.as_ref())?;
+        let session = Session::new(owner.clone(), true, Instant::now());
         let reader = session.standalone.read(None);
-        let mut opening = lock(&self.opening);
-        if opening.len() >= self.limits.sessions {
-            return Err(Refusal::unavailable("too many sessions"));
-        }
-        opening.insert(id.clone(), session);
+        lock(&self.opening).insert(id.clone(), session);
+        self.trim(owner.as_ref());
         Ok((id, reader))
     }
 
@@ -87,9 +85,12 @@ impl Router {
         lock(&self.opening).contains_key(id)
     }
 
-    /// Forgets a session of the deprecated SSE transport, whose connection is gone.
+    /// Ends a session, such as one of the deprecated SSE transport whose connection is gone.
     pub(crate) fn abandon_session(&self, id: &SessionId) {
-        lock(&self.opening).remove(id);
+        if let Some(session) = lock(&self.opening).remove(id) {
+            session.end();
+            return;
+        }
         if let Ok((lane, _)) = self.session(id) {
             // It may have ended by itself meanwhile.
             let _ = lane.close_session(id);
@@ -127,11 +128,11 @@ impl Router {
         owner: Option<Owner>,
     ) -> Result<Initialized, Refusal> {
         let asked = read_initialize(message)?;
-        if self.session_count() >= self.limits.sessions {
-            return Err(Refusal::unavailable("too many sessions"));
-        }
-        let (id, session) = (new_session_id()?, Session::new(owner, false, Instant::now()));
-        self.admit(&asked, &id, session).await
+        self.make_room(owner.as_ref())?;
+        let (id, session) = (new_session_id()?, Session::new(owner.clone(), false, Instant::now()));
+        let opened = self.admit(&asked, &id, session).await;
+        self.trim(owner.as_ref());
+        opened
     }
 
     /// Completes a session that is open with its client's `initialize`; the answer goes to its stream.
@@ -183,6 +184,57 @@ impl Router {
     /// How many sessions and calls there are.
     pub(crate) fn load(&self) -> (usize, usize) {
         lock(&self.lanes).iter().map(|lane| lane.load()).fold((0, 0), |(a, b), (c, d)| (a + c, b + d))
+    }
+
+    /// Sees to it that there is room for one more session: when callers are known, whoever has most makes it.
+    fn make_room(&self, owner: Option<&Owner>) -> Result<(), Refusal> {
+        if self.session_count() < self.limits.sessions {
+            return Ok(());
+        }
+        let mut counts: HashMap<Arc<str>, usize> = HashMap::new();
+        for (owner, ..) in owner.map(|_| self.owned_sessions()).unwrap_or_default() {
+            *counts.entry(Arc::clone(owner.person())).or_default() += 1;
+        }
+        let Some((person, count)) = counts.into_iter().max_by_key(|(_, count)| *count) else {
+            return Err(Refusal::unavailable("too many sessions"));
+        };
+        self.end_oldest(&person, count - 1);
+        Ok(())
+    }
+
+    /// Ends what an owner has too many of.
+    fn trim(&self, owner: Option<&Owner>) {
+        if let Some(owner) = owner
+            && self.session_count() > self.limits.of_one
+        {
+            self.end_oldest(owner.person(), self.limits.of_one);
+        }
+    }
+
+    /// Ends somebody's sessions, those first that were not used for longest, until so many are left.
+    fn end_oldest(&self, person: &Arc<str>, left: usize) {
+        let mut own = self.owned_sessions();
+        own.retain(|(owner, ..)| owner.person() == person);
+        own.sort_unstable_by_key(|(_, used, _)| *used);
+        let many = own.len().saturating_sub(left);
+        if many > 0 {
+            tracing::warn!(many, "ended sessions of a caller who has too many");
+        }
+        for (_, _, id) in own.into_iter().take(many) {
+            self.abandon_session(&id);
+        }
+    }
+
+    /// The sessions that are somebody's: whose, and when each was used last.
+    fn owned_sessions(&self) -> Vec<(Owner, Instant, SessionId)> {
+        let lanes = lock(&self.lanes).clone();
+        let mut owned: Vec<_> = lanes.iter().flat_map(|lane| lane.owned_sessions()).collect();
+        let opening = lock(&self.opening);
+        let opening = opening.iter();
+        owned.extend(
+            opening.filter_map(|(id, session)| Some((session.owner.clone()?, session.last_used, id.clone()))),
+        );
+        owned
     }
 
     fn session_count(&self) -> usize {

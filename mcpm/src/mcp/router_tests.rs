@@ -12,6 +12,7 @@ use crate::mcp::{
     lane::{Lane, Limits},
     message::Message,
     owner::Owner,
+    session::SessionId,
 };
 
 const INITIALIZE: &[u8] = br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}"#;
@@ -74,10 +75,14 @@ impl Processes for Noted {
 }
 
 async fn router() -> (Arc<Router>, Arc<Noted>, Arc<Lane>) {
+    router_with(Limits::default()).await
+}
+
+async fn router_with(limits: Limits) -> (Arc<Router>, Arc<Noted>, Arc<Lane>) {
     let first = Lane::new(Limits::default());
     process(&first, Era::Modern).await;
     let processes = Arc::new(Noted { notes: Mutex::default(), renewals: Semaphore::new(0) });
-    let router = Router::new(Arc::clone(&first), processes.clone(), 8, Limits::default());
+    let router = Router::new(Arc::clone(&first), processes.clone(), 8, limits);
     (Arc::new(router), processes, first)
 }
 
@@ -132,4 +137,37 @@ async fn a_process_that_is_being_renewed_for_a_handshake_is_not_given_to_a_state
     let given = asks.await.expect("no panic").expect("a process");
     assert!(!Arc::ptr_eq(&given, &first));
     assert_eq!(processes.notes(), [("renew", Era::Legacy), ("add", Era::Modern)]);
+}
+
+#[tokio::test]
+async fn one_caller_does_not_keep_others_from_opening_sessions() {
+    let (router, processes, _) = router_with(Limits { sessions: 10, of_one: 4, ..Limits::default() }).await;
+    processes.renewals.add_permits(1);
+    let owner = |name: &str, client: usize| Some(Owner::new("", name, &client.to_string()));
+    let open = async |name: &str, client: usize| {
+        let opened = router.initialize(initialize(), owner(name, client)).await.expect("a session");
+        opened.session.expect("a session")
+    };
+    let other = open("b", 0).await;
+    let mut sessions = Vec::new();
+    for client in 0..20 {
+        sessions.push(open("a", client).await);
+        // On the deprecated transport a session is there before it says what it is.
+        let (early, _) = router.open_session(owner("a", client)).expect("a session");
+        sessions.push(early);
+    }
+    let lives = |id: &SessionId| router.is_opening(id) || router.session(id).is_ok();
+    assert!(lives(&other));
+    let left: Vec<bool> = sessions.iter().map(lives).collect();
+    assert_eq!(left.iter().filter(|lives| **lives).count(), 4);
+    assert!(left[36..].iter().all(|lives| *lives), "those that were used last: {left:?}");
+    // When there is no room at all, whoever has most makes it.
+    for name in ["c", "d", "e", "f", "g", "h"] {
+        open(name, 0).await;
+    }
+    assert_eq!(sessions.iter().filter(|id| lives(id)).count(), 3);
+    assert!(lives(&other));
+    // Where nobody is asked who they are, nobody is told apart.
+    let refused = router.initialize(initialize(), None).await.expect_err("no room");
+    assert_eq!(refused.status, 503);
 }

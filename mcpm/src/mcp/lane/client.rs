@@ -23,6 +23,11 @@ use crate::mcp::{
     session::{LogLevel, Negotiated, Session, SessionId},
 };
 
+/// Most resources that a client subscribes to.
+const URIS: usize = 1000;
+/// Most bytes that their URIs have, all together.
+const URI_BYTES: usize = 256 << 10;
+
 /// The answer to come, and what comes before it.
 #[derive(Debug)]
 pub(crate) struct Exchange {
@@ -222,7 +227,10 @@ impl Lane {
             return state.answer_here(id, message, refused);
         }
         let purpose = match (message.method(), text(params.uri)) {
-            ("resources/subscribe", Some(uri)) => Purpose::Subscribe(uri),
+            ("resources/subscribe", Some(uri)) => {
+                state.check_subscriptions(id, &uri)?;
+                Purpose::Subscribe(uri)
+            }
             ("resources/unsubscribe", Some(uri)) if state.others_subscribe(id, &uri) => {
                 return state.unsubscribe_here(id, &uri, message);
             }
@@ -262,7 +270,7 @@ impl Lane {
             return Ok(Exchange { outlet, guard: None });
         }
         if message.method() == "subscriptions/listen" {
-            let id = state.listen(message, Arc::clone(&outlet));
+            let id = state.listen(message, owner, Arc::clone(&outlet))?;
             return Ok(Exchange { outlet, guard: Some(CancelOnDrop { lane: Arc::clone(self), id }) });
         }
         let token = params.meta.as_ref().and_then(|meta| meta.progress_token);
@@ -354,6 +362,20 @@ impl Lane {
     }
 }
 
+/// Checks that these are not too many, or too long, for one client to be told of: they are all kept, and asked for
+/// again when a process is started anew, or somebody else listens.
+pub(super) fn check_uris<'a>(uris: impl Iterator<Item = &'a String>) -> Result<(), Refusal> {
+    let (count, bytes) = uris.fold((0, 0), |(count, bytes), uri| (count + 1, bytes + uri.len()));
+    if count <= URIS && bytes <= URI_BYTES {
+        return Ok(());
+    }
+    let text = format!(
+        "at most {URIS} resources, with URIs of {} KiB in all, can be subscribed to",
+        URI_BYTES >> 10
+    );
+    Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, error_code::INVALID_REQUEST, text))
+}
+
 impl InFlight {
     fn new(
         message: &Message,
@@ -408,7 +430,7 @@ impl State {
     }
 
     fn check_room(&self, limits: &Limits) -> Result<(), Refusal> {
-        if self.calls.len() >= limits.calls {
+        if self.calls.len() + self.listening.len() >= limits.calls {
             return Err(Refusal::unavailable("too many calls in flight"));
         }
         if self.pipe.as_ref().is_some_and(|pipe| pipe.queued.load(Ordering::Relaxed) > limits.queued) {
@@ -450,6 +472,20 @@ impl State {
 
     fn others_subscribe(&self, session: &SessionId, uri: &str) -> bool {
         self.sessions.iter().any(|(id, other)| id != session && other.subscriptions.contains(uri))
+    }
+
+    /// Checks that a session may subscribe to one more resource.
+    fn check_subscriptions(&self, id: &SessionId, uri: &String) -> Result<(), Refusal> {
+        let of_session = self.calls.values().filter(|call| call.session.as_ref() == Some(id));
+        let pending = of_session.filter_map(|call| match &call.purpose {
+            Purpose::Subscribe(uri) => Some(uri),
+            _ => None,
+        });
+        let known = self.sessions.get(id).into_iter().flat_map(|session| &session.subscriptions);
+        if known.clone().any(|known| known == uri) {
+            return Ok(());
+        }
+        check_uris(known.chain(pending).chain([uri]))
     }
 
     /// Ends one session's subscription while others keep theirs.

@@ -12,10 +12,11 @@ use bytes::{Bytes, BytesMut};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{State, cancelled, is_within};
+use super::{Refusal, State, cancelled, client::check_uris, is_within};
 use crate::mcp::{
     message::{Message, Span, splice},
     outlet::{End, Outlet},
+    owner::Owner,
 };
 
 /// Kinds of lists, as the filter names them and as their notifications do.
@@ -45,6 +46,8 @@ impl Listening {
 
 #[derive(Debug)]
 struct Listener {
+    /// Whose it is, where callers are asked who they are.
+    owner: Option<Owner>,
     id: Bytes,
     wanted: Filter,
     outlet: Arc<Outlet>,
@@ -114,10 +117,20 @@ impl Params {
 
 impl State {
     /// Adds a client's stream and returns its number.
-    pub(super) fn listen(&mut self, message: &Message, outlet: Arc<Outlet>) -> u64 {
-        let number = self.new_id();
+    pub(super) fn listen(
+        &mut self,
+        message: &Message,
+        owner: Option<&Owner>,
+        outlet: Arc<Outlet>,
+    ) -> Result<u64, Refusal> {
         let wanted = Filter::read(&Params::of(message).notifications);
-        let listener = Listener { id: message.id(), wanted, outlet, acknowledged: false };
+        let person = owner.map(Owner::person);
+        let is_same = |one: &&Listener| person.is_some() && one.owner.as_ref().map(Owner::person) == person;
+        let same = self.listening.listeners.values().filter(is_same);
+        check_uris(same.flat_map(|one| &one.wanted.resources).chain(&wanted.resources))?;
+        let number = self.new_id();
+        let owner = owner.cloned();
+        let listener = Listener { owner, id: message.id(), wanted, outlet, acknowledged: false };
         let known = self
             .listening
             .upstream
@@ -129,7 +142,7 @@ impl State {
         } else {
             self.listen_upstream(message);
         }
-        number
+        Ok(number)
     }
 
     /// Takes a client's stream away; `false` when the number is none.

@@ -62,6 +62,8 @@ pub(crate) struct Limits {
     pub(crate) calls: usize,
     /// Most sessions.
     pub(crate) sessions: usize,
+    /// Most sessions of one caller, whatever clients they come with.
+    pub(crate) of_one: usize,
     /// Most bytes on their way into the server's pipe.
     pub(crate) queued: usize,
 }
@@ -77,6 +79,7 @@ impl Default for Limits {
             restart: Duration::from_secs(15),
             calls: 10_000,
             sessions: 10_000,
+            of_one: 1000,
             queued: 64 << 20,
         }
     }
@@ -235,6 +238,15 @@ impl Lane {
     pub(crate) fn load(&self) -> (usize, usize) {
         let state = self.lock();
         (state.sessions.len(), state.calls.len() + state.listening.len())
+    }
+
+    /// The sessions that are somebody's: whose, and when each was used last.
+    pub(crate) fn owned_sessions(&self) -> Vec<(Owner, Instant, SessionId)> {
+        let state = self.lock();
+        let owned = |(id, session): (&SessionId, &Session)| {
+            Some((session.owner.clone()?, session.last_used, id.clone()))
+        };
+        state.sessions.iter().filter_map(owned).collect()
     }
 
     /// Whether no handshake was made on this process.

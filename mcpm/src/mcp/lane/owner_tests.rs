@@ -230,3 +230,47 @@ async fn of_a_list_of_tasks_everybody_gets_their_own() {
         assert!(answer.contains("-32603"), "{answer}");
     }
 }
+
+#[tokio::test]
+async fn a_client_is_told_of_so_many_resources_and_no_more() {
+    let mut server = Server::start(Era::Legacy).await;
+    let session = server.open("a", &owner("a")).await;
+    let lane = Arc::clone(&server.lane);
+    let subscribe = async |uri: String| {
+        lane.call_in_session(&request("resources/subscribe", &json!({ "uri": uri })), &session, true).await
+    };
+    for number in 0..1000 {
+        subscribe(format!("a://{number}")).await.expect("room");
+    }
+    // Also while the server has not answered.
+    assert_eq!(subscribe("a://1000".to_owned()).await.expect_err("no room").status, 429);
+    let mut calls = Vec::new();
+    while calls.len() < 1000 {
+        let heard = server.hears().await;
+        if heard["method"] == "resources/subscribe" {
+            calls.push(heard["id"].clone());
+        }
+    }
+    calls.iter().for_each(|call| server.says(&result(call, &json!({}))));
+    assert_eq!(subscribe("a://1000".to_owned()).await.expect_err("no room").status, 429);
+    subscribe("a://0".to_owned()).await.expect("it is there already");
+    let other = server.open("b", &owner("a")).await;
+    let long = format!("a://{}", "b".repeat(300 << 10));
+    let long = request("resources/subscribe", &json!({ "uri": long }));
+    assert_eq!(server.lane.call_in_session(&long, &other, true).await.expect_err("too long").status, 429);
+}
+
+#[tokio::test]
+async fn one_caller_has_a_server_listen_to_so_many_resources_and_no_more() {
+    let server = Server::start(Era::Modern).await;
+    let listen = async |name: &str, from: usize| {
+        let uris: Vec<String> = (from..from + 600).map(|number| format!("a://{number}")).collect();
+        let wanted = json!({ "notifications": { "resourceSubscriptions": uris } });
+        server.lane.call_stateless(&request("subscriptions/listen", &wanted), Some(&owner(name)), true).await
+    };
+    let first = listen("a", 0).await.expect("room");
+    assert_eq!(listen("a", 600).await.expect_err("no room").status, 429);
+    let _other = listen("b", 600).await.expect("room");
+    drop(first);
+    let _again = listen("a", 600).await.expect("room again");
+}
