@@ -30,17 +30,20 @@ async fn new_keys_are_found_and_strange_ones_are_not_searched_for_again_and_agai
 #[tokio::test(flavor = "multi_thread")]
 async fn a_provider_that_is_away_keeps_out_those_whom_nobody_can_vouch_for() {
     let provider = Provider::start().await;
-    let guarded = guarded(&provider, |proxy| proxy).await;
-    let token = provider.token("robot", guarded.resource()).await;
     for mode in ["down", "silent", "huge"] {
+        // A failure counts for a moment, so each is another proxy's.
+        let guarded = guarded(&provider, |proxy| proxy).await;
+        let token = provider.token("robot", guarded.resource()).await;
         provider.mode(mode).await;
         let response = guarded.send(&token).await;
         assert_eq!(response.headers.get("retry-after"), Some("1"), "{mode}");
         assert_eq!(response.headers.get("www-authenticate"), None, "{mode}");
         let said = response.json().await.to_string();
         assert!(said.contains("auth.provider_unavailable") && !said.contains("127.0.0.1"), "{mode}: {said}");
+        provider.mode("up").await;
     }
-    provider.mode("up").await;
+    let guarded = guarded(&provider, |proxy| proxy).await;
+    let token = provider.token("robot", guarded.resource()).await;
     assert_eq!(guarded.send(&token).await.status, 200);
     // With the keys at hand nobody needs to be asked.
     provider.mode("down").await;

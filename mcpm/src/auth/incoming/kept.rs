@@ -23,6 +23,8 @@ const DUE: Duration = Duration::from_secs(10 * 60);
 const USELESS: Duration = Duration::from_secs(24 * 3600);
 /// Pause after a failure while there is a document to use.
 const PAUSE: Duration = Duration::from_secs(30);
+/// Pause after a failure while there is none, as long as callers are told to wait: anybody can ask.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// Pause between two fetches that a token asks for, which anybody can send.
 const ASKED_PAUSE: Duration = Duration::from_secs(30);
 
@@ -63,7 +65,7 @@ impl<T: Send + Sync + 'static> Kept<T> {
     /// The document, fetched if it is due.
     ///
     /// # Errors
-    /// `Upstream` when there is none and it cannot be fetched.
+    /// `Upstream` when there is none and it cannot be fetched, or could not be a moment ago.
     pub(super) async fn get(
         &self,
         fetch: impl Future<Output = Result<T>> + Send + 'static,
@@ -80,7 +82,12 @@ impl<T: Send + Sync + 'static> Kept<T> {
                     }
                     (state.done, Some(Arc::clone(document)))
                 }
-                _ => (state.done, None),
+                _ => match &state.failure {
+                    Some((failure, at)) if now - *at < FIRST_PAUSE => {
+                        return Err(Error::new(ErrorKind::Upstream, failure.clone()));
+                    }
+                    _ => (state.done, None),
+                },
             }
         };
         let Some(old) = usable else { return self.fetch(seen, fetch).await };
@@ -234,8 +241,19 @@ mod tests {
             };
             let all = futures_util::future::join_all((0..50).map(|_| kept.get(fetch()))).await;
             assert!(all.iter().all(|one| one.is_ok() == outcome.is_ok()));
+            tokio::time::advance(FIRST_PAUSE).await;
         }
         assert_eq!(fetches.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_provider_that_has_failed_is_left_alone_for_a_moment() {
+        let kept = Kept::default();
+        assert!(kept.get(async { Err(down()) }).await.is_err());
+        let failure = kept.get(async { panic!("that was a moment ago") }).await.expect_err("no document");
+        assert_eq!(failure.to_string(), "down");
+        tokio::time::advance(FIRST_PAUSE).await;
+        assert_eq!(*kept.get(async { Ok(1) }).await.expect("fetched"), 1);
     }
 
     #[tokio::test(start_paused = true)]
