@@ -2,7 +2,8 @@
 //!
 //! However many callers there are, it is asked about a token by one of them at a time, and about few tokens at once.
 //! What is kept has bounds in number and size: who is let in decides how much there is of what holds, and strangers,
-//! of whom there are any number, cannot drive that out.
+//! of whom there are any number, cannot drive that out. Nor can they keep those waiting whose tokens held a while ago,
+//! for whom some turns are reserved.
 
 use std::{
     collections::HashMap,
@@ -10,10 +11,17 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::Instant,
+};
 
 /// Most tokens that are asked about at once.
 const AT_ONCE: usize = 32;
+/// How many more may be asked about whose last answer was of use.
+const RESERVED: usize = 16;
+/// How long it counts that an answer was of use.
+const REMEMBERED: Duration = Duration::from_secs(10 * 60);
 /// How long a token waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Most answers that are kept.
@@ -56,18 +64,22 @@ pub(super) struct Answers<T> {
     /// Held by who asks about a token.
     turns: Mutex<HashMap<Key, Weak<tokio::sync::Mutex<()>>>>,
     room: Semaphore,
+    reserved: Semaphore,
 }
 
 struct Kept<T> {
     by_key: HashMap<Key, (Answer<T>, Instant)>,
     size: usize,
     swept: Instant,
+    /// When the answers were of use that were so last.
+    good: HashMap<Key, Instant>,
 }
 
 impl<T> Default for Answers<T> {
     fn default() -> Self {
-        let kept = Kept { by_key: HashMap::new(), size: 0, swept: Instant::now() };
-        Self { kept: Mutex::new(kept), turns: Mutex::default(), room: Semaphore::new(AT_ONCE) }
+        let kept = Kept { by_key: HashMap::new(), size: 0, swept: Instant::now(), good: HashMap::new() };
+        let (room, reserved) = (Semaphore::new(AT_ONCE), Semaphore::new(RESERVED));
+        Self { kept: Mutex::new(kept), turns: Mutex::default(), room, reserved }
     }
 }
 
@@ -88,7 +100,7 @@ impl<T: Clone> Answers<T> {
             let turn = turn.lock().await;
             // Whoever had it before may have asked.
             let kept = self.kept(&key);
-            let room = if kept.is_some() { None } else { self.room.acquire().await.ok() };
+            let room = if kept.is_some() { None } else { self.room(&key).await };
             (turn, kept, room)
         };
         let (_turn, kept, _room) = tokio::time::timeout(PATIENCE, turns).await.ok()?;
@@ -111,6 +123,17 @@ impl<T: Clone> Answers<T> {
         let mut kept = self.lock();
         if kept.by_key.get(key).is_some_and(|(answer, _)| is(&answer.said)) {
             kept.remove(key);
+        }
+    }
+
+    async fn room(&self, key: &Key) -> Option<SemaphorePermit<'_>> {
+        if !self.lock().was_good(key) {
+            return self.room.acquire().await.ok();
+        }
+        tokio::select! {
+            biased;
+            room = self.room.acquire() => room.ok(),
+            room = self.reserved.acquire() => room.ok(),
         }
     }
 
@@ -150,6 +173,9 @@ impl<T> Answer<T> {
 impl<T> Kept<T> {
     fn put(&mut self, key: Key, answer: Answer<T>) {
         self.remove(&key);
+        if answer.good {
+            self.remember(key);
+        }
         if self.swept.elapsed() >= SWEEP || self.is_full(&answer) {
             self.swept = Instant::now();
             self.retain(Answer::holds_yet);
@@ -159,9 +185,7 @@ impl<T> Kept<T> {
         }
         if self.is_full(&answer) && answer.good {
             // The older half, so that this is rare.
-            let mut times: Vec<Instant> = self.by_key.values().map(|(_, since)| *since).collect();
-            times.sort_unstable();
-            let last = times.get(times.len() / 2).copied();
+            let last = median(self.by_key.values().map(|(_, since)| *since));
             self.retain(|_, since| Some(since) > last);
         }
         // What is asked about by strangers must not drive out what is of use.
@@ -169,6 +193,22 @@ impl<T> Kept<T> {
             self.size += answer.size;
             self.by_key.insert(key, (answer, Instant::now()));
         }
+    }
+
+    fn was_good(&self, key: &Key) -> bool {
+        self.good.get(key).is_some_and(|at| at.elapsed() < REMEMBERED)
+    }
+
+    fn remember(&mut self, key: Key) {
+        if self.good.len() >= MOST && !self.good.contains_key(&key) {
+            self.good.retain(|_, at| at.elapsed() < REMEMBERED);
+        }
+        if self.good.len() >= MOST
+            && let Some(last) = median(self.good.values().copied())
+        {
+            self.good.retain(|_, at| *at > last);
+        }
+        self.good.insert(key, Instant::now());
     }
 
     fn is_full(&self, next: &Answer<T>) -> bool {
@@ -187,11 +227,17 @@ impl<T> Kept<T> {
     }
 }
 
+fn median(times: impl Iterator<Item = Instant>) -> Option<Instant> {
+    let mut times: Vec<Instant> = times.collect();
+    times.sort_unstable();
+    times.get(times.len() / 2).copied()
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-    use futures_util::future::join_all;
+    use futures_util::{FutureExt as _, future::join_all};
 
     use super::*;
 
@@ -251,6 +297,24 @@ mod tests {
         // Who waits too long is told to come again.
         let all = join_all((100..140).map(|number| ask(number, PATIENCE * 2))).await;
         assert_eq!(all.iter().filter(|one| one.is_none()).count(), 40 - AT_ONCE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn strangers_do_not_keep_those_waiting_whose_tokens_held() {
+        let answers = Answers::default();
+        for number in 0..RESERVED {
+            answers.once(key(number), async { answer(number) }).await;
+        }
+        tokio::time::advance(Duration::from_secs(10)).await;
+        let mut strangers = std::pin::pin!(join_all(
+            (100..100 + 10 * AT_ONCE).map(|number| answers.once(key(number), std::future::pending()))
+        ));
+        assert!(strangers.as_mut().now_or_never().is_none());
+        let known = (0..RESERVED).map(|number| answers.once(key(number), async move { answer(number + 1) }));
+        let known = tokio::time::timeout(Duration::from_secs(1), join_all(known)).await.expect("turns");
+        assert_eq!(known, (1..=RESERVED).map(Some).collect::<Vec<_>>());
+        let stranger = answers.once(key(99), async { answer(0) }).await;
+        assert_eq!(stranger, None, "they wait for one another");
     }
 
     #[tokio::test(start_paused = true)]

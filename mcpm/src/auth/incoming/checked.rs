@@ -16,7 +16,7 @@ const HOLDS: Duration = Duration::from_secs(3600);
 
 /// Who came with tokens that were checked.
 #[derive(Debug, Default)]
-pub(super) struct Checked(Answers<(Weak<Keys>, Arc<Principal>)>);
+pub(super) struct Checked(Box<Answers<(Weak<Keys>, Arc<Principal>)>>);
 
 impl Checked {
     /// Whom a token stands for, if it was checked with these keys.
