@@ -23,7 +23,7 @@ use crate::{
     transport::{body::Body, client_body::ClientBody},
 };
 
-/// How long a client may take for the head of a request.
+/// How long a client may take for the head of a request, or be silent before the next one.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long answers under way may take to finish when the proxy stops.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -81,8 +81,14 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Serves clients until `stop`, then lets answers under way finish for a short time.
-pub(crate) async fn serve(listener: TcpListener, stack: Arc<Stack>, stop: CancellationToken) {
-    let mut admission = Admission::new(listener, CONNECTIONS);
+pub(crate) async fn serve(
+    listener: TcpListener,
+    stack: Arc<Stack>,
+    behind_proxy: bool,
+    stop: CancellationToken,
+) {
+    // All connections of a proxy in front are one peer's.
+    let mut admission = Admission::new(listener, CONNECTIONS, !behind_proxy);
     let mut clients = JoinSet::new();
     let mut http = http1::Builder::new();
     let alarms = Alarms::default();

@@ -352,7 +352,7 @@ impl RunningProxy {
         };
         let stack = Arc::new(Stack::new(settings, served.endpoint));
         let stop = CancellationToken::new();
-        let task = tokio::spawn(listener::serve(listener, stack, stop.clone()));
+        let task = tokio::spawn(listener::serve(listener, stack, trusted, stop.clone()));
         let url = format!("http://{}{}", shown_authority(served.host, address), served.path);
         let listening = task.abort_handle();
         let task = Mutex::new(Some(task));

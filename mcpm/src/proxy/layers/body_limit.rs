@@ -6,11 +6,13 @@
 use std::{
     pin::Pin,
     task::{Context, Poll},
+    time::Duration,
 };
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header;
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use tokio::time::{Instant, timeout_at};
 
 use crate::{
     mcp::peek::id_in,
@@ -26,6 +28,8 @@ use crate::{
 const LIMIT: u64 = 16 << 20;
 /// How much of one that is refused is read for the id of its request.
 const LOOKED_AT: usize = 64 << 10;
+/// How long that may take: it is done for anybody, before anybody is asked who they are.
+const LOOKING: Duration = Duration::from_secs(2);
 
 /// The layer.
 #[derive(Debug)]
@@ -47,12 +51,7 @@ impl Layer for BodyLimit {
             return Box::pin(async move {
                 // A client that asks before it sends the body has said nothing of it yet.
                 let asks = request.headers().contains_key(header::EXPECT);
-                let begun = match request.into_body() {
-                    body if !asks => {
-                        body.peek(LOOKED_AT).await.map_or_else(|broken| broken.begun, |(begun, _)| begun)
-                    }
-                    _ => Bytes::new(),
-                };
+                let begun = if asks { BytesMut::new() } else { beginning(request.into_body()).await };
                 untaken::too_large(&past, &id_in(&begun))
             });
         }
@@ -62,6 +61,17 @@ impl Layer for BodyLimit {
         let limit = self.limit;
         next.handle(request.map(|body| Body::stream(Limited { body, left: limit, limit })))
     }
+}
+
+/// What has come of a body before long.
+async fn beginning(mut body: Body) -> BytesMut {
+    let (mut begun, deadline) = (BytesMut::new(), Instant::now() + LOOKING);
+    while begun.len() < LOOKED_AT
+        && let Ok(Ok(Some(piece))) = timeout_at(deadline, body.piece()).await
+    {
+        begun.extend_from_slice(&piece);
+    }
+    begun
 }
 
 struct Limited {
