@@ -16,12 +16,13 @@ use super::{
     Principal,
     claims::{self, Expected},
     refusal::Refusal,
+    source::Source,
 };
 use crate::{
     Error, ErrorKind, Result,
     auth::{
         answers::{Answer, Answers, Key},
-        http::{Ask, Http, basic},
+        http::{Ask, basic},
     },
     options::Secret,
 };
@@ -33,21 +34,19 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Largest answer in bytes.
 const LARGEST: usize = 64 << 10;
 
-/// What the provider says of tokens.
+/// What the provider says of tokens. Boxed, since it is moved about before it is used.
 #[derive(Debug, Default)]
-pub(super) struct Introspection(Answers<Said>);
+pub(super) struct Introspection(Box<Answers<Said>>);
 
 type Said = std::result::Result<Arc<Principal>, Refusal>;
 
 /// Who asks, and where.
 #[derive(Debug)]
 pub(super) struct Question<'a> {
-    pub(super) http: &'a Http,
+    pub(super) source: &'a Source,
     pub(super) endpoint: &'a Url,
     pub(super) client_id: &'a str,
     pub(super) client_secret: Option<&'a Secret>,
-    /// Authorises the request where there is no client secret.
-    pub(super) bearer: Option<HeaderValue>,
     pub(super) issuer: Option<&'a str>,
     /// Whether ID tokens are taken.
     pub(super) id_tokens: bool,
@@ -101,10 +100,10 @@ impl Question<'_> {
         let ask = Ask {
             method: Method::POST,
             url: self.endpoint.clone(),
-            headers: self.headers()?,
+            headers: self.headers().await?,
             body: self.form(token).into(),
         };
-        let answer = self.http.send(ask, LARGEST).await?;
+        let answer = self.source.http.send(ask, LARGEST).await?;
         if answer.status != StatusCode::OK {
             return Err(refused(format!("it says {}", answer.status)));
         }
@@ -132,14 +131,15 @@ impl Question<'_> {
         form.finish()
     }
 
-    fn headers(&self) -> Result<HeaderMap> {
+    async fn headers(&self) -> Result<HeaderMap> {
         let mut headers = HeaderMap::new();
         let form = HeaderValue::from_static("application/x-www-form-urlencoded");
         headers.insert(header::CONTENT_TYPE, form);
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
         let credentials = match self.client_secret {
             Some(secret) => Some(basic(self.client_id, secret)?),
-            None => self.bearer.clone(),
+            // What authorises requests to the issuer is read when it is asked, and no sooner.
+            None => self.source.headers(self.endpoint).await?.remove(header::AUTHORIZATION),
         };
         if let Some(mut credentials) = credentials {
             credentials.set_sensitive(true);

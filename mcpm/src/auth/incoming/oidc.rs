@@ -5,7 +5,6 @@
 
 use std::{sync::Arc, time::SystemTime};
 
-use http::header;
 use url::Url;
 
 use super::{
@@ -18,7 +17,7 @@ use super::{
     kept::Kept,
     metadata::Metadata,
     refusal::Refusal,
-    source::Source,
+    source::{self, Source},
 };
 use crate::{
     Error, Result,
@@ -52,7 +51,9 @@ impl Incoming {
             checked: Checked::default(),
             introspection: Introspection::default(),
         };
-        incoming.source.token()?;
+        if let Some(path) = &incoming.spec().token_file {
+            source::token(path)?;
+        }
         Ok(incoming)
     }
 
@@ -146,13 +147,11 @@ impl Incoming {
             None => self.found(|found| found.introspection_endpoint.as_ref()).await,
         };
         let Some(endpoint) = endpoint.map_err(unavailable)? else { return Err(Refusal::Malformed) };
-        let bearer = self.source.headers(&endpoint).map_err(unavailable)?.remove(header::AUTHORIZATION);
         let question = Question {
-            http: &self.source.http,
+            source: &self.source,
             endpoint: &endpoint,
             client_id,
             client_secret: self.client_secret.as_ref(),
-            bearer,
             issuer: self.spec().issuer.as_deref(),
             id_tokens: self.spec().id_tokens,
         };

@@ -3,7 +3,13 @@
 //! It goes to the issuer and to the places that the options name. A place that the issuer's metadata names may be on
 //! another host, which has no claim to it.
 
-use std::sync::Arc;
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
+    sync::Arc,
+};
 
 use http::{HeaderMap, HeaderValue, header};
 use url::Url;
@@ -15,6 +21,9 @@ use super::{
 };
 use crate::{Error, ErrorKind, Result, auth::http::Http};
 
+/// Largest token in bytes.
+const LARGEST_TOKEN: u64 = 64 << 10;
+
 /// Where documents come from.
 #[derive(Debug, Clone)]
 pub(super) struct Source {
@@ -25,24 +34,24 @@ pub(super) struct Source {
 impl Source {
     /// Fetches the keys.
     pub(super) async fn keys(self, place: Url) -> Result<Keys> {
-        Keys::read(&self.http.get(place.clone(), self.headers(&place)?, jwks::LARGEST).await?)
+        Keys::read(&self.http.get(place.clone(), self.headers(&place).await?, jwks::LARGEST).await?)
     }
 
     /// Fetches what the issuer says of itself.
     pub(super) async fn metadata(self, issuer: String) -> Result<Metadata> {
         let url = self.http.guard().check(&issuer)?;
-        metadata::discover(&self.http, &issuer, &self.headers(&url)?).await
+        metadata::discover(&self.http, &issuer, &self.headers(&url).await?).await
     }
 
     /// The headers of a request to a place.
     ///
     /// # Errors
     /// `InvalidOption` when the token cannot be read.
-    pub(super) fn headers(&self, place: &Url) -> Result<HeaderMap> {
+    pub(super) async fn headers(&self, place: &Url) -> Result<HeaderMap> {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
         if self.is_named(place)
-            && let Some(token) = self.token()?
+            && let Some(token) = self.token().await?
         {
             headers.insert(header::AUTHORIZATION, token);
         }
@@ -56,25 +65,48 @@ impl Source {
         named.any(|url| url.origin() == place.origin())
     }
 
-    /// What authorises requests to the issuer. The file is read each time, since such tokens are renewed.
-    ///
-    /// # Errors
-    /// `InvalidOption` when it cannot be read.
-    pub(super) fn token(&self) -> Result<Option<HeaderValue>> {
-        let Some(path) = &self.spec.token_file else { return Ok(None) };
-        let refused = || {
-            let message = format!("no token can be read from `{}`", path.display());
-            Error::new(ErrorKind::InvalidOption, message).with("option", "--jwks-auth-token-file")
-        };
-        let text = std::fs::read_to_string(path).map_err(|error| refused().source(error))?;
-        let token = text.trim();
-        let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| refused())?;
-        if token.is_empty() {
-            return Err(refused());
-        }
-        value.set_sensitive(true);
-        Ok(Some(value))
+    /// What authorises requests to the issuer. The file is read each time, since such tokens are renewed, and on
+    /// another thread, since a disk may be slow.
+    async fn token(&self) -> Result<Option<HeaderValue>> {
+        let Some(path) = self.spec.token_file.clone() else { return Ok(None) };
+        let read = tokio::task::spawn_blocking(move || token(&path)).await;
+        read.map_err(|error| Error::new(ErrorKind::Internal, "a file was not read").source(error))?.map(Some)
     }
+}
+
+/// Reads the token of a file.
+///
+/// # Errors
+/// `InvalidOption` when it cannot be read.
+pub(super) fn token(path: &Path) -> Result<HeaderValue> {
+    let refused = || {
+        let message = format!("no token can be read from `{}`", path.display());
+        Error::new(ErrorKind::InvalidOption, message).with("option", "--jwks-auth-token-file")
+    };
+    let text = text(path).map_err(|error| refused().source(error))?;
+    let token = text.trim();
+    let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| refused())?;
+    if token.is_empty() {
+        return Err(refused());
+    }
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn text(path: &Path) -> io::Result<String> {
+    // A pipe to which nobody writes must not be waited for.
+    let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
+    }
+    if found.len() > LARGEST_TOKEN {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is too large"));
+    }
+    let mut text = String::new();
+    file.take(LARGEST_TOKEN).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -82,7 +114,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_token_for_the_issuer_goes_where_the_options_say_and_nowhere_else() {
+    fn a_token_is_read_from_a_file_and_nothing_else() {
+        let home = tempfile::tempdir().expect("a folder");
+        let path = home.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR).expect("a pipe");
+        assert!(token(&path).is_err(), "nobody waits for a writer");
+        assert!(token(home.path()).is_err());
+        let path = home.path().join("token");
+        std::fs::write(&path, "\n").expect("a file");
+        assert!(token(&path).is_err());
+        std::fs::write(&path, vec![b'a'; 1 << 20]).expect("a file");
+        assert!(token(&path).is_err());
+        std::fs::write(&path, "hush\n").expect("a file");
+        assert_eq!(token(&path).expect("a token"), "Bearer hush");
+    }
+
+    #[tokio::test]
+    async fn the_token_for_the_issuer_goes_where_the_options_say_and_nowhere_else() {
         let home = tempfile::tempdir().expect("a folder");
         let file = home.path().join("token");
         std::fs::write(&file, "hush\n").expect("a file");
@@ -103,7 +151,7 @@ mod tests {
             ("https://evil.example/jwks", false),
             ("https://id.example.evil.example/jwks", false),
         ] {
-            let headers = source.headers(&Url::parse(place).expect("a URL")).expect("headers");
+            let headers = source.headers(&Url::parse(place).expect("a URL")).await.expect("headers");
             assert_eq!(headers.contains_key(header::AUTHORIZATION), shown, "{place}");
         }
     }
