@@ -162,6 +162,8 @@ pub(crate) fn main() -> Result<()> {
     // A workload does not keep the folder it was started from in use. Every path it has is absolute.
     let _ = std::env::set_current_dir("/");
     logging::to_file(Store::new(&environment.state_dir).log_path(&order.spec.name), order.debug);
+    // The port is open while the workload starts.
+    let _log = logging::serving();
     executor::run(supervise(order, environment))
 }
 

@@ -1,13 +1,13 @@
 //! `mcpm proxy`.
 
 use std::{
-    io::{Read as _, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{TcpListener, TcpStream},
 };
 
 use serde_json::{Value, json};
 
-use super::support::{Home, Program, Session, until};
+use super::support::{Home, LIMIT, Program, Session, until};
 
 #[test]
 fn a_proxy_prints_its_url_forwards_and_ends_with_a_signal() {
@@ -100,6 +100,31 @@ fn who_can_use_a_proxy_is_said_where_that_is_more_than_one_would_think() {
         assert_eq!(said, usize::from(warning.is_some()), "{more:?}: {outcome:?}");
         assert!(outcome.stderr.contains(warning.unwrap_or_default()), "{more:?}: {outcome:?}");
     }
+}
+
+#[test]
+fn a_log_that_nobody_reads_holds_nobody_up() {
+    let home = Home::without_engine();
+    let target = ["proxy", "p", "--target-uri", "http://127.0.0.1:1/mcp"];
+    let mut proxy = Program::start(&mut home.mcpm(&target));
+    let url = proxy.line().split_whitespace().nth(1).unwrap().to_owned();
+    let address = url.strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap();
+    let mut client = TcpStream::connect(address).unwrap();
+    client.set_read_timeout(Some(LIMIT)).unwrap();
+    let mut answered = BufReader::new(client.try_clone().unwrap());
+    // Each is refused, and logged: many times what fits into the pipe of standard error.
+    for _ in 0..2000 {
+        client.write_all(b"HEAD /mcp HTTP/1.1\r\nHost: stranger.example\r\n\r\n").unwrap();
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert!(answered.read_line(&mut head).unwrap() > 0, "{head}");
+        }
+        assert!(head.starts_with("HTTP/1.1 403"), "{head}");
+    }
+    proxy.signal("TERM");
+    let outcome = proxy.end();
+    assert_eq!(outcome.code, Some(0));
+    assert!(outcome.stderr.contains("refused a request"), "{}", outcome.stderr);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use clap::{ArgMatches, Command};
 use mcpm::{Environment, ProxyBuilder, Result, options::ProxyOptions};
 
 use crate::{
-    args, executor,
+    args, executor, logging,
     output::{self, JSON, TEXT},
     signals::Stop,
 };
@@ -38,6 +38,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             JSON => output::json(&serde_json::json!({ "name": running.name(), "url": running.url() }))?,
             _ => output::line(format!("{}  {}", running.name(), running.url()))?,
         }
+        let _log = logging::serving();
         stop.asked().await;
         running.stop().await;
         Ok(ExitCode::SUCCESS)

@@ -15,7 +15,7 @@ use mcpm::{
 };
 
 use crate::{
-    args, executor, exit,
+    args, executor, exit, logging,
     output::{self, JSON, TEXT},
     progress::Progress,
     signals::Stop,
@@ -113,6 +113,7 @@ pub(crate) async fn in_foreground(launch: Launch, form: &str) -> Result<ExitCode
         () = stop.asked() => return Err(Error::new(ErrorKind::Interrupted, "interrupted")),
     };
     print(&Ready { name: running.name().to_owned(), url: running.url().to_owned() }, form)?;
+    let log = logging::serving();
     let ended = tokio::select! {
         ended = running.wait() => ended,
         () = stop.asked() => {
@@ -121,6 +122,7 @@ pub(crate) async fn in_foreground(launch: Launch, form: &str) -> Result<ExitCode
         }
     };
     running.stop(STOP_GRACE).await?;
+    drop(log);
     // The numbers of servers and of mcpm itself overlap, so a line says whose this one is.
     let how = match ended {
         Some(exit) => format!("ended with exit code {}", exit.code),
