@@ -64,7 +64,11 @@ impl Stack {
         let telemetry = settings.telemetry;
         if let Some(telemetry) = &telemetry {
             // Sees every outcome, also of what is refused next.
-            layers.push(Box::new(Observe::new(Arc::clone(telemetry), settings.transport == "stdio")));
+            layers.push(Box::new(Observe::new(
+                Arc::clone(telemetry),
+                settings.transport == "stdio",
+                settings.gate.is_some(),
+            )));
         }
         let audit = settings.audit.map(|(audit, trusted)| {
             // Before anything that refuses: every request is recorded.

@@ -73,6 +73,8 @@ pub(super) struct State {
     pub(super) client: Option<String>,
     pub(super) answered: Option<Answered>,
     is_finished: bool,
+    /// Whether nobody has found out yet who sent it, where callers are asked who they are.
+    is_of_a_stranger: bool,
 }
 
 /// The head of an answer.
@@ -127,6 +129,11 @@ impl Journey {
         Self { telemetry, heard, began, state: Mutex::new(state) }
     }
 
+    /// Says whether it is not known who sent it. A stranger has no say in what is sampled.
+    pub(super) fn is_of_a_stranger(&self, is: bool) {
+        self.state().is_of_a_stranger = is;
+    }
+
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -177,7 +184,11 @@ impl Journey {
 
     fn begin_span(&self, state: &mut State, message: &Carrier) {
         let Some(tracer) = &self.telemetry.tracer else { return };
-        let (parent, link) = parent_of(message, &self.heard.carried);
+        let (parent, link) = match parent_of(message, &self.heard.carried) {
+            // With a parent, that one's decision would be taken.
+            (parent, _) if state.is_of_a_stranger => (None, parent),
+            both => both,
+        };
         let title = match &state.operations[..] {
             [one] if !state.is_batch => one.title(),
             _ => http_method(&self.heard.method).into(),
@@ -273,4 +284,43 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 /// One more attribute.
 pub(super) fn pair(key: &'static str, value: impl Into<opentelemetry::Value>) -> KeyValue {
     KeyValue::new(key, value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        environment::Variables,
+        options::{OptionSet as _, ProxyOptions},
+        proxy::respond,
+        telemetry::AskedOfTelemetry as _,
+        transport::body::Body,
+    };
+
+    /// Measures, and samples nothing of its own.
+    fn telemetry() -> Arc<Telemetry> {
+        let mut options = ProxyOptions::default();
+        for (name, value) in [("otel-endpoint", "http://127.0.0.1:1"), ("otel-sampling-rate", "0")] {
+            options.set(name, value).expect("an option");
+        }
+        let spec = options.telemetry("s").expect("options").expect("telemetry");
+        Arc::new(Telemetry::start(&spec, &[], &Variables::default(), "s", "http").expect("telemetry"))
+    }
+
+    #[test]
+    fn a_stranger_has_no_say_in_what_is_sampled() {
+        let telemetry = telemetry();
+        for is_stranger in [false, true] {
+            let mut request = Request::new(Body::empty());
+            let place = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+            request.headers_mut().insert("traceparent", place.parse().expect("a value"));
+            let journey = Journey::begin(Arc::clone(&telemetry), false, &request);
+            journey.is_of_a_stranger(is_stranger);
+            journey.answered(&respond::empty(StatusCode::UNAUTHORIZED));
+            let state = journey.state();
+            let span = state.span.as_ref().expect("a span").span_context();
+            assert_eq!(span.is_sampled(), !is_stranger);
+            assert_eq!(span.trace_id().to_string() == place[3..35], !is_stranger);
+        }
+    }
 }

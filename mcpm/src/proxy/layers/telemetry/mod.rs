@@ -20,6 +20,7 @@ pub(crate) use journey::Journey;
 use counted::Unanswered;
 
 use crate::{
+    auth::incoming::Principal,
     proxy::{
         denial::Denial,
         layer::{Answer, Layer, Next},
@@ -38,15 +39,20 @@ pub(crate) struct Observe {
     telemetry: Arc<Telemetry>,
     /// Whether the server behind has a pipe or speaks HTTP.
     is_stdio: bool,
+    /// Whether callers are asked who they are.
+    is_guarded: bool,
 }
 
 impl Observe {
-    pub(crate) fn new(telemetry: Arc<Telemetry>, is_stdio: bool) -> Self {
-        Self { telemetry, is_stdio }
+    pub(crate) fn new(telemetry: Arc<Telemetry>, is_stdio: bool, is_guarded: bool) -> Self {
+        Self { telemetry, is_stdio, is_guarded }
     }
 
     async fn observe(&self, mut request: Request, next: Next<'_>) -> Response {
         let journey = Arc::new(Journey::begin(Arc::clone(&self.telemetry), self.is_stdio, &request));
+        if self.is_guarded {
+            journey.is_of_a_stranger(true);
+        }
         if *request.method() == Method::POST {
             Hooks::of(&mut request).add(Listens(Arc::clone(&journey)));
         }
@@ -117,6 +123,9 @@ impl Layer for Send {
 }
 
 fn understand(journey: &Journey, extensions: &Extensions) {
+    if extensions.get::<Arc<Principal>>().is_some() {
+        journey.is_of_a_stranger(false);
+    }
     if let Some(asked) = extensions.get::<Arc<Asked>>() {
         journey.understand(asked);
     }
