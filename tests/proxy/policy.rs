@@ -2,15 +2,20 @@
 
 use mcpm::{
     options::ProxyMode,
-    policy::PolicySpec,
+    policy::{AuthorizationSpec, PolicySpec},
     proxy::{Proxy, StdioProxy},
+    transport::LocalProcess,
 };
-use mcpm_tests::harness::{
-    http::Http,
-    mcp::{Modern, Session, initialize, notification, request, tool},
-    script::Bridge,
-    upstream::Upstream,
-    within,
+use mcpm_tests::{
+    harness::{
+        http::Http,
+        mcp::{Modern, Session, initialize, notification, request, tool},
+        script::Bridge,
+        testbed,
+        upstream::Upstream,
+        within,
+    },
+    root,
 };
 use serde_json::json;
 
@@ -95,4 +100,57 @@ async fn a_compressed_answer_is_asked_away_and_without_rules_nothing_is_touched(
         assert_eq!(received.headers.get("accept-encoding"), Some(encoding));
         assert_eq!(response.text().await, expected);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_resource_is_not_read_by_another_spelling_of_its_uri() {
+    let policies = [
+        r#"permit(principal, action, resource) when { resource.uri like "file:///handbook/*" };"#,
+        "permit(principal, action, resource);",
+        r#"forbid(principal, action, resource == Resource::"config://secret");"#,
+    ];
+    let serve = async |policies: &[&str]| {
+        let policies: Vec<String> = policies.iter().map(|one| (*one).to_owned()).collect();
+        let authorization = AuthorizationSpec { policies, ..AuthorizationSpec::default() };
+        let authorization = (!authorization.policies.is_empty()).then_some(authorization);
+        let node = testbed::path("MCPM_TEST_NODE");
+        let server = LocalProcess::new(node, [root().join("tests/proxy/files_server.mjs")]);
+        let rules = PolicySpec { authorization, ..PolicySpec::default() };
+        let running = StdioProxy::new("files", server).rules(rules).start(|_| {});
+        let running = within("the proxy to start", running).await.unwrap();
+        let session = Session::open(Http(running.proxy().address())).await;
+        (running, session)
+    };
+    let read = async |session: &Session, uri: &str| {
+        let answer = session.request("r", "resources/read", json!({ "uri": uri })).await;
+        let status = answer.status;
+        (status, answer.answer().await["result"]["contents"][0]["text"].clone())
+    };
+    let ((_open, open), (_closed, handbook), (_other, all_but_one)) =
+        tokio::join!(serve(&[]), serve(&policies[..1]), serve(&policies[1..]));
+    for uri in [
+        "file:///secret.txt",
+        "file:///handbook/../secret.txt",
+        "file:///handbook/%2e%2e/secret.txt",
+        "file:///handbook/.%2E/secret.txt",
+        "file:///handbook/.\t./secret.txt",
+        "file:///handbook\\..\\secret.txt",
+        "file:///handbook/..%2fsecret.txt/../../secret.txt",
+    ] {
+        assert_eq!(read(&open, uri).await, (200, json!("hush")), "{uri:?}");
+        assert_eq!(read(&handbook, uri).await, (403, json!(null)), "{uri:?}");
+    }
+    for uri in
+        ["config://secret", "CONFIG://secret", " config://secret", "con\tfig://secret", "config://secret\n"]
+    {
+        assert_eq!(read(&open, uri).await, (200, json!("hush")), "{uri:?}");
+        assert_eq!(read(&all_but_one, uri).await, (403, json!(null)), "{uri:?}");
+    }
+    for uri in ["file:///handbook/a.txt", "file:///handbook/a%20b.txt", "file:///handbook/a b.txt"] {
+        assert_eq!(read(&handbook, uri).await, (200, json!("for all")), "{uri:?}");
+    }
+    let listed = handbook.ask("l", "resources/list", json!({})).await;
+    let listed: Vec<_> =
+        listed["result"]["resources"].as_array().unwrap().iter().map(|one| &one["uri"]).collect();
+    assert_eq!(listed, ["file:///handbook/a.txt", "file:///handbook/a%20b.txt"]);
 }

@@ -127,7 +127,8 @@ reasons! {
         AuthorizationUndecided = "authorization.undecided",
             "have policies ask for an attribute with `has` before they read it";
         /// The message does not say clearly what it wants.
-        AuthorizationUnclear = "authorization.unclear", "send a message with each field once, and of its own type";
+        AuthorizationUnclear = "authorization.unclear",
+            "send a message with each field once, and of its own type, and a URI without `..` and the like";
         /// The method is one that policies cannot decide about.
         AuthorizationUnknownMethod = "authorization.unknown_method",
             "use a method of the protocol, or leave out `--authz-config`";

@@ -64,6 +64,7 @@ fn cases() {
                 Decision::Denied(rules) if rules.is_empty() => "nothing".to_owned(),
                 Decision::Denied(rules) => rules.join(", "),
                 Decision::Undecided(_) => "undecided".to_owned(),
+                Decision::Unclear(_) => "unclear".to_owned(),
             };
             assert_eq!(got, case.expect, "{about}");
         }
@@ -175,4 +176,58 @@ fn an_attribute_of_the_request_goes_before_one_of_the_configuration() {
     let asker = authorization.of(&Caller::default());
     assert_eq!(asker.decide(&Used::Tool("a", None), None), Decision::Allowed);
     assert_eq!(asker.decide(&Used::Tool("b", None), None), Decision::Denied(Vec::new()));
+}
+
+fn of(policies: &[&str]) -> Arc<Authorization> {
+    let policies = policies.iter().map(|one| (*one).to_owned()).collect();
+    let spec = AuthorizationSpec { policies, ..AuthorizationSpec::default() };
+    Arc::new(Authorization::new(&spec, "s").expect("policies"))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Uris {
+    about: String,
+    policies: Vec<String>,
+    #[serde(default)]
+    allowed: Vec<String>,
+    #[serde(default)]
+    refused: Vec<String>,
+    /// Those that are not decided about.
+    #[serde(default)]
+    unclear: Vec<String>,
+}
+
+#[test]
+fn a_uri_is_decided_about_however_it_is_spelled() {
+    let text = std::fs::read_to_string(data().join("uris.json")).expect("cases");
+    let tables: Vec<Uris> = serde_json::from_str(&text).expect("tables");
+    for Uris { about, policies, allowed, refused, unclear } in tables {
+        let policies: Vec<&str> = policies.iter().map(String::as_str).collect();
+        let asker = of(&policies).of(&Caller::default());
+        for (uris, expected) in [(allowed, "allowed"), (refused, "refused"), (unclear, "unclear")] {
+            for uri in uris {
+                for used in [Used::Resource(&uri), Used::Template(&uri)] {
+                    let got = match asker.decide(&used, None) {
+                        Decision::Allowed => "allowed",
+                        Decision::Unclear(_) => "unclear",
+                        Decision::Denied(_) | Decision::Undecided(_) => "refused",
+                    };
+                    assert_eq!(got, expected, "{about}: {uri:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_added_to_permit_a_uri_permits_it() {
+    for uri in ["file:///a b", "CONFIG://secret", "http://EXAMPLE.com:80/%61", "note://k\u{e4}se"] {
+        let nothing = of(&["permit(principal, action, resource == Tool::\"x\");"]).of(&Caller::default());
+        let used = Used::Resource(uri);
+        let policies = nothing.permits(&used);
+        let policies: Vec<&str> = policies.iter().map(String::as_str).collect();
+        assert_eq!(nothing.decide(&used, None), Decision::Denied(Vec::new()), "{uri}");
+        assert_eq!(of(&policies).of(&Caller::default()).decide(&used, None), Decision::Allowed, "{uri}");
+    }
 }

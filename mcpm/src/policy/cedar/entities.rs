@@ -15,7 +15,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use cedar_policy::{Entity, EntityId, EntityTypeName, EntityUid, RestrictedExpression as Expression};
 use serde_json::{Map, Value};
 
-use super::{ANNOTATIONS, file::AuthorizationSpec, values};
+use super::{ANNOTATIONS, LONGEST, file::AuthorizationSpec, spelling::Forms, values};
 use crate::{Result, policy::invalid, redact::without_query};
 
 /// Claims that name groups, of which the first that is there counts.
@@ -53,7 +53,35 @@ pub(super) struct Words {
     operation: &'static str,
 }
 
-impl Used<'_> {
+impl<'a> Used<'a> {
+    /// The forms in which it is decided about beside its own.
+    ///
+    /// # Errors
+    /// Says why it is not decided about.
+    pub(super) fn forms(&self) -> Result<Forms, String> {
+        if self.id().len() > LONGEST {
+            return Err(format!("its name is longer than {LONGEST} bytes"));
+        }
+        match self {
+            Self::Tool(..) | Self::Prompt(_) => Ok(Forms::default()),
+            Self::Resource(uri) | Self::Template(uri) => {
+                Forms::of(uri).map_err(|reason| format!("the URI is not clear: {reason}"))
+            }
+        }
+    }
+
+    /// The same with its URI in another form.
+    pub(super) fn written<'b>(&self, form: &'b str) -> Used<'b>
+    where
+        'a: 'b,
+    {
+        match self {
+            Self::Resource(_) => Used::Resource(form),
+            Self::Template(_) => Used::Template(form),
+            other => *other,
+        }
+    }
+
     pub(super) fn kind(&self) -> Words {
         let words = |action, entity, feature, operation| Words { action, entity, feature, operation };
         match self {

@@ -1,11 +1,12 @@
 //! Who may use what, by policies in Cedar.
 //!
 //! [`file`] reads the configuration, [`entities`] says how callers, tools, prompts and resources are seen by
-//! policies, [`values`] makes Cedar's values of JSON. Here is the decision. It fails closed: nothing is allowed
-//! that no policy permits, and a policy that forbids and cannot be evaluated forbids.
+//! policies, [`spelling`] in which forms, [`values`] makes Cedar's values of JSON. Here is the decision. It fails
+//! closed: nothing is allowed that no policy permits, and a policy that forbids and cannot be evaluated forbids.
 
 mod entities;
 mod file;
+mod spelling;
 mod values;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ pub(super) use file::read;
 
 pub(crate) use entities::{Caller, Used};
 use entities::{Scheme, action};
+use spelling::Forms;
 pub(crate) use values::strict;
 
 use super::invalid;
@@ -27,6 +29,8 @@ use crate::{Error, Result};
 
 /// What a server says of its tools, which policies may go by (MCP 2025-11-25, `ToolAnnotations`).
 const ANNOTATIONS: [&str; 4] = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
+/// Longest name or URI that is decided about, in bytes.
+const LONGEST: usize = 8 << 10;
 
 /// The decision, ready to be asked.
 pub(crate) struct Authorization {
@@ -45,6 +49,8 @@ pub(crate) enum Decision {
     Denied(Vec<String>),
     /// By these policies, which forbid and could not be evaluated, or for what could not be shown to policies.
     Undecided(String),
+    /// Nobody can tell what would be used.
+    Unclear(String),
 }
 
 impl Authorization {
@@ -124,8 +130,15 @@ impl Asker {
         self.principal.to_string()
     }
 
-    /// The smallest policy that permits the caller this one thing.
-    pub(crate) fn permit(&self, used: &Used<'_>) -> String {
+    /// The smallest policies that permit the caller this one thing.
+    pub(crate) fn permits(&self, used: &Used<'_>) -> Vec<String> {
+        let others = used.forms().map(|forms| forms.others).unwrap_or_default();
+        let forms = others.iter().map(|form| used.written(form));
+        let missing = |used: &Used<'_>| self.decide_as_written(used, None) != Decision::Allowed;
+        [*used].into_iter().chain(forms.filter(missing)).map(|used| self.permit(&used)).collect()
+    }
+
+    fn permit(&self, used: &Used<'_>) -> String {
         let (action, principal) = (action(used.kind()), &self.principal);
         match used.pattern() {
             Some(pattern) => {
@@ -140,9 +153,32 @@ impl Asker {
         }
     }
 
-    /// Decides whether the caller may use a resource, with these arguments.
-    pub(crate) fn decide(&self, resource: &Used<'_>, arguments: Option<&Map<String, Value>>) -> Decision {
-        self.response(resource, arguments).unwrap_or_else(|reason| {
+    /// Decides whether the caller may use a resource, with these arguments, however a server reads its URI.
+    pub(crate) fn decide(&self, used: &Used<'_>, arguments: Option<&Map<String, Value>>) -> Decision {
+        let forms = match used.forms() {
+            Ok(forms) => forms,
+            Err(reason) => return Decision::Unclear(reason),
+        };
+        let mut decision = self.decide_as_written(used, arguments);
+        for form in &forms.others {
+            if decision == Decision::Allowed {
+                decision = self.decide_as_written(&used.written(form), arguments);
+            }
+        }
+        for form in &forms.spellings {
+            if decision == Decision::Allowed {
+                decision = match self.decide_as_written(&used.written(form), arguments) {
+                    // It is permitted in the spelling that was used.
+                    Decision::Denied(rules) if rules.is_empty() => Decision::Allowed,
+                    decision => decision,
+                };
+            }
+        }
+        decision
+    }
+
+    fn decide_as_written(&self, used: &Used<'_>, arguments: Option<&Map<String, Value>>) -> Decision {
+        self.response(used, arguments).unwrap_or_else(|reason| {
             tracing::warn!(reason, "what cannot be decided about is refused");
             Decision::Undecided(reason)
         })

@@ -231,7 +231,7 @@ fn judged(asker: &Asker, used: &Used<'_>, arguments: Option<&Map<String, Value>>
         Decision::Allowed => return Ok(()),
         Decision::Denied(rules) if rules.is_empty() => Denial::new(Reason::AuthorizationDenied)
             .rule("no policy permits it")
-            .fix(format!("add the policy `{}`", asker.permit(used))),
+            .fix(format!("add the policy `{}`", asker.permits(used).join("` and the policy `"))),
         Decision::Denied(rules) => {
             let rules = rules.join(", ");
             Denial::new(Reason::AuthorizationForbidden)
@@ -239,6 +239,7 @@ fn judged(asker: &Asker, used: &Used<'_>, arguments: Option<&Map<String, Value>>
                 .rule(rules)
         }
         Decision::Undecided(reason) => Denial::new(Reason::AuthorizationUndecided).rule(reason),
+        Decision::Unclear(reason) => Denial::new(Reason::AuthorizationUnclear).rule(reason),
     };
     // Of arguments no more than their names: their values are the caller's.
     let named = arguments.map(|arguments| arguments.keys().cloned().collect::<Vec<_>>().join(", "));

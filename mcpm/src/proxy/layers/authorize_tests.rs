@@ -86,6 +86,19 @@ async fn what_is_not_permitted_is_refused_with_the_reason() {
             json!({ "notifications": { "resourceSubscriptions": ["file:///a", "file:///b"] } }),
             Some("denied"),
         ),
+        ("resources/read", json!({ "uri": "file:///a/../b" }), Some("unclear")),
+        ("resources/read", json!({ "uri": "file:///a%2f..%2fb" }), Some("unclear")),
+        ("resources/subscribe", json!({ "uri": "file:///a\t" }), Some("unclear")),
+        (
+            "completion/complete",
+            json!({ "ref": { "type": "ref/resource", "uri": "file:///a/../{x}" } }),
+            Some("unclear"),
+        ),
+        (
+            "subscriptions/listen",
+            json!({ "notifications": { "resourceSubscriptions": ["file:///a", "file:///a/%2e%2e/b"] } }),
+            Some("unclear"),
+        ),
         ("ping", json!({}), None),
         ("initialize", json!({}), None),
         ("tasks/get", json!({ "taskId": "x" }), None),
@@ -224,7 +237,9 @@ async fn a_decision_does_not_depend_on_who_has_listed_tools_before() {
 async fn a_change_is_told_to_those_who_may_read() {
     let asker = Arc::new(layer(&POLICIES).authorization.of(&Caller::default()));
     let mut hook = Answers { asker, owner: None, annotations: Arc::default() };
-    for (uri, verdict) in [("file:///a", Verdict::Keep), ("file:///b", Verdict::Drop)] {
+    for (uri, verdict) in
+        [("file:///a", Verdict::Keep), ("file:///b", Verdict::Drop), ("file:///a/../b", Verdict::Drop)]
+    {
         let text = format!(
             r#"{{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{{"uri":"{uri}"}}}}"#
         );
