@@ -154,3 +154,43 @@ async fn a_resource_is_not_read_by_another_spelling_of_its_uri() {
         listed["result"]["resources"].as_array().unwrap().iter().map(|one| &one["uri"]).collect();
     assert_eq!(listed, ["file:///handbook/a.txt", "file:///handbook/a%20b.txt"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_rules_nothing_of_a_server_is_reached_but_its_endpoints() {
+    let upstream = Upstream::listen().await;
+    let proxy = Proxy::builder("up", upstream.uri("/sse")).tools("echo").build().unwrap();
+    let running = within("the proxy to start", proxy.start()).await.unwrap();
+    let http = Http(running.address());
+    let ping = request(1, "ping", json!({})).to_string();
+    let form = "jsonrpc=2.0&method=tools/call&params[name]=hidden";
+    let form_type = "application/x-www-form-urlencoded; x=application/json";
+    for (asking, status) in [
+        (http.request("DELETE", "/api/orders/1"), 403),
+        (http.post("/api/orders/1/cancel", ping.clone()), 403),
+        (http.post("/messages?session_id=a", ping.clone()), 403),
+        (http.post("/sse", form).without("Content-Type").header("Content-Type", form_type), 400),
+    ] {
+        let response = asking.send().await;
+        assert_eq!(response.status, status);
+        let answer = response.json().await;
+        assert!(answer["error"]["data"]["reason"].as_str().unwrap().starts_with("reach."), "{answer}");
+    }
+    assert!(upstream.waiting().await.is_none());
+    // What a server says of itself, and where it says that messages are posted.
+    let asking = tokio::spawn(http.get("/.well-known/oauth-authorization-server").send());
+    let (mut connection, _) = upstream.request().await;
+    connection.answer("200 OK", "content-type: application/json\r\n", "{}").await;
+    assert_eq!(asking.await.unwrap().text().await, "{}");
+    let asking = tokio::spawn(http.get("/sse").send());
+    let received = connection.request().await;
+    assert_eq!(received.line, "GET /sse HTTP/1.1");
+    connection.begin_events().await;
+    connection.chunk("event: endpoint\ndata: /messages?session_id=a\n\n").await;
+    let mut stream = asking.await.unwrap();
+    assert_eq!(stream.event().await.unwrap().data, "/messages?session_id=a");
+    let asking = tokio::spawn(http.post("/messages?session_id=a", ping).send());
+    let (mut posted, received) = upstream.request().await;
+    assert_eq!(received.line, "POST /messages?session_id=a HTTP/1.1");
+    posted.answer("202 Accepted", "", "").await;
+    assert_eq!(asking.await.unwrap().status, 202);
+}

@@ -111,6 +111,13 @@ reasons! {
         AuditNotWritten = "audit.not_written",
             "make room for the audit log, or take `failClosed` out of its configuration";
     }
+    "reach" {
+        /// The request is for something of the server that is no MCP endpoint, about which no rule can decide.
+        NotAnEndpoint = "reach.not_an_endpoint",
+            "call it at the server itself; where it is the MCP endpoint, name its path in the target's URI";
+        /// The request holds no message of MCP, such as a form, and rules decide about nothing else.
+        NoMessage = "reach.no_message", "post a JSON-RPC message";
+    }
     "tools" {
         /// The tool is hidden by the filter, is called by a name that clients do not see, or is named in no clear way.
         ToolNotListed = "tools.not_listed",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 /// One who calls. Where nobody is asked who they are, there are none.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Owner {
-    /// Issuer, subject and client.
+    /// Issuer, subject and client; empty where nobody is asked.
     whole: Arc<str>,
     /// Issuer and subject.
     person: Arc<str>,
@@ -16,6 +16,15 @@ impl Owner {
         let whole = serde_json::json!([issuer, subject, client]);
         let person = serde_json::json!([issuer, subject]);
         Self { whole: whole.to_string().into(), person: person.to_string().into() }
+    }
+
+    /// Who calls where nobody is asked who they are, for what needs an owner.
+    pub(crate) fn anybody() -> Self {
+        Self { whole: Arc::default(), person: Arc::default() }
+    }
+
+    pub(crate) fn is_anybody(&self) -> bool {
+        self.whole.is_empty()
     }
 
     /// Issuer, subject and client, for people.

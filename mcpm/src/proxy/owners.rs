@@ -15,6 +15,7 @@ use url::Url;
 
 pub(crate) use crate::mcp::owner::Owner;
 
+use super::target::SSE_PATH;
 use crate::auth::incoming::Principal;
 
 /// Most sessions that are remembered, and most places.
@@ -152,6 +153,20 @@ impl Owners {
         is_own || known.places.get(&place).is_some_and(|owners| owners.contains(owner))
     }
 
+    /// Whether a path and query are the server's own, below one of those, or were named by it for anybody's messages.
+    pub(crate) fn is_endpoint(&self, place: &str) -> bool {
+        let (path, query) = place.split_once('?').map_or((place, None), |(path, query)| (path, Some(query)));
+        let below = |own: &String| {
+            let rest = path.strip_prefix(own.as_str()).and_then(|rest| rest.strip_prefix('/'));
+            !own.is_empty() && rest.is_some_and(is_plain)
+        };
+        let place = Place::new(path, query);
+        self.is_own(&place.path)
+            || place.path == SSE_PATH
+            || self.paths.iter().any(below)
+            || self.lock().places.contains_key(&place)
+    }
+
     fn is_own(&self, path: &str) -> bool {
         self.paths.iter().any(|own| own == path.trim_end_matches('/'))
     }
@@ -167,7 +182,7 @@ impl Owners {
             return;
         }
         let counts = known.counts.entry(Arc::clone(owner.person())).or_default();
-        if counts.places >= OF_ONE {
+        if counts.places >= OF_ONE && !owner.is_anybody() {
             tracing::warn!("a caller has too many streams to note another; nothing can be posted for it");
             return;
         }
@@ -241,6 +256,12 @@ impl Known {
             }
         }
     }
+}
+
+/// Whether a path leads on and nowhere else, however it is read.
+pub(super) fn is_plain(path: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:@".contains(&byte);
+    path.split('/').all(|part| !matches!(part, "" | "." | "..") && part.bytes().all(plain))
 }
 
 fn decoded(part: &str) -> String {

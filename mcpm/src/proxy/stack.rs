@@ -15,6 +15,7 @@ use super::{
         metrics::Metrics,
         origin::Origin,
         parse::Parse,
+        reach::Reach,
         recover::Recover,
         session_owner::SessionOwner,
         telemetry::{Mark, Observe, Send},
@@ -22,6 +23,7 @@ use super::{
         tools::Tools,
         well_known::WellKnown,
     },
+    owners::Owners,
     respond::{Request, Response},
     target::MCP_PATH,
 };
@@ -86,6 +88,7 @@ impl Stack {
                 layers.push(Box::new(Mark(part)));
             }
         };
+        let owners = Arc::new(Owners::new(["/", MCP_PATH, endpoint.path()]));
         if settings.names_origins || settings.gate.is_some() {
             // Before anything is answered: a page must be able to read refusals too.
             layers.push(Box::new(Cors));
@@ -99,7 +102,7 @@ impl Stack {
             // Before anything is done for a caller, and takes their token off.
             layers.push(Box::new(Authenticate::new(gate)));
             // Needs to know who is asking; whoever looks into sessions may then trust that they are the caller's.
-            layers.push(Box::new(SessionOwner::new(["/", MCP_PATH, endpoint.path()])));
+            layers.push(Box::new(SessionOwner::new(Arc::clone(&owners))));
         }
         if let Some(telemetry) = telemetry.as_ref().filter(|telemetry| telemetry.is_scraped()) {
             // For those who were let in: how often which tool is called is nothing for strangers.
@@ -117,6 +120,10 @@ impl Stack {
         if let Some(audit) = audit {
             // Before names change and anything is sent on: what a client asks for is recorded in its words.
             layers.push(Box::new(Witness::new(audit)));
+        }
+        if decides {
+            // Next to those that decide, and once it is known what is a message: about anything else they decide nothing.
+            layers.push(Box::new(Reach::new(owners)));
         }
         if let Some(tools) = tools {
             mark(&mut layers, "filter");

@@ -7,7 +7,13 @@ use std::{
 
 use tokio::task::JoinHandle;
 
-use super::{RunningProxy, Served, bridge::Bridge, listener, public::Publicity, target::MCP_PATH};
+use super::{
+    RunningProxy, Served,
+    bridge::Bridge,
+    listener,
+    public::Publicity,
+    target::{MCP_PATH, SSE_PATH},
+};
 use crate::{
     Result,
     audit::{Audit, AuditSpec},
@@ -216,7 +222,7 @@ impl StdioProxy {
 pub(crate) fn path_of(mode: ProxyMode) -> &'static str {
     match mode {
         ProxyMode::StreamableHttp => MCP_PATH,
-        ProxyMode::Sse => "/sse",
+        ProxyMode::Sse => SSE_PATH,
     }
 }
 

@@ -19,6 +19,8 @@ use crate::{
 
 /// The path clients use for the server, whatever the server's own is.
 pub(crate) const MCP_PATH: &str = "/mcp";
+/// Where servers of the deprecated transport open their streams.
+pub(crate) const SSE_PATH: &str = "/sse";
 
 /// A server that speaks HTTP, and its place on its host.
 #[derive(Debug)]

@@ -13,6 +13,7 @@ pub(crate) mod origin;
 pub(crate) mod parse;
 #[cfg(test)]
 mod policy_tests;
+pub(crate) mod reach;
 pub(crate) mod recover;
 pub(crate) mod session_owner;
 pub(crate) mod telemetry;

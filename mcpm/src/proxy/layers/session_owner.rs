@@ -27,9 +27,8 @@ pub(crate) struct SessionOwner {
 }
 
 impl SessionOwner {
-    /// Takes the paths of the server itself.
-    pub(crate) fn new<'a>(paths: impl IntoIterator<Item = &'a str>) -> Self {
-        Self { owners: Arc::new(Owners::new(paths)) }
+    pub(crate) fn new(owners: Arc<Owners>) -> Self {
+        Self { owners }
     }
 
     /// The answer to a request that names a session of another.
