@@ -3,9 +3,13 @@
 use std::path::PathBuf;
 
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use super::*;
 use crate::ErrorKind;
+
+/// Most values of arguments that are shown to policies.
+const MOST_VALUES: usize = 10_000;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -56,10 +60,14 @@ fn cases() {
                 (.., Some(uri)) => Used::Template(uri),
                 _ => panic!("{about}: nothing is used"),
             };
-            let arguments =
-                case.arguments.as_ref().map(|given| strict(&given.to_string()).expect("arguments"));
+            let arguments = case.arguments.as_ref().map(|given| authorization.arguments(&given.to_string()));
             let asker = authorization.of(&caller(case.claims.as_ref()));
-            let got = match asker.decide(&resource, arguments.as_ref()) {
+            let decision = match arguments.transpose() {
+                Ok(arguments) => asker.decide(&resource, arguments.as_ref()),
+                Err(Unfit::Unclear(reason)) => Decision::Unclear(reason),
+                Err(Unfit::Undecided(reason)) => Decision::Undecided(reason),
+            };
+            let got = match decision {
                 Decision::Allowed => "allow".to_owned(),
                 Decision::Denied(rules) if rules.is_empty() => "nothing".to_owned(),
                 Decision::Denied(rules) => rules.join(", "),
@@ -158,9 +166,56 @@ fn arguments_that_can_be_read_in_two_ways_are_refused() {
         "[]",
         &format!("{}{}", r#"{"a":"#.repeat(40), "}".repeat(40)),
     ] {
-        assert!(strict(text).is_err(), "{text}");
+        assert!(matches!(Arguments::read(text, &Read::All), Err(Unfit::Unclear(_))), "{text}");
     }
-    assert_eq!(strict(r#"{"a":{"b":[1,2.5,null,"x",true]}}"#).expect("arguments").len(), 1);
+    assert!(Arguments::read(r#"{"a":{"b":[1,2.5,null,"x",true]}}"#, &Read::All).is_ok());
+}
+
+#[test]
+fn what_policies_read_of_the_context_is_known() {
+    const PERMIT: &str = "permit(principal, action, resource) when";
+    let all = &["?"][..];
+    for (condition, read) in [
+        ("true", &[][..]),
+        ("resource.name == \"context\"", &[]),
+        ("context.arg_a > 5 || context has arg_b", &["arg_a", "arg_b"]),
+        ("context[\"arg_a b\"].deep.context == 1", &["arg_a b"]),
+        ("context has \"arg_a\" && context.arg_a like \"x*\"", &["arg_a"]),
+        ("context has arg_a.b.c", &["arg_a"]),
+        ("[context.arg_a].contains({\"b\": context.arg_b})", &["arg_a", "arg_b"]),
+        ("(if true then context.arg_a else context.arg_b) == decimal(\"1.0\")", &["arg_a", "arg_b"]),
+        ("context == {}", all),
+        ("{\"a\": context}.a.arg_b == 1", all),
+        ("(if true then context else {}).arg_a == 1", all),
+        ("[context].contains({})", all),
+    ] {
+        let authorization = of(&[&format!("{PERMIT} {{ {condition} }};")]);
+        let expected = match read {
+            ["?"] => Read::All,
+            names => Read::These(names.iter().map(|name| (*name).to_owned()).collect()),
+        };
+        assert_eq!(authorization.read, expected, "{condition}");
+    }
+}
+
+#[test]
+fn large_arguments_pass_where_no_policy_reads_them_and_are_not_decided_about_where_one_does() {
+    let of_a =
+        of(&["permit(principal, action, resource) unless { context has arg_a && context.arg_a == 1 };"]);
+    let whole = of(&["permit(principal, action, resource) when { context != {\"arg_a\": 1} };"]);
+    let many = format!("[{}1]", "1,".repeat(MOST_VALUES));
+    let long = format!("\"{}\"", "x".repeat(256 << 10));
+    let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
+    for (value, undecided) in [("1".to_owned(), false), (many, true), (long, true), (deep.clone(), false)] {
+        let read = |authorization: &Authorization, name: &str| {
+            authorization.arguments(&format!("{{\"{name}\":{value}}}"))
+        };
+        let shown = &value[..value.len().min(20)];
+        assert!(read(&of_a, "b").is_ok(), "{shown}");
+        assert_eq!(matches!(read(&of_a, "a"), Err(Unfit::Undecided(_))), undecided, "{shown}");
+        assert_eq!(matches!(read(&whole, "b"), Err(Unfit::Undecided(_))), undecided, "{shown}");
+    }
+    assert!(matches!(of_a.arguments(&format!("{{\"a\":{deep}}}")), Err(Unfit::Unclear(_))));
 }
 
 #[test]

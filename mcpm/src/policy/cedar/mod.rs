@@ -1,9 +1,11 @@
 //! Who may use what, by policies in Cedar.
 //!
 //! [`file`] reads the configuration, [`entities`] says how callers, tools, prompts and resources are seen by
-//! policies, [`spelling`] in which forms, [`values`] makes Cedar's values of JSON. Here is the decision. It fails
-//! closed: nothing is allowed that no policy permits, and a policy that forbids and cannot be evaluated forbids.
+//! policies, [`spelling`] in which forms, [`context`] what they read of a call, [`values`] makes Cedar's values of JSON.
+//! Here is the decision. It fails closed: nothing is allowed that no policy permits, and a policy that forbids and cannot
+//! be evaluated forbids.
 
+mod context;
 mod entities;
 mod file;
 mod spelling;
@@ -14,15 +16,14 @@ use std::sync::Arc;
 use cedar_policy::{
     Authorizer, Context, Decision as Outcome, Effect, Entities, Policy, PolicyId, PolicySet, Request,
 };
-use serde_json::{Map, Value};
-
 pub use file::AuthorizationSpec;
 pub(super) use file::read;
 
 pub(crate) use entities::{Caller, Used};
+pub(crate) use values::{Arguments, Unfit};
+
+use context::Read;
 use entities::{Scheme, action};
-use spelling::Forms;
-pub(crate) use values::strict;
 
 use super::invalid;
 use crate::{Error, Result};
@@ -39,6 +40,7 @@ pub(crate) struct Authorization {
     entities: Entities,
     scheme: Scheme,
     uses_annotations: bool,
+    read: Read,
 }
 
 /// What was decided.
@@ -77,7 +79,16 @@ impl Authorization {
         };
         let uses_annotations =
             spec.policies.iter().any(|text| ANNOTATIONS.iter().any(|name| text.contains(name)));
-        Ok(Self { policies, entities, scheme: Scheme::new(spec, server)?, uses_annotations })
+        let read = Read::by(&policies);
+        Ok(Self { policies, entities, scheme: Scheme::new(spec, server)?, uses_annotations, read })
+    }
+
+    /// Reads the arguments of a call, which are an object.
+    ///
+    /// # Errors
+    /// They cannot be shown to the policies.
+    pub(crate) fn arguments(&self, text: &str) -> std::result::Result<Arguments, Unfit> {
+        Arguments::read(text, &self.read)
     }
 
     /// Whether what a server says of its tools can change a decision.
@@ -154,7 +165,7 @@ impl Asker {
     }
 
     /// Decides whether the caller may use a resource, with these arguments, however a server reads its URI.
-    pub(crate) fn decide(&self, used: &Used<'_>, arguments: Option<&Map<String, Value>>) -> Decision {
+    pub(crate) fn decide(&self, used: &Used<'_>, arguments: Option<&Arguments>) -> Decision {
         let forms = match used.forms() {
             Ok(forms) => forms,
             Err(reason) => return Decision::Unclear(reason),
@@ -177,24 +188,20 @@ impl Asker {
         decision
     }
 
-    fn decide_as_written(&self, used: &Used<'_>, arguments: Option<&Map<String, Value>>) -> Decision {
+    fn decide_as_written(&self, used: &Used<'_>, arguments: Option<&Arguments>) -> Decision {
         self.response(used, arguments).unwrap_or_else(|reason| {
             tracing::warn!(reason, "what cannot be decided about is refused");
             Decision::Undecided(reason)
         })
     }
 
-    fn response(
-        &self,
-        resource: &Used<'_>,
-        arguments: Option<&Map<String, Value>>,
-    ) -> Result<Decision, String> {
+    fn response(&self, resource: &Used<'_>, arguments: Option<&Arguments>) -> Result<Decision, String> {
         let authorization = &*self.authorization;
         let entity = authorization.scheme.resource(resource)?;
         let uid = entity.uid();
         let entities = authorization.with(self.entities.clone()?, entity)?;
         let mut pairs = self.claims.clone();
-        pairs.extend(values::arguments(arguments).map_err(|unfit| unfit.to_string())?);
+        pairs.extend(values::shown(arguments).map_err(Unfit::reason)?);
         let context = Context::from_pairs(pairs).map_err(|error| chain(&error))?;
         let action = action(resource.kind());
         let request = Request::new(self.principal.clone(), action, uid, context, None)

@@ -1,57 +1,115 @@
-//! Cedar's values of JSON.
+//! Cedar's values of JSON, and the arguments of calls in them.
 //!
 //! Whole numbers are `Long`, others `decimal` with four places; arrays are sets and objects records. `null` has no
-//! value and is left out. A number that has no place in either is refused, so that a policy does not miss it.
+//! value and is left out. A number that has no place in either is refused, so that a policy does not miss it; and so is
+//! more than can be shown to policies, since each value takes many times its bytes there.
 
-use std::{collections::HashMap, fmt};
+use std::collections::HashMap;
 
 use cedar_policy::RestrictedExpression as Expression;
 use serde_json::{Map, Value, value::RawValue};
 
+use super::context::Read;
 use crate::mcp::fields::Fields;
 
 /// Deepest nesting.
 const DEEPEST: usize = 32;
+/// Most bytes of the arguments that policies read.
+const MOST_BYTES: usize = 256 << 10;
+/// Most values in them.
+const MOST: usize = 10_000;
+/// The end of the mark that an argument is there which has no value of its own to compare.
+const PRESENT: &str = "_present";
 /// Whole numbers up to here are exact in a float.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 /// A decimal has four places in 64 bits.
 const LARGEST_DECIMAL: f64 = 922_337_203_685_477.0;
 
-/// A value that cannot be shown to policies.
+/// Why arguments cannot be shown to policies.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Unfit(String);
+pub(crate) enum Unfit {
+    /// They can be read in different ways, or not at all.
+    Unclear(String),
+    /// There is no value for them.
+    Undecided(String),
+}
 
-impl fmt::Display for Unfit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+impl Unfit {
+    /// Says it in words.
+    pub(crate) fn reason(self) -> String {
+        match self {
+            Self::Unclear(reason) | Self::Undecided(reason) => reason,
+        }
     }
 }
 
-/// Reads an object in which nothing can be read in two ways, however deep.
-pub(crate) fn strict(text: &str) -> Result<Map<String, Value>, Unfit> {
-    match deep(text, 0)? {
-        Value::Object(map) => Ok(map),
-        _ => Err(Unfit("the arguments are no object".to_owned())),
+/// The arguments of a call: the names of all, and the values that policies read.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Arguments {
+    names: Vec<String>,
+    values: Map<String, Value>,
+}
+
+impl Arguments {
+    /// Reads an object in which nothing can be read in two ways: no name, and nothing in what policies read, however
+    /// deep.
+    pub(super) fn read(text: &str, read: &Read) -> Result<Self, Unfit> {
+        let fields = Fields::read(text).ok_or_else(|| unreadable("they are no object"))?;
+        let fields = fields.all().map_err(|ambiguous| unreadable(&ambiguous.to_string()))?;
+        let names = fields.iter().map(|(name, _)| name.to_string()).collect();
+        let of_policies = |name: &str| {
+            let attribute = attribute(name);
+            read.has(&attribute) || read.has(&format!("{attribute}{PRESENT}"))
+        };
+        let fields: Vec<_> = fields.iter().filter(|(name, _)| of_policies(name)).collect();
+        if fields.iter().map(|(_, value)| value.get().len()).sum::<usize>() > MOST_BYTES {
+            let reason = format!("the arguments that policies read are larger than {MOST_BYTES} bytes");
+            return Err(Unfit::Undecided(reason));
+        }
+        let mut left = MOST;
+        let values =
+            fields.iter().map(|(name, value)| Ok((name.to_string(), deep(value.get(), 1, &mut left)?)));
+        Ok(Self { names, values: values.collect::<Result<_, _>>()? })
+    }
+
+    /// What all of them are called, for people.
+    pub(crate) fn names(&self) -> String {
+        self.names.join(", ")
     }
 }
 
-fn deep(text: &str, depth: usize) -> Result<Value, Unfit> {
-    let bad = |reason: String| Unfit(format!("the arguments cannot be read: {reason}"));
+/// The attribute of the context that shows an argument.
+fn attribute(name: &str) -> String {
+    format!("arg_{name}")
+}
+
+fn unreadable(reason: &str) -> Unfit {
+    Unfit::Unclear(format!("the arguments cannot be read: {reason}"))
+}
+
+fn deep(text: &str, depth: usize, left: &mut usize) -> Result<Value, Unfit> {
     if depth > DEEPEST {
-        return Err(bad("they are nested too deep".to_owned()));
+        return Err(unreadable("they are nested too deep"));
     }
+    let Some(less) = left.checked_sub(1) else {
+        let reason = format!("the arguments that policies read have more than {MOST} values");
+        return Err(Unfit::Undecided(reason));
+    };
+    *left = less;
     if text.starts_with('{') {
-        let fields = Fields::read(text).ok_or_else(|| bad("an object is broken".to_owned()))?;
-        let fields = fields.all().map_err(|ambiguous| bad(ambiguous.to_string()))?;
-        let values = fields.iter().map(|(key, value)| Ok((key.to_string(), deep(value.get(), depth + 1)?)));
+        let fields = Fields::read(text).ok_or_else(|| unreadable("an object is broken"))?;
+        let fields = fields.all().map_err(|ambiguous| unreadable(&ambiguous.to_string()))?;
+        let values =
+            fields.iter().map(|(key, value)| Ok((key.to_string(), deep(value.get(), depth + 1, left)?)));
         return Ok(Value::Object(values.collect::<Result<_, Unfit>>()?));
     }
     if text.starts_with('[') {
-        let items: Vec<&RawValue> = serde_json::from_str(text).map_err(|error| bad(error.to_string()))?;
-        let items = items.iter().map(|item| deep(item.get(), depth + 1));
+        let items: Vec<&RawValue> =
+            serde_json::from_str(text).map_err(|error| unreadable(&error.to_string()))?;
+        let items = items.iter().map(|item| deep(item.get(), depth + 1, left));
         return Ok(Value::Array(items.collect::<Result<_, _>>()?));
     }
-    serde_json::from_str(text).map_err(|_| bad("a value is broken".to_owned()))
+    serde_json::from_str(text).map_err(|_| unreadable("a value is broken"))
 }
 
 /// The value of a JSON value; `None` for `null`.
@@ -70,7 +128,7 @@ pub(super) fn value(json: &Value) -> Result<Option<Expression>, Unfit> {
             for (key, field) in fields {
                 record.extend(value(field)?.map(|value| (key.clone(), value)));
             }
-            Expression::new_record(record).map_err(|error| Unfit(error.to_string()))?
+            Expression::new_record(record).map_err(|error| Unfit::Undecided(error.to_string()))?
         }
     }))
 }
@@ -85,22 +143,21 @@ fn number(number: &serde_json::Number) -> Result<Expression, Unfit> {
         #[expect(clippy::cast_possible_truncation, reason = "it is whole and in range")]
         Some(float) if float.fract() == 0.0 && float.abs() <= EXACT => Ok(Expression::new_long(float as i64)),
         Some(float) if float.abs() < LARGEST_DECIMAL => Ok(Expression::new_decimal(format!("{float:.4}"))),
-        _ => Err(Unfit("a number is too large for a policy".to_owned())),
+        _ => Err(Unfit::Undecided("a number is too large for a policy".to_owned())),
     }
 }
 
 /// What policies see of a call's arguments: `arg_NAME`, and for lists and objects `arg_NAME_present` as well.
-pub(super) fn arguments(
-    arguments: Option<&Map<String, Value>>,
-) -> Result<HashMap<String, Expression>, Unfit> {
+pub(super) fn shown(arguments: Option<&Arguments>) -> Result<HashMap<String, Expression>, Unfit> {
     let mut pairs = HashMap::new();
-    for (name, argument) in arguments.into_iter().flatten() {
-        pairs.extend(value(argument)?.map(|value| (format!("arg_{name}"), value)));
+    for (name, argument) in arguments.iter().flat_map(|arguments| &arguments.values) {
+        let name = attribute(name);
+        pairs.extend(value(argument)?.map(|value| (name, value)));
     }
     // After the arguments themselves, so that none of them pretends to be this.
-    for (name, argument) in arguments.into_iter().flatten() {
+    for (name, argument) in arguments.iter().flat_map(|arguments| &arguments.values) {
         if argument.is_array() || argument.is_object() {
-            pairs.insert(format!("arg_{name}_present"), Expression::new_bool(true));
+            pairs.insert(format!("{}{PRESENT}", attribute(name)), Expression::new_bool(true));
         }
     }
     Ok(pairs)

@@ -6,7 +6,7 @@
 use std::sync::{Arc, OnceLock};
 
 use http::StatusCode;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, value::RawValue};
 
 use super::{
     annotations::{Annotations, Asking, owner},
@@ -17,10 +17,10 @@ use crate::{
     explain::Reason,
     mcp::{
         error_code,
-        fields::Fields,
+        fields::{Ambiguous, Fields},
         message::{Kind, Message, splice},
     },
-    policy::cedar::{Asker, Authorization, Caller, Decision, Used, strict},
+    policy::cedar::{Arguments, Asker, Authorization, Caller, Decision, Unfit, Used},
     proxy::{
         denial::Denial,
         layer::{Answer, Layer, Next},
@@ -46,14 +46,14 @@ enum Want {
     /// Nothing that policies are about.
     Nothing,
     /// To call that tool with these arguments.
-    Tool(String, Map<String, Value>),
-    Prompt(String, Map<String, Value>),
+    Tool(String, Arguments),
+    Prompt(String, Arguments),
     /// To read or to hear of resources.
     Resources(Vec<String>),
     /// To complete an argument of that template.
     Template(String),
-    /// It cannot be read, for that reason.
-    Unclear(String),
+    /// It cannot be decided about, and why.
+    Unfit(Unfit),
     /// It is in no table.
     Unknown,
 }
@@ -80,7 +80,7 @@ fn is_open(method: &str) -> bool {
 }
 
 impl Want {
-    fn of(message: &Message) -> Self {
+    fn of(message: &Message, authorization: &Authorization) -> Self {
         let method = message.method();
         if message.kind() == Kind::Response || is_open(method) {
             return Self::Nothing;
@@ -94,47 +94,45 @@ impl Want {
             | "resources/read"
             | "resources/subscribe"
             | "completion/complete"
-            | "subscriptions/listen" => Self::read(message).unwrap_or_else(Self::Unclear),
+            | "subscriptions/listen" => Self::read(message, authorization).unwrap_or_else(Self::Unfit),
             _ => Self::Unknown,
         }
     }
 
-    fn read(message: &Message) -> Result<Self, String> {
-        let params = Fields::read(message.params()).ok_or("the parameters are no object")?;
+    fn read(message: &Message, authorization: &Authorization) -> Result<Self, Unfit> {
+        let unclear = |reason: &str| Unfit::Unclear(reason.to_owned());
+        let ambiguous = |ambiguous: Ambiguous| Unfit::Unclear(ambiguous.to_string());
+        let params = Fields::read(message.params()).ok_or_else(|| unclear("the parameters are no object"))?;
         let text = |fields: &Fields<'_>, name: &str| {
-            let text = fields.string(name).map_err(|ambiguous| ambiguous.to_string())?;
-            text.ok_or_else(|| format!("`{name}` is missing or no text"))
+            let text = fields.string(name).map_err(ambiguous)?;
+            text.ok_or_else(|| unclear(&format!("`{name}` is missing or no text")))
         };
-        let arguments = || {
-            let arguments = params.one("arguments").map_err(|ambiguous| ambiguous.to_string())?;
-            match arguments.map(serde_json::value::RawValue::get) {
-                None | Some("null") => Ok(Map::new()),
-                Some(arguments) => strict(arguments).map_err(|unfit| unfit.to_string()),
-            }
+        let arguments = || match params.one("arguments").map_err(ambiguous)?.map(RawValue::get) {
+            None | Some("null") => Ok(Arguments::default()),
+            Some(arguments) => authorization.arguments(arguments),
         };
         Ok(match message.method() {
             "tools/call" => Self::Tool(text(&params, "name")?, arguments()?),
             "prompts/get" => Self::Prompt(text(&params, "name")?, arguments()?),
             "completion/complete" => {
-                let reference = params.one("ref").map_err(|ambiguous| ambiguous.to_string())?;
+                let reference = params.one("ref").map_err(ambiguous)?;
                 let reference = reference.and_then(|reference| Fields::read(reference.get()));
-                let reference = reference.ok_or("`ref` is missing or no object")?;
+                let reference = reference.ok_or_else(|| unclear("`ref` is missing or no object"))?;
                 match text(&reference, "type")?.as_str() {
-                    "ref/prompt" => Self::Prompt(text(&reference, "name")?, Map::new()),
+                    "ref/prompt" => Self::Prompt(text(&reference, "name")?, Arguments::default()),
                     "ref/resource" => Self::Template(text(&reference, "uri")?),
-                    _ => return Err("`ref` is of no known type".to_owned()),
+                    _ => return Err(unclear("`ref` is of no known type")),
                 }
             }
             "subscriptions/listen" => {
-                let wanted = params.one("notifications").map_err(|ambiguous| ambiguous.to_string())?;
+                let wanted = params.one("notifications").map_err(ambiguous)?;
                 let wanted = wanted.and_then(|wanted| Fields::read(wanted.get()));
                 let uris = match wanted {
-                    Some(wanted) => wanted.one("resourceSubscriptions"),
-                    None => Ok(None),
+                    Some(wanted) => wanted.one("resourceSubscriptions").map_err(ambiguous)?,
+                    None => None,
                 };
-                let uris = uris.map_err(|ambiguous| ambiguous.to_string())?;
                 let uris = uris.map(|uris| serde_json::from_str::<Vec<String>>(uris.get())).transpose();
-                let uris = uris.map_err(|_| "`resourceSubscriptions` is no list of texts")?;
+                let uris = uris.map_err(|_| unclear("`resourceSubscriptions` is no list of texts"))?;
                 Self::Resources(uris.unwrap_or_default())
             }
             _ => Self::Resources(vec![text(&params, "uri")?]),
@@ -188,7 +186,7 @@ impl Authorize {
         asking: Option<&Asking>,
         next: Next<'_>,
     ) -> Result<(), Denial> {
-        match Want::of(message) {
+        match Want::of(message, &self.authorization) {
             Want::Nothing => Ok(()),
             Want::Tool(name, arguments) => {
                 let said = match asking {
@@ -202,7 +200,12 @@ impl Authorize {
             Want::Resources(uris) => {
                 uris.iter().try_for_each(|uri| judged(asker, &Used::Resource(uri), None))
             }
-            Want::Unclear(reason) => Err(Denial::new(Reason::AuthorizationUnclear).rule(reason)),
+            Want::Unfit(Unfit::Unclear(reason)) => {
+                Err(Denial::new(Reason::AuthorizationUnclear).rule(reason))
+            }
+            Want::Unfit(Unfit::Undecided(reason)) => {
+                Err(Denial::new(Reason::AuthorizationUndecided).rule(reason))
+            }
             Want::Unknown => {
                 Err(Denial::new(Reason::AuthorizationUnknownMethod).rule("the method is in no table"))
             }
@@ -226,7 +229,7 @@ impl Authorize {
     }
 }
 
-fn judged(asker: &Asker, used: &Used<'_>, arguments: Option<&Map<String, Value>>) -> Result<(), Denial> {
+fn judged(asker: &Asker, used: &Used<'_>, arguments: Option<&Arguments>) -> Result<(), Denial> {
     let denial = match asker.decide(used, arguments) {
         Decision::Allowed => return Ok(()),
         Decision::Denied(rules) if rules.is_empty() => Denial::new(Reason::AuthorizationDenied)
@@ -242,7 +245,7 @@ fn judged(asker: &Asker, used: &Used<'_>, arguments: Option<&Map<String, Value>>
         Decision::Unclear(reason) => Denial::new(Reason::AuthorizationUnclear).rule(reason),
     };
     // Of arguments no more than their names: their values are the caller's.
-    let named = arguments.map(|arguments| arguments.keys().cloned().collect::<Vec<_>>().join(", "));
+    let named = arguments.map(Arguments::names);
     let denial = denial.input("principal", asker.caller()).input("resource", used.shown());
     Err(match named.filter(|named| !named.is_empty()) {
         Some(named) => denial.input("arguments", named),

@@ -156,7 +156,8 @@ async fn reasons_have_no_values_of_the_caller() {
         ("tools/call", json!({ "name": "a", number: "canary" })),
         ("tools/call", json!({ "name": "a", number: { "n": 123_456_789_012_345_678_901_f64 } })),
     ] {
-        let response = run(layer(&POLICIES), ask(method, &params), &server()).await;
+        let policies = ["permit(principal, action, resource) unless { context has arg_n };"];
+        let response = run(layer(&policies), ask(method, &params), &server()).await;
         let denial = response.extensions().get::<Denial>().expect("a denial");
         let shown = format!("{denial:?}");
         assert!(!shown.contains("canary") && !shown.contains("1234567890"), "{shown}");
