@@ -62,6 +62,10 @@ impl Arguments {
             read.has(&attribute) || read.has(&format!("{attribute}{PRESENT}"))
         };
         let fields: Vec<_> = fields.iter().filter(|(name, _)| of_policies(name)).collect();
+        if fields.iter().any(|(name, _)| name.ends_with(PRESENT) && read.has(&attribute(name))) {
+            let reason = format!("an argument is named like the mark `{PRESENT}` of another");
+            return Err(Unfit::Unclear(reason));
+        }
         if fields.iter().map(|(_, value)| value.get().len()).sum::<usize>() > MOST_BYTES {
             let reason = format!("the arguments that policies read are larger than {MOST_BYTES} bytes");
             return Err(Unfit::Undecided(reason));
@@ -152,13 +156,10 @@ pub(super) fn shown(arguments: Option<&Arguments>) -> Result<HashMap<String, Exp
     let mut pairs = HashMap::new();
     for (name, argument) in arguments.iter().flat_map(|arguments| &arguments.values) {
         let name = attribute(name);
-        pairs.extend(value(argument)?.map(|value| (name, value)));
-    }
-    // After the arguments themselves, so that none of them pretends to be this.
-    for (name, argument) in arguments.iter().flat_map(|arguments| &arguments.values) {
         if argument.is_array() || argument.is_object() {
-            pairs.insert(format!("{}{PRESENT}", attribute(name)), Expression::new_bool(true));
+            pairs.insert(format!("{name}{PRESENT}"), Expression::new_bool(true));
         }
+        pairs.extend(value(argument)?.map(|value| (name, value)));
     }
     Ok(pairs)
 }
