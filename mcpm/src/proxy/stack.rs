@@ -12,6 +12,7 @@ use super::{
         body_limit::BodyLimit,
         cors::Cors,
         health::Health,
+        methods::Methods,
         metrics::Metrics,
         origin::Origin,
         parse::Parse,
@@ -81,6 +82,8 @@ impl Stack {
         layers.push(Box::new(BodyLimit::default()));
         // Before anything is told: a page of another origin learns nothing, not even from `/health`.
         layers.push(Box::new(settings.origin));
+        // Before anybody is asked who they are: nobody may.
+        layers.push(Box::new(Methods));
         // Between layers: says which part of a request begins, when that is measured.
         let measured = telemetry.is_some();
         let mark = |layers: &mut Vec<Box<dyn Layer>>, part| {

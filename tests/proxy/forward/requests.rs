@@ -140,6 +140,17 @@ async fn only_a_trusted_proxy_says_where_a_request_came_from() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn methods_that_are_about_the_connection_are_not_forwarded() {
+    let front = Front::of("/").await;
+    for (method, target) in [("TRACE", "/mcp"), ("CONNECT", "elsewhere.example:443")] {
+        let response = front.http.request(method, target).send().await;
+        assert_eq!(response.status, 405, "{method}");
+        assert_eq!(response.headers.get("allow"), Some("GET, HEAD, POST, DELETE, OPTIONS"), "{method}");
+    }
+    assert!(front.upstream.waiting().await.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn statuses_pass_unchanged() {
     let front = Front::of("/").await;
     for (status, body) in [

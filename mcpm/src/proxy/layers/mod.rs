@@ -8,6 +8,7 @@ pub(crate) mod authorize;
 pub(crate) mod body_limit;
 pub(crate) mod cors;
 pub(crate) mod health;
+pub(crate) mod methods;
 pub(crate) mod metrics;
 pub(crate) mod origin;
 pub(crate) mod parse;
