@@ -13,7 +13,7 @@ use memchr::memmem::Finder;
 
 use super::{
     endpoint_event::EndpointEvent,
-    hop_by_hop::strip,
+    hop_by_hop::{is_disguised, is_hop_by_hop, strip},
     layer::{Answer, Endpoint},
     layers::telemetry::Journey,
     owners,
@@ -141,11 +141,20 @@ impl Forward {
         }
     }
 
+    /// Whether the proxy has a say in a header: it checks it, writes it or takes it off.
+    fn is_ours(&self, name: &str) -> bool {
+        // Those of parameters are the server's own, and may have `_` in their names.
+        let of_mcp = matches!(name, "mcp-session-id" | "mcp-protocol-version" | "mcp-method" | "mcp-name");
+        of_mcp || is_of_proxy(name) || is_hop_by_hop(name) || self.target.sets(name)
+    }
+
     /// Makes the server's form of a request, and keeps the body if it is small.
     async fn prepare(&self, request: Request) -> Result<(Parts, Body, Asked), Response> {
         let (mut parts, body) = request.into_parts();
         parts.uri = self.target.map(&parts.uri);
-        strip(&mut parts.headers, |name| !self.publicity.trusted && is_of_proxy(name));
+        strip(&mut parts.headers, |name| {
+            !self.publicity.trusted && is_of_proxy(name) || is_disguised(name, |name| self.is_ours(name))
+        });
         self.target.dress(&mut parts.headers);
         if let Some(trail) = parts.extensions.get::<Trail>() {
             trail.sends(&parts.headers, self.target.headers());

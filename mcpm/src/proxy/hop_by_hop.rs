@@ -22,8 +22,14 @@ pub(super) fn strip(headers: &mut HeaderMap, drops: impl Fn(&str) -> bool) {
     }
 }
 
+/// Whether a header's name is to some servers the same as another's that counts: those that show headers to programs as
+/// variables (CGI, WSGI) do not tell `_` and `-` apart, nor one spelling that was checked from one that was not.
+pub(super) fn is_disguised(name: &str, counts: impl Fn(&str) -> bool) -> bool {
+    name.contains('_') && counts(&name.replace('_', "-"))
+}
+
 /// Whether a header concerns one connection only (RFC 9110 section 7.6.1).
-fn is_hop_by_hop(name: &str) -> bool {
+pub(super) fn is_hop_by_hop(name: &str) -> bool {
     matches!(
         name,
         "connection"

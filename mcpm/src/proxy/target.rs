@@ -102,6 +102,11 @@ impl Target {
         &self.headers
     }
 
+    /// Whether each request carries a header of that name.
+    pub(crate) fn sets(&self, name: &str) -> bool {
+        self.headers.contains_key(name)
+    }
+
     /// A server that is not reached yet.
     pub(crate) fn absent(reason: &str) -> Self {
         Self {

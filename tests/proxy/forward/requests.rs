@@ -140,6 +140,27 @@ async fn only_a_trusted_proxy_says_where_a_request_came_from() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_some_servers_take_for_one_that_counts_goes_no_further() {
+    let front = Front::of("/").await;
+    let disguised = ["Mcp_Session_Id", "Mcp-Session_Id", "X_Forwarded_For", "Proxy_Authorization"];
+    let harmless = ["X_Other", "Mcp-Param-the_region"];
+    let mut asked = front.http.post("/mcp", BODY);
+    for name in harmless {
+        asked = asked.header(name, "1");
+    }
+    for name in disguised {
+        asked = asked.header(name, "evil");
+    }
+    let (received, _) = front.exchange(asked, "200 OK", "", "{}").await;
+    for name in disguised {
+        assert_eq!(received.headers.get(name), None, "{name}");
+    }
+    for name in harmless {
+        assert_eq!(received.headers.get(name), Some("1"), "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn methods_that_are_about_the_connection_are_not_forwarded() {
     let front = Front::of("/").await;
     for (method, target) in [("TRACE", "/mcp"), ("CONNECT", "elsewhere.example:443")] {

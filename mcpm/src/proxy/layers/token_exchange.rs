@@ -20,7 +20,7 @@ use crate::{
     mcp::error_code,
     proxy::{
         denial::Denial,
-        hop_by_hop::strip,
+        hop_by_hop::{is_disguised, strip},
         layer::{Answer, Layer, Next},
         messages::Asked,
         respond::{self, Request, Response},
@@ -85,7 +85,7 @@ impl TokenExchange {
 
 /// Puts in the token, whatever the client has sent under that name, or names as a header that goes no further.
 fn dress(headers: &mut HeaderMap, name: &HeaderName, token: &HeaderValue) {
-    strip(headers, |_| false);
+    strip(headers, |sent| is_disguised(sent, |sent| sent == name.as_str()));
     headers.insert(name, token.clone());
 }
 
@@ -156,6 +156,17 @@ mod tests {
             assert_eq!(taken(&mut response), expected, "{status} {challenges:?}");
             assert!(!response.headers().contains_key(header::WWW_AUTHENTICATE), "{status} {challenges:?}");
         }
+    }
+
+    #[test]
+    fn a_client_sends_no_other_token_under_a_name_that_some_servers_take_for_the_same() {
+        let token = HeaderValue::from_static("other");
+        let mut headers = HeaderMap::new();
+        headers.insert("x_upstream-token", HeaderValue::from_static("mine"));
+        headers.insert("x_other", HeaderValue::from_static("stays"));
+        dress(&mut headers, &HeaderName::from_static("x-upstream-token"), &token);
+        let left: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        assert_eq!(left, [("x_other", &b"stays"[..]), ("x-upstream-token", b"other")]);
     }
 
     #[test]
