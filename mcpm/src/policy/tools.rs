@@ -10,6 +10,8 @@ use crate::Result;
 
 /// Longest name that a tool may be given.
 const LONGEST: usize = 128;
+/// Longest name that is compared with patterns, which takes time with the product of both lengths.
+const LONGEST_COMPARED: usize = 4096;
 
 /// The decision.
 #[derive(Debug)]
@@ -78,7 +80,8 @@ impl Tools {
     /// The server's own name of the tool that a client calls; `None` when there is no such tool for clients.
     pub(crate) fn called<'a>(&'a self, name: &'a str) -> Option<&'a str> {
         let matches = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, name));
-        if matches(&self.denied) || !(self.allowed.is_empty() || matches(&self.allowed)) {
+        let too_long = self.hides() && name.len() > LONGEST_COMPARED;
+        if too_long || matches(&self.denied) || !(self.allowed.is_empty() || matches(&self.allowed)) {
             return None;
         }
         match (self.renamed.get(name), self.overrides.get(name)) {

@@ -47,6 +47,18 @@ fn cases() {
 }
 
 #[test]
+fn a_name_that_is_too_long_to_be_compared_is_hidden() {
+    for patterns in [&["*"][..], &["!x"]] {
+        let patterns: Vec<String> = patterns.iter().map(|one| (*one).to_owned()).collect();
+        let tools = Tools::new(&patterns, &BTreeMap::new()).expect("patterns").expect("a filter");
+        for (length, called) in [(LONGEST_COMPARED, true), (LONGEST_COMPARED + 1, false)] {
+            let name = "a".repeat(length);
+            assert_eq!((tools.called(&name).is_some(), tools.listed(&name).is_some()), (called, called));
+        }
+    }
+}
+
+#[test]
 fn without_options_there_is_nothing_to_decide() {
     assert!(Tools::new(&[], &BTreeMap::new()).expect("no options").is_none());
 }

@@ -49,3 +49,16 @@ async fn a_call_that_times_out_is_answered_also_on_a_stream_that_others_use() {
         r#"{"jsonrpc":"2.0","id":"c","error":{"code":-32603,"message":"the server did not answer in time"}}"#;
     assert_eq!(bytes, expected);
 }
+
+#[tokio::test]
+async fn messages_stand_in_one_array_and_in_none_within() {
+    let lane = Lane::new(Limits { idle: Duration::ZERO, ..Limits::default() });
+    let (lines, mut pipe) = mpsc::unbounded_channel();
+    lane.connect(lines, Arc::new(AtomicUsize::new(0)));
+    let line = |text: &str| lane.take_line(Bytes::copy_from_slice(text.as_bytes()));
+    line(&format!("{}{}", "[".repeat(200_000), "]".repeat(200_000)));
+    line(r#"[[{"jsonrpc":"2.0","id":1,"method":"ping"}],7,{"jsonrpc":"2.0","id":2,"method":"ping"}]"#);
+    let answer = pipe.recv().await.expect("an answer");
+    assert!(format!("{answer:?}").contains(r#"\"id\":2"#), "{answer:?}");
+    assert!(pipe.try_recv().is_err());
+}

@@ -10,7 +10,7 @@ use super::{Asked, InFlight, Lane, Purpose, State, error_answer, is_within};
 use crate::mcp::{
     era::{self, Era},
     error_code,
-    message::{Kind, Message, Span, result_answer, same_id, splice},
+    message::{Kind, Malformed, Message, Span, result_answer, same_id, splice},
     outlet::Outlet,
     owner::Served,
     session::{LogLevel, Session, SessionId},
@@ -53,23 +53,26 @@ impl Lane {
         }
         match Message::parse(line.clone()) {
             Ok(message) => self.lock().take(message),
-            Err(malformed) => {
-                // Protocol version 2025-03-26 allowed several messages in one array.
-                if let Ok(batch) = serde_json::from_slice::<Vec<&RawValue>>(&line) {
+            Err(malformed) => match serde_json::from_slice::<Vec<&RawValue>>(&line) {
+                // Protocol version 2025-03-26 allowed several messages in one array, and none in an array in that.
+                Ok(batch) => {
                     for one in batch {
-                        self.take_line(line.slice_ref(one.get().as_bytes()));
+                        let one = line.slice_ref(one.get().as_bytes());
+                        match Message::parse(one.clone()) {
+                            Ok(message) => self.lock().take(message),
+                            Err(malformed) => no_message(&one, &malformed),
+                        }
                     }
-                    return;
                 }
-                let text = String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
-                tracing::debug!(
-                    reason = malformed.reason,
-                    text,
-                    "the server wrote a line that is no message"
-                );
-            }
+                Err(_) => no_message(&line, &malformed),
+            },
         }
     }
+}
+
+fn no_message(text: &[u8], malformed: &Malformed) {
+    let text = String::from_utf8_lossy(&text[..text.len().min(200)]).into_owned();
+    tracing::debug!(reason = malformed.reason, text, "the server wrote a line that is no message");
 }
 
 impl State {
