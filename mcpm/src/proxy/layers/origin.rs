@@ -108,8 +108,11 @@ impl Strange {
             Self::Origin => {
                 let origin = said(header::ORIGIN);
                 let denial = Denial::new(Reason::OriginNotAllowed).input("Origin", &origin);
-                // What is more than one origin, or none of a page, cannot be named.
-                let nameable = origin.split_once("://").is_some_and(|(_, host)| name_of(host).is_some());
+                // What is more than one origin, or none of a page, cannot be named; and what is said here may be pasted
+                // into a shell.
+                let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-+.:/[]".contains(&byte);
+                let nameable = origin.bytes().all(plain)
+                    && origin.split_once("://").is_some_and(|(_, host)| name_of(host).is_some());
                 if nameable { denial.fix(format!("add `--allowed-origins {origin}`")) } else { denial }
             }
             Self::Host => Denial::new(Reason::HostNotAllowed).input("Host", said(header::HOST)),
@@ -197,6 +200,28 @@ mod tests {
         }
         assert!(verdict(&layer, "localhost", &["http://localhost", "http://localhost"]).is_some());
         assert_eq!(verdict(&layer, "app.example", &[]), None);
+    }
+
+    #[test]
+    fn a_fix_holds_nothing_that_a_shell_would_act_on() {
+        for (origin, named) in [
+            ("https://app.example:8443", true),
+            ("vscode-webview://0abc", true),
+            ("http://[2001:db8::1]:80", true),
+            ("http://$(reboot)", false),
+            ("http://a`id`", false),
+            ("http://a;id", false),
+            ("$x://a", false),
+            ("http://a b", false),
+            ("http://a'b", false),
+            ("null", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ORIGIN, origin.parse().expect("a header value"));
+            let denial = Strange::Origin.denial(&headers);
+            let recent = crate::explain::Recent::new("s", None);
+            assert_eq!(denial.refused(&recent).fix.contains(origin), named, "{origin}");
+        }
     }
 
     #[test]
