@@ -20,8 +20,6 @@ use crate::transport::body::BodyError;
 /// A stream's beginning that holds no whole event up to here is passed on as it is. Where somebody is told of the place,
 /// lines in front of the event do not count: a place that were missed would be anybody's.
 const LIMIT: usize = 64 << 10;
-/// No place that a URL can name.
-const UNREAD: &str = "http://[";
 
 /// An event stream whose first event with data, the first that a client hears of, is rewritten if it is an `endpoint`.
 pub(super) struct EndpointEvent<B> {
@@ -54,17 +52,20 @@ impl<B> EndpointEvent<B> {
                 continue;
             }
             done.extend_from_slice(&self.rewrite(&block).unwrap_or(block));
+            if let Some((opening, _)) = self.opening.as_ref().filter(|_| self.noted.is_none()) {
+                // What it names later on is not looked for.
+                opening.unread();
+            }
             done.extend_from_slice(&self.head.take().unwrap_or_default());
             return done.freeze();
         }
         if head.len() > LIMIT {
-            if let Some((opening, at)) = &self.opening {
+            if let Some((opening, _)) = &self.opening {
                 done.extend_from_slice(&head.split_to(said_nothing(head)));
                 if head.len() <= LIMIT {
                     return done.freeze();
                 }
-                // Not to be read; and then nobody posts to a place that nobody knows the owner of.
-                self.noted = opening.at(UNREAD, at);
+                opening.unread();
             }
             done.extend_from_slice(&self.head.take().unwrap_or_default());
         }
@@ -199,21 +200,34 @@ mod tests {
         }
     }
 
+    fn owner(subject: &str) -> Owner {
+        Owner::of(&Principal {
+            issuer: "https://issuer.example".to_owned(),
+            subject: subject.to_owned(),
+            audience: Vec::new(),
+            client_id: None,
+            scopes: Vec::new(),
+            claims: serde_json::Map::new(),
+            expires: std::time::SystemTime::now(),
+            token: crate::options::Secret::from("x"),
+        })
+    }
+
+    #[test]
+    fn where_another_event_comes_first_nobody_posts_but_to_the_servers_own_path() {
+        let owners = Arc::new(Owners::new(["/mcp"]));
+        assert!(owners.may_post("/m?s=1", &owner("b")), "nothing is known yet");
+        let opening = (Opening::new(&owners, owner("a")), "/sse".to_owned());
+        let public = Public { origin: None, prefix: String::new() };
+        let mut stream = EndpointEvent::new((), public, "http://10.0.0.2:80".to_owned(), Some(opening));
+        let text = "data: hello\n\nevent: endpoint\ndata: /m?s=1\n\n";
+        assert_eq!(stream.take(Bytes::from_static(text.as_bytes())), text);
+        assert!(!owners.may_post("/m?s=1", &owner("a")) && !owners.may_post("/m?s=1", &owner("b")));
+        assert!(owners.may_post("/mcp", &owner("b")));
+    }
+
     #[test]
     fn a_place_is_noted_whatever_stands_before_it() {
-        let owner = |subject: &str| {
-            let principal = Principal {
-                issuer: "https://issuer.example".to_owned(),
-                subject: subject.to_owned(),
-                audience: Vec::new(),
-                client_id: None,
-                scopes: Vec::new(),
-                claims: serde_json::Map::new(),
-                expires: std::time::SystemTime::now(),
-                token: crate::options::Secret::from("x"),
-            };
-            Owner::of(&principal)
-        };
         let event = "event: endpoint\ndata: /m?s=1\n\n";
         let comments = format!(": {}\n", "x".repeat(1000)).repeat(100);
         let unread = format!("event: endpoint\n: {}\ndata: /m?s=1\n\n", "x".repeat(2 * LIMIT));

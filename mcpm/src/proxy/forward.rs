@@ -16,6 +16,7 @@ use super::{
     hop_by_hop::{is_disguised, is_hop_by_hop, strip},
     layer::{Answer, Endpoint},
     layers::telemetry::Journey,
+    messages::is_encoded,
     owners,
     public::{Public, Publicity},
     reopen::{self, InSession, Outcome},
@@ -54,7 +55,9 @@ impl Forward {
         let reached = self.target.reached();
         let is_get = request.method() == Method::GET;
         let public = is_get.then(|| self.publicity.of(request.headers()));
-        let opening_place = request.extensions().get::<owners::Opening>().cloned();
+        // What is in a session of its own is streamable HTTP, which names no places.
+        let in_none = !request.headers().contains_key(SESSION);
+        let opening_place = request.extensions().get::<owners::Opening>().filter(|_| in_none).cloned();
         let opening_place = opening_place.map(|opening| (opening, request.uri().path().to_owned()));
         let (mut parts, body, asked) = match self.prepare(request).await {
             Ok(prepared) => prepared,
@@ -223,10 +226,14 @@ fn relocate(
     reached: &Reached,
     opening: Option<(owners::Opening, String)>,
 ) -> Response {
-    // A compressed stream cannot be read here, and waiting for its first event would hold it back.
-    let is_events = response.headers().get(header::CONTENT_TYPE).is_some_and(is_event_stream)
-        && !response.headers().contains_key(header::CONTENT_ENCODING);
-    if !is_events {
+    if !response.headers().get(header::CONTENT_TYPE).is_some_and(is_event_stream) {
+        return response;
+    }
+    if is_encoded(response.headers()) {
+        // It cannot be read here, and waiting for its first event would hold it back.
+        if let Some((opening, _)) = opening {
+            opening.unread();
+        }
         return response;
     }
     let (mut parts, body) = response.into_parts();

@@ -99,6 +99,11 @@ impl Opening {
         self.owners.note_place(place.as_ref(), &self.owner);
         Some(Noted { opening: self.clone(), place: place? })
     }
+
+    /// Notes that a place may have been named that could not be read: nobody posts to a place whose owner is unknown.
+    pub(crate) fn unread(&self) {
+        self.owners.note_place(None, &self.owner);
+    }
 }
 
 impl Drop for Noted {
