@@ -21,7 +21,7 @@ use super::{
     public::{Public, Publicity},
     reopen::{self, InSession, Outcome},
     respond::{self, Request, Response},
-    sessions::{Opening, SESSION, Sessions},
+    sessions::{Found, Opening, SESSION, Sessions},
     target::{Reached, Target},
     trail::Trail,
     untaken,
@@ -71,13 +71,19 @@ impl Forward {
             }
         };
         parts.headers.insert(header::HOST, reached.host.clone());
-        let in_session = self.sessions.find(&parts.headers).map(|place| InSession::take(&mut parts, place));
+        let Found { place, lost } = self.sessions.find(&parts.headers, reached.life);
+        let in_session = place.map(|place| InSession::take(&mut parts, place));
         let opening = opening(&parts, &asked.body);
         let journey = parts.extensions.get::<Arc<Journey>>().cloned();
         let head = Head::new(&parts, &body);
         // What the client sent keeps the whole buffer of its connection, so none of it is kept until the answer.
         drop(parts);
-        let mut response = match self.exchange(&reached, &head, body, &asked, journey.as_deref()).await {
+        let exchanged = match lost {
+            // The server would take it for one of the session that has the id now.
+            true => Ok(reopen::session_not_found(&asked.id())),
+            false => self.exchange(&reached, &head, body, &asked, journey.as_deref()).await,
+        };
+        let mut response = match exchanged {
             Ok(response) => response,
             Err(response) => return response,
         };

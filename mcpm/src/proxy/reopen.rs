@@ -201,10 +201,15 @@ pub(super) async fn answered(
         Failure::Refused(reason) => {
             tracing::warn!(reason, "a session that the server has lost could not be opened again");
             sessions.forget(client);
-            let message = "session not found; open a new one with `initialize`";
-            respond::error(StatusCode::NOT_FOUND, error_code::SESSION_NOT_FOUND, message, &id)
+            session_not_found(&id)
         }
     })
+}
+
+/// What a server says of a session that it does not know.
+pub(super) fn session_not_found(id: &[u8]) -> Response {
+    let message = "session not found; open a new one with `initialize`";
+    respond::error(StatusCode::NOT_FOUND, error_code::SESSION_NOT_FOUND, message, id)
 }
 
 /// Reads the beginning of an answer, which stays whole.

@@ -33,6 +33,8 @@ pub(super) struct Sessions {
 #[derive(Debug, Default)]
 struct Known {
     by_client: HashMap<HeaderValue, Session>,
+    /// Of those that were opened again, the ids that their clients know, by the ids that the server knows.
+    reopened: HashMap<HeaderValue, HeaderValue>,
     bytes: usize,
     /// Counts uses, which puts sessions in the order of their last one without asking a clock.
     uses: u64,
@@ -67,17 +69,28 @@ pub(super) struct Place {
     pub(super) life: u64,
 }
 
+/// What is known of the session that a request names.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) place: Option<Place>,
+    /// Whether the server has lost it for sure: it has given the id to another one since. One that counts its sessions
+    /// begins anew when it is started anew.
+    pub(super) lost: bool,
+}
+
 impl Sessions {
     /// Finds the session that a request names.
-    pub(super) fn find(&self, headers: &HeaderMap) -> Option<Place> {
-        let id = headers.get(SESSION)?;
+    pub(super) fn find(&self, headers: &HeaderMap, life: u64) -> Found {
+        let Some(id) = headers.get(SESSION) else { return Found::default() };
         let mut known = self.lock();
         let uses = known.uses + 1;
-        let session = known.by_client.get_mut(id)?;
-        session.used = uses;
-        let place = session.place();
+        let place = known.by_client.get_mut(id).map(|session| {
+            session.used = uses;
+            session.place()
+        });
         known.uses = uses;
-        Some(place)
+        let lost = known.is_anothers(id, place.as_ref().map_or(id, |place| &place.server), life);
+        Found { place, lost }
     }
 
     /// Remembers a session that was opened.
@@ -87,6 +100,8 @@ impl Sessions {
         let mut known = self.lock();
         known.look(Instant::now());
         known.forget(&id);
+        // Whoever had it before has it no more.
+        known.reopened.remove(&id);
         let cost = opening.cost();
         if known.by_client.len() >= MOST || known.bytes + cost > MOST_BYTES {
             known.make_room();
@@ -117,8 +132,13 @@ impl Sessions {
     /// Says where a session is from now on, unless it has left the place where it was seen.
     pub(super) fn settle(&self, id: &HeaderValue, seen: &Place, place: Place) {
         let mut known = self.lock();
-        if let Some(session) = known.by_client.get_mut(id).filter(|session| session.place() == *seen) {
-            (session.server, session.life) = (copied(&place.server), place.life);
+        let Some(session) = known.by_client.get_mut(id).filter(|session| session.place() == *seen) else {
+            return;
+        };
+        (session.server, session.life) = (copied(&place.server), place.life);
+        if place.server != seen.server {
+            known.leave(id, &seen.server);
+            known.reopened.insert(copied(&place.server), copied(id));
         }
     }
 
@@ -132,7 +152,24 @@ impl Known {
     fn forget(&mut self, id: &HeaderValue) {
         if let Some(session) = self.by_client.remove(id) {
             self.bytes -= session.opening.cost();
+            self.leave(id, &session.server);
         }
+    }
+
+    /// Forgets that a session is at that id of the server's.
+    fn leave(&mut self, id: &HeaderValue, server: &HeaderValue) {
+        if self.reopened.get(server).is_some_and(|client| client == id) {
+            self.reopened.remove(server);
+        }
+    }
+
+    /// Whether an id of the server's is another session's in this life, and was given to it last.
+    fn is_anothers(&self, id: &HeaderValue, server: &HeaderValue, life: u64) -> bool {
+        let (client, other) = match self.reopened.get(server) {
+            Some(client) => (client, self.by_client.get(client)),
+            None => (server, self.by_client.get(server).filter(|other| other.server == *server)),
+        };
+        client != id && other.is_some_and(|other| other.life == life)
     }
 
     /// Forgets what was not used since the last look, if that is long ago.
@@ -157,6 +194,7 @@ impl Known {
     /// Forgets what was last used at a count or before.
     fn keep(&mut self, after: u64) {
         self.by_client.retain(|_, session| session.used > after);
+        self.reopened.retain(|_, client| self.by_client.contains_key(client));
         self.bytes = self.by_client.values().map(|session| session.opening.cost()).sum();
     }
 }
@@ -190,7 +228,7 @@ mod tests {
     fn knows(sessions: &Sessions, id: usize) -> bool {
         let mut headers = HeaderMap::new();
         headers.insert(SESSION, id.into());
-        sessions.find(&headers).is_some()
+        sessions.find(&headers, 0).place.is_some()
     }
 
     #[test]
@@ -204,6 +242,39 @@ mod tests {
         let known = sessions.lock();
         assert!(known.by_client.len() <= MOST && known.by_client.len() > MOST / 2);
         assert_eq!(known.bytes, known.by_client.len() * (10 + "/mcp".len() + EACH));
+    }
+
+    #[test]
+    fn an_id_that_another_session_got_anew_is_lost() {
+        let sessions = Sessions::default();
+        let lost = |id: usize, life| {
+            let mut headers = HeaderMap::new();
+            headers.insert(SESSION, id.into());
+            sessions.find(&headers, life).lost
+        };
+        let place = |server: usize, life| Place { server: server.into(), life };
+        for id in [1, 2, 3] {
+            remember(&sessions, id, 10);
+        }
+        assert!((1..=4).all(|id| !lost(id, 0) && !lost(id, 1)));
+        // Whether or not the server is known to have been started anew.
+        for (life, next) in [(0, 0), (0, 1)] {
+            sessions.settle(&2.into(), &place(2, life), place(1, next));
+            assert!(lost(1, next) && !lost(2, next) && !lost(3, next), "{next}");
+            sessions.settle(&1.into(), &place(1, life), place(2, next));
+            assert!((1..=3).all(|id| !lost(id, next)), "{next}");
+            remember(&sessions, 1, 10);
+            remember(&sessions, 2, 10);
+        }
+        sessions.settle(&3.into(), &place(3, 0), place(4, 0));
+        assert!(lost(4, 0) && !lost(4, 1), "one that is not remembered is no other's either");
+        let opening = Opening { uri: Uri::from_static("/mcp"), body: Bytes::new() };
+        sessions.remember(&4.into(), opening, 0);
+        assert!(lost(3, 0) && !lost(4, 0), "a client opened one with that id");
+        sessions.forget(&4.into());
+        assert!(!lost(3, 0));
+        (1..=3).for_each(|id: usize| sessions.forget(&id.into()));
+        assert!(sessions.lock().reopened.is_empty());
     }
 
     #[test]

@@ -256,3 +256,21 @@ impl Large for Session {
         self.request(1, "tools/call", tool("x", json!({ "large": "x".repeat(70 << 10) }))).await
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_counts_anew_gives_nobody_the_session_of_another() {
+    let server = Server::default();
+    let (_running, http) = server.start().await;
+    let (first, second) = (Session::open(http).await, Session::open(http).await);
+    assert_eq!((first.id.as_str(), second.id.as_str()), ("session-1", "session-2"));
+    server.forget();
+    server.state().opened = 0;
+    assert_eq!(second.call("a", "x", json!({})).await["result"]["session"], "session-1");
+    // To the server this is the id of the other one now.
+    assert_eq!(first.call("b", "x", json!({})).await["result"]["session"], "session-2");
+    assert_eq!(second.call("c", "x", json!({})).await["result"]["session"], "session-1");
+    let stranger = http.post("/mcp", request(1, "tools/call", tool("x", json!({}))).to_string());
+    first.close().await;
+    let stranger = stranger.header("Mcp-Session-Id", "session-1").send().await;
+    assert_eq!(stranger.status, 404, "it is known by another id to its client");
+}
