@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -284,5 +285,36 @@ fn what_is_added_to_permit_a_uri_permits_it() {
         let policies: Vec<&str> = policies.iter().map(String::as_str).collect();
         assert_eq!(nothing.decide(&used, None), Decision::Denied(Vec::new()), "{uri}");
         assert_eq!(of(&policies).of(&Caller::default()).decide(&used, None), Decision::Allowed, "{uri}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_permitted_below_a_path_leads_nowhere_else(
+        parts in prop::collection::vec(
+            prop::sample::select(vec!["a", ".", "..", "/", "\\", "%2e", "%2F", "%5c", "%25", "25", "2e", "%00", "\t", " ", ";", "?", "#", "%", "\u{e4}"]),
+            0..10,
+        ),
+    ) {
+        const BELOW: &str = "file:///handbook/";
+        let asker = of(&["permit(principal, action, resource) when { resource.uri like \"file:///handbook/*\" };"])
+            .of(&Caller::default());
+        let uri = format!("{BELOW}{}", parts.concat());
+        if asker.decide(&Used::Resource(&uri), None) != Decision::Allowed {
+            return Ok(());
+        }
+        // As readers would that parse, decode, or do both in any order.
+        let mut read = vec![uri];
+        for _ in 0..4 {
+            let parsed: Vec<String> = read.iter().filter_map(|uri| url::Url::parse(uri).ok()).map(String::from).collect();
+            let decoded = read.iter().map(|uri| {
+                url::form_urlencoded::parse(uri.replace(['&', '+', '='], "-").as_bytes()).map(|(text, _)| text.into_owned()).collect()
+            });
+            read = parsed.iter().cloned().chain(decoded).chain(read.iter().cloned()).collect();
+            for uri in &read {
+                prop_assert!(uri.starts_with(BELOW), "{uri:?}");
+                prop_assert!(!uri.split(['/', '\\']).any(|part| part == ".."), "{uri:?}");
+            }
+        }
     }
 }
