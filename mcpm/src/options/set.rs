@@ -29,7 +29,7 @@ pub trait OptionSet: Default + Sized {
 
     /// Returns what is known of the option of that name.
     fn spec(name: &str) -> Option<&'static OptionSpec> {
-        Self::SPECS.iter().find(|spec| spec.name == name || spec.flag() == name)
+        Self::SPECS.iter().find(|spec| spec.name == name || spec.is_flag(name))
     }
 
     /// Parses `text` as a user would type it and stores it under `name`. A repeatable option gets one more value.

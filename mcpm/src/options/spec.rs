@@ -122,6 +122,12 @@ impl OptionSpec {
         self.name.replace('_', "-")
     }
 
+    /// Whether that is the long flag, without dashes.
+    pub(crate) fn is_flag(&self, text: &str) -> bool {
+        let flag = self.name.bytes().map(|byte| if byte == b'_' { b'-' } else { byte });
+        text.len() == self.name.len() && flag.eq(text.bytes())
+    }
+
     /// Returns how messages call the option: `--flag`, or the placeholder of an argument without a flag.
     pub fn shown(&self) -> String {
         match self.place {

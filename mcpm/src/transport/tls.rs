@@ -3,7 +3,7 @@
 use std::{io, path::Path, sync::Arc};
 
 use rustls::{
-    ClientConfig,
+    ClientConfig, RootCertStore,
     pki_types::{CertificateDer, ServerName, pem::PemObject as _},
 };
 use rustls_platform_verifier::{BuilderVerifierExt as _, Verifier};
@@ -43,19 +43,9 @@ pub(crate) fn connector_with(bundle: Option<&Path>) -> Result<TlsConnector> {
         Error::new(ErrorKind::Io, "the certificates that this machine trusts cannot be read").source(error)
     };
     let Some(path) = bundle else { return connector().map_err(|error| unfit(error.into())) };
-    let refused = |why: String| {
-        let message = format!("cannot use the certificates in `{}`: {why}", path.display());
-        Error::new(ErrorKind::InvalidOption, message)
-    };
-    let found: std::result::Result<Vec<_>, _> =
-        CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-    let extra = found.map_err(|error| refused(error.to_string()))?;
-    if extra.is_empty() {
-        return Err(refused("there is none in PEM form".to_owned()));
-    }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier = Verifier::new_with_extra_roots(extra, Arc::clone(&provider))
-        .map_err(|error| refused(error.to_string()))?;
+    let verifier = Verifier::new_with_extra_roots(read_bundle(path)?, Arc::clone(&provider))
+        .map_err(|error| refused(path, &error.to_string()))?;
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| unfit(error.into()))?
@@ -63,6 +53,30 @@ pub(crate) fn connector_with(bundle: Option<&Path>) -> Result<TlsConnector> {
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
     Ok(TlsConnector::from(Arc::new(config)))
+}
+
+/// Reads the certificates of a PEM file, and checks that each can be trusted. It costs less than
+/// [`connector_with`], which reads those of the machine as well.
+///
+/// # Errors
+/// `InvalidOption` for a file that cannot be read or holds no certificate.
+pub(crate) fn read_bundle(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    let found: std::result::Result<Vec<_>, _> =
+        CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    let found = found.map_err(|error| refused(path, &error.to_string()))?;
+    if found.is_empty() {
+        return Err(refused(path, "there is none in PEM form"));
+    }
+    let mut roots = RootCertStore::empty();
+    for certificate in &found {
+        roots.add(certificate.clone()).map_err(|error| refused(path, &error.to_string()))?;
+    }
+    Ok(found)
+}
+
+fn refused(path: &Path, why: &str) -> Error {
+    let message = format!("cannot use the certificates in `{}`: {why}", path.display());
+    Error::new(ErrorKind::InvalidOption, message)
 }
 
 /// Speaks TLS on a connection to `host`.

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use super::source;
 use crate::{
     Error, ErrorKind, Result,
     auth::http::Guard,
-    auth::incoming::Incoming,
     options::{OptionSet, ProxyOptions, Secret, SubjectTokenType, WorkloadOptions},
+    transport::tls,
 };
 
 /// What callers are asked for. The client secret is no part of it, so that it can be recorded.
@@ -194,7 +195,8 @@ impl IncomingSpec {
     /// # Errors
     /// `InvalidOption` names the file.
     pub(crate) fn check_files(&self) -> Result<()> {
-        Incoming::new(self.clone(), None).map(drop)
+        self.token_file.as_deref().map_or(Ok(()), |path| source::token(path).map(drop))?;
+        self.ca_bundle.as_deref().map_or(Ok(()), |path| tls::read_bundle(path).map(drop))
     }
 
     /// Refuses a proxy that others reach, directly or through a proxy in front, and of which nobody has said what its
