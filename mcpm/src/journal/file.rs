@@ -1,4 +1,7 @@
 //! A file that lines are appended to, and that is put aside when it is large.
+//!
+//! Several processes may write to one: each locks the file while it writes, and whoever has locked the file that the
+//! path leads to is the only one who puts it aside.
 
 use std::{
     ffi::OsString,
@@ -25,11 +28,10 @@ pub(crate) struct RotatingFile {
     path: PathBuf,
     rotation: Rotation,
     file: File,
-    size: u64,
     /// Only a file can be put aside, and no device.
     regular: bool,
-    /// Whether the last line may be broken off.
-    torn: bool,
+    /// The size up to which its lines are known to be whole.
+    whole: u64,
     /// Whether it was said that it cannot be put aside.
     stuck: bool,
 }
@@ -44,28 +46,39 @@ pub(crate) fn older(path: &Path, number: u32) -> PathBuf {
 impl RotatingFile {
     /// Opens the file, or makes it for its owner alone.
     pub(crate) fn open(path: PathBuf, rotation: Rotation) -> io::Result<Self> {
-        let (file, size, regular) = open(&path)?;
-        let torn = regular && size > 0 && is_torn(&path, size);
-        Ok(Self { path, rotation, file, size, regular, torn, stuck: false })
+        let (file, regular) = open(&path)?;
+        Ok(Self { path, rotation, file, regular, whole: 0, stuck: false })
     }
 
-    /// Has an own file open that has room for that many bytes more, as far as it can be put aside.
-    fn make_room(&mut self, more: u64) -> io::Result<()> {
-        if !self.regular {
-            return Ok(());
-        }
-        if !self.is_current() {
-            // Somebody else put it aside, or it was here and could not be opened anew. What is at the path meanwhile
-            // is not ours to put aside, and what is written to the old file would soon be gone.
+    /// Locks the file that the path leads to, and returns its size.
+    ///
+    /// It is opened anew when another process, or another program, put it aside: what is written to the old one would
+    /// soon be gone.
+    fn lock_current(&mut self) -> io::Result<u64> {
+        loop {
+            lock(&self.file)?;
+            if let Some(size) = self.current_size() {
+                return Ok(size);
+            }
             self.reopen()?;
-        }
-        if self.size > 0 && self.size + more > self.rotation.size {
-            match self.rotate() {
-                Ok(()) => self.reopen()?,
-                Err(error) => self.complain(&error),
+            if !self.regular {
+                return Ok(0);
             }
         }
-        Ok(())
+    }
+
+    /// Locks a file that has room for that many bytes more, as far as it can be put aside, and returns its size.
+    fn make_room(&mut self, more: u64) -> io::Result<u64> {
+        loop {
+            let size = self.lock_current()?;
+            if size == 0 || size + more <= self.rotation.size || !self.regular {
+                return Ok(size);
+            }
+            if let Err(error) = self.rotate() {
+                self.complain(&error);
+                return Ok(size);
+            }
+        }
     }
 
     fn complain(&mut self, error: &io::Error) {
@@ -75,10 +88,10 @@ impl RotatingFile {
         }
     }
 
-    /// Whether the path still leads to the file.
-    fn is_current(&self) -> bool {
-        let (Ok(found), Ok(own)) = (fs::metadata(&self.path), self.file.metadata()) else { return false };
-        (found.dev(), found.ino()) == (own.dev(), own.ino())
+    /// The size of the file, if the path still leads to it.
+    fn current_size(&self) -> Option<u64> {
+        let (found, own) = (fs::metadata(&self.path).ok()?, self.file.metadata().ok()?);
+        ((found.dev(), found.ino()) == (own.dev(), own.ino())).then_some(own.len())
     }
 
     fn rotate(&self) -> io::Result<()> {
@@ -99,14 +112,45 @@ impl RotatingFile {
     }
 
     fn reopen(&mut self) -> io::Result<()> {
-        (self.file, self.size, self.regular) = open(&self.path)?;
-        self.torn = self.regular && self.size > 0 && is_torn(&self.path, self.size);
-        self.stuck = false;
+        (self.file, self.regular) = open(&self.path)?;
+        (self.whole, self.stuck) = (0, false);
         Ok(())
+    }
+
+    /// Writes lines behind all others, while nobody else does.
+    fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+        let size = self.make_room(lines.len() as u64)?;
+        // Somebody else may have written meanwhile, and been ended in the middle of a line.
+        let torn = size > self.whole && is_torn(&self.path, size);
+        let begin = if torn { &b"\n"[..] } else { b"" };
+        match self.file.write_all(begin).and_then(|()| self.file.write_all(lines)) {
+            Ok(()) => {
+                self.whole = size + (begin.len() + lines.len()) as u64;
+                Ok(())
+            }
+            Err(error) => {
+                // Some of it may be there. When it cannot be taken back either, the next line begins a new one.
+                if self.regular {
+                    let _ = self.file.set_len(size);
+                }
+                Err(error)
+            }
+        }
     }
 }
 
-fn open(path: &Path) -> io::Result<(File, u64, bool)> {
+/// Keeps other processes out until the file is unlocked or closed.
+fn lock(file: &File) -> io::Result<()> {
+    let locked = file.lock();
+    // Where there are no locks, nobody else is expected.
+    let known = |error: &io::Error| {
+        error.kind() == io::ErrorKind::Unsupported
+            || error.raw_os_error() == Some(rustix::io::Errno::NOLCK.raw_os_error())
+    };
+    if locked.as_ref().is_err_and(known) { Ok(()) } else { locked }
+}
+
+fn open(path: &Path) -> io::Result<(File, bool)> {
     // A pipe that nobody reads must not be waited for.
     let flags = rustix::fs::OFlags::NONBLOCK.bits();
     let flags = i32::try_from(flags).unwrap_or_default();
@@ -115,7 +159,7 @@ fn open(path: &Path) -> io::Result<(File, u64, bool)> {
     if !found.is_file() && !found.file_type().is_char_device() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
     }
-    Ok((file, found.len(), found.is_file()))
+    Ok((file, found.is_file()))
 }
 
 /// Whether the last line has no end: whoever wrote it was ended in the middle of it.
@@ -128,23 +172,13 @@ fn is_torn(path: &Path, size: u64) -> bool {
 
 impl Sink for RotatingFile {
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
-        self.make_room(lines.len() as u64)?;
-        if self.torn {
-            self.file.write_all(b"\n")?;
-            (self.torn, self.size) = (false, self.size + 1);
+        if !self.regular {
+            return self.file.write_all(lines);
         }
-        match self.file.write_all(lines) {
-            Ok(()) => {
-                self.size += lines.len() as u64;
-                Ok(())
-            }
-            Err(error) => {
-                // Some of it may be there.
-                let size = self.file.metadata().map_or(self.size, |found| found.len());
-                (self.torn, self.size) = (size != self.size, size);
-                Err(error)
-            }
-        }
+        let written = self.append(lines);
+        // Others wait for it. It cannot fail for a file that is open.
+        let _ = self.file.unlock();
+        written
     }
 }
 
@@ -218,6 +252,38 @@ mod tests {
             file.write(b"a\n").expect("room");
             assert_eq!(text(&path), after);
         }
+    }
+
+    #[test]
+    fn several_writers_lose_no_line_and_break_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log");
+        let rotation = Rotation { size: 2000, count: 1000 };
+        let write = |writer: usize| {
+            let mut file = RotatingFile::open(path.clone(), rotation).expect("a file");
+            for number in 0..500 {
+                let line = format!("{writer} {number} {}\n", "x".repeat(number % 90));
+                file.write(line.as_bytes()).expect("room");
+            }
+        };
+        std::thread::scope(|scope| {
+            for writer in 0..4 {
+                scope.spawn(move || write(writer));
+            }
+        });
+        let mut found: Vec<String> = Vec::new();
+        for file in fs::read_dir(folder.path()).expect("a folder").map(|file| file.expect("a file").path()) {
+            let text = text(&file);
+            assert!(text.len() <= 2000 && text.ends_with('\n'), "{}: {}", file.display(), text.len());
+            found.extend(text.lines().map(str::to_owned));
+        }
+        let numbers = (0..4).flat_map(|writer| (0..500).map(move |number| (writer, number)));
+        let mut expected: Vec<String> = numbers
+            .map(|(writer, number)| format!("{writer} {number} {}", "x".repeat(number % 90)))
+            .collect();
+        found.sort();
+        expected.sort();
+        assert!(found == expected, "{} of {} lines", found.len(), expected.len());
     }
 
     #[test]
