@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails its test")]
 
 mod exchange;
+mod explained;
 mod issuer;
 mod login;
 mod outages;

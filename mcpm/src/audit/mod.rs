@@ -208,6 +208,15 @@ impl Audit {
         self.journal.post(event.line());
     }
 
+    /// Counts an event of a stranger as lost when too many wait: anybody can cause any number, and whatever else happens
+    /// is to be recorded all the same.
+    ///
+    /// # Errors
+    /// When there is no room to spare.
+    pub(crate) fn admit_stranger(&self) -> Result<(), NotWritten> {
+        if self.journal.has_room_to_spare() { Ok(()) } else { Err(self.journal.turn_away()) }
+    }
+
     /// Waits until an event is written.
     ///
     /// # Errors

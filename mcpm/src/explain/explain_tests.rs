@@ -106,6 +106,29 @@ async fn no_more_than_the_last_ones_are_kept() {
     assert!(sizes.len() == 2 && sizes.iter().all(|size| *size <= 256 << 10), "{sizes:?}");
 }
 
+#[tokio::test]
+async fn strangers_push_nobody_elses_refusals_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let environment = environment(folder.path());
+    let path = folder_of_proxies(folder.path()).join("p.jsonl");
+    let recent = Recent::new("p", Some(path.clone()));
+    let known = RefusalId::new();
+    recent.keep_and_wait(refused(&recent, &known)).await;
+    let strangers = [Reason::TokenMissing, Reason::OriginNotAllowed, Reason::BodyTooLarge];
+    let ids: Vec<RefusalId> = (0..3000).map(|_| RefusalId::new()).collect();
+    for (id, reason) in ids.iter().zip(strangers.into_iter().cycle()) {
+        let refused = recent.refused(id, reason).input("Origin", &"x".repeat(500)).done();
+        recent.keep_and_wait(refused).await;
+    }
+    let (first, last) = (&ids[0], &ids[2999]);
+    assert!(recent.find(&known).is_some() && find(&known, &environment).is_some());
+    assert!(recent.find(last).is_some() && find(last, &environment).is_some());
+    assert!(recent.find(first).is_none() && find(first, &environment).is_none());
+    let files = fs::read_dir(folder_of_proxies(folder.path())).expect("a folder");
+    let sizes: Vec<u64> = files.map(|file| file.expect("a file").metadata().expect("a file").len()).collect();
+    assert!(sizes.len() == 3 && sizes.iter().all(|size| *size <= 256 << 10), "{sizes:?}");
+}
+
 #[test]
 fn what_cannot_be_read_is_passed_over() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -107,6 +107,7 @@ fn find(id: &RefusalId, environment: &Environment) -> Option<Refused> {
     let store = Store::new(&environment.state_dir);
     let of_workloads = store.names().unwrap_or_default().into_iter();
     let of_workloads = of_workloads.map(|name| file_of_workload(&store.folder(&name)));
+    let of_workloads = of_workloads.flat_map(|path| [recent::strangers(&path), path]);
     let entries = fs::read_dir(folder_of_proxies(&environment.state_dir)).into_iter().flatten().flatten();
     let of_proxies = entries.map(|entry| entry.path());
     let of_proxies = of_proxies.filter(|path| path.extension().is_some_and(|end| end == "jsonl"));

@@ -38,6 +38,20 @@ macro_rules! reasons {
     };
 }
 
+impl Reason {
+    /// Whether it is given to those of whom nobody knows yet who they are. They can have as many refusals as they
+    /// like, which must cost nobody else theirs.
+    pub(crate) fn is_for_strangers(self) -> bool {
+        match self {
+            // Whoever lacks a scope has shown a token that is theirs.
+            Self::InsufficientScope => false,
+            // It says the same to everybody.
+            Self::AuditNotWritten => true,
+            _ => matches!(self.layer(), "body_limit" | "origin" | "authenticate"),
+        }
+    }
+}
+
 reasons! {
     "body_limit" {
         /// The body of the request is larger than the proxy takes.

@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     fmt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Mutex, OnceLock, PoisonError},
     time::{Duration, SystemTime},
 };
@@ -16,7 +16,7 @@ use crate::{
     redact::{Masks, cut},
 };
 
-/// Refusals in memory.
+/// Refusals on each shelf in memory.
 const KEPT: usize = 256;
 /// Size at which the file is put aside, and how many are kept beside it.
 const ROTATION: Rotation = Rotation { size: 256 << 10, count: 1 };
@@ -145,27 +145,45 @@ impl Refusing<'_> {
 }
 
 /// The last refusals of one server.
+///
+/// Those that anybody can have, without saying who they are, are on a shelf of their own: however many there are, they
+/// push nobody else's out.
 #[derive(Debug)]
 pub(crate) struct Recent {
     server: String,
     masks: Masks,
+    known: Shelf,
+    strangers: Shelf,
+}
+
+/// So many refusals in memory, and so many in a file.
+#[derive(Debug, Default)]
+struct Shelf {
     kept: Mutex<VecDeque<Refused>>,
     path: Option<PathBuf>,
     /// Opened at the first refusal; `None` when that failed.
     file: OnceLock<Option<Journal>>,
 }
 
+/// Where strangers' refusals are, beside the others in that file.
+pub(super) fn strangers(path: &Path) -> PathBuf {
+    path.with_extension("strangers.jsonl")
+}
+
 impl Recent {
     /// Keeps those of `server`, and in a file if there is a path for one.
     pub(crate) fn new(server: impl Into<String>, path: Option<PathBuf>) -> Self {
-        let (server, masks) = (server.into(), Masks::default());
-        Self { server, masks, kept: Mutex::default(), path, file: OnceLock::new() }
+        let strangers = Shelf { path: path.as_deref().map(strangers), ..Shelf::default() };
+        let known = Shelf { path, ..Shelf::default() };
+        Self { server: server.into(), masks: Masks::default(), known, strangers }
     }
 
     /// Has lines written by this journal.
     #[cfg(test)]
     pub(crate) fn written_by(self, journal: Journal) -> Self {
-        Self { path: Some(PathBuf::new()), file: OnceLock::from(Some(journal)), ..self }
+        let known =
+            Shelf { path: Some(PathBuf::new()), file: OnceLock::from(Some(journal)), ..Shelf::default() };
+        Self { known, ..self }
     }
 
     /// Keeps nothing of what is known to be secret.
@@ -185,18 +203,26 @@ impl Recent {
         &self.server
     }
 
+    /// The shelf that a refusal belongs on.
+    fn shelf(&self, refused: &Refused) -> &Shelf {
+        let is_for_strangers = Reason::of_id(&refused.reason).is_some_and(Reason::is_for_strangers);
+        if is_for_strangers { &self.strangers } else { &self.known }
+    }
+
     /// Keeps a refusal. It can be explained from then on, in this process.
     pub(crate) fn keep(&self, refused: Refused) {
-        if let Some(journal) = self.journal() {
+        let shelf = self.shelf(&refused);
+        if let Some(journal) = shelf.journal() {
             journal.post(line(&refused));
         }
-        self.remember(refused);
+        shelf.remember(refused);
     }
 
     /// Keeps a refusal, and waits until other processes can read of it, or a moment: no slow disk holds up a client.
     pub(crate) async fn keep_and_wait(&self, refused: Refused) {
-        let line = self.journal().map(|journal| (journal, line(&refused)));
-        self.remember(refused);
+        let shelf = self.shelf(&refused);
+        let line = shelf.journal().map(|journal| (journal, line(&refused)));
+        shelf.remember(refused);
         if let Some((journal, line)) = line {
             match tokio::time::timeout(MOMENT, journal.written(line)).await {
                 Ok(Ok(())) => {}
@@ -208,16 +234,22 @@ impl Recent {
 
     /// Waits until everything that was kept can be read by other processes.
     pub(crate) async fn flush(&self) {
-        if let Some(Some(journal)) = self.file.get() {
-            journal.flush().await;
+        for shelf in [&self.known, &self.strangers] {
+            if let Some(Some(journal)) = shelf.file.get() {
+                journal.flush().await;
+            }
         }
     }
 
     pub(crate) fn find(&self, id: &RefusalId) -> Option<Refused> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.iter().find(|refused| refused.id == id.as_str()).cloned()
+        [&self.known, &self.strangers].iter().find_map(|shelf| {
+            let kept = shelf.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.iter().find(|refused| refused.id == id.as_str()).cloned()
+        })
     }
+}
 
+impl Shelf {
     fn remember(&self, refused: Refused) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() == KEPT {
@@ -228,19 +260,21 @@ impl Recent {
 
     fn journal(&self) -> Option<&Journal> {
         let path = self.path.as_ref()?;
-        let open = || {
-            let folder = path.parent().map_or(Ok(()), crate::state::file::create_folders);
-            let file = folder.and_then(|()| RotatingFile::open(path.clone(), ROTATION));
-            match file.and_then(|file| Journal::start(Box::new(file), QUEUE, None)) {
-                Ok(journal) => Some(journal),
-                Err(error) => {
-                    tracing::warn!(%error, path = %path.display(), "refusals are not put on record");
-                    None
-                }
+        let open = || match open(path).and_then(|file| Journal::start(Box::new(file), QUEUE, None)) {
+            Ok(journal) => Some(journal),
+            Err(error) => {
+                tracing::warn!(%error, path = %path.display(), "refusals are not put on record");
+                None
             }
         };
         self.file.get_or_init(open).as_ref()
     }
+}
+
+/// Opens a file for refusals, below a folder that need not be there yet.
+fn open(path: &Path) -> std::io::Result<RotatingFile> {
+    path.parent().map_or(Ok(()), crate::state::file::create_folders)?;
+    RotatingFile::open(path.to_owned(), ROTATION)
 }
 
 fn line(refused: &Refused) -> Vec<u8> {

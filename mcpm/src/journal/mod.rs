@@ -27,6 +27,9 @@ const WAITING: usize = 64 << 20;
 /// Most bytes that are written at once.
 const BATCH: usize = 64 << 10;
 
+/// Why a line is lost that does not even wait.
+const TOO_MANY: &str = "too many wait to be written";
+
 /// Where lines go.
 pub(crate) trait Sink: Send + fmt::Debug {
     /// Writes whole lines: all of them, or it fails.
@@ -103,8 +106,21 @@ impl Journal {
             queued
         };
         if !queued {
-            self.lost.add(1, "too many wait to be written");
+            self.lost.add(1, TOO_MANY);
         }
+    }
+
+    /// Whether less than half of what may wait does. Lines of which anybody can cause any number leave the other half to
+    /// the rest.
+    pub(crate) fn has_room_to_spare(&self) -> bool {
+        self.sender.capacity() > self.sender.max_capacity() / 2
+            && self.waiting.load(Ordering::Relaxed) < WAITING / 2
+    }
+
+    /// Counts a line as lost that was not even posted.
+    pub(crate) fn turn_away(&self) -> NotWritten {
+        self.lost.add(1, TOO_MANY);
+        NotWritten(TOO_MANY.to_owned())
     }
 
     /// Counts so many bytes among those that wait, unless they are too many.

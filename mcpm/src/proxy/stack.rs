@@ -75,7 +75,7 @@ impl Stack {
         }
         let audit = settings.audit.map(|(audit, trusted)| {
             // Before anything that refuses: every request is recorded.
-            layers.push(Box::new(Recorder::new(Arc::clone(&audit), trusted)));
+            layers.push(Box::new(Recorder::new(Arc::clone(&audit), trusted, settings.gate.is_some())));
             audit
         });
         // Before anything reads a body.

@@ -156,6 +156,11 @@ impl Trail {
         state.credential = Some(credential);
     }
 
+    /// Whether it is known who asks.
+    pub(crate) fn has_caller(&self) -> bool {
+        self.state().principal.is_some()
+    }
+
     /// Notes what is asked.
     pub(crate) fn asks(&self, asked: &Asked) {
         let mut state = self.state();

@@ -26,11 +26,19 @@ pub(crate) struct Recorder {
     audit: Arc<Audit>,
     /// Whether a proxy in front is believed when it says who calls.
     trusted: bool,
+    /// Whether callers say who they are.
+    gated: bool,
 }
 
 impl Recorder {
-    pub(crate) fn new(audit: Arc<Audit>, trusted: bool) -> Self {
-        Self { audit, trusted }
+    pub(crate) fn new(audit: Arc<Audit>, trusted: bool, gated: bool) -> Self {
+        Self { audit, trusted, gated }
+    }
+
+    /// Whether anybody can cause any number of such events, without saying who they are.
+    fn is_of_stranger(&self, trail: &Trail, response: &Response) -> bool {
+        let denied = response.extensions().get::<Denial>();
+        (self.gated && !trail.has_caller()) || denied.is_some_and(|denial| denial.reason.is_for_strangers())
     }
 
     async fn record(&self, mut request: Request, next: Next<'_>) -> Response {
@@ -42,12 +50,18 @@ impl Recorder {
         let response = next.handle(request).await;
         let events = trail.answered(&response);
         drop(unanswered);
+        let is_of_stranger = self.is_of_stranger(&trail, &response);
+        let admit = || if is_of_stranger { self.audit.admit_stranger() } else { Ok(()) };
         if !self.audit.spec().fail_closed {
-            events.iter().for_each(|event| self.audit.post(event));
+            events.iter().filter(|_| admit().is_ok()).for_each(|event| self.audit.post(event));
             return response;
         }
         for event in &events {
-            if let Err(error) = self.audit.written(event).await {
+            let written = match admit() {
+                Ok(()) => self.audit.written(event).await,
+                Err(turned_away) => Err(turned_away),
+            };
+            if let Err(error) = written {
                 let denied = response.extensions().get::<Denial>();
                 if denied.is_some_and(|denial| denial.reason == Reason::AuditNotWritten) {
                     return response;
