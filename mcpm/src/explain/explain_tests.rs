@@ -127,6 +127,30 @@ async fn strangers_push_nobody_elses_refusals_out() {
     let files = fs::read_dir(folder_of_proxies(folder.path())).expect("a folder");
     let sizes: Vec<u64> = files.map(|file| file.expect("a file").metadata().expect("a file").len()).collect();
     assert!(sizes.len() == 3 && sizes.iter().all(|size| *size <= 256 << 10), "{sizes:?}");
+    assert!(recent.last().is_some_and(|refused| refused.id == known.as_str()));
+}
+
+#[tokio::test]
+async fn what_led_to_a_failed_start_is_found_without_its_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let environment = environment(folder.path());
+    let (path, kept) = (folder.path().join("gone/refusals.jsonl"), file_of_failed_starts(folder.path()));
+    Recent::new("w", None).copy_to(&kept);
+    assert!(!kept.exists(), "there was none");
+    let mut last = None;
+    for _ in 0..20 {
+        let recent = Recent::new("w", Some(path.clone()));
+        let ids: Vec<RefusalId> = (0..200).map(|_| RefusalId::new()).collect();
+        ids.iter().for_each(|id| recent.keep(refused(&recent, id)));
+        recent.copy_to(&kept);
+        recent.flush().await;
+        last = ids.into_iter().next_back();
+    }
+    fs::remove_dir_all(folder.path().join("gone")).expect("a folder");
+    assert!(find(&last.expect("some"), &environment).is_some());
+    let files = fs::read_dir(folder_of_proxies(folder.path())).expect("a folder");
+    let sizes: Vec<u64> = files.map(|file| file.expect("a file").metadata().expect("a file").len()).collect();
+    assert!(sizes.len() == 2 && sizes.iter().all(|size| *size <= 256 << 10), "{sizes:?}");
 }
 
 #[test]

@@ -103,6 +103,12 @@ pub(crate) fn folder_of_proxies(state_dir: &Path) -> PathBuf {
     state_dir.join("refusals")
 }
 
+/// Where the refusals of workloads are that did not start, and so have no folder.
+pub(crate) fn file_of_failed_starts(state_dir: &Path) -> PathBuf {
+    // No proxy has a file with such a name.
+    folder_of_proxies(state_dir).join("failed.starts.jsonl")
+}
+
 fn find(id: &RefusalId, environment: &Environment) -> Option<Refused> {
     let store = Store::new(&environment.state_dir);
     let of_workloads = store.names().unwrap_or_default().into_iter();

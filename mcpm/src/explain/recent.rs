@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Reason;
 use crate::{
-    journal::{Journal, RotatingFile, Rotation},
+    journal::{Journal, RotatingFile, Rotation, Sink as _},
     redact::{Masks, cut},
 };
 
@@ -246,6 +246,23 @@ impl Recent {
             let kept = shelf.kept.lock().unwrap_or_else(PoisonError::into_inner);
             kept.iter().find(|refused| refused.id == id.as_str()).cloned()
         })
+    }
+
+    /// Returns the last refusal that was not a stranger's.
+    pub(crate) fn last(&self) -> Option<Refused> {
+        self.known.kept.lock().unwrap_or_else(PoisonError::into_inner).back().cloned()
+    }
+
+    /// Puts those in memory that are not strangers' into another file as well.
+    pub(crate) fn copy_to(&self, path: &Path) {
+        let kept = self.known.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines: Vec<u8> = kept.iter().flat_map(line).collect();
+        drop(kept);
+        if !lines.is_empty()
+            && let Err(error) = open(path).and_then(|mut file| file.write(&lines))
+        {
+            tracing::warn!(%error, path = %path.display(), "refusals are not put on record");
+        }
     }
 }
 

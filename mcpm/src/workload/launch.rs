@@ -24,7 +24,7 @@ use crate::{
     Environment, Error, ErrorKind, Result,
     audit::Audit,
     auth::{exchange::Exchange, incoming::Incoming},
-    explain::{self, Recent},
+    explain::{self, Recent, Refused},
     isolation::{Decision, Isolation, Learner},
     options::{Header, ProxyMode, Secret, Transport},
     proxy::{
@@ -166,6 +166,11 @@ impl Launch {
                     audit.flush().await;
                 }
                 recent.flush().await;
+                if claim.is_some() {
+                    // Its folder goes, and what the error names is to be found all the same.
+                    recent.copy_to(&explain::file_of_failed_starts(&self.environment.state_dir));
+                }
+                let error = with_refusal(error, recent.last());
                 record.update(Phase::Failed, Some(error.to_string()), |status| status.supervisor = None);
                 return Err(error);
             }
@@ -421,6 +426,14 @@ impl Drop for TidyOnDrop<'_> {
             end_containers(spec.clone(), environment.clone(), !recorded);
         }
     }
+}
+
+/// Names the last connection that the server was refused, which may be why it did not start.
+fn with_refusal(error: Error, refused: Option<Refused>) -> Error {
+    let Some(refused) = refused else { return error };
+    let told = format!("the server was refused a connection: `mcpm explain {}` says why", refused.id);
+    let hint = error.next_step().map_or_else(|| told.clone(), |step| format!("{step}; {told}"));
+    error.hint(hint)
 }
 
 /// Where clients find the server below the proxy's address.
