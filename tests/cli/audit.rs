@@ -19,6 +19,9 @@ fn an_audit_configuration_that_is_wrong_is_refused_before_anything_starts() {
     home.write("off.json", r#"{"enabled": false}"#);
     home.write("nowhere.json", r#"{"logFile": "nowhere/audit.jsonl"}"#);
     home.write("stdout.json", r#"{"sink": "stdout"}"#);
+    home.write("rotated.yaml", "rotateCount: 3\n");
+    home.write("lost.yaml", "excludeEventTypes: [events_lost]\n");
+    home.write("nothing.yaml", "eventTypes: [mcp_ping]\nexcludeEventTypes: [mcp_ping]\n");
     let proxy = ["proxy", "p", "--target-uri", "http://127.0.0.1:1/mcp"];
     for (code, config, more, says) in [
         (4, "missing.json", None, "cannot read audit configuration `missing.json`"),
@@ -26,6 +29,9 @@ fn an_audit_configuration_that_is_wrong_is_refused_before_anything_starts() {
         (2, "size.yaml", None, "`maxDataSize` is 0, and must be from 1 to 1048576"),
         (2, "type.json", None, "the event type `tool_call` is unknown"),
         (2, "off.json", Some("--enable-audit"), "`enabled` in the configuration off"),
+        (2, "rotated.yaml", None, "`rotateSize` and `rotateCount` are for files, and the log goes to none"),
+        (2, "lost.yaml", None, "`events_lost` cannot be excluded"),
+        (2, "nothing.yaml", None, "`eventTypes` and `excludeEventTypes` leave nothing to record"),
         (1, "nowhere.json", None, "the audit log `nowhere/audit.jsonl` cannot be written"),
     ] {
         let args = [&proxy[..], &["--audit-config", config], more.as_slice()].concat();

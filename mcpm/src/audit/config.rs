@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::event::EventType;
 use crate::{
-    Error, ErrorKind, Result,
+    Result,
     config_file::{self, invalid},
     journal::Rotation,
 };
@@ -58,6 +58,15 @@ pub struct AuditSpec {
     /// Names of fields whose values are left out, beside those that are known to be secrets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub redact: Vec<String>,
+}
+
+/// Whose log it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AuditOf {
+    /// A workload's, which is usually a file in its folder.
+    Workload,
+    /// A proxy's, which usually goes to standard output.
+    Proxy,
 }
 
 /// Where events go.
@@ -126,8 +135,8 @@ enum SinkName {
 }
 
 impl AuditSpec {
-    /// Reads what the options say: `--audit-config`, with relative paths from `folder`, and `--enable-audit`. `None`
-    /// when nothing is to be recorded.
+    /// Reads what the options of a workload or a proxy say: `--audit-config`, with relative paths from `folder`, and
+    /// `--enable-audit`. `None` when nothing is to be recorded.
     ///
     /// # Errors
     /// `InvalidOption` for what is wrong in the file; `NotFound` or `Io` when it cannot be read.
@@ -135,6 +144,7 @@ impl AuditSpec {
         enable: Option<bool>,
         config: Option<&PathBuf>,
         folder: &Path,
+        of: AuditOf,
     ) -> Result<Option<Self>> {
         let Some(path) = config else { return Ok((enable == Some(true)).then(Self::default)) };
         if enable == Some(false) {
@@ -150,13 +160,13 @@ impl AuditSpec {
                 return Err(invalid(message.to_owned()).with("file", path.display()));
             }
             // What is wrong in it is said all the same.
-            Self::of(document, folder).map_err(|error| error.with("file", path.display()))?;
+            Self::said(document, folder, of).map_err(|error| error.with("file", path.display()))?;
             return Ok(None);
         }
-        Self::of(document, folder).map(Some).map_err(|error| error.with("file", path.display()))
+        Self::said(document, folder, of).map(Some).map_err(|error| error.with("file", path.display()))
     }
 
-    fn of(document: Document, folder: &Path) -> Result<Self> {
+    fn said(document: Document, folder: &Path, of: AuditOf) -> Result<Self> {
         let usual = Self::default();
         let named = document.log_file.filter(|path| !path.is_empty()).map(|path| folder.join(path));
         let sink = match (document.sink, named) {
@@ -176,17 +186,26 @@ impl AuditSpec {
             let message = "`failClosed` is for a log of which it is known that it was written, which `sink: log` is not";
             return Err(invalid(message.to_owned()).hint("name a `logFile`, or take the sink `stdout`"));
         }
-        let rotates = document.rotate_size.is_some() || document.rotate_count.is_some();
-        if rotates && !matches!(sink, AuditSink::Usual | AuditSink::File(_)) {
-            return Err(invalid(
-                "`rotateSize` and `rotateCount` are for files, and `sink` is none".to_owned(),
-            )
-            .hint("leave them out, or name a `logFile`"));
+        if of == AuditOf::Workload && matches!(sink, AuditSink::Stdout | AuditSink::Stderr) {
+            // The process that has it may have no streams.
+            let message = "a workload has no standard output or error that could hold its audit log";
+            return Err(invalid(message.to_owned()).hint("name a `logFile`, or take the sink `log`"));
         }
+        let rotates = document.rotate_size.is_some() || document.rotate_count.is_some();
+        let is_file = match sink {
+            AuditSink::Usual => of == AuditOf::Workload,
+            AuditSink::File(_) => true,
+            AuditSink::Stdout | AuditSink::Stderr | AuditSink::Log => false,
+        };
+        if rotates && !is_file {
+            let message = "`rotateSize` and `rotateCount` are for files, and the log goes to none";
+            return Err(invalid(message.to_owned()).hint("leave them out, or name a `logFile`"));
+        }
+        let (event_types, exclude_event_types) = chosen(document.event_types, document.exclude_event_types)?;
         Ok(Self {
             component: document.component.filter(|text| !text.is_empty()),
-            event_types: types(document.event_types)?,
-            exclude_event_types: types(document.exclude_event_types)?,
+            event_types,
+            exclude_event_types,
             include_request_data: document.include_request_data.unwrap_or(false),
             include_response_data: document.include_response_data.unwrap_or(false),
             detect_application_errors: document.detect_application_errors.unwrap_or(true),
@@ -215,21 +234,34 @@ impl AuditSpec {
         })
     }
 
-    /// Refuses what a workload cannot do: the process that has it may have no streams.
-    pub(crate) fn check_workload(&self) -> Result<()> {
-        match self.sink {
-            AuditSink::Stdout | AuditSink::Stderr => {
-                let message = "a workload has no standard output or error that could hold its audit log";
-                Err(Error::new(ErrorKind::InvalidOption, message)
-                    .hint("name a `logFile`, or take the sink `log`"))
-            }
-            _ => Ok(()),
-        }
-    }
-
     pub(super) fn rotation(&self) -> Rotation {
         Rotation { size: self.rotate_size, count: self.rotate_count }
     }
+}
+
+/// Types that are recorded, and types that are not. Some must be left, beside how many events were lost: that is said
+/// whatever was chosen.
+fn chosen(
+    names: Option<Vec<String>>,
+    excluded: Option<Vec<String>>,
+) -> Result<(Vec<EventType>, Vec<EventType>)> {
+    let (taken, excluded) = (types(names)?, types(excluded)?);
+    let lost = EventType::EventsLost;
+    if excluded.contains(&lost) {
+        let message = format!(
+            "how many events were lost is always recorded, so that `{}` cannot be excluded",
+            lost.name()
+        );
+        return Err(invalid(message));
+    }
+    let is_left = |kind: &EventType| {
+        *kind != lost && (taken.is_empty() || taken.contains(kind)) && !excluded.contains(kind)
+    };
+    if !EventType::ALL.iter().any(is_left) {
+        let message = "`eventTypes` and `excludeEventTypes` leave nothing to record".to_owned();
+        return Err(invalid(message).hint("leave one of them out, or set `enabled` to false"));
+    }
+    Ok((taken, excluded))
 }
 
 fn types(names: Option<Vec<String>>) -> Result<Vec<EventType>> {
@@ -253,11 +285,16 @@ fn within<N: PartialOrd + std::fmt::Display + Copy>(name: &str, value: N, least:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ErrorKind;
 
     fn read(text: &str, enable: Option<bool>) -> Result<Option<AuditSpec>> {
+        read_of(AuditOf::Proxy, text, enable)
+    }
+
+    fn read_of(of: AuditOf, text: &str, enable: Option<bool>) -> Result<Option<AuditSpec>> {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("audit.json"), text).expect("a file");
-        AuditSpec::read(enable, Some(&PathBuf::from("audit.json")), folder.path())
+        AuditSpec::read(enable, Some(&PathBuf::from("audit.json")), folder.path(), of)
     }
 
     #[test]
@@ -280,8 +317,8 @@ mod tests {
         let log = read("sink: log\n", None).expect("a configuration").expect("on");
         assert_eq!(log.sink, AuditSink::Log);
         assert_eq!(read(r#"{"enabled": false}"#, None).expect("a configuration"), None);
-        assert_eq!(AuditSpec::read(Some(true), None, Path::new("")).expect("no file"), usual);
-        assert_eq!(AuditSpec::read(None, None, Path::new("")).expect("no file"), None);
+        let without = |enable| AuditSpec::read(enable, None, Path::new(""), AuditOf::Proxy).expect("no file");
+        assert_eq!((without(Some(true)), without(None)), (usual, None));
     }
 
     #[test]
@@ -291,8 +328,8 @@ mod tests {
             (r#"{"maxDataSize": 0}"#, None, "`maxDataSize` is 0, and must be from 1 to 1048576"),
             (r#"{"maxDataSize": -1}"#, None, "invalid value: integer `-1`"),
             (r#"{"maxDataSize": "1k"}"#, None, "invalid type: string \"1k\""),
-            (r#"{"rotateSize": 100}"#, None, "`rotateSize` is 100, and must be from 4096"),
-            (r#"{"rotateCount": 1001}"#, None, "`rotateCount` is 1001"),
+            (r#"{"logFile": "x", "rotateSize": 100}"#, None, "`rotateSize` is 100, and must be from 4096"),
+            (r#"{"logFile": "x", "rotateCount": 1001}"#, None, "`rotateCount` is 1001"),
             (r#"{"maxDelegationDepth": 101}"#, None, "`maxDelegationDepth` is 101"),
             (r#"{"eventTypes": ["mcp_toolcall"]}"#, None, "the event type `mcp_toolcall` is unknown"),
             (r#"{"excludeEventTypes": ["x"]}"#, None, "the event type `x` is unknown"),
@@ -300,9 +337,17 @@ mod tests {
             (r#"{"sink": "stdout", "logFile": "x"}"#, None, "`sink` is none"),
             (r#"{"sink": "syslog"}"#, None, "unknown variant `syslog`"),
             (r#"{"sink": "log", "failClosed": true}"#, None, "`failClosed` is for a log of which"),
-            (r#"{"sink": "log", "rotateSize": 4096}"#, None, "are for files, and `sink` is none"),
-            (r#"{"sink": "stderr", "rotateCount": 2}"#, None, "are for files, and `sink` is none"),
-            (r#"{"enabled": false, "rotateSize": 1}"#, None, "`rotateSize` is 1"),
+            (r#"{"sink": "log", "rotateSize": 4096}"#, None, "are for files, and the log goes to none"),
+            (r#"{"sink": "stderr", "rotateCount": 2}"#, None, "are for files, and the log goes to none"),
+            (r#"{"rotateCount": 2}"#, None, "are for files, and the log goes to none"),
+            (r#"{"excludeEventTypes": ["events_lost"]}"#, None, "`events_lost` cannot be excluded"),
+            (r#"{"eventTypes": ["events_lost"]}"#, None, "leave nothing to record"),
+            (
+                r#"{"eventTypes": ["mcp_ping"], "excludeEventTypes": ["mcp_ping", "mcp_logging"]}"#,
+                None,
+                "leave nothing to record",
+            ),
+            (r#"{"enabled": false, "maxDataSize": 0}"#, None, "`maxDataSize` is 0"),
             (r#"{"enabled": false}"#, Some(true), "`enabled` in the configuration off"),
             (r#"{"enabled": true}"#, Some(false), "`--enable-audit=false` off"),
             ("- a", None, "is no audit configuration"),
@@ -311,9 +356,16 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::InvalidOption, "{text}");
             assert!(error.to_string().contains(says), "{text}: {error}");
         }
-        let missing = AuditSpec::read(None, Some(&PathBuf::from("/nowhere/audit.json")), Path::new(""));
+        let nowhere = PathBuf::from("/nowhere/audit.json");
+        let missing = AuditSpec::read(None, Some(&nowhere), Path::new(""), AuditOf::Proxy);
         assert_eq!(missing.expect_err("no file").kind(), ErrorKind::NotFound);
-        let stdout = AuditSpec { sink: AuditSink::Stdout, ..AuditSpec::default() };
-        stdout.check_workload().expect_err("a workload has none");
+        for sink in ["stdout", "stderr"] {
+            let text = format!("sink: {sink}\n");
+            read(&text, None).expect("a proxy has one");
+            read_of(AuditOf::Workload, &text, None).expect_err("a workload has none");
+        }
+        let rotated =
+            read_of(AuditOf::Workload, "rotateCount: 2\n", None).expect("it is a file").expect("on");
+        assert_eq!((rotated.sink, rotated.rotate_count), (AuditSink::Usual, 2));
     }
 }

@@ -19,6 +19,7 @@ use std::{
 
 use serde_json::{Map, Value, json};
 
+pub(crate) use config::AuditOf;
 pub use config::{AuditSink, AuditSpec};
 pub use event::EventType;
 pub(crate) use event::{Event, Metadata, Outcome, Source, put};

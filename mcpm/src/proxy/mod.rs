@@ -19,7 +19,7 @@ use url::Url;
 
 use crate::{
     Error, ErrorKind, Result,
-    audit::{Audit, AuditSpec},
+    audit::{Audit, AuditOf, AuditSpec},
     auth::{
         exchange::{self, AskedOfExchange as _, Exchange},
         incoming::{AskedOfCallers as _, Incoming, IncomingSpec},
@@ -141,6 +141,7 @@ impl ProxyBuilder {
             options.enable_audit.filter(|_| given),
             options.audit_config.as_ref(),
             Path::new(""),
+            AuditOf::Proxy,
         )?;
         let guard = incoming.as_ref().map(IncomingSpec::guard).unwrap_or_default();
         Ok(Proxy {

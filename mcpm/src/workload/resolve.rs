@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
-    audit::AuditSpec,
+    audit::{AuditOf, AuditSpec},
     auth::{
         exchange::{AskedOfExchange as _, ExchangeSpec},
         incoming::{AskedOfCallers as _, IncomingSpec},
@@ -297,9 +297,7 @@ fn policy(options: &WorkloadOptions, working_dir: &Path) -> Result<PolicySpec> {
 
 /// What is recorded of requests.
 fn audit(options: &WorkloadOptions, working_dir: &Path) -> Result<Option<AuditSpec>> {
-    let spec = AuditSpec::read(options.enable_audit, options.audit_config.as_ref(), working_dir)?;
-    spec.iter().try_for_each(AuditSpec::check_workload)?;
-    Ok(spec)
+    AuditSpec::read(options.enable_audit, options.audit_config.as_ref(), working_dir, AuditOf::Workload)
 }
 
 /// What runs in the container: the image's entry point, and what was asked for or else the image's own arguments.
