@@ -5,6 +5,7 @@ mod audit;
 mod container;
 mod engine;
 mod exchange;
+mod explain;
 mod failures;
 mod guides;
 mod headers;

@@ -99,23 +99,37 @@ impl Strange {
         }
     }
 
-    fn denial(self, headers: &HeaderMap) -> Denial {
+    /// What is kept of a refusal by `layer`.
+    fn denial(self, layer: &Origin, headers: &HeaderMap) -> Denial {
         let said = |name: HeaderName| {
             let values = headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
             values.collect::<Vec<_>>().join(", ")
         };
+        // What is said here may be pasted into a shell.
+        let plain =
+            |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-+.:/[]_".contains(&byte));
         match self {
             Self::Origin => {
                 let origin = said(header::ORIGIN);
                 let denial = Denial::new(Reason::OriginNotAllowed).input("Origin", &origin);
-                // What is more than one origin, or none of a page, cannot be named; and what is said here may be pasted
-                // into a shell.
-                let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-+.:/[]".contains(&byte);
-                let nameable = origin.bytes().all(plain)
+                // What is more than one origin, or none of a page, cannot be named.
+                let nameable = plain(&origin)
                     && origin.split_once("://").is_some_and(|(_, host)| name_of(host).is_some());
                 if nameable { denial.fix(format!("add `--allowed-origins {origin}`")) } else { denial }
             }
-            Self::Host => Denial::new(Reason::HostNotAllowed).input("Host", said(header::HOST)),
+            Self::Host => {
+                let host = said(header::HOST);
+                let denial = Denial::new(Reason::HostNotAllowed).input("Host", &host);
+                match name_of(&host).filter(|name| plain(name)) {
+                    None => denial,
+                    Some(name) if layer.only_hosts.is_empty() => denial.fix(format!(
+                        "add `--allowed-origins http://{name}`, or call the proxy by the name or address it listens on"
+                    )),
+                    Some(name) => denial.fix(format!(
+                        "add `{name}` to `network.inbound.allow_host` of the permission profile"
+                    )),
+                }
+            }
         }
     }
 }
@@ -143,7 +157,7 @@ impl Layer for Origin {
             None => next.handle(request),
             Some(strange) => {
                 let (status, code) = (StatusCode::FORBIDDEN, error_code::INVALID_REQUEST);
-                let denial = strange.denial(request.headers());
+                let denial = strange.denial(self, request.headers());
                 let refused = respond::deny(status, code, strange.message(), b"", denial);
                 Box::pin(std::future::ready(refused))
             }
@@ -218,7 +232,7 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(header::ORIGIN, origin.parse().expect("a header value"));
-            let denial = Strange::Origin.denial(&headers);
+            let denial = Strange::Origin.denial(&Origin::new("127.0.0.1", true, []), &headers);
             let recent = crate::explain::Recent::new("s", None);
             assert_eq!(denial.refused(&recent).fix.contains(origin), named, "{origin}");
         }
