@@ -183,6 +183,10 @@ fn a_c_program_runs_proxies() {
 1 `proxy` is null
 1 `proxy` is null
 1 `proxy` is null
+4 `tools.unheard` is the id of no reason, and of no refusal that is still kept; it is `reason` or `refusal` in the `data` of an error, or the header `Mcpm-Refusal`
+1 `id` is null
+1 `proxy` is null
+1 `explanation` is null
 ";
     assert_eq!(printed(&output), lines);
 }

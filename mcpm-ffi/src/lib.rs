@@ -12,6 +12,8 @@ mod error;
 mod events;
 #[cfg(any(feature = "capi", feature = "uniffi"))]
 mod executor;
+#[cfg(feature = "uniffi")]
+mod explanation;
 #[cfg(any(feature = "capi", feature = "uniffi"))]
 mod held;
 #[cfg(feature = "uniffi")]
@@ -27,6 +29,7 @@ mod workload;
 pub use {
     error::McpmError,
     events::Events,
+    explanation::{Explanation, Refused, explain},
     proxy::Proxy,
     workload::{Workload, WorkloadStatus, shutdown},
 };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mcpm::{ProxyBuilder, RunningProxy, environment::Variables, options::ProxyOptions, state::Phase};
 
-use crate::{McpmError, executor};
+use crate::{Explanation, McpmError, executor};
 
 /// A proxy that listens in front of an MCP server.
 ///
@@ -36,6 +36,11 @@ impl Proxy {
     /// Returns where it is in its life.
     pub fn status(&self) -> Phase {
         self.0.status()
+    }
+
+    /// Explains the id of a reason, or of one of the last refusals of this proxy.
+    pub fn explain(&self, id: &str) -> Result<Explanation, McpmError> {
+        Ok(self.0.explain(id)?.into())
     }
 
     /// Stops listening and lets answers under way finish for up to 2 s. Stopping twice does no harm.

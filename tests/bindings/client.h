@@ -87,6 +87,19 @@ static int post(const char *url, const char *body)
     return status;
 }
 
+/* Calls a tool that is hidden, and returns the id of the refusal. */
+static const char *refused_call(const char *url, const char *tool)
+{
+    static char id[21];
+    char body[256];
+    snprintf(body, sizeof body,
+             "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"%s\"}}", tool);
+    CHECK(post(url, body) != 0);
+    const char *found = strstr(answer, "\"refusal\":\"");
+    CHECK(found != NULL && sscanf(found, "\"refusal\":\"%20[0-9a-f]\"", id) == 1);
+    return id;
+}
+
 /* Speaks MCP for a moment: opens a session if there are sessions, and lists the tools. */
 static void use(const char *url)
 {

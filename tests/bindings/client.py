@@ -21,6 +21,12 @@ def post(url: str, session: str | None, message: dict) -> tuple[str | None, str]
         raise error.reason from None
 
 
+def refused_call(url: str, tool: str) -> str:
+    """Calls a tool that is hidden, and returns the id of the refusal."""
+    _, answer = post(url, None, {"id": 1, "method": "tools/call", "params": {"name": tool}})
+    return json.loads(answer)["error"]["data"]["refusal"]
+
+
 def use(url: str) -> None:
     """Speaks MCP for a moment: opens a session if there are sessions, and lists the tools."""
     client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "p", "version": "1"}}

@@ -93,6 +93,50 @@ static void mistakes_are_told(void)
     CHECK(proxy == NULL);
 }
 
+static void a_refusal_is_explained(void)
+{
+    mcpm_proxy_builder *options = builder();
+    mcpm_proxy_builder_tools(options, "!test_simple_text");
+    mcpm_proxy *proxy = NULL;
+    DONE(mcpm_proxy_start(options, &proxy, &error));
+    mcpm_proxy_builder_free(options);
+
+    const char *id = refused_call(mcpm_proxy_url(proxy), "test_simple_text");
+    mcpm_explanation *explanation = NULL;
+    DONE(mcpm_proxy_explain(proxy, id, &explanation, &error));
+    CHECK(strcmp(mcpm_explanation_reason(explanation), "tools.not_listed") == 0);
+    CHECK(strcmp(mcpm_explanation_layer(explanation), "tools") == 0);
+    CHECK(strcmp(mcpm_explanation_server(explanation), "everything") == 0);
+    CHECK(strstr(mcpm_explanation_fix(explanation), "let `test_simple_text` through") != NULL);
+    CHECK(strlen(mcpm_explanation_time(explanation)) == strlen("2026-01-01T00:00:00.000Z"));
+    CHECK(mcpm_explanation_rule(explanation) == NULL);
+    const char *name = NULL, *value = NULL;
+    CHECK(mcpm_explanation_input(explanation, 0, &name, &value));
+    CHECK(strcmp(name, "method") == 0 && strcmp(value, "tools/call") == 0);
+    CHECK(mcpm_explanation_input(explanation, 1, &name, &value));
+    CHECK(strcmp(name, "tool") == 0 && strcmp(value, "test_simple_text") == 0);
+    CHECK(!mcpm_explanation_input(explanation, 2, &name, &value) && strcmp(name, "tool") == 0);
+    CHECK(!mcpm_explanation_input(explanation, 0, NULL, &value));
+    mcpm_explanation_free(explanation);
+    /* It is in the memory of this proxy alone. */
+    explanation = NULL;
+    CHECK(mcpm_explain(id, &explanation, NULL) == MCPM_STATUS_NOT_FOUND && explanation == NULL);
+
+    DONE(mcpm_explain("origin.not_allowed", &explanation, &error));
+    CHECK(strstr(mcpm_explanation_meaning(explanation), "web page") != NULL);
+    CHECK(strstr(mcpm_explanation_usual_fix(explanation), "--allowed-origins") != NULL);
+    CHECK(mcpm_explanation_fix(explanation) == NULL && mcpm_explanation_server(explanation) == NULL);
+    CHECK(!mcpm_explanation_input(explanation, 0, &name, &value));
+    mcpm_explanation_free(explanation);
+    mcpm_explanation_free(NULL);
+    CHECK(mcpm_explanation_reason(NULL) == NULL && !mcpm_explanation_input(NULL, 0, &name, &value));
+    REFUSED(mcpm_explain("tools.unheard", &explanation, &error), MCPM_STATUS_NOT_FOUND);
+    REFUSED(mcpm_proxy_explain(proxy, NULL, &explanation, &error), MCPM_STATUS_BAD_ARGUMENT);
+    REFUSED(mcpm_proxy_explain(NULL, id, &explanation, &error), MCPM_STATUS_BAD_ARGUMENT);
+    REFUSED(mcpm_explain("tools.not_listed", NULL, &error), MCPM_STATUS_BAD_ARGUMENT);
+    mcpm_proxy_free(proxy);
+}
+
 static void a_shutdown_ends_proxies_and_a_start_begins_anew(void)
 {
     mcpm_proxy *proxy = start();
@@ -115,6 +159,7 @@ int main(int count, char **arguments)
     target = arguments[1];
     a_proxy_is_used_and_stopped();
     mistakes_are_told();
+    a_refusal_is_explained();
     a_shutdown_ends_proxies_and_a_start_begins_anew();
     return 0;
 }

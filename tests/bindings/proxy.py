@@ -5,7 +5,7 @@ import datetime
 import sys
 
 import mcpm
-from client import refused, use
+from client import refused, refused_call, use
 
 TARGET = sys.argv[1]
 
@@ -50,6 +50,25 @@ async def main() -> None:
         ),
     )
     print(mcpm.Header(name="A", value=mcpm.Secret("hidden")))
+
+    # Why a call was refused.
+    hiding = mcpm.ProxyOptions(server_name="everything", target_uri=TARGET, tools=["!test_simple_text"])
+    proxy = await mcpm.Proxy.start(hiding)
+    refusal = await asyncio.to_thread(refused_call, proxy.url(), "test_simple_text")
+    explained = proxy.explain(refusal)
+    assert (explained.reason, explained.layer) == ("tools.not_listed", "tools"), explained
+    refused_for = explained.refusal
+    assert (refused_for.id, refused_for.server, refused_for.rule) == (refusal, "everything", None), explained
+    assert refused_for.inputs == {"method": "tools/call", "tool": "test_simple_text"}, explained
+    assert "let `test_simple_text` through" in refused_for.fix and refused_for.time.endswith("Z"), explained
+    assert mcpm.explain("origin.not_allowed").refusal is None
+    try:
+        # It is in the memory of that proxy alone.
+        mcpm.explain(refusal)
+        raise AssertionError("it is explained")
+    except mcpm.McpmError.NotFound as error:
+        assert refusal in str(error), error
+    await proxy.stop()
 
     # A shutdown ends what runs, and a start begins anew.
     proxy = await mcpm.Proxy.start(mcpm.ProxyOptions(server_name="everything", target_uri=TARGET))

@@ -13,6 +13,7 @@ static mcpm_workload_builder *builder(const char *prefix, const char *suffix)
     snprintf(name, sizeof name, "%s-%s", prefix, suffix);
     mcpm_workload_builder_server(made, image);
     mcpm_workload_builder_name(made, name);
+    mcpm_workload_builder_tools(made, "!test_image_content");
     return made;
 }
 
@@ -43,6 +44,11 @@ static void a_workload_is_used_and_stopped(const char *prefix)
     CHECK(strcmp(mcpm_workload_name(workload), name) == 0);
     CHECK(phase_of(workload) == MCPM_PHASE_RUNNING);
     use(url);
+
+    mcpm_explanation *explanation = NULL;
+    DONE(mcpm_explain(refused_call(url, "test_image_content"), &explanation, &error));
+    CHECK(strcmp(mcpm_explanation_server(explanation), name) == 0);
+    mcpm_explanation_free(explanation);
 
     mcpm_workload_builder *options = builder(prefix, "used");
     mcpm_workload *second = NULL;

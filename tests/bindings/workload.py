@@ -7,13 +7,13 @@ import sys
 from datetime import timedelta
 
 import mcpm
-from client import refused, use
+from client import refused, refused_call, use
 
 IMAGE, SILENT, PREFIX = sys.argv[1:]
 
 
 def options(suffix: str, server: str = IMAGE) -> mcpm.WorkloadOptions:
-    return mcpm.WorkloadOptions(server=server, name=f"{PREFIX}-{suffix}")
+    return mcpm.WorkloadOptions(server=server, name=f"{PREFIX}-{suffix}", tools=["!test_image_content"])
 
 
 async def a_workload_is_used_and_stopped() -> None:
@@ -25,6 +25,8 @@ async def a_workload_is_used_and_stopped() -> None:
     status = workload.status()
     assert (status.phase, status.reason, status.restarts) == (mcpm.Phase.RUNNING, None, 0), status
     await asyncio.to_thread(use, url)
+    refusal = await asyncio.to_thread(refused_call, url, "test_image_content")
+    assert mcpm.explain(refusal).refusal.server == workload.name()
 
     await refused(mcpm.McpmError.NameTaken, mcpm.Workload.start(options("used")), show=False)
     await refused(mcpm.McpmError.InvalidOption, mcpm.Workload.start(options("other"), events))

@@ -147,6 +147,11 @@ typedef enum {
 typedef struct mcpm_error mcpm_error;
 
 /**
+ * Why something was refused. Its texts live as long as it does.
+ */
+typedef struct mcpm_explanation mcpm_explanation;
+
+/**
  * A proxy that was started in front of an MCP server.
  */
 typedef struct mcpm_proxy mcpm_proxy;
@@ -189,6 +194,82 @@ void mcpm_string_free(char *text);
  * Frees an error; null is allowed.
  */
 void mcpm_error_free(mcpm_error *error);
+
+/**
+ * Explains the id of a reason, such as `tools.not_listed`, or of a refusal that a workload or a `mcpm proxy` has on
+ * record.
+ *
+ * Records are found through the environment variables of the process, as by the command line. On success
+ * `explanation` gets what `mcpm_explanation_free` frees.
+ */
+mcpm_status mcpm_explain(const char *id,
+                         mcpm_explanation **explanation,
+                         mcpm_error **error);
+
+/**
+ * Explains the id of a reason, or of one of the last refusals of a proxy.
+ *
+ * On success `explanation` gets what `mcpm_explanation_free` frees.
+ */
+mcpm_status mcpm_proxy_explain(const mcpm_proxy *proxy,
+                               const char *id,
+                               mcpm_explanation **explanation,
+                               mcpm_error **error);
+
+/**
+ * Returns the id of the reason. Null returns null.
+ */
+const char *mcpm_explanation_reason(const mcpm_explanation *explanation);
+
+/**
+ * Returns the layer that refuses for it. Null returns null.
+ */
+const char *mcpm_explanation_layer(const mcpm_explanation *explanation);
+
+/**
+ * Returns what the reason means. Null returns null.
+ */
+const char *mcpm_explanation_meaning(const mcpm_explanation *explanation);
+
+/**
+ * Returns what usually helps. Null returns null.
+ */
+const char *mcpm_explanation_usual_fix(const mcpm_explanation *explanation);
+
+/**
+ * Returns the smallest change that would have let it pass; null when it was a reason that was asked about.
+ */
+const char *mcpm_explanation_fix(const mcpm_explanation *explanation);
+
+/**
+ * Returns the rule that was gone by; null where the layer has one alone, or a reason was asked about.
+ */
+const char *mcpm_explanation_rule(const mcpm_explanation *explanation);
+
+/**
+ * Returns the server that it was about; null when it was a reason that was asked about.
+ */
+const char *mcpm_explanation_server(const mcpm_explanation *explanation);
+
+/**
+ * Returns when it was refused (RFC 3339); null when it was a reason that was asked about.
+ */
+const char *mcpm_explanation_time(const mcpm_explanation *explanation);
+
+/**
+ * Reads one of the things that the layer looked at, without secrets: they are counted from 0.
+ *
+ * Returns false, and writes nothing, behind the last one. `name` and `value` live as long as the explanation.
+ */
+bool mcpm_explanation_input(const mcpm_explanation *explanation,
+                            size_t index,
+                            const char **name,
+                            const char **value);
+
+/**
+ * Frees an explanation; null is allowed.
+ */
+void mcpm_explanation_free(mcpm_explanation *explanation);
 
 /**
  * Returns a builder without options; free it with `mcpm_proxy_builder_free`.

@@ -5,6 +5,7 @@
 
 mod builder;
 mod error;
+mod explanation;
 mod handle;
 mod phase;
 mod proxy;
@@ -15,6 +16,7 @@ mod shutdown;
 mod workload;
 
 pub use error::*;
+pub use explanation::*;
 pub use phase::*;
 pub use proxy::*;
 pub use setters::*;

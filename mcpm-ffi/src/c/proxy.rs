@@ -60,6 +60,12 @@ pub struct CProxy {
     url: CString,
 }
 
+impl CProxy {
+    pub(super) fn explain(&self, id: &str) -> mcpm::Result<mcpm::Explanation> {
+        self.running.explain(id)
+    }
+}
+
 /// Starts a proxy and waits until clients can connect.
 ///
 /// It uses up the options of the builder, which is still to be freed. On success `proxy` gets a handle, which

@@ -803,6 +803,11 @@ public func FfiConverterTypeEvents_lower(_ value: Events) -> UInt64 {
 public protocol ProxyProtocol: AnyObject, Sendable {
     
     /**
+     * Explains the id of a reason, or of one of the last refusals of this proxy.
+     */
+    func explain(id: String) throws  -> Explanation
+    
+    /**
      * Returns the name of the server.
      */
     func name()  -> String
@@ -898,6 +903,19 @@ public static func start(options: ProxyOptions)async throws  -> Proxy  {
 }
     
 
+    
+    /**
+     * Explains the id of a reason, or of one of the last refusals of this proxy.
+     */
+open func explain(id: String)throws  -> Explanation  {
+    return try  FfiConverterTypeExplanation_lift(try rustCallWithError(FfiConverterTypeMcpmError_lift) {
+        uniffiCallStatus in
+    uniffi_mcpm_ffi_fn_method_proxy_explain(
+            self.uniffiCloneHandle(),
+        FfiConverterString.lower(id),uniffiCallStatus
+    )
+})
+}
     
     /**
      * Returns the name of the server.
@@ -1361,6 +1379,105 @@ public func FfiConverterTypeEnvVar_lift(_ buf: RustBuffer) throws -> EnvVar {
 #endif
 public func FfiConverterTypeEnvVar_lower(_ value: EnvVar) -> RustBuffer {
     return FfiConverterTypeEnvVar.lower(value)
+}
+
+
+/**
+ * Why something was refused.
+ */
+public struct Explanation: Equatable, Hashable {
+    /**
+     * Id of the reason.
+     */
+    public var reason: String
+    /**
+     * The layer that refuses for it.
+     */
+    public var layer: String
+    /**
+     * What it means.
+     */
+    public var meaning: String
+    /**
+     * What usually helps.
+     */
+    public var usualFix: String
+    /**
+     * The refusal that was asked about, where it was one.
+     */
+    public var refusal: Refused?
+
+    // Default memberwise initializers are never public by default, so we
+    // declare one manually.
+    public init(
+        /**
+         * Id of the reason.
+         */reason: String, 
+        /**
+         * The layer that refuses for it.
+         */layer: String, 
+        /**
+         * What it means.
+         */meaning: String, 
+        /**
+         * What usually helps.
+         */usualFix: String, 
+        /**
+         * The refusal that was asked about, where it was one.
+         */refusal: Refused?) {
+        self.reason = reason
+        self.layer = layer
+        self.meaning = meaning
+        self.usualFix = usualFix
+        self.refusal = refusal
+    }
+
+    
+
+    
+}
+
+#if compiler(>=6)
+extension Explanation: Sendable {}
+#endif
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeExplanation: FfiConverterRustBuffer {
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> Explanation {
+        return
+            try Explanation(
+                reason: FfiConverterString.read(from: &buf), 
+                layer: FfiConverterString.read(from: &buf), 
+                meaning: FfiConverterString.read(from: &buf), 
+                usualFix: FfiConverterString.read(from: &buf), 
+                refusal: FfiConverterOptionTypeRefused.read(from: &buf)
+        )
+    }
+
+    public static func write(_ value: Explanation, into buf: inout [UInt8]) {
+        FfiConverterString.write(value.reason, into: &buf)
+        FfiConverterString.write(value.layer, into: &buf)
+        FfiConverterString.write(value.meaning, into: &buf)
+        FfiConverterString.write(value.usualFix, into: &buf)
+        FfiConverterOptionTypeRefused.write(value.refusal, into: &buf)
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeExplanation_lift(_ buf: RustBuffer) throws -> Explanation {
+    return try FfiConverterTypeExplanation.lift(buf)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeExplanation_lower(_ value: Explanation) -> RustBuffer {
+    return FfiConverterTypeExplanation.lower(value)
 }
 
 
@@ -2586,6 +2703,115 @@ public func FfiConverterTypePublishSpec_lift(_ buf: RustBuffer) throws -> Publis
 #endif
 public func FfiConverterTypePublishSpec_lower(_ value: PublishSpec) -> RustBuffer {
     return FfiConverterTypePublishSpec.lower(value)
+}
+
+
+/**
+ * One refusal.
+ */
+public struct Refused: Equatable, Hashable {
+    /**
+     * Its id.
+     */
+    public var id: String
+    /**
+     * When it was refused.
+     */
+    public var time: String
+    /**
+     * The server that it was about.
+     */
+    public var server: String
+    /**
+     * The rule that was gone by, where the layer has several.
+     */
+    public var rule: String?
+    /**
+     * What the layer looked at, without secrets.
+     */
+    public var inputs: [String: String]
+    /**
+     * The smallest change that would have let it pass.
+     */
+    public var fix: String
+
+    // Default memberwise initializers are never public by default, so we
+    // declare one manually.
+    public init(
+        /**
+         * Its id.
+         */id: String, 
+        /**
+         * When it was refused.
+         */time: String, 
+        /**
+         * The server that it was about.
+         */server: String, 
+        /**
+         * The rule that was gone by, where the layer has several.
+         */rule: String?, 
+        /**
+         * What the layer looked at, without secrets.
+         */inputs: [String: String], 
+        /**
+         * The smallest change that would have let it pass.
+         */fix: String) {
+        self.id = id
+        self.time = time
+        self.server = server
+        self.rule = rule
+        self.inputs = inputs
+        self.fix = fix
+    }
+
+    
+
+    
+}
+
+#if compiler(>=6)
+extension Refused: Sendable {}
+#endif
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public struct FfiConverterTypeRefused: FfiConverterRustBuffer {
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> Refused {
+        return
+            try Refused(
+                id: FfiConverterString.read(from: &buf), 
+                time: FfiConverterString.read(from: &buf), 
+                server: FfiConverterString.read(from: &buf), 
+                rule: FfiConverterOptionString.read(from: &buf), 
+                inputs: FfiConverterDictionaryStringString.read(from: &buf), 
+                fix: FfiConverterString.read(from: &buf)
+        )
+    }
+
+    public static func write(_ value: Refused, into buf: inout [UInt8]) {
+        FfiConverterString.write(value.id, into: &buf)
+        FfiConverterString.write(value.time, into: &buf)
+        FfiConverterString.write(value.server, into: &buf)
+        FfiConverterOptionString.write(value.rule, into: &buf)
+        FfiConverterDictionaryStringString.write(value.inputs, into: &buf)
+        FfiConverterString.write(value.fix, into: &buf)
+    }
+}
+
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeRefused_lift(_ buf: RustBuffer) throws -> Refused {
+    return try FfiConverterTypeRefused.lift(buf)
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+public func FfiConverterTypeRefused_lower(_ value: Refused) -> RustBuffer {
+    return FfiConverterTypeRefused.lower(value)
 }
 
 
@@ -5956,6 +6182,30 @@ fileprivate struct FfiConverterOptionTypeAttributes: FfiConverterRustBuffer {
 #if swift(>=5.8)
 @_documentation(visibility: private)
 #endif
+fileprivate struct FfiConverterOptionTypeRefused: FfiConverterRustBuffer {
+    typealias SwiftType = Refused?
+
+    public static func write(_ value: SwiftType, into buf: inout [UInt8]) {
+        guard let value = value else {
+            writeInt(&buf, Int8(0))
+            return
+        }
+        writeInt(&buf, Int8(1))
+        FfiConverterTypeRefused.write(value, into: &buf)
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> SwiftType {
+        switch try readInt(&buf) as Int8 {
+        case 0: return nil
+        case 1: return try FfiConverterTypeRefused.read(from: &buf)
+        default: throw UniffiInternalError.unexpectedOptionalTag
+        }
+    }
+}
+
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
 fileprivate struct FfiConverterOptionTypeImageVerification: FfiConverterRustBuffer {
     typealias SwiftType = ImageVerification?
 
@@ -6441,6 +6691,32 @@ fileprivate struct FfiConverterSequenceTypeVolumeSpec: FfiConverterRustBuffer {
     }
 }
 
+#if swift(>=5.8)
+@_documentation(visibility: private)
+#endif
+fileprivate struct FfiConverterDictionaryStringString: FfiConverterRustBuffer {
+    public static func write(_ value: [String: String], into buf: inout [UInt8]) {
+        let len = Int32(value.count)
+        writeInt(&buf, len)
+        for (key, value) in value {
+            FfiConverterString.write(key, into: &buf)
+            FfiConverterString.write(value, into: &buf)
+        }
+    }
+
+    public static func read(from buf: inout (data: Data, offset: Data.Index)) throws -> [String: String] {
+        let len: Int32 = try readInt(&buf)
+        var dict = [String: String]()
+        dict.reserveCapacity(Int(len))
+        for _ in 0..<len {
+            let key = try FfiConverterString.read(from: &buf)
+            let value = try FfiConverterString.read(from: &buf)
+            dict[key] = value
+        }
+        return dict
+    }
+}
+
 
 public typealias IpAddr = String
 
@@ -6615,6 +6891,18 @@ fileprivate func uniffiFutureContinuationCallback(handle: UInt64, pollResult: In
     }
 }
 /**
+ * Explains the id of a reason, such as `tools.not_listed`, or of a refusal that a workload or a `mcpm proxy` has on
+ * record. Records are found through the variables of this process, as by the command line.
+ */
+public func explain(id: String)throws  -> Explanation  {
+    return try  FfiConverterTypeExplanation_lift(try rustCallWithError(FfiConverterTypeMcpmError_lift) {
+        uniffiCallStatus in
+    uniffi_mcpm_ffi_fn_func_explain(
+        FfiConverterString.lower(id),uniffiCallStatus
+    )
+})
+}
+/**
  * Ends every workload and proxy of this process, and the threads of mcpm. Call it before the process ends; the
  * Python package does it by itself.
  */
@@ -6640,10 +6928,16 @@ private let initializationResult: InitializationResult = {
     if bindings_contract_version != scaffolding_contract_version {
         return InitializationResult.contractVersionMismatch
     }
+    if (uniffi_mcpm_ffi_checksum_func_explain() != 34379) {
+        return InitializationResult.apiChecksumMismatch
+    }
     if (uniffi_mcpm_ffi_checksum_func_shutdown() != 57498) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_method_events_next() != 25907) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_proxy_explain() != 6249) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_method_proxy_name() != 50073) {

@@ -279,6 +279,11 @@ void uniffi_mcpm_ffi_fn_free_proxy(uint64_t handle, RustCallStatus *_Nonnull out
 uint64_t uniffi_mcpm_ffi_fn_constructor_proxy_start(RustBuffer options
 );
 #endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_PROXY_EXPLAIN
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_PROXY_EXPLAIN
+RustBuffer uniffi_mcpm_ffi_fn_method_proxy_explain(uint64_t ptr, RustBuffer id, RustCallStatus *_Nonnull out_status
+);
+#endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_PROXY_NAME
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_PROXY_NAME
 RustBuffer uniffi_mcpm_ffi_fn_method_proxy_name(uint64_t ptr, RustCallStatus *_Nonnull out_status
@@ -347,6 +352,11 @@ RustBuffer uniffi_mcpm_ffi_fn_method_mcpmerror_kind(RustBuffer ptr, RustCallStat
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_MCPMERROR_UNIFFI_TRAIT_DISPLAY
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_MCPMERROR_UNIFFI_TRAIT_DISPLAY
 RustBuffer uniffi_mcpm_ffi_fn_method_mcpmerror_uniffi_trait_display(RustBuffer ptr, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_FUNC_EXPLAIN
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_FUNC_EXPLAIN
+RustBuffer uniffi_mcpm_ffi_fn_func_explain(RustBuffer id, RustCallStatus *_Nonnull out_status
 );
 #endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_FUNC_SHUTDOWN
@@ -615,6 +625,12 @@ void ffi_mcpm_ffi_rust_future_free_void(uint64_t handle
 void ffi_mcpm_ffi_rust_future_complete_void(uint64_t handle, RustCallStatus *_Nonnull out_status
 );
 #endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_FUNC_EXPLAIN
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_FUNC_EXPLAIN
+uint16_t uniffi_mcpm_ffi_checksum_func_explain(void
+    
+);
+#endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_FUNC_SHUTDOWN
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_FUNC_SHUTDOWN
 uint16_t uniffi_mcpm_ffi_checksum_func_shutdown(void
@@ -624,6 +640,12 @@ uint16_t uniffi_mcpm_ffi_checksum_func_shutdown(void
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_EVENTS_NEXT
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_EVENTS_NEXT
 uint16_t uniffi_mcpm_ffi_checksum_method_events_next(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_PROXY_EXPLAIN
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_PROXY_EXPLAIN
+uint16_t uniffi_mcpm_ffi_checksum_method_proxy_explain(void
     
 );
 #endif

@@ -526,11 +526,15 @@ def _uniffi_check_contract_api_version(lib):
         raise InternalError("UniFFI contract version mismatch: try cleaning and rebuilding your project")
 
 def _uniffi_check_api_checksums(lib):
+    if lib.uniffi_mcpm_ffi_checksum_func_explain() != 34379:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_func_shutdown() != 57498:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_events_next() != 25907:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_constructor_events_new() != 6966:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_proxy_explain() != 6249:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_proxy_name() != 50073:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
@@ -583,6 +587,9 @@ _UniffiLib.ffi_mcpm_ffi_rustbuffer_reserve.restype = _UniffiRustBuffer
 _UniffiLib.ffi_mcpm_ffi_uniffi_contract_version.argtypes = (
 )
 _UniffiLib.ffi_mcpm_ffi_uniffi_contract_version.restype = ctypes.c_uint32
+_UniffiLib.uniffi_mcpm_ffi_checksum_func_explain.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_func_explain.restype = ctypes.c_uint16
 _UniffiLib.uniffi_mcpm_ffi_checksum_func_shutdown.argtypes = (
 )
 _UniffiLib.uniffi_mcpm_ffi_checksum_func_shutdown.restype = ctypes.c_uint16
@@ -592,6 +599,9 @@ _UniffiLib.uniffi_mcpm_ffi_checksum_method_events_next.restype = ctypes.c_uint16
 _UniffiLib.uniffi_mcpm_ffi_checksum_constructor_events_new.argtypes = (
 )
 _UniffiLib.uniffi_mcpm_ffi_checksum_constructor_events_new.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_proxy_explain.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_proxy_explain.restype = ctypes.c_uint16
 _UniffiLib.uniffi_mcpm_ffi_checksum_method_proxy_name.argtypes = (
 )
 _UniffiLib.uniffi_mcpm_ffi_checksum_method_proxy_name.restype = ctypes.c_uint16
@@ -625,6 +635,11 @@ _UniffiLib.uniffi_mcpm_ffi_checksum_method_workload_url.restype = ctypes.c_uint1
 _UniffiLib.uniffi_mcpm_ffi_checksum_constructor_workload_start.argtypes = (
 )
 _UniffiLib.uniffi_mcpm_ffi_checksum_constructor_workload_start.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_fn_func_explain.argtypes = (
+    _UniffiRustBuffer,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_func_explain.restype = _UniffiRustBuffer
 _UniffiLib.uniffi_mcpm_ffi_fn_func_shutdown.argtypes = (
     ctypes.POINTER(_UniffiRustCallStatus),
 )
@@ -637,6 +652,12 @@ _UniffiLib.uniffi_mcpm_ffi_fn_constructor_events_new.argtypes = (
     ctypes.POINTER(_UniffiRustCallStatus),
 )
 _UniffiLib.uniffi_mcpm_ffi_fn_constructor_events_new.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_explain.argtypes = (
+    ctypes.c_uint64,
+    _UniffiRustBuffer,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_explain.restype = _UniffiRustBuffer
 _UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_name.argtypes = (
     ctypes.c_uint64,
     ctypes.POINTER(_UniffiRustCallStatus),
@@ -1197,6 +1218,207 @@ class _UniffiFfiConverterTypeEnvVar(_UniffiConverterRustBuffer):
         _UniffiFfiConverterString.write(value.name, buf)
         _UniffiFfiConverterString.write(value.value, buf)
 
+class _UniffiFfiConverterOptionalString(_UniffiConverterRustBuffer):
+    @classmethod
+    def check_lower(cls, value):
+        if value is not None:
+            _UniffiFfiConverterString.check_lower(value)
+
+    @classmethod
+    def write(cls, value, buf):
+        if value is None:
+            buf.write_u8(0)
+            return
+
+        buf.write_u8(1)
+        _UniffiFfiConverterString.write(value, buf)
+
+    @classmethod
+    def read(cls, buf):
+        flag = buf.read_u8()
+        if flag == 0:
+            return None
+        elif flag == 1:
+            return _UniffiFfiConverterString.read(buf)
+        else:
+            raise InternalError("Unexpected flag byte for optional type")
+
+class _UniffiFfiConverterMapStringString(_UniffiConverterRustBuffer):
+    @classmethod
+    def check_lower(cls, items):
+        for (key, value) in items.items():
+            _UniffiFfiConverterString.check_lower(key)
+            _UniffiFfiConverterString.check_lower(value)
+
+    @classmethod
+    def write(cls, items, buf):
+        buf.write_i32(len(items))
+        for (key, value) in items.items():
+            _UniffiFfiConverterString.write(key, buf)
+            _UniffiFfiConverterString.write(value, buf)
+
+    @classmethod
+    def read(cls, buf):
+        count = buf.read_i32()
+        if count < 0:
+            raise InternalError("Unexpected negative map size")
+
+        # It would be nice to use a dict comprehension,
+        # but in Python 3.7 and before the evaluation order is not according to spec,
+        # so we we're reading the value before the key.
+        # This loop makes the order explicit: first reading the key, then the value.
+        d = {}
+        for i in range(count):
+            key = _UniffiFfiConverterString.read(buf)
+            val = _UniffiFfiConverterString.read(buf)
+            d[key] = val
+        return d
+
+@dataclass
+class Refused:
+    """
+    One refusal.
+"""
+    def __init__(self, *, id:str, time:str, server:str, rule:typing.Optional[str], inputs:dict[str, str], fix:str):
+        self.id = id
+        self.time = time
+        self.server = server
+        self.rule = rule
+        self.inputs = inputs
+        self.fix = fix
+        
+        
+
+    
+    def __str__(self):
+        return "Refused(id={}, time={}, server={}, rule={}, inputs={}, fix={})".format(self.id, self.time, self.server, self.rule, self.inputs, self.fix)
+    def __eq__(self, other):
+        if self.id != other.id:
+            return False
+        if self.time != other.time:
+            return False
+        if self.server != other.server:
+            return False
+        if self.rule != other.rule:
+            return False
+        if self.inputs != other.inputs:
+            return False
+        if self.fix != other.fix:
+            return False
+        return True
+
+class _UniffiFfiConverterTypeRefused(_UniffiConverterRustBuffer):
+    @staticmethod
+    def read(buf):
+        return Refused(
+            id=_UniffiFfiConverterString.read(buf),
+            time=_UniffiFfiConverterString.read(buf),
+            server=_UniffiFfiConverterString.read(buf),
+            rule=_UniffiFfiConverterOptionalString.read(buf),
+            inputs=_UniffiFfiConverterMapStringString.read(buf),
+            fix=_UniffiFfiConverterString.read(buf),
+        )
+
+    @staticmethod
+    def check_lower(value):
+        _UniffiFfiConverterString.check_lower(value.id)
+        _UniffiFfiConverterString.check_lower(value.time)
+        _UniffiFfiConverterString.check_lower(value.server)
+        _UniffiFfiConverterOptionalString.check_lower(value.rule)
+        _UniffiFfiConverterMapStringString.check_lower(value.inputs)
+        _UniffiFfiConverterString.check_lower(value.fix)
+
+    @staticmethod
+    def write(value, buf):
+        _UniffiFfiConverterString.write(value.id, buf)
+        _UniffiFfiConverterString.write(value.time, buf)
+        _UniffiFfiConverterString.write(value.server, buf)
+        _UniffiFfiConverterOptionalString.write(value.rule, buf)
+        _UniffiFfiConverterMapStringString.write(value.inputs, buf)
+        _UniffiFfiConverterString.write(value.fix, buf)
+
+class _UniffiFfiConverterOptionalTypeRefused(_UniffiConverterRustBuffer):
+    @classmethod
+    def check_lower(cls, value):
+        if value is not None:
+            _UniffiFfiConverterTypeRefused.check_lower(value)
+
+    @classmethod
+    def write(cls, value, buf):
+        if value is None:
+            buf.write_u8(0)
+            return
+
+        buf.write_u8(1)
+        _UniffiFfiConverterTypeRefused.write(value, buf)
+
+    @classmethod
+    def read(cls, buf):
+        flag = buf.read_u8()
+        if flag == 0:
+            return None
+        elif flag == 1:
+            return _UniffiFfiConverterTypeRefused.read(buf)
+        else:
+            raise InternalError("Unexpected flag byte for optional type")
+
+@dataclass
+class Explanation:
+    """
+    Why something was refused.
+"""
+    def __init__(self, *, reason:str, layer:str, meaning:str, usual_fix:str, refusal:typing.Optional[Refused]):
+        self.reason = reason
+        self.layer = layer
+        self.meaning = meaning
+        self.usual_fix = usual_fix
+        self.refusal = refusal
+        
+        
+
+    
+    def __str__(self):
+        return "Explanation(reason={}, layer={}, meaning={}, usual_fix={}, refusal={})".format(self.reason, self.layer, self.meaning, self.usual_fix, self.refusal)
+    def __eq__(self, other):
+        if self.reason != other.reason:
+            return False
+        if self.layer != other.layer:
+            return False
+        if self.meaning != other.meaning:
+            return False
+        if self.usual_fix != other.usual_fix:
+            return False
+        if self.refusal != other.refusal:
+            return False
+        return True
+
+class _UniffiFfiConverterTypeExplanation(_UniffiConverterRustBuffer):
+    @staticmethod
+    def read(buf):
+        return Explanation(
+            reason=_UniffiFfiConverterString.read(buf),
+            layer=_UniffiFfiConverterString.read(buf),
+            meaning=_UniffiFfiConverterString.read(buf),
+            usual_fix=_UniffiFfiConverterString.read(buf),
+            refusal=_UniffiFfiConverterOptionalTypeRefused.read(buf),
+        )
+
+    @staticmethod
+    def check_lower(value):
+        _UniffiFfiConverterString.check_lower(value.reason)
+        _UniffiFfiConverterString.check_lower(value.layer)
+        _UniffiFfiConverterString.check_lower(value.meaning)
+        _UniffiFfiConverterString.check_lower(value.usual_fix)
+        _UniffiFfiConverterOptionalTypeRefused.check_lower(value.refusal)
+
+    @staticmethod
+    def write(value, buf):
+        _UniffiFfiConverterString.write(value.reason, buf)
+        _UniffiFfiConverterString.write(value.layer, buf)
+        _UniffiFfiConverterString.write(value.meaning, buf)
+        _UniffiFfiConverterString.write(value.usual_fix, buf)
+        _UniffiFfiConverterOptionalTypeRefused.write(value.refusal, buf)
+
 
 
 Secret = mcpm._secret.Secret
@@ -1305,31 +1527,6 @@ class _UniffiFfiConverterTypeHeaderSecret(_UniffiConverterRustBuffer):
     def write(value, buf):
         _UniffiFfiConverterString.write(value.name, buf)
         _UniffiFfiConverterString.write(value.secret, buf)
-
-class _UniffiFfiConverterOptionalString(_UniffiConverterRustBuffer):
-    @classmethod
-    def check_lower(cls, value):
-        if value is not None:
-            _UniffiFfiConverterString.check_lower(value)
-
-    @classmethod
-    def write(cls, value, buf):
-        if value is None:
-            buf.write_u8(0)
-            return
-
-        buf.write_u8(1)
-        _UniffiFfiConverterString.write(value, buf)
-
-    @classmethod
-    def read(cls, buf):
-        flag = buf.read_u8()
-        if flag == 0:
-            return None
-        elif flag == 1:
-            return _UniffiFfiConverterString.read(buf)
-        else:
-            raise InternalError("Unexpected flag byte for optional type")
 
 class _UniffiFfiConverterUInt16(_UniffiConverterPrimitiveInt):
     CLASS_NAME = "u16"
@@ -5491,6 +5688,11 @@ class ProxyProtocol(typing.Protocol):
     It lives as long as this object and this process, so keep it.
 """
     
+    def explain(self, id: str) -> Explanation:
+        """
+        Explains the id of a reason, or of one of the last refusals of this proxy.
+"""
+        raise NotImplementedError
     def name(self, ) -> str:
         """
         Returns the name of the server.
@@ -5561,6 +5763,24 @@ class Proxy(ProxyProtocol):
         inst = cls.__new__(cls)
         inst._handle = handle
         return inst
+    def explain(self, id: str) -> Explanation:
+        """
+        Explains the id of a reason, or of one of the last refusals of this proxy.
+"""
+        
+        _UniffiFfiConverterString.check_lower(id)
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+            _UniffiFfiConverterString.lower(id),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterTypeExplanation.lift
+        _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
+        _uniffi_ffi_result = _uniffi_rust_call_with_error(
+            _uniffi_error_converter,
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_explain,
+            *_uniffi_lowered_args,
+        )
+        return _uniffi_lift_return(_uniffi_ffi_result)
     def name(self, ) -> str:
         """
         Returns the name of the server.
@@ -5883,6 +6103,24 @@ class _UniffiFfiConverterOptionalTypeEvents(_UniffiConverterRustBuffer):
             return _UniffiFfiConverterTypeEvents.read(buf)
         else:
             raise InternalError("Unexpected flag byte for optional type")
+def explain(id: str) -> Explanation:
+    """
+    Explains the id of a reason, such as `tools.not_listed`, or of a refusal that a workload or a `mcpm proxy` has on
+    record. Records are found through the variables of this process, as by the command line.
+"""
+    
+    _UniffiFfiConverterString.check_lower(id)
+    _uniffi_lowered_args = (
+        _UniffiFfiConverterString.lower(id),
+    )
+    _uniffi_lift_return = _UniffiFfiConverterTypeExplanation.lift
+    _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
+    _uniffi_ffi_result = _uniffi_rust_call_with_error(
+        _uniffi_error_converter,
+        _UniffiLib.uniffi_mcpm_ffi_fn_func_explain,
+        *_uniffi_lowered_args,
+    )
+    return _uniffi_lift_return(_uniffi_ffi_result)
 def shutdown() -> None:
     """
     Ends every workload and proxy of this process, and the threads of mcpm. Call it before the process ends; the
@@ -5916,6 +6154,8 @@ __all__ = [
     "KeyValue",
     "Attributes",
     "EnvVar",
+    "Refused",
+    "Explanation",
     "Header",
     "HeaderSecret",
     "ProxyOptions",
@@ -5924,6 +6164,7 @@ __all__ = [
     "VolumeSpec",
     "WorkloadOptions",
     "WorkloadStatus",
+    "explain",
     "shutdown",
     "Events",
     "EventsProtocol",
