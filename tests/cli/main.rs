@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod audit;
+mod audit_files;
 mod container;
 mod engine;
 mod exchange;
@@ -15,6 +16,7 @@ mod life;
 mod manage;
 mod names;
 mod proxy;
+mod refused_connections;
 mod registry;
 mod remote;
 mod secret_delivery;

@@ -52,6 +52,16 @@ impl Session {
         self.post(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"})).1
     }
 
+    /// The text that a tool answers.
+    #[track_caller]
+    pub(crate) fn call(&self, tool: &str, arguments: &Value) -> String {
+        let params = json!({"name": tool, "arguments": arguments});
+        let (_, answer) =
+            self.post(&json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": params}));
+        let text = answer["result"]["content"][0]["text"].as_str();
+        text.unwrap_or_else(|| panic!("no text: {answer}")).to_owned()
+    }
+
     /// Sends a message; returns the session it was answered in, and the answer, or null.
     fn post(&self, message: &Value) -> (Option<String>, Value) {
         let mut curl = Command::new("curl");

@@ -1,0 +1,252 @@
+//! The file of the audit log, when several processes write to it and when it cannot be written.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    process::Command,
+};
+
+use serde_json::{Value, json};
+
+use super::support::{Home, Program, nightly, until};
+
+/// Asks a proxy whether it is well, and returns the answer.
+fn ask(url: &str, id: &str) -> String {
+    let address = url.strip_prefix("http://").unwrap().trim_end_matches("/mcp");
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = format!("GET /health HTTP/1.1\r\nHost: {address}\r\nX-Request-Id: {id}\r\n");
+    write!(stream, "{head}Connection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn is_let(answer: &str) -> bool {
+    let refused = answer.starts_with("HTTP/1.1 503 ") && answer.contains("audit.not_written");
+    assert!(refused != answer.contains(r#""status""#), "{answer}");
+    !refused
+}
+
+/// A proxy in front of nothing, with this audit configuration; started by `command`, which gets its arguments.
+fn proxy(
+    home: &Home,
+    name: &str,
+    config: &Value,
+    command: impl FnOnce(&[&str]) -> Command,
+) -> (Program, String) {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let target = format!("http://{closed}/mcp");
+    let config = home.write(&format!("{name}.json"), &config.to_string());
+    let mut command = command(&["proxy", name, "--target-uri", &target, "--audit-config", &config]);
+    let mut proxy = Program::start(&mut command);
+    let url = proxy.line().split_whitespace().last().unwrap().to_owned();
+    (proxy, url)
+}
+
+/// The events in a file: every line is one.
+fn events(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap();
+    assert!(text.is_empty() || text.ends_with('\n'), "{}: {text}", path.display());
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn request_id(event: &Value) -> &str {
+    event["source"]["extra"]["request_id"].as_str().unwrap_or_default()
+}
+
+#[track_caller]
+fn ended(proxy: Program) {
+    proxy.signal("TERM");
+    let outcome = proxy.end();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+}
+
+#[test]
+fn processes_that_share_a_file_lose_no_event_and_break_no_line() {
+    let home = Home::without_engine();
+    let config = json!({"logFile": home.text("logs/audit.jsonl"), "rotateSize": 4096, "rotateCount": 1000});
+    home.write("logs/audit.jsonl", "");
+    let names = ["one", "two"];
+    let proxies = names.map(|name| proxy(&home, name, &config, |args| home.mcpm(args)));
+    std::thread::scope(|scope| {
+        for ((_, url), name) in proxies.iter().zip(names) {
+            for client in 0..2 {
+                scope.spawn(move || {
+                    for number in 0..100 {
+                        assert!(is_let(&ask(url, &format!("{name}-{client}-{number}"))));
+                    }
+                });
+            }
+        }
+    });
+    for (proxy, _) in proxies {
+        ended(proxy);
+    }
+    let mut found = Vec::new();
+    for file in fs::read_dir(home.path("logs")).unwrap().map(|file| file.unwrap().path()) {
+        assert!(fs::metadata(&file).unwrap().len() <= 4096, "{}", file.display());
+        found.extend(events(&file).into_iter().map(|event| {
+            let id = request_id(&event).to_owned();
+            assert!(id.starts_with(event["component"].as_str().unwrap()), "{event}");
+            id
+        }));
+    }
+    let different: BTreeSet<&String> = found.iter().collect();
+    assert_eq!((found.len(), different.len()), (400, 400));
+}
+
+/// The program in a mount namespace where `DIR/small` has room for a few events.
+fn with_little_room(home: &Home, args: &[&str]) -> Command {
+    let mut command = home.command("unshare");
+    if !rustix::process::geteuid().is_root() {
+        command.arg("--map-root-user");
+    }
+    let script = "mount -t tmpfs -o size=64k none small && exec \"$@\"";
+    command.args(["--mount", "sh", "-c", script, "sh", &home.program()]).args(args);
+    command
+}
+
+#[test]
+fn a_full_disk_refuses_requests_or_costs_events_that_are_counted() {
+    for fail_closed in [true, false] {
+        let home = Home::without_engine();
+        fs::create_dir(home.path("small")).unwrap();
+        let config = json!({"logFile": "small/audit.jsonl", "failClosed": fail_closed});
+        let (proxy, url) = proxy(&home, "front", &config, |args| with_little_room(&home, args));
+        // As the proxy sees it.
+        let small = format!("/proc/{}/root{}", proxy.pid(), home.text("small"));
+        let log = Path::new(&small).join("audit.jsonl");
+        let mut let_through = Vec::new();
+        // Room for far fewer.
+        for number in 0..300 {
+            let id = format!("r{number}");
+            if is_let(&ask(&url, &id)) {
+                let_through.push(id);
+            } else {
+                break;
+            }
+        }
+        assert_eq!(let_through.len() == 300, !fail_closed);
+        if fail_closed {
+            // Nobody was answered whose event is not there, and nobody else's is.
+            let recorded = events(&log);
+            assert_eq!(recorded.iter().map(request_id).collect::<Vec<_>>(), let_through);
+        } else {
+            until("the disk is full", || fs::metadata(&log).unwrap().len() > 60_000);
+        }
+        // Somebody makes room, and the next event brings back how many are missing.
+        fs::remove_file(&log).unwrap();
+        assert!(is_let(&ask(&url, "after")));
+        ended_with_room(proxy, &log, |after| {
+            let lost = after.iter().find(|event| event["type"] == "events_lost");
+            let lost = lost.unwrap_or_else(|| panic!("nothing is said of what was lost: {after:?}"));
+            let count = lost["metadata"]["extra"]["events"].as_u64().unwrap();
+            let most = if fail_closed { 1 } else { 300 };
+            assert!((1..=most).contains(&count), "{count} of {most}");
+            assert!(after.iter().any(|event| request_id(event) == "after"), "{after:?}");
+        });
+    }
+}
+
+/// Looks at a log that goes with its proxy, once it has the last event.
+fn ended_with_room(proxy: Program, log: &Path, look: impl FnOnce(&[Value])) {
+    until("the event is written", || {
+        fs::read_to_string(log).is_ok_and(|text| text.contains(r#""request_id":"after""#))
+    });
+    look(&events(log));
+    ended(proxy);
+}
+
+#[test]
+fn a_log_that_is_taken_away_is_begun_anew_and_one_whose_folder_goes_refuses_until_it_is_back() {
+    let home = Home::without_engine();
+    home.write("logs/audit.jsonl", "");
+    let config = json!({"logFile": home.text("logs/audit.jsonl"), "failClosed": true});
+    let (proxy, url) = proxy(&home, "front", &config, |args| home.mcpm(args));
+    let log = home.path("logs/audit.jsonl");
+    assert!(is_let(&ask(&url, "a")));
+    fs::remove_file(&log).unwrap();
+    assert!(is_let(&ask(&url, "b")));
+    assert_eq!(events(&log).iter().map(request_id).collect::<Vec<_>>(), ["b"]);
+    fs::rename(home.path("logs"), home.path("away")).unwrap();
+    let refused = ask(&url, "c");
+    assert!(!is_let(&refused));
+    // Whose fault it is, is for the operator alone.
+    let id = refused.lines().find_map(|line| line.strip_prefix("mcpm-refusal: ")).unwrap();
+    let explained = home.run(&["explain", id, "-o", "json"]).succeeded().json();
+    assert_eq!(explained["reason"], "audit.not_written");
+    let cause = explained["refusal"]["inputs"]["cause"].as_str().unwrap();
+    assert!(cause.contains("No such file or directory") && !refused.contains(cause), "{explained}");
+    fs::rename(home.path("away"), home.path("logs")).unwrap();
+    assert!(is_let(&ask(&url, "d")));
+    let shown: Vec<Value> = events(&log);
+    let shown: Vec<_> =
+        shown.iter().map(|event| (event["type"].as_str().unwrap(), request_id(event))).collect();
+    assert_eq!(shown, [("http_request", "b"), ("events_lost", ""), ("http_request", "d")]);
+    ended(proxy);
+}
+
+#[test]
+fn a_folder_that_may_not_be_written_is_said_before_anybody_can_connect() {
+    let home = Home::without_engine();
+    home.write("config.json", r#"{"logFile": "/proc/self/audit.jsonl"}"#);
+    home.write("nobodys.json", r#"{"logFile": "closed/audit.jsonl"}"#);
+    fs::create_dir(home.path("closed")).unwrap();
+    fs::set_permissions(home.path("closed"), fs::Permissions::from_mode(0o555)).unwrap();
+    let proxy = ["proxy", "front", "--target-uri", "http://127.0.0.1:1/mcp", "--audit-config"];
+    let start = |config| [&proxy[..], &[config]].concat();
+    for outcome in [home.run(&start("config.json")), home.as_nobody(&start("nobodys.json"))] {
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(1), ""), "{outcome:?}");
+        assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:?}");
+        assert!(outcome.stderr.contains("audit.jsonl` cannot be written: "), "{outcome:?}");
+        assert!(outcome.stderr.contains("name another `logFile`"), "{outcome:?}");
+    }
+    assert_eq!(fs::read_dir(home.path("closed")).unwrap().count(), 0);
+}
+
+/// Whether a process waits for the lock of a file.
+fn waits(pid: u32) -> bool {
+    let locks = fs::read_to_string("/proc/locks").unwrap();
+    locks
+        .lines()
+        .any(|line| line.contains("-> FLOCK") && line.split_whitespace().any(|word| word == pid.to_string()))
+}
+
+/// A disk that does not answer, as the proxy sees it: another process holds the file and lets go of it when the test
+/// says so.
+#[test]
+fn a_slow_disk_holds_up_nobody_unless_requests_must_be_on_record() {
+    for fail_closed in [false, true] {
+        let home = Home::without_engine();
+        let log = home.write("audit.jsonl", "");
+        let config = json!({"logFile": log, "failClosed": fail_closed});
+        let (proxy, url) = proxy(&home, "front", &config, |args| home.mcpm(args));
+        let held = fs::File::open(&log).unwrap();
+        held.lock().unwrap();
+        let asking = std::thread::spawn({
+            let url = url.clone();
+            move || ask(&url, "held")
+        });
+        until("the log is waited for", || waits(proxy.pid()));
+        if !fail_closed {
+            assert!(is_let(&asking.join().unwrap()));
+            assert!(events(Path::new(&log)).is_empty());
+            held.unlock().unwrap();
+            until("the event is written", || !events(Path::new(&log)).is_empty());
+        } else if nightly("a disk that is given up") {
+            // After ten seconds.
+            assert!(!is_let(&asking.join().unwrap()));
+            held.unlock().unwrap();
+        } else {
+            assert!(!asking.is_finished() && events(Path::new(&log)).is_empty());
+            held.unlock().unwrap();
+            assert!(is_let(&asking.join().unwrap()));
+            assert_eq!(events(Path::new(&log)).len(), 1);
+        }
+        ended(proxy);
+    }
+}
