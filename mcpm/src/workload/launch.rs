@@ -157,7 +157,8 @@ impl Launch {
         let recent = Recent::new(self.spec.name.as_str(), Some(refusals)).masks(Masks::new(secrets, &[]));
         let recent = Arc::new(recent);
         let refusals = Refusals::new(record.events.clone(), Arc::clone(&recent), audit.clone());
-        let started = self.start_server(&record, refusals, &values).await;
+        // Boxed, since it would be most of what every caller of this keeps.
+        let started = Box::pin(self.start_server(&record, refusals, &values)).await;
         let (containers, server, endpoint) = match started {
             Ok(started) => started,
             Err(error) => {
