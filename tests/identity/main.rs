@@ -4,8 +4,10 @@
 mod exchange;
 mod explained;
 mod issuer;
+mod keycloak;
 mod login;
 mod outages;
 mod provider;
+mod served;
 mod sessions;
 mod tokens;

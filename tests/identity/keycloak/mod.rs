@@ -1,0 +1,168 @@
+//! Keycloak, in a process and with a database of its own for each test. It takes long to start, so this is for nightly
+//! runs.
+
+mod exchange;
+mod tokens;
+
+use std::{os::unix::fs::symlink, path::Path, process::Stdio, time::Duration};
+
+use mcpm_tests::harness::{
+    http::{Http, Response},
+    testbed,
+};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader},
+    process::{Child, Command},
+};
+
+/// How long it may take to start on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// What Java must let it do, as its own script says.
+const OPENED: [&str; 4] = ["java.util", "java.util.concurrent", "java.security", "java.lang"];
+/// Who made it.
+const ADMIN: &str = "admin";
+
+/// Tells whether slow tests are wanted; says so when they are not.
+#[expect(clippy::print_stdout, reason = "who runs the tests is to see it")]
+fn nightly() -> bool {
+    let wanted = std::env::var_os("MCPM_NIGHTLY").is_some_and(|value| !value.is_empty());
+    if !wanted {
+        println!("Keycloak is left out: it is slow to start, and MCPM_NIGHTLY is not set");
+    }
+    wanted
+}
+
+/// The provider.
+struct Keycloak {
+    http: Http,
+    url: String,
+    process: Child,
+    _home: tempfile::TempDir,
+}
+
+impl Keycloak {
+    /// Starts it over plain HTTP.
+    async fn start() -> Self {
+        let (keycloak, _) = Self::start_with(&[]).await;
+        keycloak
+    }
+
+    /// Starts it with more options; returns what it says of where it listens, too.
+    async fn start_with(options: &[String]) -> (Self, String) {
+        let installed = testbed::path("MCPM_TEST_KEYCLOAK");
+        let home = tempfile::tempdir().unwrap();
+        for part in ["lib", "conf", "providers", "themes"] {
+            symlink(installed.join(part), home.path().join(part)).unwrap();
+        }
+        // Not by its script, whose end would not be the server's.
+        let mut process = java(home.path())
+            .args(["start", "--optimized", "--cache=local", "--http-enabled=true", "--http-host=127.0.0.1"])
+            .args(["--http-port=0", "--hostname-strict=false"])
+            .args(options)
+            .env("KC_BOOTSTRAP_ADMIN_USERNAME", ADMIN)
+            .env("KC_BOOTSTRAP_ADMIN_PASSWORD", ADMIN)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let said = async {
+            let mut all = String::new();
+            while let Some(line) = lines.next_line().await.unwrap() {
+                if let Some((_, places)) = line.split_once("Listening on: ") {
+                    return places.to_owned();
+                }
+                all += &(line + "\n");
+            }
+            panic!("Keycloak ended:\n{all}")
+        };
+        let places = tokio::time::timeout(PATIENCE, said).await.unwrap();
+        // What it goes on to say must not fill the pipe.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        let url = places.split(' ').find(|place| place.starts_with("http://")).unwrap().to_owned();
+        let http = Http(url.strip_prefix("http://").unwrap().parse().unwrap());
+        (Self { http, url, process, _home: home }, places)
+    }
+
+    /// Makes a realm, as `realm.json` says.
+    async fn realm(&self, name: &'static str) -> Realm<'_> {
+        let mut realm: Value = serde_json::from_str(include_str!("realm.json")).unwrap();
+        realm["realm"] = name.into();
+        assert_eq!(self.administer("POST", "/admin/realms", realm).await.status, 201);
+        Realm { keycloak: self, name }
+    }
+
+    /// Asks for something in the name of who made it.
+    async fn administer(&self, method: &str, path: &str, body: Value) -> Response {
+        let form = format!("grant_type=password&client_id=admin-cli&username={ADMIN}&password={ADMIN}");
+        let given = self.form("/realms/master/protocol/openid-connect/token", &form).await.json().await;
+        let bearer = format!("Bearer {}", given["access_token"].as_str().unwrap());
+        let request = self.http.request(method, path).header("Authorization", &bearer);
+        let request = request.header("Content-Type", "application/json").body(body.to_string());
+        request.send().await
+    }
+
+    async fn form(&self, path: &str, form: &str) -> Response {
+        let request = self.http.request("POST", path).body(form);
+        request.header("Content-Type", "application/x-www-form-urlencoded").send().await
+    }
+
+    /// Ends it, and waits until it is gone.
+    async fn end(&mut self) {
+        self.process.kill().await.unwrap();
+    }
+}
+
+/// Java, with Keycloak in it.
+fn java(home: &Path) -> Command {
+    let mut java = Command::new("java");
+    let property = |name: &str, path: &Path| format!("-D{name}={}", path.display());
+    java.args(["-Xms64m", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"])
+        .args(OPENED.map(|package| format!("--add-opens=java.base/{package}=ALL-UNNAMED")))
+        .arg(property("kc.home.dir", home))
+        .arg(property("jboss.server.config.dir", &home.join("conf")))
+        .arg("-Djava.util.logging.manager=org.jboss.logmanager.LogManager")
+        .arg("-cp")
+        .arg(home.join("lib/quarkus-run.jar"))
+        .arg("io.quarkus.bootstrap.runner.QuarkusEntryPoint");
+    java
+}
+
+/// One realm of it.
+struct Realm<'a> {
+    keycloak: &'a Keycloak,
+    name: &'static str,
+}
+
+impl Realm<'_> {
+    fn issuer(&self) -> String {
+        format!("{}/realms/{}", self.keycloak.url, self.name)
+    }
+
+    fn endpoint(&self, name: &str) -> String {
+        format!("{}/protocol/openid-connect/{name}", self.issuer())
+    }
+
+    /// The access token of a user who has logged in with a client.
+    async fn token(&self, client: &str, user: &str) -> String {
+        let form = format!(
+            "grant_type=password&scope=openid&client_id={client}&username={user}&password={user}-password"
+        );
+        let path = format!("/realms/{}/protocol/openid-connect/token", self.name);
+        let given = self.keycloak.form(&path, &form).await.json().await;
+        given["access_token"].as_str().unwrap_or_else(|| panic!("{given}")).to_owned()
+    }
+
+    async fn administer(&self, method: &str, path: &str, body: Value) -> Response {
+        self.keycloak.administer(method, &format!("/admin/realms/{}/{path}", self.name), body).await
+    }
+
+    /// What Keycloak calls a user.
+    async fn user(&self, name: &str) -> String {
+        let found = self.administer("GET", &format!("users?exact=true&username={name}"), json!({})).await;
+        found.json().await[0]["id"].as_str().unwrap().to_owned()
+    }
+}

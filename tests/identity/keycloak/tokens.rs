@@ -1,0 +1,150 @@
+//! Whom Keycloak's tokens let in: users who have logged in, for as long as Keycloak stands by them.
+
+use mcpm::ProxyBuilder;
+use serde_json::{Value, json};
+
+use super::{Keycloak, Realm, nightly};
+use crate::served::Served;
+
+/// Takes tokens that are signed.
+fn by_keys(realm: &Realm<'_>) -> impl FnOnce(ProxyBuilder) -> ProxyBuilder {
+    let issuer = realm.issuer();
+    |proxy| proxy.oidc_issuer(issuer).oidc_audience("front")
+}
+
+/// Asks about each token.
+fn by_asking(realm: &Realm<'_>, secret: &str) -> impl FnOnce(ProxyBuilder) -> ProxyBuilder {
+    let (endpoint, secret) = (realm.endpoint("token/introspect"), secret.to_owned());
+    |proxy| {
+        let proxy = proxy.oidc_introspection_url(endpoint).oidc_audience("front");
+        proxy.oidc_client_id("front").oidc_client_secret(secret)
+    }
+}
+
+async fn told(served: &Served, token: &str) -> (u16, Value) {
+    let (status, said) = served.modern(token).ask("tools/list", json!({})).await;
+    (status, if status == 200 { Value::Null } else { said })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keycloak_vouches_for_its_users_until_it_does_not() {
+    if !nightly() {
+        return;
+    }
+    let mut keycloak = Keycloak::start().await;
+    let realm = keycloak.realm("team").await;
+    signed_tokens_are_checked_with_the_keys_of_their_realm(&realm).await;
+    a_token_of_a_new_key_is_taken_at_once(&realm).await;
+    policies_go_by_groups_and_roles(&realm).await;
+    whoever_is_logged_out_or_disabled_is_out_where_tokens_are_asked_about(&realm).await;
+
+    // With the keys at hand nobody needs to be asked; without them, nobody is let in.
+    let (knows, asks) = (Served::start(by_keys(&realm)).await, by_asking(&realm, "hush-front"));
+    let (fresh, asks) = (Served::start(by_keys(&realm)).await, Served::start(asks).await);
+    let token = realm.token("desktop", "bob").await;
+    assert_eq!(told(&knows, &token).await.0, 200);
+    keycloak.end().await;
+    assert_eq!(told(&knows, &token).await.0, 200);
+    for served in [&fresh, &asks] {
+        assert_eq!(told(served, &token).await, (503, json!("auth.provider_unavailable")));
+    }
+}
+
+async fn signed_tokens_are_checked_with_the_keys_of_their_realm(realm: &Realm<'_>) {
+    let other = realm.keycloak.realm("other").await;
+    let served = Served::start(by_keys(realm)).await;
+    let token = realm.token("desktop", "ann").await;
+    for caller in served.callers(&token).await {
+        assert!(caller.tools().await.contains(&"test_simple_text".to_owned()));
+    }
+    let strange = Served::start(|proxy| {
+        // The keys of one, in the name of the other.
+        proxy.oidc_issuer(other.issuer()).oidc_jwks_url(realm.endpoint("certs")).oidc_audience("front")
+    })
+    .await;
+    for (served, token, reason) in [
+        (&served, realm.token("elsewhere", "ann").await, "auth.wrong_audience"),
+        (&served, realm.token("slow", "ann").await, "auth.token_expired"),
+        (&served, other.token("desktop", "ann").await, "auth.unknown_key"),
+        (&strange, token, "auth.wrong_issuer"),
+    ] {
+        assert_eq!(told(served, &token).await, (401, json!(reason)));
+    }
+}
+
+async fn a_token_of_a_new_key_is_taken_at_once(realm: &Realm<'_>) {
+    let served = Served::start(by_keys(realm)).await;
+    let before = realm.token("desktop", "ann").await;
+    assert_eq!(told(&served, &before).await.0, 200);
+    let key = json!({
+        "name": "new", "providerId": "rsa-generated", "providerType": "org.keycloak.keys.KeyProvider",
+        "config": { "priority": ["200"] },
+    });
+    assert_eq!(realm.administer("POST", "components", key).await.status, 201);
+    let after = realm.token("desktop", "ann").await;
+    let header = |token: &str| token.split('.').next().map(str::to_owned);
+    assert_ne!(header(&before), header(&after), "it is signed with the new key");
+    assert_eq!(told(&served, &after).await.0, 200);
+    assert_eq!(told(&served, &before).await.0, 200, "the old key is still among the realm's");
+}
+
+async fn policies_go_by_groups_and_roles(realm: &Realm<'_>) {
+    const POLICIES: &str = r#"{
+        "version": "1.0", "type": "cedarv1",
+        "cedar": {
+            "role_claim_name": "realm_access.roles",
+            "policies": [
+                "permit(principal in McpmGroup::\"staff\", action == Action::\"call_tool\", resource == Tool::\"test_image_content\");",
+                "permit(principal in McpmGroup::\"reader\", action == Action::\"call_tool\", resource == Tool::\"test_simple_text\");",
+                "permit(principal, action == Action::\"get_prompt\", resource) when { principal.claim_preferred_username == \"bob\" };"
+            ]
+        }
+    }"#;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("policies.json");
+    std::fs::write(&file, POLICIES).unwrap();
+    let keys = by_keys(realm);
+    let served = Served::start(|proxy| keys(proxy).authz_config(file)).await;
+    let call = |tool: &str| json!({ "name": tool, "arguments": {} });
+    let denied = || (403, json!("authorization.denied"));
+    for (user, tools, image) in
+        [("ann", &["test_image_content", "test_simple_text"][..], 200), ("bob", &["test_simple_text"], 403)]
+    {
+        for caller in served.callers(&realm.token("desktop", user).await).await {
+            assert_eq!(caller.tools().await, tools, "{user}");
+            assert_eq!(caller.ask("tools/call", call("test_simple_text")).await.0, 200, "{user}");
+            let answer = caller.ask("tools/call", call("test_image_content")).await;
+            assert_eq!(answer.0, image, "{user}");
+            assert!(image == 200 || answer == denied(), "{answer:?}");
+            assert_eq!(caller.ask("tools/call", call("test_error_handling")).await, denied());
+            let prompts = caller.listed("prompts/list", "prompts", "name").await;
+            assert_eq!(prompts.is_empty(), user == "ann", "{user}: {prompts:?}");
+        }
+    }
+}
+
+async fn whoever_is_logged_out_or_disabled_is_out_where_tokens_are_asked_about(realm: &Realm<'_>) {
+    let asks = Served::start(by_asking(realm, "hush-front")).await;
+    let inactive = || (401, json!("auth.token_inactive"));
+    for caller in asks.callers(&realm.token("desktop", "ann").await).await {
+        assert!(caller.tools().await.contains(&"test_simple_text".to_owned()));
+    }
+    // Keycloak says of a token that is not for who asks no more than of nonsense.
+    for token in [realm.token("elsewhere", "ann").await, realm.token("slow", "ann").await, "nonsense".into()]
+    {
+        assert_eq!(told(&asks, &token).await, inactive());
+    }
+    let user = format!("users/{}", realm.user("ann").await);
+    let token = realm.token("desktop", "ann").await;
+    assert_eq!(realm.administer("POST", &format!("{user}/logout"), json!({})).await.status, 204);
+    assert_eq!(told(&asks, &token).await, inactive(), "logged out");
+    let token = realm.token("desktop", "ann").await;
+    assert_eq!(realm.administer("PUT", &user, json!({ "enabled": false })).await.status, 204);
+    assert_eq!(told(&asks, &token).await, inactive(), "disabled");
+    // A signed token says nothing of that, and nobody is asked about it where keys are known.
+    assert_eq!(told(&Served::start(by_keys(realm)).await, &token).await.0, 200);
+
+    let wrong = Served::start(by_asking(realm, "wrong")).await;
+    let token = realm.token("desktop", "bob").await;
+    assert_eq!(told(&wrong, &token).await, (503, json!("auth.provider_unavailable")));
+}
