@@ -6,6 +6,7 @@ mod cancel;
 mod content;
 mod crash;
 mod forward;
+mod hidden;
 mod ids;
 mod listen;
 mod listener;
