@@ -1,13 +1,17 @@
 //! Incoming authentication, against a real identity provider and with a real client.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails its test")]
 
+mod audit;
+mod authority;
 mod exchange;
 mod explained;
 mod issuer;
 mod keycloak;
 mod login;
 mod outages;
+mod policies;
 mod provider;
+mod reach;
 mod served;
 mod sessions;
 mod tokens;

@@ -1,9 +1,11 @@
 // A real identity provider (oidc-provider) that a test can turn off, slow down, and give new keys.
 //
-//     provider.mjs
+//     provider.mjs [CERTIFICATE KEY]
 //
-// Prints {"issuer": URL} once it listens. Beside what the provider answers, POST /control takes one JSON object:
+// Prints {"issuer": URL, "secure": URL} once it listens, the latter if it was given files for TLS: it then answers
+// there as well. Beside what the provider answers, POST /control takes one JSON object:
 //   {"mode": "up" | "down" | "silent" | "huge"}   how everything is answered from now on; "huge" is for keys alone
+//   {"wants": TOKEN}                              who reads its metadata or keys must have that token from now on
 //   {"rotate": true}                              the provider gets new keys, and forgets the old ones
 //   {"mint": {header, claims}, "with": KIND}      a token signed with the provider's key for header.alg, unless KIND
 //                                                 is "stranger" (another key), "public" (HMAC with the public key)
@@ -11,7 +13,9 @@
 //   {"seen": PATH}                                how often that path was asked for
 // The packages are those in the folder MCPM_TEST_NODE_MODULES.
 import { createHmac } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
+import { createServer as createSecureServer } from "node:https";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 
@@ -28,6 +32,12 @@ const robot = (client_id) => ({
   redirect_uris: [],
   response_types: [],
 });
+// What tokens of some say beside what all say.
+const CLAIMS = {
+  robot: { groups: ["staff"], level: 3, name: "Robbie", email: "robbie@team.example", badge: "canary-of-a-claim" },
+  other: { groups: ["guests"], level: 1 },
+};
+CLAIMS.opaque = CLAIMS.robot;
 // Who started this reads one line and hangs up, and the provider's advice would end it.
 for (const name of ["debug", "info", "warn", "error"]) console[name] = () => {};
 
@@ -35,6 +45,7 @@ let generation = 0;
 let keys;
 let answer;
 let mode = "up";
+let wanted;
 const seen = new Map();
 
 const generate = async (suffix) => {
@@ -55,6 +66,7 @@ const renew = async (issuer) => {
     cookies: { keys: ["test"] },
     clients: [robot("robot"), robot("other"), robot("opaque"), robot("opaque-other"), robot("proxy")],
     scopes: ["openid", "offline_access", "mcp"],
+    extraTokenClaims: (_, token) => CLAIMS[token.clientId],
     clientDefaults: { id_token_signed_response_alg: "RS256" },
     features: {
       clientCredentials: { enabled: true },
@@ -93,18 +105,18 @@ const mint = async ({ header, claims }, kind) => {
 
 const control = async (issuer, asked) => {
   if (asked.mode) mode = asked.mode;
+  if (asked.wants) wanted = asked.wants;
   if (asked.rotate) await renew(issuer);
   if (asked.mint) return mint(asked.mint, asked.with);
   if (asked.seen) return seen.get(asked.seen) ?? 0;
   return null;
 };
 
-const server = createServer(async (request, response) => {
+const serve = async (request, response) => {
   const { pathname } = new URL(request.url, "http://provider");
   if (pathname === "/control") {
     let body = "";
     for await (const piece of request) body += piece;
-    const issuer = `http://127.0.0.1:${server.address().port}`;
     const said = await control(issuer, JSON.parse(body)).catch((error) => ({ error: String(error) }));
     response.setHeader("content-type", "application/json").end(JSON.stringify(said));
     return;
@@ -112,15 +124,23 @@ const server = createServer(async (request, response) => {
   seen.set(pathname, (seen.get(pathname) ?? 0) + 1);
   if (mode === "down") {
     response.writeHead(503).end();
+  } else if (wanted && request.method === "GET" && request.headers.authorization !== `Bearer ${wanted}`) {
+    response.writeHead(401).end();
   } else if (mode === "huge" && pathname === "/jwks") {
     response.setHeader("content-type", "application/json");
     response.end(JSON.stringify({ keys: [], padding: "x".repeat(4 << 20) }));
   } else if (mode !== "silent") {
     answer(request, response);
   }
-});
-server.listen(0, "127.0.0.1", async () => {
-  const issuer = `http://127.0.0.1:${server.address().port}`;
-  await renew(issuer);
-  console.log(JSON.stringify({ issuer }));
-});
+};
+const server = createServer(serve);
+const listen = (one) => new Promise((resolve) => one.listen(0, "127.0.0.1", () => resolve(one.address().port)));
+const issuer = `http://127.0.0.1:${await listen(server)}`;
+await renew(issuer);
+const [certificate, key] = process.argv.slice(2);
+let secure;
+if (key) {
+  const files = { cert: readFileSync(certificate), key: readFileSync(key) };
+  secure = `https://127.0.0.1:${await listen(createSecureServer(files, serve))}`;
+}
+console.log(JSON.stringify({ issuer, secure }));

@@ -1,6 +1,6 @@
 //! The identity provider, and proxies that ask for its tokens.
 
-use std::process::Stdio;
+use std::{path::PathBuf, process::Stdio};
 
 use mcpm::{Proxy, ProxyBuilder, RunningProxy};
 use mcpm_tests::{
@@ -25,14 +25,22 @@ pub(crate) const ANSWER: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
 /// A provider of one test.
 pub(crate) struct Provider {
     pub(crate) issuer: String,
+    /// The same over TLS.
+    pub(crate) secure: Option<String>,
     http: Http,
     _process: Child,
 }
 
 impl Provider {
     pub(crate) async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// Starts it with a certificate and its key.
+    pub(crate) async fn start_with(files: &[PathBuf]) -> Self {
         let mut process = Command::new(testbed::path("MCPM_TEST_NODE"))
             .arg(root().join("tests/identity/provider.mjs"))
+            .args(files)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -52,7 +60,8 @@ impl Provider {
         let said = within("the identity provider", said).await;
         let issuer = said["issuer"].as_str().unwrap().to_owned();
         let http = Http(issuer.strip_prefix("http://").unwrap().parse().unwrap());
-        Self { issuer, http, _process: process }
+        let secure = said.get("secure").and_then(Value::as_str).map(str::to_owned);
+        Self { issuer, secure, http, _process: process }
     }
 
     /// Tells it something.

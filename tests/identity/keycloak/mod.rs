@@ -2,6 +2,7 @@
 //! runs.
 
 mod exchange;
+mod tls;
 mod tokens;
 
 use std::{os::unix::fs::symlink, path::Path, process::Stdio, time::Duration};
@@ -17,7 +18,7 @@ use tokio::{
 };
 
 /// How long it may take to start on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_secs(600);
 /// What Java must let it do, as its own script says.
 const OPENED: [&str; 4] = ["java.util", "java.util.concurrent", "java.security", "java.lang"];
 /// Who made it.
