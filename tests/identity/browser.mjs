@@ -18,10 +18,10 @@ try {
   const page = await browser.newPage();
   await page.goto(start);
   while (!page.url().startsWith(back)) {
-    const login = await page.$("input[name=login]");
+    const login = await page.$("input[name=login], input[name=username]");
     if (login) {
       await login.type("ann");
-      await page.type("input[name=password]", "any");
+      await page.type("input[name=password]", "ann-password");
     }
     await Promise.all([page.waitForNavigation(), page.click("[type=submit]")]);
   }

@@ -48,11 +48,8 @@ async fn the_typescript_sdk_logs_in_where_the_metadata_leads_it() {
 }
 
 /// `mcp-remote` is what people put between a client that knows no login and a server that asks for one: it registers
-/// itself, opens a browser, and waits for its user to be sent back.
-#[tokio::test(flavor = "multi_thread")]
-async fn mcp_remote_has_its_user_log_in_with_a_browser() {
-    let provider = Provider::start().await;
-    let (_server, proxy) = guarded(&provider).await;
+/// itself, opens a browser, and waits for its user to be sent back. Returns the server's tools.
+pub(crate) async fn by_mcp_remote(url: &str) -> Vec<Value> {
     let home = tempfile::tempdir().unwrap();
     let node = testbed::path("MCPM_TEST_NODE");
     let browser = home.path().join("browser");
@@ -66,7 +63,7 @@ async fn mcp_remote_has_its_user_log_in_with_a_browser() {
     let remote = testbed::path("MCPM_TEST_NODE_MODULES").join("mcp-remote/dist/proxy.js");
     let mut client = Command::new(&node)
         .arg(remote)
-        .args([proxy.url(), "--transport", "http-only"])
+        .args([url, "--transport", "http-only"])
         .env("HOME", home.path())
         .env("BROWSER", &browser)
         .stdin(Stdio::piped())
@@ -95,9 +92,16 @@ async fn mcp_remote_has_its_user_log_in_with_a_browser() {
             assert_eq!(said["id"], message["id"], "{said} {:?}", fs::read_to_string(&complaints));
         }
     }
-    let tools = said["result"]["tools"].as_array().unwrap();
-    assert!(tools.iter().any(|tool| tool["name"] == "echo"), "{said}");
     drop(stdin);
     within("the end of mcp-remote", client.wait()).await.unwrap();
+    said["result"]["tools"].as_array().unwrap().clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mcp_remote_has_its_user_log_in_with_a_browser() {
+    let provider = Provider::start().await;
+    let (_server, proxy) = guarded(&provider).await;
+    let tools = by_mcp_remote(proxy.url()).await;
+    assert!(tools.iter().any(|tool| tool["name"] == "echo"), "{tools:?}");
     assert_eq!(provider.seen("/reg").await, 1, "it registered itself");
 }

@@ -14,4 +14,7 @@ mod provider;
 mod reach;
 mod served;
 mod sessions;
+#[expect(dead_code, unused_imports, reason = "shared with the tests of the command line")]
+#[path = "../cli/support/mod.rs"]
+mod support;
 mod tokens;

@@ -2,6 +2,7 @@
 //! runs.
 
 mod exchange;
+mod guide;
 mod tls;
 mod tokens;
 

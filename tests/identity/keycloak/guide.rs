@@ -1,0 +1,130 @@
+//! `docs/guides/protecting-a-server.md`, as it is written: its commands are run, and what they promise is tried.
+
+use std::fs;
+
+use mcpm_tests::{
+    harness::{http::Http, mcp::Modern, testbed},
+    root,
+};
+use serde_json::{Value, json};
+
+use super::{ADMIN, Keycloak, Realm, nightly};
+use crate::{
+    login::by_mcp_remote,
+    served::Served,
+    support::{Home, Program},
+};
+
+/// Keeps what the guide would start, to be started by the test.
+const MCPM: &str = r#"
+count=0
+mcpm() {
+  count=$((count + 1))
+  printf '%s\n' "$@" >"arguments-$count"
+  { env | grep ^MCPM_ || true; } >"environment-$count"
+}
+"#;
+
+/// The commands below a heading.
+fn commands(heading: &str) -> String {
+    let guide = fs::read_to_string(root().join("docs/guides/protecting-a-server.md")).unwrap();
+    let (_, section) = guide.split_once(&format!("\n{heading}\n")).unwrap();
+    let section = section.split("\n#").next().unwrap();
+    let blocks = section.split("```console\n").skip(1).map(|block| block.split("```").next().unwrap());
+    let lines = blocks.flat_map(str::lines).map(|line| line.strip_prefix("$ ").unwrap_or(line));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Who follows the guide.
+struct Reader<'a> {
+    home: Home,
+    keycloak: &'a Keycloak,
+}
+
+impl Reader<'_> {
+    /// Runs the commands below some headings, for a server at `target`; returns the proxies that they start.
+    fn follow(&self, headings: &[&str], target: &str) -> Vec<(Program, Http)> {
+        let text = headings.iter().map(|heading| commands(heading)).collect::<Vec<_>>().join("\n");
+        let text = text
+            .replace("https://notes.example/mcp", target)
+            .replace("https://id.example", &self.keycloak.url);
+        let path = std::env::var("PATH").unwrap();
+        let tools = testbed::path("MCPM_TEST_KEYCLOAK").join("bin");
+        let mut bash = self.home.command("bash");
+        bash.env("PATH", format!("{}:{path}", tools.display())).env("KC_CLI_PASSWORD", ADMIN);
+        let output = bash.args(["-euo", "pipefail", "-c", &format!("{MCPM}\n{text}")]).output().unwrap();
+        assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+        let count = text.matches("mcpm proxy").count();
+        assert!(count > 0, "{text}");
+        (1..=count).map(|number| self.start(number)).collect()
+    }
+
+    fn start(&self, number: usize) -> (Program, Http) {
+        let kept = |what: &str| fs::read_to_string(self.home.path(&format!("{what}-{number}"))).unwrap();
+        let (arguments, environment) = (kept("arguments"), kept("environment"));
+        let mut command = self.home.mcpm(&arguments.lines().collect::<Vec<_>>());
+        command.envs(environment.lines().filter_map(|line| line.split_once('=')));
+        // The guide's Keycloak has a public address.
+        let mut program = Program::start(command.arg("--jwks-allow-private-ip"));
+        let line = program.line();
+        let address = line.rsplit("http://").next().unwrap().trim_end_matches("/mcp");
+        (program, Http(address.parse().unwrap()))
+    }
+}
+
+/// A realm as the guide finds it.
+async fn realm(keycloak: &Keycloak) -> Realm<'_> {
+    // That of the section before.
+    keycloak.administer("DELETE", "/admin/realms/team", json!({})).await;
+    let client =
+        |name: &str| json!({ "clientId": name, "publicClient": true, "directAccessGrantsEnabled": true });
+    let clients = [client("desktop"), client("elsewhere")];
+    let realm = json!({ "realm": "team", "enabled": true, "clients": clients });
+    assert_eq!(keycloak.administer("POST", "/admin/realms", realm).await.status, 201);
+    let ann = json!({
+        "username": "ann", "firstName": "Ann", "lastName": "Lee", "email": "ann@team.example", "enabled": true,
+        "credentials": [{ "type": "password", "value": "ann-password" }],
+    });
+    assert_eq!(keycloak.administer("POST", "/admin/realms/team/users", ann).await.status, 201);
+    Realm { keycloak, name: "team" }
+}
+
+async fn told(http: Http, token: &str) -> (u16, Value) {
+    let list = Modern(http).prepare(1, "tools/list", json!({}));
+    let response = list.header("Authorization", &format!("Bearer {token}")).send().await;
+    (response.status, response.answer().await["error"]["data"]["reason"].clone())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_guide_protects_a_server_with_keycloak() {
+    if !nightly() {
+        return;
+    }
+    let keycloak = Keycloak::start().await;
+    let team = realm(&keycloak).await;
+    let server = Served::start(|proxy| proxy.jwks_allow_private_ip(false)).await;
+    let reader = Reader { home: Home::without_engine(), keycloak: &keycloak };
+    let started = reader.follow(&["## Keycloak", "### Logging out"], server.proxy.url());
+    let [(_signed, signed), (_asks, asks)] = &started[..] else { panic!("{}", started.len()) };
+    let token = team.token("desktop", "ann").await;
+    let elsewhere = team.token("elsewhere", "ann").await;
+    for (http, reason) in [(signed, "auth.wrong_audience"), (asks, "auth.token_inactive")] {
+        assert_eq!(told(*http, &token).await, (200, Value::Null));
+        assert_eq!(told(*http, &elsewhere).await, (401, json!(reason)));
+    }
+    let late = team.token("desktop", "ann").await;
+    let path = format!("users/{}/logout", team.user("ann").await);
+    assert_eq!(team.administer("POST", &path, json!({})).await.status, 204);
+    assert_eq!(told(*asks, &late).await, (401, json!("auth.token_inactive")));
+    let tools = by_mcp_remote(&format!("http://{}/mcp", signed.0)).await;
+    assert!(tools.iter().any(|tool| tool["name"] == "test_simple_text"), "{tools:?}");
+
+    let team = realm(&keycloak).await;
+    let issuer = team.issuer();
+    let server = Served::start(|proxy| proxy.oidc_issuer(issuer).oidc_audience("notes")).await;
+    let started = reader.follow(&["### With Keycloak"], server.proxy.url());
+    let [(_front, front)] = &started[..] else { panic!("{}", started.len()) };
+    let token = team.token("desktop", "ann").await;
+    assert_eq!(told(Http(server.proxy.address()), &token).await, (401, json!("auth.wrong_audience")));
+    assert_eq!(told(*front, &token).await, (200, Value::Null));
+}
