@@ -41,7 +41,7 @@ async fn each_call_is_recorded_with_its_principal_and_without_what_proves_it() {
         }
         tokens.push(token);
     }
-    // Who is refused is recorded as well, and not as whom their token names.
+    // Who is refused is recorded as well: as whom their token names if it is good, and only lacks a scope.
     let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
     let mint = async |changes: Value, with: &str| {
         let mut claims = json!({ "iss": provider.issuer, "sub": "ann", "aud": resource, "exp": now + 600,
@@ -97,7 +97,9 @@ async fn each_call_is_recorded_with_its_principal_and_without_what_proves_it() {
         assert_eq!(event["outcome"], "denied", "{event}");
         assert_eq!((extra(event, "http_status"), extra(event, "reason")), (&json!(status), &json!(reason)));
         assert!(extra(event, "refusal").is_string(), "{event}");
-        assert_eq!(event["subjects"]["user"], "anonymous", "{event}");
+        let known = status == 403;
+        assert_eq!(event["subjects"]["user"], if known { "Ann" } else { "anonymous" }, "{event}");
+        assert_eq!(event["subjects"].get("user_id"), known.then_some(&json!("ann")), "{event}");
         assert_eq!(event["source"]["value"], "127.0.0.1", "{event}");
     }
     let never = tokens.iter().chain(refusals.iter().map(|(token, ..)| token)).filter(|token| token.len() > 9);

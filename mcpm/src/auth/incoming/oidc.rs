@@ -61,7 +61,8 @@ impl Incoming {
         &self.source.spec
     }
 
-    /// Says whom a token stands for that is meant for one of `audiences`.
+    /// Says whom a token stands for that is meant for one of `audiences`. Whether it also allows what it must is for
+    /// [`suffices`](Self::suffices).
     ///
     /// # Errors
     /// Why it lets nobody in.
@@ -71,12 +72,20 @@ impl Incoming {
         audiences: &[String],
     ) -> std::result::Result<Arc<Principal>, Refusal> {
         let principal = self.principal(token).await?;
-        if !principal.audience.iter().any(|audience| audiences.contains(audience)) {
-            return Err(Refusal::Audience(principal.audience.clone()));
+        match principal.audience.iter().any(|audience| audiences.contains(audience)) {
+            true => Ok(principal),
+            false => Err(Refusal::Audience(principal.audience.clone())),
         }
+    }
+
+    /// Whether a caller's token allows what every caller needs. One that does not is known all the same.
+    ///
+    /// # Errors
+    /// The scopes that are missing.
+    pub(crate) fn suffices(&self, principal: &Principal) -> std::result::Result<(), Refusal> {
         let missing = self.spec().required_scopes.iter().filter(|scope| !principal.scopes.contains(scope));
         let missing: Vec<String> = missing.cloned().collect();
-        if missing.is_empty() { Ok(principal) } else { Err(Refusal::Scope(missing)) }
+        if missing.is_empty() { Ok(()) } else { Err(Refusal::Scope(missing)) }
     }
 
     async fn principal(&self, token: &str) -> std::result::Result<Arc<Principal>, Refusal> {

@@ -243,6 +243,9 @@ impl Layer for Authenticate {
                     if let Some(trail) = request.extensions().get::<Trail>() {
                         trail.caller(&principal);
                     }
+                    if let Err(refusal) = gate.incoming.suffices(&principal) {
+                        return gate.refuse(&refusal, request.headers());
+                    }
                     request.extensions_mut().insert(principal);
                     let mut response = next.handle(request).await;
                     if let Some(denial) = response.extensions_mut().get_mut::<Denial>() {
