@@ -23,4 +23,5 @@ mod secret_delivery;
 mod secret_store;
 mod secrets;
 mod support;
+mod telemetry;
 mod usage;

@@ -1,8 +1,10 @@
 //! What the tests of a running proxy share: an HTTP client that sends any bytes, MCP on top of it, servers that
 //! do as they are told, and the installed programs. Whatever waits here waits for an event, and [`LIMIT`] at most.
 
+pub mod authority;
 pub mod http;
 pub mod mcp;
+pub mod receiver;
 pub mod registry;
 pub mod script;
 pub mod sse;

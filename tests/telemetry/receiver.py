@@ -2,12 +2,13 @@
 
 The first line says where it listens. What is exported is printed as the protocol's own JSON form has it, except for
 ids, which are in hexadecimal as everywhere else. With `--hang` it takes exports and never answers; with `--refuse` it
-answers 503, or UNAVAILABLE.
+answers 503, or UNAVAILABLE. With `--tls CERTIFICATE KEY` it speaks TLS.
 """
 
 import base64
 import json
 import os
+import ssl
 import sys
 import threading
 from concurrent import futures
@@ -21,6 +22,7 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as traces
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc as traces_grpc
 
 MODE = sys.argv[1] if len(sys.argv) > 1 else ""
+TLS = sys.argv[2:] if MODE == "--tls" else None
 printing = threading.Lock()
 forever = threading.Event()
 
@@ -70,6 +72,12 @@ class Web(BaseHTTPRequestHandler):
         pass
 
 
+class Server(ThreadingHTTPServer):
+    def handle_error(self, request, client_address):
+        # Whoever does not trust the certificate goes in the middle of the handshake.
+        pass
+
+
 def called(signal, request, context, answer):
     received("grpc", signal, dict(context.invocation_metadata()), request)
     if MODE == "--refuse":
@@ -87,12 +95,20 @@ class Metrics(metrics_grpc.MetricsServiceServicer):
         return called("metrics", request, context, metrics.ExportMetricsServiceResponse)
 
 
-web = ThreadingHTTPServer(("127.0.0.1", 0), Web)
+web = Server(("127.0.0.1", 0), Web)
 web.daemon_threads = True
 server = grpc.server(futures.ThreadPoolExecutor(8))
 traces_grpc.add_TraceServiceServicer_to_server(Traces(), server)
 metrics_grpc.add_MetricsServiceServicer_to_server(Metrics(), server)
-port = server.add_insecure_port("127.0.0.1:0")
+if TLS:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*TLS)
+    # The handshake belongs on the connection's own thread, not on the one that takes connections.
+    web.socket = context.wrap_socket(web.socket, server_side=True, do_handshake_on_connect=False)
+    certificate, key = (open(path, "rb").read() for path in TLS)
+    port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([(key, certificate)]))
+else:
+    port = server.add_insecure_port("127.0.0.1:0")
 server.start()
 told({"http": f"127.0.0.1:{web.server_port}", "grpc": f"127.0.0.1:{port}"})
 threading.Thread(target=web.serve_forever, daemon=True).start()

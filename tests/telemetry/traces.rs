@@ -221,6 +221,7 @@ fn spec(receiver: &Receiver) -> TelemetrySpec {
         otlp: Some(OtlpSpec {
             endpoint: format!("http://{}", receiver.http),
             protocol: OtlpProtocol::Http,
+            ca_bundle: None,
             headers: Vec::new(),
             tracing: true,
             metrics: true,

@@ -37,6 +37,7 @@ use crate::{
 
 mod admission;
 pub(crate) mod bridge;
+pub(crate) mod certificates;
 pub(crate) mod denial;
 mod endpoint_event;
 mod expiring;
@@ -62,6 +63,7 @@ mod trail;
 mod trail_call;
 mod untaken;
 
+use certificates::check_bundle;
 use forward::Forward;
 pub(crate) use layer::{Answer, Endpoint};
 use layers::{authenticate::Gate, origin::Origin};
@@ -144,10 +146,13 @@ impl ProxyBuilder {
             AuditOf::Proxy,
         )?;
         let guard = incoming.as_ref().map(IncomingSpec::guard).unwrap_or_default();
+        let telemetry = options.telemetry(&name, Path::new(""))?;
+        check_bundle(&options, incoming.as_ref(), telemetry.as_ref())?;
+        telemetry.as_ref().map_or(Ok(()), TelemetrySpec::check_files)?;
         Ok(Proxy {
             audit,
             exchange: exchange.map(|spec| Exchange::new(spec, guard, exchange_secret)).transpose()?,
-            telemetry: options.telemetry(&name)?,
+            telemetry,
             variables: self.variables,
             incoming: incoming.map(|spec| Incoming::new(spec, client_secret)).transpose()?,
             policy: policy.policy(&name)?,

@@ -9,7 +9,7 @@ use std::{
     fmt,
     future::Future,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -31,6 +31,7 @@ use opentelemetry_sdk::{
     trace::{SpanData, SpanExporter as SendSpans},
 };
 use tokio::runtime::Handle;
+use tokio_rustls::TlsConnector;
 use tokio_util::context::TokioContext;
 use tonic::{
     metadata::MetadataMap,
@@ -45,6 +46,7 @@ use crate::{
     transport::{
         body::Body,
         http::{Address, Client, Connector, asking},
+        tls,
     },
 };
 
@@ -56,6 +58,9 @@ const LARGEST: usize = 1 << 20;
 /// Makes exporters for one collector.
 pub(super) struct Collector<'a> {
     spec: &'a OtlpSpec,
+    address: Address,
+    /// Whom to trust, where TLS is spoken.
+    tls: Option<TlsConnector>,
     headers: HeaderMap,
     runtime: Handle,
     said: Arc<Said>,
@@ -63,6 +68,9 @@ pub(super) struct Collector<'a> {
 
 impl<'a> Collector<'a> {
     /// With the values of headers; those that are missing are left out, and that is said.
+    ///
+    /// # Errors
+    /// `InvalidOption` for what cannot be sent, and for certificates that cannot be read.
     pub(super) fn new(spec: &'a OtlpSpec, headers: &[Header], runtime: Handle) -> Result<Self> {
         let mut values = HeaderMap::new();
         for header in headers {
@@ -84,8 +92,15 @@ impl<'a> Collector<'a> {
                  give them in `OTEL_EXPORTER_OTLP_HEADERS`"
             );
         }
-        let said = Arc::new(Said { endpoint: spec.endpoint.clone(), failing: AtomicBool::new(false) });
-        Ok(Self { spec, headers: values, runtime, said })
+        let address = address(&spec.endpoint)?;
+        let bundle = spec.ca_bundle.as_deref();
+        let tls = match spec.protocol {
+            _ if !address.tls => None,
+            OtlpProtocol::Http => Some(tls::connector_with(bundle)?),
+            OtlpProtocol::Grpc => Some(tls::for_http2_with(bundle)?),
+        };
+        let said = Arc::new(Said { endpoint: spec.endpoint.clone(), ..Said::default() });
+        Ok(Self { spec, address, tls, headers: values, runtime, said })
     }
 
     /// Sends spans.
@@ -95,7 +110,7 @@ impl<'a> Collector<'a> {
         let built = match self.spec.protocol {
             OtlpProtocol::Http => SpanExporter::builder()
                 .with_http()
-                .with_http_client(OverHttp::new(self)?)
+                .with_http_client(OverHttp::new(self))
                 .with_protocol(opentelemetry_otlp::Protocol::HttpBinary)
                 .with_endpoint(format!("{}/v1/traces", self.spec.endpoint))
                 .with_timeout(PATIENCE)
@@ -117,7 +132,7 @@ impl<'a> Collector<'a> {
         let built = match self.spec.protocol {
             OtlpProtocol::Http => builder
                 .with_http()
-                .with_http_client(OverHttp::new(self)?)
+                .with_http_client(OverHttp::new(self))
                 .with_protocol(opentelemetry_otlp::Protocol::HttpBinary)
                 .with_endpoint(format!("{}/v1/metrics", self.spec.endpoint))
                 .with_timeout(PATIENCE)
@@ -137,12 +152,11 @@ impl<'a> Collector<'a> {
     }
 
     fn channel(&self) -> Result<Channel> {
-        let bad = |error: tonic::transport::Error| {
-            Error::new(ErrorKind::InvalidOption, format!("`{}` is no OTLP endpoint", self.spec.endpoint))
-                .source(error)
-        };
-        let endpoint = Endpoint::from_shared(self.spec.endpoint.clone()).map_err(bad)?.timeout(PATIENCE);
-        Ok(endpoint.connect_with_connector_lazy(Connector::new(self.address()?)?))
+        let text = &self.spec.endpoint;
+        let endpoint = Endpoint::from_shared(text.clone()).map_err(|error| no_endpoint(text, error))?;
+        let said = Arc::clone(&self.said);
+        let connector = Connector::new(self.client(), move |error| said.because(error));
+        Ok(endpoint.timeout(PATIENCE).connect_with_connector_lazy(connector))
     }
 
     /// Puts our headers, and no others, into each call.
@@ -154,17 +168,21 @@ impl<'a> Collector<'a> {
         }
     }
 
-    fn address(&self) -> Result<Address> {
-        let url = self.url()?;
-        asking(http::Method::POST, &url, HeaderMap::new(), Body::empty()).map(|(address, _)| address)
+    fn client(&self) -> Client {
+        match &self.tls {
+            Some(tls) => Client::trusting(self.address.clone(), tls.clone()),
+            None => Client::new(self.address.clone()),
+        }
     }
+}
 
-    fn url(&self) -> Result<Url> {
-        Url::parse(&self.spec.endpoint).map_err(|error| {
-            Error::new(ErrorKind::InvalidOption, format!("`{}` is no OTLP endpoint", self.spec.endpoint))
-                .source(error)
-        })
-    }
+fn address(endpoint: &str) -> Result<Address> {
+    let url = Url::parse(endpoint).map_err(|error| no_endpoint(endpoint, error))?;
+    asking(http::Method::POST, &url, HeaderMap::new(), Body::empty()).map(|(address, _)| address)
+}
+
+fn no_endpoint(text: &str, error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::new(ErrorKind::InvalidOption, format!("`{text}` is no OTLP endpoint")).source(error)
 }
 
 fn unfit(error: &ExporterBuildError) -> Error {
@@ -175,11 +193,13 @@ fn unfit(error: &ExporterBuildError) -> Error {
 struct OverHttp {
     client: Client,
     headers: HeaderMap,
+    said: Arc<Said>,
 }
 
 impl OverHttp {
-    fn new(collector: &Collector<'_>) -> Result<Self> {
-        Ok(Self { client: Client::new(collector.address()?), headers: collector.headers.clone() })
+    fn new(collector: &Collector<'_>) -> Self {
+        let (headers, said) = (collector.headers.clone(), Arc::clone(&collector.said));
+        Self { client: collector.client(), headers, said }
     }
 }
 
@@ -201,7 +221,8 @@ impl HttpClient for OverHttp {
         }
         let url = Url::parse(&parts.uri.to_string())?;
         let (_, request) = asking(parts.method, &url, headers, Body::from(body))?;
-        let (parts, body) = self.client.send(request).await?.into_parts();
+        let sent = self.client.send(request).await.inspect_err(|error| self.said.because(error));
+        let (parts, body) = sent?.into_parts();
         let body = Limited::new(body, LARGEST).collect().await?.to_bytes();
         Ok(Response::from_parts(parts, body))
     }
@@ -259,14 +280,26 @@ impl PushMetricExporter for Sender<MetricExporter> {
 }
 
 /// What the log was told of a collector: that it fails, once, until it works again.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Said {
     endpoint: String,
     failing: AtomicBool,
+    /// Why it could not be reached, which the exporters do not pass on.
+    cause: Mutex<Option<String>>,
 }
 
 impl Said {
+    fn because(&self, error: &Error) {
+        let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());
+        let hint = match cause.is_some_and(tls::is_distrust) {
+            true => "; name its authority's certificate with `--mcpm-ca-bundle`",
+            false => "",
+        };
+        *self.cause.lock().unwrap_or_else(PoisonError::into_inner) = Some(format!("{error}{hint}"));
+    }
+
     fn tell(&self, outcome: &OTelSdkResult) {
+        let cause = self.cause.lock().unwrap_or_else(PoisonError::into_inner).take();
         match outcome {
             Ok(()) if self.failing.swap(false, Ordering::Relaxed) => {
                 tracing::info!(endpoint = self.endpoint, "the collector takes telemetry again");
@@ -274,7 +307,7 @@ impl Said {
             Err(error) if !self.failing.swap(true, Ordering::Relaxed) => {
                 tracing::warn!(
                     endpoint = self.endpoint,
-                    %error,
+                    error = cause.unwrap_or_else(|| error.to_string()),
                     "the collector does not take telemetry, which is dropped until it does"
                 );
             }

@@ -1,6 +1,9 @@
 //! What is measured and where it goes, as the options say it, and which of these options go together.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use http::HeaderName;
 use serde::{Deserialize, Serialize};
@@ -9,6 +12,7 @@ use url::Url;
 use crate::{
     Error, ErrorKind, Result,
     options::{Header, OptionSet, OtlpProtocol, ProxyOptions, WorkloadOptions},
+    transport::tls,
 };
 
 /// What is measured. Values of headers are no part of it, so that it can be recorded.
@@ -37,6 +41,9 @@ pub struct OtlpSpec {
     pub endpoint: String,
     /// How it is spoken to.
     pub protocol: OtlpProtocol,
+    /// Certificates that are trusted beside those of the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_bundle: Option<PathBuf>,
     /// Names of the headers that each request to it carries.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<String>,
@@ -71,17 +78,17 @@ const OWN: &str = "MCPM_";
 
 /// Options of a command that say what is measured.
 pub(crate) trait AskedOfTelemetry: OptionSet {
-    /// What they say for the server of a name; `None` when nothing is measured.
+    /// What they say for the server of a name, paths below `working_dir`; `None` when nothing is measured.
     ///
     /// # Errors
     /// `InvalidOption` for options that do not go together, or say what cannot be.
-    fn telemetry(&self, name: &str) -> Result<Option<TelemetrySpec>>;
+    fn telemetry(&self, name: &str, working_dir: &Path) -> Result<Option<TelemetrySpec>>;
 }
 
 macro_rules! asked_of_telemetry {
     ($($options:ty),+) => {$(
         impl AskedOfTelemetry for $options {
-            fn telemetry(&self, name: &str) -> Result<Option<TelemetrySpec>> {
+            fn telemetry(&self, name: &str, working_dir: &Path) -> Result<Option<TelemetrySpec>> {
                 let prometheus = self.otel_enable_prometheus_metrics_path.unwrap_or(false);
                 let endpoint = self.otel_endpoint.as_deref();
                 says_nothing(self, &OF_OTLP, endpoint.is_some(), "--otel-endpoint")?;
@@ -96,8 +103,11 @@ macro_rules! asked_of_telemetry {
                     Some(text) => {
                         let insecure = self.otel_insecure.unwrap_or(false);
                         let protocol = self.otel_protocol.unwrap_or(OtlpProtocol::Http);
+                        let endpoint = endpoint_of(text, insecure, protocol)?;
+                        let bundle = self.mcpm_ca_bundle.as_ref().filter(|_| speaks_tls(&endpoint));
                         Some(OtlpSpec {
-                            endpoint: endpoint_of(text, insecure, protocol)?,
+                            ca_bundle: bundle.map(|path| working_dir.join(path)),
+                            endpoint,
                             protocol,
                             headers: names(&self.otel_headers)?,
                             tracing: self.otel_tracing_enabled.unwrap_or(true),
@@ -135,6 +145,11 @@ fn says_nothing<O: OptionSet>(options: &O, names: &[&str], on: bool, needed: &st
         None => Ok(()),
         Some(option) => Err(refused(format!("`{}` means nothing without `{needed}`", option.shown()))),
     }
+}
+
+/// Whether certificates concern an endpoint.
+fn speaks_tls(endpoint: &str) -> bool {
+    endpoint.starts_with("https:")
 }
 
 /// Reads where the collector is.
@@ -245,6 +260,20 @@ fn attributes(given: Option<&crate::options::Attributes>) -> Result<BTreeMap<Str
 }
 
 impl TelemetrySpec {
+    /// Whether whom to trust makes a difference.
+    pub(crate) fn reads_certificates(&self) -> bool {
+        self.otlp.as_ref().is_some_and(|otlp| speaks_tls(&otlp.endpoint))
+    }
+
+    /// Refuses files that cannot be used, before anything is made for a proxy that could not start.
+    ///
+    /// # Errors
+    /// `InvalidOption` names the file.
+    pub(crate) fn check_files(&self) -> Result<()> {
+        let bundle = self.otlp.as_ref().and_then(|otlp| otlp.ca_bundle.as_deref());
+        bundle.map_or(Ok(()), |path| tls::connector_with(Some(path)).map(drop))
+    }
+
     fn check(&self) -> Result<()> {
         let Some(otlp) = &self.otlp else { return Ok(()) };
         if !otlp.tracing && !otlp.metrics {

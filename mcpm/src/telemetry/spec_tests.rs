@@ -5,7 +5,7 @@ fn asked(options: &[(&str, &str)]) -> Result<Option<TelemetrySpec>> {
     for (name, value) in options {
         all.set(name, value)?;
     }
-    all.telemetry("server")
+    all.telemetry("server", Path::new("/work"))
 }
 
 fn otlp(options: &[(&str, &str)]) -> OtlpSpec {
@@ -90,6 +90,16 @@ fn what_cannot_be_is_refused() {
         let text = format!("{error}");
         assert!(text.contains(said) && !text.contains("u:hush"), "{said}: {text}");
     }
+}
+
+#[test]
+fn certificates_are_kept_for_a_collector_that_has_some() {
+    let bundle = ("mcpm-ca-bundle", "ca.pem");
+    assert_eq!(otlp(&[ENDPOINT, bundle]).ca_bundle.as_deref(), Some(Path::new("/work/ca.pem")));
+    assert_eq!(otlp(&[("otel-endpoint", "http://127.0.0.1:4318"), bundle]).ca_bundle, None);
+    let missing = asked(&[ENDPOINT, bundle]).expect("fine").expect("on").check_files();
+    let error = missing.expect_err("there is no such file").to_string();
+    assert!(error.contains("`/work/ca.pem`"), "{error}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::{io, path::Path, sync::Arc};
 
 use rustls::{
-    ClientConfig, RootCertStore,
+    CertificateError, ClientConfig, RootCertStore,
     pki_types::{CertificateDer, ServerName, pem::PemObject as _},
 };
 use rustls_platform_verifier::{BuilderVerifierExt as _, Verifier};
@@ -14,17 +14,28 @@ use crate::{Error, ErrorKind, Result};
 
 /// Reads the machine's trusted roots; costs some milliseconds, so it is done at the first use.
 pub(super) fn connector() -> io::Result<TlsConnector> {
-    Ok(TlsConnector::from(Arc::new(config()?)))
+    Ok(TlsConnector::from(Arc::new(of_machine()?)))
+}
+
+/// Trusts the certificates of a PEM file beside those roots, if one is named.
+///
+/// # Errors
+/// `InvalidOption` for a file that cannot be read or holds no certificate.
+pub(crate) fn connector_with(bundle: Option<&Path>) -> Result<TlsConnector> {
+    Ok(TlsConnector::from(Arc::new(config(bundle)?)))
 }
 
 /// The same for connections that HTTP/2 is spoken on.
-pub(super) fn for_http2() -> io::Result<TlsConnector> {
-    let mut config = config()?;
+///
+/// # Errors
+/// As [`connector_with`].
+pub(crate) fn for_http2_with(bundle: Option<&Path>) -> Result<TlsConnector> {
+    let mut config = config(bundle)?;
     config.alpn_protocols = vec![b"h2".to_vec()];
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-fn config() -> io::Result<ClientConfig> {
+fn of_machine() -> io::Result<ClientConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -34,15 +45,11 @@ fn config() -> io::Result<ClientConfig> {
     Ok(config)
 }
 
-/// Trusts the certificates of a PEM file beside those roots, if one is named.
-///
-/// # Errors
-/// `InvalidOption` for a file that cannot be read or holds no certificate.
-pub(crate) fn connector_with(bundle: Option<&Path>) -> Result<TlsConnector> {
+fn config(bundle: Option<&Path>) -> Result<ClientConfig> {
     let unfit = |error: Box<dyn std::error::Error + Send + Sync>| {
         Error::new(ErrorKind::Io, "the certificates that this machine trusts cannot be read").source(error)
     };
-    let Some(path) = bundle else { return connector().map_err(|error| unfit(error.into())) };
+    let Some(path) = bundle else { return of_machine().map_err(|error| unfit(error.into())) };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = Verifier::new_with_extra_roots(read_bundle(path)?, Arc::clone(&provider))
         .map_err(|error| refused(path, &error.to_string()))?;
@@ -52,7 +59,13 @@ pub(crate) fn connector_with(bundle: Option<&Path>) -> Result<TlsConnector> {
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(config)))
+    Ok(config)
+}
+
+/// Whether a connection failed because the other side's certificate is of nobody who is trusted.
+pub(crate) fn is_distrust(error: &io::Error) -> bool {
+    let tls = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    matches!(tls, Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)))
 }
 
 /// Reads the certificates of a PEM file, and checks that each can be trusted. It costs less than

@@ -33,9 +33,10 @@ use crate::{
     options::{OptionSet as _, ProxyMode, SecretTarget, Transport, VolumeSpec, WorkloadOptions},
     package::certificates,
     policy::PolicySpec,
+    proxy::certificates::check_bundle,
     runtime::{ContainerSpec, EngineInfo, ImageInfo, Mount, Network, PublishedPort, labels},
     state::{SPEC_VERSION, Store},
-    telemetry::AskedOfTelemetry as _,
+    telemetry::{AskedOfTelemetry as _, TelemetrySpec},
 };
 
 /// What the machine says.
@@ -243,7 +244,7 @@ pub(super) fn proxy(
         incoming,
         policy: policy(options, working_dir)?,
         audit: audit(&asked.without_defaults(), working_dir)?,
-        telemetry: options.telemetry(name.as_str())?,
+        telemetry: options.telemetry(name.as_str(), working_dir)?,
     };
     for field in ["tools", "tools_override", "authz_config", "audit_config", "enable_audit", "otel_endpoint"]
     {
@@ -268,8 +269,10 @@ pub(super) fn check_proxy(options: &WorkloadOptions, environment: &Environment) 
     let enable = options.enable_audit.filter(|on| *on);
     audit(&WorkloadOptions { enable_audit: enable, ..options.clone() }, working_dir)?;
     prefix(options)?;
-    options.telemetry("")?;
+    let telemetry = options.telemetry("", working_dir)?;
+    telemetry.as_ref().map_or(Ok(()), TelemetrySpec::check_files)?;
     let incoming = options.incoming(working_dir)?;
+    check_bundle(options, incoming.as_ref(), telemetry.as_ref())?;
     if let Some(incoming) = &incoming {
         let host = options.host.as_deref().unwrap_or_default();
         incoming.check_reach(host, options.trust_proxy_headers.unwrap_or(false))?;

@@ -50,7 +50,7 @@ pub struct IncomingSpec {
 /// What turns incoming authentication on.
 const SOURCES: [&str; 3] = ["oidc_issuer", "oidc_jwks_url", "oidc_introspection_url"];
 /// What means nothing without it.
-const FURTHER: [&str; 10] = [
+const FURTHER: [&str; 9] = [
     "oidc_audience",
     "oidc_client_id",
     "oidc_client_secret",
@@ -59,7 +59,6 @@ const FURTHER: [&str; 10] = [
     "oidc_insecure_allow_http",
     "jwks_allow_private_ip",
     "jwks_auth_token_file",
-    "mcpm_ca_bundle",
     "resource_url",
 ];
 
@@ -276,15 +275,11 @@ mod tests {
             ("oidc-insecure-allow-http", "true"),
             ("jwks-allow-private-ip", "true"),
             ("jwks-auth-token-file", "f"),
-            ("mcpm-ca-bundle", "f"),
             ("resource-url", "https://mcp.example/mcp"),
         ] {
             let error = asked(&[(name, value)]).expect_err(name).to_string();
             assert!(error.contains(name) && error.contains("--oidc-issuer"), "{error}");
         }
-        // A collector is trusted by what the machine trusts, so the bundle would be for nothing there.
-        let bundle = [("mcpm-ca-bundle", "f"), ("otel-endpoint", "https://collector.example")];
-        assert!(asked(&bundle).is_err());
     }
 
     #[test]

@@ -10,29 +10,20 @@ use http::Uri;
 use hyper_util::rt::TokioIo;
 use tower_service::Service;
 
-use super::{Address, Client, stream::Stream};
-use crate::{Error, ErrorKind, Result, transport::tls};
+use super::{Client, stream::Stream};
+use crate::{Error, Result};
 
-/// Opens connections to one server, with the same limits and the same roots as requests to others.
-#[derive(Debug, Clone)]
-pub(crate) struct Connector(Arc<Client>);
+/// Opens connections as a client of requests does, with the same limits.
+#[derive(Clone)]
+pub(crate) struct Connector {
+    client: Arc<Client>,
+    failed: Arc<dyn Fn(&Error) + Send + Sync>,
+}
 
 impl Connector {
-    /// Reads the machine's trusted roots if it is to speak TLS.
-    ///
-    /// # Errors
-    /// `Io` when they cannot be read.
-    pub(crate) fn new(address: Address) -> Result<Self> {
-        let is_tls = address.tls;
-        let mut client = Client::new(address);
-        if is_tls {
-            let unfit = |error: std::io::Error| {
-                Error::new(ErrorKind::Io, "the certificates that this machine trusts cannot be read")
-                    .source(error)
-            };
-            client.tls = tls::for_http2().map_err(unfit)?.into();
-        }
-        Ok(Self(Arc::new(client)))
+    /// `failed` is told why there is no connection: who speaks HTTP/2 keeps that to itself.
+    pub(crate) fn new(client: Client, failed: impl Fn(&Error) + Send + Sync + 'static) -> Self {
+        Self { client: Arc::new(client), failed: Arc::new(failed) }
     }
 }
 
@@ -47,7 +38,9 @@ impl Service<Uri> for Connector {
 
     /// The URI is that of the endpoint, and so the address that is known already.
     fn call(&mut self, _: Uri) -> Self::Future {
-        let client = Arc::clone(&self.0);
-        Box::pin(async move { client.in_time(client.open()).await.map(TokioIo::new) })
+        let Self { client, failed } = self.clone();
+        Box::pin(async move {
+            client.in_time(client.open()).await.map(TokioIo::new).inspect_err(|error| failed(error))
+        })
     }
 }

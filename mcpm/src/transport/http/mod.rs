@@ -88,9 +88,14 @@ impl Client {
         Self { address, dial: None, pinned: Vec::new(), pool: Arc::default(), tls: OnceLock::new() }
     }
 
+    /// A client that trusts what `tls` trusts.
+    pub(crate) fn trusting(address: Address, tls: TlsConnector) -> Self {
+        Self { tls: OnceLock::from(tls), ..Self::new(address) }
+    }
+
     /// A client that connects to these addresses alone, and trusts what `tls` trusts.
     pub(crate) fn pinned(address: Address, at: Vec<SocketAddr>, tls: TlsConnector) -> Self {
-        Self { pinned: at, tls: OnceLock::from(tls), ..Self::new(address) }
+        Self { pinned: at, ..Self::trusting(address, tls) }
     }
 
     /// A client of a server that is connected to in another way than by its address, which is for messages.
