@@ -16,6 +16,7 @@ use super::{
     hop_by_hop::{is_disguised, is_hop_by_hop, strip},
     layer::{Answer, Endpoint},
     layers::telemetry::Journey,
+    looks::Looks,
     messages::is_encoded,
     owners,
     public::{Public, Publicity},
@@ -44,11 +45,13 @@ pub(crate) struct Forward {
     publicity: Publicity,
     alarms: Alarms,
     sessions: Sessions,
+    looks: Looks,
 }
 
 impl Forward {
     pub(crate) fn new(target: Arc<Target>, publicity: Publicity) -> Self {
-        Self { target, publicity, alarms: Alarms::default(), sessions: Sessions::default() }
+        let (alarms, sessions, looks) = (Alarms::default(), Sessions::default(), Looks::default());
+        Self { target, publicity, alarms, sessions, looks }
     }
 
     async fn forward(&self, request: Request) -> Response {
@@ -259,9 +262,12 @@ impl Endpoint for Forward {
     }
 
     fn health(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {
-        Box::pin(
-            async move { self.target.reached()?.client.reach().await.map_err(|error| error.to_string()) },
-        )
+        Box::pin(async move {
+            let reached = self.target.reached()?;
+            let life = reached.life;
+            let look = || async move { reached.client.reach().await.map_err(|error| error.to_string()) };
+            self.looks.ask(life, look).await
+        })
     }
 }
 

@@ -46,6 +46,7 @@ mod hop_by_hop;
 mod layer;
 pub(crate) mod layers;
 pub(crate) mod listener;
+mod looks;
 pub(crate) mod messages;
 mod mirror;
 mod owners;
