@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails its test")]
 
 mod collector;
+mod elsewhere;
 mod outages;
 mod over_tls;
 mod receiver;

@@ -211,6 +211,48 @@ async fn failures_are_told_apart_in_json_and_in_events() {
     assert_eq!(exports.count("mcp.server.session.duration", &[("mcp.protocol.version", "2025-11-25")]), 1.0);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_span_names_whoever_calls_and_believes_only_a_trusted_proxy_in_front() {
+    for trusted in [false, true] {
+        let receiver = Receiver::start("").await;
+        let measured = measured(|proxy| {
+            let proxy = proxy.otel_endpoint(format!("http://{}", receiver.http)).otel_sampling_rate(1.0);
+            proxy.trust_proxy_headers(trusted)
+        })
+        .await;
+        let request = measured.http.post("/mcp", call("add", ""));
+        let request = request.header("X-Forwarded-For", "198.51.100.1, 203.0.113.7");
+        let request = request.header("X-Forwarded-Host", "mcp.example:8443");
+        assert_eq!(request.header("X-Forwarded-Proto", "https").send().await.status, 200);
+        let own = measured.proxy.address();
+        measured.proxy.stop().await;
+        let exports = receiver.all().await;
+        let span = exports.span("tools/call add").attributes.clone();
+        let said = |key: &str| span.get(key).map(String::as_str);
+        assert_eq!(said("network.peer.address"), Some("127.0.0.1"));
+        assert!(said("network.peer.port").unwrap().parse::<u16>().unwrap() > 0);
+        assert_eq!(
+            (said("network.protocol.name"), said("network.protocol.version")),
+            (Some("http"), Some("1.1"))
+        );
+        assert_eq!(said("mcp.server.name"), Some("measured"));
+        let port = own.port().to_string();
+        let (client, expected) = match trusted {
+            true => ("203.0.113.7", ("https", "mcp.example", "8443")),
+            false => ("127.0.0.1", ("http", "127.0.0.1", port.as_str())),
+        };
+        assert_eq!(said("client.address"), Some(client), "{span:#?}");
+        assert_eq!(said("client.port"), said("network.peer.port").filter(|_| !trusted));
+        let (scheme, host, port) = expected;
+        assert_eq!(
+            (said("url.scheme"), said("server.address"), said("server.port")),
+            (Some(scheme), Some(host), Some(port)),
+        );
+        let labels = exports.points.iter().flat_map(|(_, labels, _)| labels.keys());
+        assert!(labels.into_iter().all(|label| !label.contains("client") && !label.contains("peer")));
+    }
+}
+
 /// What a server on a pipe is measured by.
 fn spec(receiver: &Receiver) -> TelemetrySpec {
     TelemetrySpec {

@@ -5,6 +5,7 @@
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -12,8 +13,11 @@ use bytes::{Bytes, BytesMut};
 use http_body::{Body as HttpBody, Frame};
 
 use super::{
+    layers::telemetry::Journey,
     owners::{Noted, Opening},
     public::Public,
+    respond::Request,
+    sessions::SESSION,
 };
 use crate::transport::body::BodyError;
 
@@ -27,17 +31,47 @@ pub(super) struct EndpointEvent<B> {
     public: Public,
     /// Origin of the server, to be taken off.
     origin: String,
-    /// Who is told of the place, and the path of the stream.
-    opening: Option<(Opening, String)>,
+    told: Told,
     /// The place that was noted, for as long as the stream is.
     noted: Option<Noted>,
     /// What came of the first event; `None` once that is settled.
     head: Option<BytesMut>,
 }
 
+/// Who is told of the place.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// Who notes whose it is.
+    opening: Option<Opening>,
+    /// Who measures until when a request lasts that is posted there.
+    journey: Option<Arc<Journey>>,
+    /// The path of the stream.
+    path: String,
+}
+
+impl Told {
+    /// What a request for a stream says.
+    pub(super) fn of(request: &Request) -> Self {
+        // What is in a session of its own is streamable HTTP, which names no places.
+        let in_none = !request.headers().contains_key(SESSION);
+        let opening = request.extensions().get().filter(|_| in_none).cloned();
+        let journey = request.extensions().get().cloned();
+        // Nobody is told, as a rule.
+        let path = if opening.is_some() || journey.is_some() { request.uri().path() } else { "" };
+        Self { opening, journey, path: path.to_owned() }
+    }
+
+    /// A place may be named that could not be read.
+    pub(super) fn unread(&self) {
+        if let Some(opening) = &self.opening {
+            opening.unread();
+        }
+    }
+}
+
 impl<B> EndpointEvent<B> {
-    pub(super) fn new(body: B, public: Public, origin: String, opening: Option<(Opening, String)>) -> Self {
-        Self { body, public, origin, opening, noted: None, head: Some(BytesMut::new()) }
+    pub(super) fn new(body: B, public: Public, origin: String, told: Told) -> Self {
+        Self { body, public, origin, told, noted: None, head: Some(BytesMut::new()) }
     }
 
     /// Takes a piece of the stream and returns what of it can go on.
@@ -52,15 +86,15 @@ impl<B> EndpointEvent<B> {
                 continue;
             }
             done.extend_from_slice(&self.rewrite(&block).unwrap_or(block));
-            if let Some((opening, _)) = self.opening.as_ref().filter(|_| self.noted.is_none()) {
+            if self.noted.is_none() {
                 // What it names later on is not looked for.
-                opening.unread();
+                self.told.unread();
             }
             done.extend_from_slice(&self.head.take().unwrap_or_default());
             return done.freeze();
         }
         if head.len() > LIMIT {
-            if let Some((opening, _)) = &self.opening {
+            if let Some(opening) = &self.told.opening {
                 done.extend_from_slice(&head.split_to(said_nothing(head)));
                 if head.len() <= LIMIT {
                     return done.freeze();
@@ -79,8 +113,11 @@ impl<B> EndpointEvent<B> {
         let (_, place) = lines.find(|(field, _)| *field == "data").filter(|_| is_endpoint)?;
         let place = place.trim();
         let path = place.strip_prefix(self.origin.as_str()).unwrap_or(place);
-        if let Some((opening, at)) = &self.opening {
-            self.noted = opening.at(path, at);
+        if let Some(opening) = &self.told.opening {
+            self.noted = opening.at(path, &self.told.path);
+        }
+        if let Some(journey) = &self.told.journey {
+            journey.opens(path, &self.told.path);
         }
         if !path.starts_with('/') || path.starts_with("//") {
             // Relative to `/sse`, or on another host altogether: not ours to say.
@@ -159,8 +196,6 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::{
         auth::incoming::Principal,
@@ -169,7 +204,7 @@ mod tests {
 
     fn through(text: &str, size: usize) -> String {
         let public = Public { origin: None, prefix: "/p".to_owned() };
-        let mut stream = EndpointEvent::new((), public, "http://10.0.0.2:80".to_owned(), None);
+        let mut stream = EndpointEvent::new((), public, "http://10.0.0.2:80".to_owned(), Told::default());
         let pieces = text.as_bytes().chunks(size).map(Bytes::copy_from_slice);
         let out: Vec<u8> = pieces.flat_map(|piece| stream.take(piece)).collect();
         String::from_utf8(out).expect("text")
@@ -217,9 +252,10 @@ mod tests {
     fn where_another_event_comes_first_nobody_posts_but_to_the_servers_own_path() {
         let owners = Arc::new(Owners::new(["/mcp"]));
         assert!(owners.may_post("/m?s=1", &owner("b")), "nothing is known yet");
-        let opening = (Opening::new(&owners, owner("a")), "/sse".to_owned());
+        let opening = Some(Opening::new(&owners, owner("a")));
+        let told = Told { opening, journey: None, path: "/sse".to_owned() };
         let public = Public { origin: None, prefix: String::new() };
-        let mut stream = EndpointEvent::new((), public, "http://10.0.0.2:80".to_owned(), Some(opening));
+        let mut stream = EndpointEvent::new((), public, "http://10.0.0.2:80".to_owned(), told);
         let text = "data: hello\n\nevent: endpoint\ndata: /m?s=1\n\n";
         assert_eq!(stream.take(Bytes::from_static(text.as_bytes())), text);
         assert!(!owners.may_post("/m?s=1", &owner("a")) && !owners.may_post("/m?s=1", &owner("b")));
@@ -241,10 +277,11 @@ mod tests {
         ] {
             for size in [100, 1 << 20] {
                 let owners = Arc::new(Owners::new(["/sse"]));
-                let opening = (Opening::new(&owners, owner("a")), "/sse".to_owned());
+                let opening = Some(Opening::new(&owners, owner("a")));
+                let told = Told { opening, journey: None, path: "/sse".to_owned() };
                 let public = Public { origin: None, prefix: String::new() };
                 let origin = "http://10.0.0.2:80".to_owned();
-                let mut stream = EndpointEvent::new((), public, origin, Some(opening));
+                let mut stream = EndpointEvent::new((), public, origin, told);
                 let pieces = text.as_bytes().chunks(size).map(Bytes::copy_from_slice);
                 let out: Vec<u8> = pieces.flat_map(|piece| stream.take(piece)).collect();
                 assert_eq!(out, text.as_bytes());

@@ -12,13 +12,12 @@ use http_body::Body as _;
 use memchr::memmem::Finder;
 
 use super::{
-    endpoint_event::EndpointEvent,
+    endpoint_event::{EndpointEvent, Told},
     hop_by_hop::{is_disguised, is_hop_by_hop, strip},
     layer::{Answer, Endpoint},
     layers::telemetry::Journey,
     looks::Looks,
     messages::is_encoded,
-    owners,
     public::{Public, Publicity},
     reopen::{self, InSession, Outcome},
     respond::{self, Request, Response},
@@ -58,10 +57,7 @@ impl Forward {
         let reached = self.target.reached();
         let is_get = request.method() == Method::GET;
         let public = is_get.then(|| self.publicity.of(request.headers()));
-        // What is in a session of its own is streamable HTTP, which names no places.
-        let in_none = !request.headers().contains_key(SESSION);
-        let opening_place = request.extensions().get::<owners::Opening>().filter(|_| in_none).cloned();
-        let opening_place = opening_place.map(|opening| (opening, request.uri().path().to_owned()));
+        let told = is_get.then(|| Told::of(&request));
         let (mut parts, body, asked) = match self.prepare(request).await {
             Ok(prepared) => prepared,
             Err(response) => return response,
@@ -111,9 +107,9 @@ impl Forward {
         {
             self.sessions.remember(id, opening, reached.life);
         }
-        match public {
-            Some(public) => relocate(response, public, &reached, opening_place),
-            None => response,
+        match (public, told) {
+            (Some(public), Some(told)) => relocate(response, public, &reached, told),
+            _ => response,
         }
     }
 
@@ -229,26 +225,19 @@ fn may_initialize(body: &[u8]) -> bool {
 }
 
 /// Has the event that says where to post name a place on the proxy.
-fn relocate(
-    response: Response,
-    public: Public,
-    reached: &Reached,
-    opening: Option<(owners::Opening, String)>,
-) -> Response {
+fn relocate(response: Response, public: Public, reached: &Reached, told: Told) -> Response {
     if !response.headers().get(header::CONTENT_TYPE).is_some_and(is_event_stream) {
         return response;
     }
     if is_encoded(response.headers()) {
         // It cannot be read here, and waiting for its first event would hold it back.
-        if let Some((opening, _)) = opening {
-            opening.unread();
-        }
+        told.unread();
         return response;
     }
     let (mut parts, body) = response.into_parts();
     // Its one event may get longer.
     parts.headers.remove(header::CONTENT_LENGTH);
-    let body = Body::stream(EndpointEvent::new(body, public, reached.origin.clone(), opening));
+    let body = Body::stream(EndpointEvent::new(body, public, reached.origin.clone(), told));
     Response::from_parts(parts, body)
 }
 

@@ -124,7 +124,7 @@ fn client(
     stack: Arc<Stack>,
     stop: CancellationToken,
 ) -> impl Future<Output = ()> + use<> {
-    let peer = if stack.records() { stream.peer_addr().ok() } else { None };
+    let peer = if stack.tells_peers() { stream.peer_addr().ok() } else { None };
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let stack = Arc::clone(&stack);
         let mut request = request.map(|body| Body::Client(ClientBody::new(body, alarms.clone())));

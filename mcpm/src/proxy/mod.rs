@@ -354,7 +354,8 @@ impl RunningProxy {
             exchange: served.exchange,
             policy: served.policy,
             recent: served.recent,
-            audit: served.audit.map(|audit| (audit, trusted)),
+            trusted,
+            audit: served.audit,
             telemetry: telemetry.clone(),
         };
         let stack = Arc::new(Stack::new(settings, served.endpoint));

@@ -46,8 +46,10 @@ pub(crate) struct Settings {
     pub(crate) policy: Policy,
     /// Where refusals are kept.
     pub(crate) recent: Arc<Recent>,
-    /// Where requests are recorded, and whether a proxy in front is believed when it says who calls.
-    pub(crate) audit: Option<(Arc<Audit>, bool)>,
+    /// Whether a proxy in front is believed when it says who calls.
+    pub(crate) trusted: bool,
+    /// Where requests are recorded.
+    pub(crate) audit: Option<Arc<Audit>>,
     /// What is measured, if anything is.
     pub(crate) telemetry: Option<Arc<Telemetry>>,
 }
@@ -57,7 +59,7 @@ pub(crate) struct Stack {
     layers: Vec<Box<dyn Layer>>,
     endpoint: Box<dyn Endpoint>,
     recent: Arc<Recent>,
-    records: bool,
+    tells_peers: bool,
 }
 
 impl Stack {
@@ -71,13 +73,15 @@ impl Stack {
                 Arc::clone(telemetry),
                 settings.transport == "stdio",
                 settings.gate.is_some(),
+                settings.trusted,
             )));
         }
-        let audit = settings.audit.map(|(audit, trusted)| {
+        let audit = settings.audit;
+        if let Some(audit) = &audit {
             // Before anything that refuses: every request is recorded.
-            layers.push(Box::new(Recorder::new(Arc::clone(&audit), trusted, settings.gate.is_some())));
-            audit
-        });
+            let guarded = settings.gate.is_some();
+            layers.push(Box::new(Recorder::new(Arc::clone(audit), settings.trusted, guarded)));
+        }
         // Before anything reads a body.
         layers.push(Box::new(BodyLimit::default()));
         // Before anything is told: a page of another origin learns nothing, not even from `/health`.
@@ -148,12 +152,13 @@ impl Stack {
             // Next to the server, which it tells where the request stands in its trace.
             layers.push(Box::new(Send));
         }
-        Self { layers, endpoint, recent: settings.recent, records }
+        let tells_peers = records || measured;
+        Self { layers, endpoint, recent: settings.recent, tells_peers }
     }
 
     /// Whether the layers want to know who is at the other end of a connection ([`Peer`](super::trail::Peer)).
-    pub(crate) fn records(&self) -> bool {
-        self.records
+    pub(crate) fn tells_peers(&self) -> bool {
+        self.tells_peers
     }
 
     /// Answers a request, and keeps why when a layer refuses it: whoever is told the id of a refusal can have it

@@ -473,7 +473,7 @@ fn source(request: &Request, masks: &Masks, trusted: bool) -> Source {
 }
 
 /// Who called the proxy in front, as that says: what it wrote itself is the last one.
-fn forwarded(headers: &HeaderMap) -> Option<String> {
+pub(crate) fn forwarded(headers: &HeaderMap) -> Option<String> {
     let line = headers.get_all("x-forwarded-for").iter().next_back()?.to_str().ok()?;
     let last = line.rsplit(',').next()?.trim();
     last.parse::<std::net::IpAddr>().ok().map(|address| address.to_string())

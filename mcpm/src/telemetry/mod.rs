@@ -58,6 +58,8 @@ pub(crate) struct Telemetry {
     pub(crate) tracer: Option<SdkTracer>,
     /// Counts, if anybody is told.
     pub(crate) instruments: Option<Instruments>,
+    /// What the server is called.
+    pub(crate) server: String,
     /// Whether old names of attributes stand beside the new ones.
     pub(crate) legacy: bool,
     /// What each span of a request carries of the process's variables.
@@ -143,6 +145,7 @@ impl Telemetry {
         Ok(Self {
             tracer: tracer.as_ref().map(|provider| provider.tracer(SCOPE)),
             instruments,
+            server: server.to_owned(),
             legacy: spec.legacy,
             variables: spec
                 .otlp

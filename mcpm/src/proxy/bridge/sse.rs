@@ -19,7 +19,7 @@ use crate::{
         sse,
     },
     proxy::{
-        layers::telemetry::sent,
+        layers::telemetry::{opens, sent},
         owners::Opening,
         public::Publicity,
         respond::{self, Request, Response},
@@ -38,6 +38,7 @@ pub(super) fn open(router: &Arc<Router>, publicity: &Publicity, request: &Reques
     };
     let path = format!("/messages?session_id={}", id.as_str());
     let noted = request.extensions().get::<Opening>().and_then(|opening| opening.at(&path, "/sse"));
+    opens(request.extensions(), &path, "/sse");
     let endpoint = sse::endpoint(&publicity.of(request.headers()).path(&path));
     let closing = Arc::clone(router);
     Events::new(reader, None, Numbering::None)

@@ -1,11 +1,12 @@
 //! One request on its way: what is known of it, and when its parts began.
 
 use std::{
+    net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant, SystemTime},
 };
 
-use http::{HeaderMap, Method, StatusCode, header};
+use http::{HeaderMap, Method, StatusCode, Version, header};
 use http_body::Body as _;
 use opentelemetry::{
     Context, KeyValue,
@@ -14,6 +15,7 @@ use opentelemetry::{
 use opentelemetry_sdk::trace::Span;
 
 use super::{
+    elsewhere::Elsewhere,
     operation::{Hello, Operation, Outcome, Target},
     report,
 };
@@ -22,7 +24,9 @@ use crate::{
     proxy::{
         denial::Denial,
         messages::Asked,
+        public::Publicity,
         respond::{Request, Response},
+        trail::{Peer, forwarded},
     },
     telemetry::{Carrier, Telemetry, cut, http_method, parent_of},
 };
@@ -35,6 +39,7 @@ const VERSION: &str = "mcp-protocol-version";
 pub(crate) struct Journey {
     pub(super) telemetry: Arc<Telemetry>,
     pub(super) heard: Heard,
+    elsewhere: Arc<Elsewhere>,
     /// The same moment on both clocks.
     began: (SystemTime, Instant),
     state: Mutex<State>,
@@ -45,10 +50,20 @@ pub(crate) struct Journey {
 pub(super) struct Heard {
     pub(super) method: Method,
     pub(super) path: String,
+    /// Where messages are posted: the whole path and query, which may hold the id of a session.
+    place: String,
+    /// As clients write it, in front of all proxies.
+    pub(super) scheme: &'static str,
     pub(super) host: Option<String>,
+    pub(super) version: &'static str,
+    /// Who is at the other end of the connection.
+    pub(super) peer: Option<SocketAddr>,
+    /// Who called the proxy in front, if that is believed.
+    pub(super) forwarded: Option<String>,
     pub(super) agent: Option<String>,
     pub(super) size: Option<u64>,
     pub(super) session: Option<String>,
+    protocol: Option<String>,
     pub(super) is_stdio: bool,
     carried: Carrier,
 }
@@ -72,6 +87,12 @@ pub(super) struct State {
     pub(super) version: Option<String>,
     pub(super) client: Option<String>,
     pub(super) answered: Option<Answered>,
+    /// Whether the answer may come on another stream.
+    is_expected: bool,
+    /// How the request of HTTP ended, while the answer is still to come on another stream.
+    posted: Option<(Ended, Flow)>,
+    /// The place that was named in this stream.
+    opened: Option<Arc<str>>,
     is_finished: bool,
     /// Whether nobody has found out yet who sent it, where callers are asked who they are.
     is_of_a_stranger: bool,
@@ -109,24 +130,41 @@ pub(super) struct Flow {
     pub(super) first: Option<Instant>,
 }
 
-impl Journey {
-    pub(super) fn begin(telemetry: Arc<Telemetry>, is_stdio: bool, request: &Request) -> Self {
+impl Heard {
+    pub(super) fn of(request: &Request, publicity: &Publicity, is_stdio: bool) -> Self {
         let headers = request.headers();
         let one = |name: &str| text(headers, name).map(|value| cut(value).to_owned());
-        let heard = Heard {
+        let public = if publicity.trusted { publicity.of(headers).origin } else { None };
+        let (scheme, host) = match public.as_deref().and_then(|origin| origin.split_once("://")) {
+            Some(("https", host)) => ("https", Some(cut(host).to_owned())),
+            Some((_, host)) => ("http", Some(cut(host).to_owned())),
+            None => ("http", one(header::HOST.as_str())),
+        };
+        Self {
             method: request.method().clone(),
             path: cut(request.uri().path()).to_owned(),
-            host: one(header::HOST.as_str()),
+            place: request.uri().path_and_query().map_or_else(String::new, |place| place.as_str().to_owned()),
+            scheme,
+            host,
+            version: if request.version() == Version::HTTP_10 { "1.0" } else { "1.1" },
+            peer: request.extensions().get::<Peer>().map(|peer| peer.0),
+            forwarded: if publicity.trusted { forwarded(headers) } else { None },
             agent: one(header::USER_AGENT.as_str()),
             size: request.body().size_hint().exact(),
             session: one(SESSION),
+            protocol: one(VERSION),
             is_stdio,
             carried: Carrier::of_headers(headers),
-        };
-        let state = State { version: one(VERSION), ..State::default() };
+        }
+    }
+}
+
+impl Journey {
+    pub(super) fn begin(telemetry: Arc<Telemetry>, elsewhere: Arc<Elsewhere>, heard: Heard) -> Self {
+        let state = State { version: heard.protocol.clone(), ..State::default() };
         let began = (SystemTime::now(), Instant::now());
         report::begun(&telemetry, &heard);
-        Self { telemetry, heard, began, state: Mutex::new(state) }
+        Self { telemetry, heard, elsewhere, began, state: Mutex::new(state) }
     }
 
     /// Says whether it is not known who sent it. A stranger has no say in what is sampled.
@@ -159,10 +197,17 @@ impl Journey {
     }
 
     /// Learns what is asked for, once, and begins the span of the request.
-    pub(super) fn understand(&self, asked: &Asked) {
+    pub(in crate::proxy) fn understand(self: &Arc<Self>, asked: &Asked) {
+        if self.learn(asked) && !self.elsewhere.expects(&self.heard.place, self) {
+            self.state().is_expected = false;
+        }
+    }
+
+    /// Returns whether an answer may be expected on another stream.
+    fn learn(&self, asked: &Asked) -> bool {
         let mut state = self.state();
         if std::mem::replace(&mut state.understood, true) {
-            return;
+            return false;
         }
         state.is_batch = asked.is_batch();
         state.operations = asked.messages().iter().filter_map(Operation::of).collect();
@@ -180,6 +225,9 @@ impl Journey {
             }
         }
         self.begin_span(&mut state, &carried);
+        // Before anything is sent, since the answer may come before the request is said to be taken.
+        state.is_expected = state.operations.iter().any(Operation::is_request);
+        state.is_expected
     }
 
     fn begin_span(&self, state: &mut State, message: &Carrier) {
@@ -255,14 +303,83 @@ impl Journey {
         });
     }
 
-    /// It is over.
-    pub(super) fn finish(&self, ended: Ended, flow: Flow) {
+    /// It is over, but for what is answered on another stream.
+    pub(super) fn finish(self: &Arc<Self>, ended: Ended, flow: Flow) {
         let mut state = self.state();
-        if std::mem::replace(&mut state.is_finished, true) {
+        if state.is_finished || state.posted.is_some() {
             return;
         }
-        report::finished(self, &mut state, ended, flow);
+        report::sent(self, &state, ended);
+        let is_taken = state.answered.as_ref().is_some_and(|head| head.status == StatusCode::ACCEPTED);
+        if state.is_expected && is_taken && ended == Ended::Whole && state.operations.iter().any(is_open) {
+            state.posted = Some((ended, flow));
+            return;
+        }
+        let was_expected = std::mem::take(&mut state.is_expected);
+        let opened = state.opened.take();
+        self.end(&mut state, ended, flow);
+        drop(state);
+        if was_expected {
+            self.elsewhere.forget(&self.heard.place, self);
+        }
+        if let Some(place) = opened {
+            self.elsewhere.close(&place);
+        }
     }
+
+    fn end(&self, state: &mut State, ended: Ended, flow: Flow) {
+        state.is_finished = true;
+        report::finished(self, state, ended, flow);
+    }
+
+    /// A place is named, in this stream, where messages are posted that are answered here.
+    pub(in crate::proxy) fn opens(&self, place: &str, path: &str) {
+        let mut state = self.state();
+        if !state.is_finished && state.opened.is_none() {
+            state.opened = self.elsewhere.open(place, path);
+        }
+    }
+
+    /// A message is answered on this stream.
+    pub(super) fn streamed(&self, answer: &Message) {
+        let opened = self.state().opened.clone();
+        if let Some(place) = opened {
+            self.elsewhere.answered(&place, answer);
+        }
+    }
+
+    /// Whether a message may answer what was asked for.
+    pub(super) fn awaits(&self, answer: &Message) -> bool {
+        self.state().operations.iter().any(|one| is_open(one) && one.is(answer))
+    }
+
+    /// A message that answers it went out on another stream. Returns whether there is nothing more to come.
+    pub(super) fn answered_elsewhere(&self, answer: &Message) -> bool {
+        self.answer(answer, answer);
+        let mut state = self.state();
+        if state.operations.iter().any(is_open) {
+            return false;
+        }
+        state.is_expected = false;
+        if let Some((ended, flow)) = state.posted.take() {
+            self.end(&mut state, ended, flow);
+        }
+        true
+    }
+
+    /// The stream is over on which the answer would have come.
+    pub(super) fn abandoned(&self) {
+        let mut state = self.state();
+        state.is_expected = false;
+        if let Some((_, flow)) = state.posted.take() {
+            self.end(&mut state, Ended::Gone, flow);
+        }
+    }
+}
+
+/// Whether an answer is still to come.
+fn is_open(operation: &Operation) -> bool {
+    operation.is_request() && operation.outcome.is_none()
 }
 
 /// What a span that begins under `parent` needs to know.
@@ -292,7 +409,7 @@ mod tests {
     use crate::{
         environment::Variables,
         options::{OptionSet as _, ProxyOptions},
-        proxy::respond,
+        proxy::{public::Publicity, respond},
         telemetry::AskedOfTelemetry as _,
         transport::body::Body,
     };
@@ -314,7 +431,8 @@ mod tests {
             let mut request = Request::new(Body::empty());
             let place = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
             request.headers_mut().insert("traceparent", place.parse().expect("a value"));
-            let journey = Journey::begin(Arc::clone(&telemetry), false, &request);
+            let heard = Heard::of(&request, &Publicity::default(), false);
+            let journey = Journey::begin(Arc::clone(&telemetry), Arc::default(), heard);
             journey.is_of_a_stranger(is_stranger);
             journey.answered(&respond::empty(StatusCode::UNAUTHORIZED));
             let state = journey.state();

@@ -6,6 +6,7 @@
 //! [`Journey`], which is in the request's extensions.
 
 mod counted;
+mod elsewhere;
 mod journey;
 mod meta;
 mod operation;
@@ -13,18 +14,22 @@ mod report;
 
 use std::sync::Arc;
 
-use http::{Extensions, Method};
+use http::{Extensions, Method, header};
 
+use journey::Heard;
 pub(crate) use journey::Journey;
 
 use counted::Unanswered;
+use elsewhere::Elsewhere;
 
 use crate::{
     auth::incoming::Principal,
+    mcp::message::Kind,
     proxy::{
         denial::Denial,
         layer::{Answer, Layer, Next},
         messages::{Asked, Hook, Hooks, Said, Verdict},
+        public::Publicity,
         respond::{Request, Response},
     },
     telemetry::Telemetry,
@@ -41,20 +46,29 @@ pub(crate) struct Observe {
     is_stdio: bool,
     /// Whether callers are asked who they are.
     is_guarded: bool,
+    /// How clients see the proxy.
+    publicity: Publicity,
+    elsewhere: Arc<Elsewhere>,
 }
 
 impl Observe {
-    pub(crate) fn new(telemetry: Arc<Telemetry>, is_stdio: bool, is_guarded: bool) -> Self {
-        Self { telemetry, is_stdio, is_guarded }
+    /// `trusted` says whether a proxy in front is believed.
+    pub(crate) fn new(telemetry: Arc<Telemetry>, is_stdio: bool, is_guarded: bool, trusted: bool) -> Self {
+        let publicity = Publicity { prefix: None, trusted };
+        Self { telemetry, is_stdio, is_guarded, publicity, elsewhere: Arc::default() }
     }
 
     async fn observe(&self, mut request: Request, next: Next<'_>) -> Response {
-        let journey = Arc::new(Journey::begin(Arc::clone(&self.telemetry), self.is_stdio, &request));
+        let heard = Heard::of(&request, &self.publicity, self.is_stdio);
+        let journey = Journey::begin(Arc::clone(&self.telemetry), Arc::clone(&self.elsewhere), heard);
+        let journey = Arc::new(journey);
         if self.is_guarded {
             journey.is_of_a_stranger(true);
         }
         if *request.method() == Method::POST {
             Hooks::of(&mut request).add(Listens(Arc::clone(&journey)));
+        } else if *request.method() == Method::GET && accepts_events(&request) {
+            Hooks::of(&mut request).add(Streams(Arc::clone(&journey)));
         }
         request.extensions_mut().insert(Arc::clone(&journey));
         let unanswered = Unanswered::new(journey);
@@ -122,7 +136,12 @@ impl Layer for Send {
     }
 }
 
-fn understand(journey: &Journey, extensions: &Extensions) {
+fn accepts_events(request: &Request) -> bool {
+    let mut lines = request.headers().get_all(header::ACCEPT).iter();
+    lines.any(|line| memchr::memmem::find(line.as_bytes(), b"text/event-stream").is_some())
+}
+
+fn understand(journey: &Arc<Journey>, extensions: &Extensions) {
     if extensions.get::<Arc<Principal>>().is_some() {
         journey.is_of_a_stranger(false);
     }
@@ -135,6 +154,25 @@ fn understand(journey: &Journey, extensions: &Extensions) {
 pub(in crate::proxy) fn sent(extensions: &Extensions) {
     if let Some(journey) = extensions.get::<Arc<Journey>>() {
         journey.sent();
+    }
+}
+
+/// Says where messages of a session are posted, as it was said in the answer to a request for `path`.
+pub(in crate::proxy) fn opens(extensions: &Extensions, place: &str, path: &str) {
+    if let Some(journey) = extensions.get::<Arc<Journey>>() {
+        journey.opens(place, path);
+    }
+}
+
+/// Hears what other requests are answered, on a stream.
+struct Streams(Arc<Journey>);
+
+impl Hook for Streams {
+    fn message(&mut self, said: &Said<'_>) -> Verdict {
+        if said.message.kind() == Kind::Response {
+            self.0.streamed(said.message);
+        }
+        Verdict::Keep
     }
 }
 

@@ -29,20 +29,32 @@ pub(super) fn begun(telemetry: &Telemetry, heard: &Heard) {
 
 fn count_active(telemetry: &Telemetry, heard: &Heard, change: i64) {
     let Some(instruments) = &telemetry.instruments else { return };
-    let labels = [pair("http.request.method", http_method(&heard.method)), pair("url.scheme", "http")];
+    let labels = [pair("http.request.method", http_method(&heard.method)), pair("url.scheme", heard.scheme)];
     instruments.active.add(change, &labels);
     if let Some(legacy) = &instruments.legacy {
         legacy.connections.add(change, &legacy.server);
     }
 }
 
-/// A request is over.
+/// A request of HTTP is over.
+pub(super) fn sent(journey: &Journey, state: &State, ended: Ended) {
+    if let Some(instruments) = &journey.telemetry.instruments {
+        count_http(journey, state, instruments, ended, Instant::now());
+        count_session(&journey.heard, state, instruments);
+    }
+    count_active(&journey.telemetry, &journey.heard, -1);
+}
+
+/// All that was asked for in a request is over.
 pub(super) fn finished(journey: &Journey, state: &mut State, ended: Ended, flow: Flow) {
     let now = Instant::now();
     if let Some(instruments) = &journey.telemetry.instruments {
-        count(journey, state, instruments, ended, now);
+        let took = seconds(now.duration_since(journey.since()));
+        for operation in &state.operations {
+            count_operation(&journey.heard, state, instruments, operation, ended, took);
+        }
+        count_legacy(&journey.heard, state, instruments, ended, took);
     }
-    count_active(&journey.telemetry, &journey.heard, -1);
     if state.span.as_ref().is_some_and(Span::is_recording) {
         trace(journey, state, ended, flow, now);
     }
@@ -69,8 +81,8 @@ fn failure(operation: &Operation, answered: Option<&Answered>, ended: Ended) -> 
         (None, _) => Some("cancelled".to_owned()),
         (Some(answered), _) if answered.status.as_u16() >= 400 => Some(answered.status.as_str().to_owned()),
         _ if !operation.is_request() => None,
-        // The deprecated transport answers on another stream.
-        (Some(answered), _) if answered.status == StatusCode::ACCEPTED => None,
+        // It is answered on another stream, which is not known.
+        (Some(answered), Ended::Whole) if answered.status == StatusCode::ACCEPTED => None,
         (_, Ended::Gone) => Some("cancelled".to_owned()),
         (_, Ended::Broken) => Some("broken_off".to_owned()),
         (_, Ended::Whole) => Some("no_answer".to_owned()),
@@ -97,8 +109,7 @@ fn status_of(answered: Option<&Answered>, ended: Ended) -> Option<u16> {
     }
 }
 
-/// Counts a request, and what was asked for in it.
-fn count(journey: &Journey, state: &State, instruments: &Instruments, ended: Ended, now: Instant) {
+fn count_http(journey: &Journey, state: &State, instruments: &Instruments, ended: Ended, now: Instant) {
     let heard = &journey.heard;
     let answered = state.answered.as_ref();
     let took = seconds(now.duration_since(journey.since()));
@@ -108,8 +119,8 @@ fn count(journey: &Journey, state: &State, instruments: &Instruments, ended: End
     let http_took = until_head.filter(|_| is_stream).unwrap_or(took);
     let mut labels = vec![
         pair("http.request.method", http_method(&heard.method)),
-        pair("url.scheme", "http"),
-        pair("network.protocol.version", "1.1"),
+        pair("url.scheme", heard.scheme),
+        pair("network.protocol.version", heard.version),
     ];
     if let Some(route) = ROUTES.into_iter().find(|route| *route == heard.path) {
         labels.push(pair("http.route", route));
@@ -122,17 +133,19 @@ fn count(journey: &Journey, state: &State, instruments: &Instruments, ended: End
     if let Some(denial) = answered.and_then(|answered| answered.denial.as_ref()) {
         denied(&journey.telemetry, denial);
     }
-    for operation in &state.operations {
-        count_operation(state, instruments, operation, ended, took);
-    }
-    count_session(heard, state, instruments);
-    count_legacy(heard, state, instruments, ended, took);
 }
 
-fn count_operation(state: &State, instruments: &Instruments, operation: &Operation, ended: Ended, took: f64) {
+fn count_operation(
+    heard: &Heard,
+    state: &State,
+    instruments: &Instruments,
+    operation: &Operation,
+    ended: Ended,
+    took: f64,
+) {
     let failure = failure(operation, state.answered.as_ref(), ended);
     let mut labels = vec![pair("mcp.method.name", operation.label)];
-    labels.extend(of_wire(state));
+    labels.extend(of_wire(heard, state));
     let known = operation.outcome.as_ref().is_some_and(|outcome| outcome.code.is_none());
     match &operation.target {
         Target::Tool(name) => {
@@ -157,11 +170,11 @@ fn count_operation(state: &State, instruments: &Instruments, operation: &Operati
 }
 
 /// What is said of all operations and sessions.
-fn of_wire(state: &State) -> Vec<KeyValue> {
+fn of_wire(heard: &Heard, state: &State) -> Vec<KeyValue> {
     let mut labels = vec![
         pair("network.transport", "tcp"),
         pair("network.protocol.name", "http"),
-        pair("network.protocol.version", "1.1"),
+        pair("network.protocol.version", heard.version),
     ];
     if let Some(version) = &state.version {
         labels.push(pair("mcp.protocol.version", mcp_version(version)));
@@ -173,7 +186,7 @@ fn count_session(heard: &Heard, state: &State, instruments: &Instruments) {
     let Some(answered) = &state.answered else { return };
     let opens = state.operations.iter().any(|operation| operation.label == "initialize");
     if let Some(session) = answered.session.as_ref().filter(|_| opens && answered.status.is_success()) {
-        instruments.opened(session.as_bytes(), of_wire(state));
+        instruments.opened(session.as_bytes(), of_wire(heard, state));
     }
     let Some(session) = &heard.session else { return };
     let is_closed = heard.method == Method::DELETE && answered.status.is_success();
@@ -300,28 +313,32 @@ fn count_of(size: u64) -> i64 {
 }
 
 fn of_http(journey: &Journey, state: &State, ended: Ended, flow: Flow, now: Instant) -> Vec<KeyValue> {
-    let Heard { path, host, agent, size, method, .. } = &journey.heard;
+    let Heard { path, scheme, host, agent, size, method, version, .. } = &journey.heard;
     let is_legacy = journey.telemetry.legacy;
     let method = http_method(method);
     let mut all = vec![
         pair("http.request.method", method),
-        pair("url.scheme", "http"),
+        pair("url.scheme", *scheme),
         pair("url.path", path.clone()),
         pair("network.protocol.name", "http"),
-        pair("network.protocol.version", "1.1"),
+        pair("network.protocol.version", *version),
         pair("http.response.body.size", count_of(flow.size)),
     ];
-    let full = host.as_ref().map(|host| format!("http://{host}{path}"));
+    let full = host.as_ref().map(|host| format!("{scheme}://{host}{path}"));
     let status = status_of(state.answered.as_ref(), ended);
     all.extend(status.map(|status| pair("http.response.status_code", i64::from(status))));
     all.extend(size.map(|size| pair("http.request.body.size", count_of(size))));
     all.extend(agent.clone().map(|agent| pair("user_agent.original", agent)));
     all.extend(full.clone().map(|full| pair("url.full", full)));
-    all.extend(host.as_deref().map(|host| pair("server.address", host_name(host).to_owned())));
+    if let Some((name, port)) = host.as_deref().map(name_and_port) {
+        all.push(pair("server.address", name.to_owned()));
+        all.extend(port.map(|port| pair("server.port", i64::from(port))));
+    }
+    all.extend(of_client(&journey.heard));
     if is_legacy {
         all.extend([
             pair("http.method", method),
-            pair("http.scheme", "http"),
+            pair("http.scheme", *scheme),
             pair("http.target", path.clone()),
             pair("http.response_content_length", count_of(flow.size)),
             pair("http.duration_ms", seconds(now.duration_since(journey.since())) * 1000.0),
@@ -342,17 +359,37 @@ fn of_http(journey: &Journey, state: &State, ended: Ended, flow: Flow, now: Inst
     all
 }
 
-/// A host without its port.
-fn host_name(host: &str) -> &str {
-    match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((address, _)) => address,
-        None => host.split_once(':').map_or(host, |(name, _)| name),
+/// Who is at the other end (HTTP conventions): `client` is whoever began, `network.peer` whoever is connected, which
+/// may be a proxy in front.
+fn of_client(heard: &Heard) -> Vec<KeyValue> {
+    let peer = heard.peer.map(|peer| (peer.ip().to_canonical().to_string(), i64::from(peer.port())));
+    let mut all = Vec::new();
+    match (&heard.forwarded, &peer) {
+        (Some(client), _) => all.push(pair("client.address", client.clone())),
+        (None, Some((address, port))) => {
+            all.extend([pair("client.address", address.clone()), pair("client.port", *port)]);
+        }
+        (None, None) => {}
     }
+    if let Some((address, port)) = peer {
+        all.extend([pair("network.peer.address", address), pair("network.peer.port", port)]);
+    }
+    all
+}
+
+/// The name and the port of a host.
+fn name_and_port(host: &str) -> (&str, Option<u16>) {
+    let (name, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, rest)) => (address, rest.strip_prefix(':')),
+        None => host.split_once(':').map_or((host, None), |(name, port)| (name, Some(port))),
+    };
+    (name, port.and_then(|port| port.parse().ok()))
 }
 
 fn of_mcp(journey: &Journey, state: &State, ended: Ended) -> Vec<KeyValue> {
     let is_legacy = journey.telemetry.legacy;
-    let mut all = vec![pair("network.transport", "tcp")];
+    let name = journey.telemetry.server.clone();
+    let mut all = vec![pair("network.transport", "tcp"), pair("mcp.server.name", name)];
     let session = journey.heard.session.clone();
     let session = session.or(state.answered.as_ref().and_then(|answered| answered.session.clone()));
     all.extend(session.map(|session| pair("mcp.session.id", session)));
