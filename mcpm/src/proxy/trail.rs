@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 
 use super::{
     denial::Denial,
+    layers::telemetry::Journey,
     messages::{Asked, Hook, LARGEST, Said, Verdict, is_encoded},
     respond::{Request, Response},
     trail_call::{Answered, Call},
@@ -59,6 +60,8 @@ struct Inner {
     wants_events: bool,
     posts_json: bool,
     traceparent: Option<String>,
+    /// Where the request stands in its trace, if that is measured.
+    journey: Option<Arc<Journey>>,
     state: Mutex<State>,
 }
 
@@ -115,6 +118,7 @@ impl Trail {
             session: session(headers).or_else(in_query),
             wants_events: is(header::ACCEPT, b"text/event-stream"),
             posts_json: request.method() == Method::POST && is(header::CONTENT_TYPE, b"json"),
+            journey: request.extensions().get().cloned(),
             traceparent: headers.get("traceparent").and_then(|text| text.to_str().ok()).map(str::to_owned),
             state: Mutex::default(),
         }))
@@ -163,6 +167,10 @@ impl Trail {
 
     /// Notes what is asked.
     pub(crate) fn asks(&self, asked: &Asked) {
+        if let Some(journey) = &self.0.journey {
+            // The span of the request begins below what its message names.
+            journey.understand(asked);
+        }
         let mut state = self.state();
         let masks = self.masks(&state);
         let calls = asked.messages().iter().map(|message| {
@@ -190,8 +198,7 @@ impl Trail {
         let denial = response.extensions().get::<Denial>().cloned();
         let mut state = self.state();
         if state.calls.is_empty() {
-            let bare = self.bare(denial.as_ref());
-            state.calls.push(bare);
+            state.calls.push(self.bare(denial.as_ref()));
         }
         state.head = Some(Head {
             status: response.status(),
@@ -318,7 +325,9 @@ impl Trail {
         put(extra, "credential", state.credential.clone());
         let opened = head.and_then(|head| head.session.clone());
         put(extra, "session", inner.session.clone().or(opened));
-        call.describe(extra, &mut event.data);
+        // What a request without messages is, is known by its answer; then its span begins, if not before.
+        let own = inner.journey.as_deref().and_then(Journey::ids);
+        call.describe(extra, own, &mut event.data);
         event
     }
 

@@ -161,13 +161,19 @@ impl Call {
         }
     }
 
-    pub(super) fn describe(&self, extra: &mut Map<String, Value>, data: &mut Map<String, Value>) {
+    /// `own` are the ids of the request's own span, which tell more than those of its parent.
+    pub(super) fn describe(
+        &self,
+        extra: &mut Map<String, Value>,
+        own: Option<(String, String)>,
+        data: &mut Map<String, Value>,
+    ) {
         if self.batch {
             put(extra, "batch", Some(true));
         }
-        if let Some((trace, span)) = &self.trace {
-            put(extra, "trace_id", Some(trace.clone()));
-            put(extra, "span_id", Some(span.clone()));
+        if let Some((trace, span)) = own.or_else(|| self.trace.clone()) {
+            put(extra, "trace_id", Some(trace));
+            put(extra, "span_id", Some(span));
         }
         put(data, "request", self.data.clone());
         if let Some(answered) = &self.answered {

@@ -75,6 +75,8 @@ pub(super) struct State {
     pub(super) marks: Vec<(&'static str, Instant)>,
     /// The request as a whole.
     pub(super) span: Option<Span>,
+    /// Where that stands, also when it is over.
+    place: Option<SpanContext>,
     /// What the server behind does.
     pub(super) sending: Option<(Span, Instant)>,
     /// When the server was reached.
@@ -230,6 +232,16 @@ impl Journey {
         state.is_expected
     }
 
+    /// The ids of the trace, and of the span of the request in it; `None` when requests are counted alone.
+    pub(in crate::proxy) fn ids(&self) -> Option<(String, String)> {
+        let mut state = self.state();
+        if state.place.is_none() {
+            self.begin_span(&mut state, &Carrier::default());
+        }
+        let place = state.place.as_ref()?;
+        Some((place.trace_id().to_string(), place.span_id().to_string()))
+    }
+
     fn begin_span(&self, state: &mut State, message: &Carrier) {
         let Some(tracer) = &self.telemetry.tracer else { return };
         let (parent, link) = match parent_of(message, &self.heard.carried) {
@@ -246,6 +258,7 @@ impl Journey {
         if let Some(link) = link {
             span.add_link(link, Vec::new());
         }
+        state.place = Some(span.span_context().clone());
         state.span = Some(span);
     }
 
