@@ -253,6 +253,29 @@ async fn a_span_names_whoever_calls_and_believes_only_a_trusted_proxy_in_front()
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn variables_of_opentelemetry_say_what_options_do_not() {
+    let receiver = Receiver::start("").await;
+    let measured = measured(|proxy| {
+        let variables = [
+            ("OTEL_SERVICE_NAME", "by-variable"),
+            ("OTEL_RESOURCE_ATTRIBUTES", "team=variable,zone=north%20east"),
+        ];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let proxy = proxy.otel_endpoint(format!("http://{}", receiver.http)).otel_sampling_rate(1.0);
+        proxy
+            .otel_custom_attributes(Attributes::from_iter([("team", "option")]))
+            .variables(variables.into_iter().collect())
+    })
+    .await;
+    assert_eq!(measured.http.post("/mcp", call("add", "")).send().await.status, 200);
+    measured.proxy.stop().await;
+    let resource = receiver.all().await.resource;
+    for (key, value) in [("service.name", "by-variable"), ("team", "option"), ("zone", "north east")] {
+        assert_eq!(resource.get(key).map(String::as_str), Some(value), "{resource:?}");
+    }
+}
+
 /// What a server on a pipe is measured by.
 fn spec(receiver: &Receiver) -> TelemetrySpec {
     TelemetrySpec {

@@ -34,7 +34,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        auth::incoming::AskedOfCallers as _, options::ProxyOptions, telemetry::AskedOfTelemetry as _,
+        auth::incoming::AskedOfCallers as _, environment::Variables, options::ProxyOptions,
+        telemetry::AskedOfTelemetry as _,
     };
 
     #[test]
@@ -60,7 +61,7 @@ mod tests {
             }
             let (incoming, telemetry) = (
                 options.incoming(Path::new("/work")).expect("fine"),
-                options.telemetry("server", Path::new("/work")).expect("fine"),
+                options.telemetry("server", Path::new("/work"), &Variables::default()).expect("fine"),
             );
             let checked = check_bundle(&options, incoming.as_ref(), telemetry.as_ref());
             assert_eq!(checked.is_ok(), is_read, "{more:?}");

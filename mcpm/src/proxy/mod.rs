@@ -147,7 +147,7 @@ impl ProxyBuilder {
             AuditOf::Proxy,
         )?;
         let guard = incoming.as_ref().map(IncomingSpec::guard).unwrap_or_default();
-        let telemetry = options.telemetry(&name, Path::new(""))?;
+        let telemetry = options.telemetry(&name, Path::new(""), &self.variables)?;
         check_bundle(&options, incoming.as_ref(), telemetry.as_ref())?;
         telemetry.as_ref().map_or(Ok(()), TelemetrySpec::check_files)?;
         Ok(Proxy {

@@ -10,6 +10,7 @@ mod labels;
 mod sending;
 mod spec;
 mod thread;
+mod variables;
 
 use std::{
     sync::{Arc, Mutex, PoisonError},

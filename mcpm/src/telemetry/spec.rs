@@ -9,8 +9,10 @@ use http::HeaderName;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use super::variables::OfService;
 use crate::{
     Error, ErrorKind, Result,
+    environment::Variables,
     options::{Header, OptionSet, OtlpProtocol, ProxyOptions, WorkloadOptions},
     transport::tls,
 };
@@ -78,17 +80,28 @@ const OWN: &str = "MCPM_";
 
 /// Options of a command that say what is measured.
 pub(crate) trait AskedOfTelemetry: OptionSet {
-    /// What they say for the server of a name, paths below `working_dir`; `None` when nothing is measured.
+    /// What they say for the server of a name, paths below `working_dir`; `None` when nothing is measured. Of the
+    /// service, `variables` say what they do not.
     ///
     /// # Errors
     /// `InvalidOption` for options that do not go together, or say what cannot be.
-    fn telemetry(&self, name: &str, working_dir: &Path) -> Result<Option<TelemetrySpec>>;
+    fn telemetry(
+        &self,
+        name: &str,
+        working_dir: &Path,
+        variables: &Variables,
+    ) -> Result<Option<TelemetrySpec>>;
 }
 
 macro_rules! asked_of_telemetry {
     ($($options:ty),+) => {$(
         impl AskedOfTelemetry for $options {
-            fn telemetry(&self, name: &str, working_dir: &Path) -> Result<Option<TelemetrySpec>> {
+            fn telemetry(
+                &self,
+                name: &str,
+                working_dir: &Path,
+                surroundings: &Variables,
+            ) -> Result<Option<TelemetrySpec>> {
                 let prometheus = self.otel_enable_prometheus_metrics_path.unwrap_or(false);
                 let endpoint = self.otel_endpoint.as_deref();
                 says_nothing(self, &OF_OTLP, endpoint.is_some(), "--otel-endpoint")?;
@@ -117,9 +130,13 @@ macro_rules! asked_of_telemetry {
                         })
                     }
                 };
+                let of_service = OfService::of(surroundings);
+                let mut all = of_service.attributes;
+                all.extend(attributes(self.otel_custom_attributes.as_ref())?);
+                let given = self.otel_service_name.as_deref().or(of_service.name.as_deref());
                 let spec = TelemetrySpec {
-                    service_name: service_name(self.otel_service_name.as_deref(), name)?,
-                    attributes: attributes(self.otel_custom_attributes.as_ref())?,
+                    service_name: service_name(given, name)?,
+                    attributes: all,
                     legacy: self.otel_use_legacy_attributes.unwrap_or(true),
                     prometheus,
                     otlp,

@@ -1,11 +1,16 @@
 use super::*;
 
 fn asked(options: &[(&str, &str)]) -> Result<Option<TelemetrySpec>> {
+    asked_among(options, &[])
+}
+
+fn asked_among(options: &[(&str, &str)], variables: &[(&str, &str)]) -> Result<Option<TelemetrySpec>> {
     let mut all = ProxyOptions::default();
     for (name, value) in options {
         all.set(name, value)?;
     }
-    all.telemetry("server", Path::new("/work"))
+    let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    all.telemetry("server", Path::new("/work"), &variables.collect())
 }
 
 fn otlp(options: &[(&str, &str)]) -> OtlpSpec {
@@ -100,6 +105,28 @@ fn certificates_are_kept_for_a_collector_that_has_some() {
     let missing = asked(&[ENDPOINT, bundle]).expect("fine").expect("on").check_files();
     let error = missing.expect_err("there is no such file").to_string();
     assert!(error.contains("`/work/ca.pem`"), "{error}");
+}
+
+#[test]
+fn options_go_before_variables_and_those_before_what_is_derived() {
+    let variables = [
+        ("OTEL_SERVICE_NAME", "mine"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "service.name=other,team=a,zone=z"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://elsewhere.example"),
+    ];
+    // Nothing is turned on by them, and nothing is sent where they say.
+    assert_eq!(asked_among(&[], &variables).expect("fine"), None);
+    let spec = |options: &[(&str, &str)], variables| {
+        let spec = asked_among(options, variables).expect("fine").expect("on");
+        let attributes = spec.attributes.iter().map(|(key, value)| format!("{key}={value}"));
+        (spec.service_name.clone(), attributes.collect::<Vec<_>>().join(","))
+    };
+    let named = |name: &str, attributes: &str| (name.to_owned(), attributes.to_owned());
+    assert_eq!(spec(&[ENDPOINT], &variables), named("mine", "team=a,zone=z"));
+    assert_eq!(spec(&[ENDPOINT], &variables[1..]), named("other", "team=a,zone=z"));
+    assert_eq!(spec(&[ENDPOINT], &[]), named("mcpm-server", ""));
+    let given = [ENDPOINT, ("otel-service-name", "given"), ("otel-custom-attributes", "team=b")];
+    assert_eq!(spec(&given, &variables), named("given", "team=b,zone=z"));
 }
 
 #[test]

@@ -244,7 +244,7 @@ pub(super) fn proxy(
         incoming,
         policy: policy(options, working_dir)?,
         audit: audit(&asked.without_defaults(), working_dir)?,
-        telemetry: options.telemetry(name.as_str(), working_dir)?,
+        telemetry: options.telemetry(name.as_str(), working_dir, &environment.variables)?,
     };
     for field in ["tools", "tools_override", "authz_config", "audit_config", "enable_audit", "otel_endpoint"]
     {
@@ -269,7 +269,7 @@ pub(super) fn check_proxy(options: &WorkloadOptions, environment: &Environment) 
     let enable = options.enable_audit.filter(|on| *on);
     audit(&WorkloadOptions { enable_audit: enable, ..options.clone() }, working_dir)?;
     prefix(options)?;
-    let telemetry = options.telemetry("", working_dir)?;
+    let telemetry = options.telemetry("", working_dir, &environment.variables)?;
     telemetry.as_ref().map_or(Ok(()), TelemetrySpec::check_files)?;
     let incoming = options.incoming(working_dir)?;
     check_bundle(options, incoming.as_ref(), telemetry.as_ref())?;
