@@ -1,12 +1,19 @@
 //! `/metrics`, as promtool and Prometheus read it.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     io::Write as _,
     process::{Command, Stdio},
 };
 
-use mcpm_tests::harness::{http::Http, testbed, within};
-use serde_json::Value;
+use mcpm::Proxy;
+use mcpm_tests::harness::{
+    http::Http,
+    testbed,
+    upstream::{Answer, Upstream},
+    within,
+};
+use serde_json::{Value, json};
 
 use super::receiver::{Receiver, call, measured};
 
@@ -59,6 +66,89 @@ async fn promtool_has_nothing_to_say_and_labels_stay_few() {
     let response = measured.http.post("/metrics", "").send().await;
     assert_eq!((response.status, response.headers.get("allow")), (405, Some("GET, HEAD")));
     measured.proxy.stop().await;
+}
+
+/// How many series each metric has.
+async fn series(http: Http) -> BTreeMap<String, usize> {
+    let text = http.request("GET", "/metrics").send().await.text().await;
+    let mut counts = BTreeMap::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let name = line.split(['{', ' ']).next().unwrap_or_default();
+        *counts.entry(name.to_owned()).or_insert(0) += 1;
+    }
+    counts
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_that_callers_choose_makes_series_without_end() {
+    /// Each call of a round says something new wherever a caller can say anything.
+    const ROUND: usize = 1500;
+    let server = Upstream::listen().await;
+    let uri = server.uri("/mcp");
+    // It knows every tool and prompt, every method, and fails with whatever code a caller names.
+    server.serve(|received| {
+        let asked: Value = serde_json::from_slice(&received.body).unwrap_or_default();
+        let body = match asked["params"]["code"].as_i64() {
+            Some(code) => json!({"jsonrpc": "2.0", "id": 1, "error": {"code": code, "message": "no"}}),
+            None => json!({"jsonrpc": "2.0", "id": 1, "result": {"content": []}}),
+        };
+        let session = asked["params"]["session"].as_str().map(|id| format!("Mcp-Session-Id: {id}\r\n"));
+        Answer {
+            status: "200 OK".to_owned(),
+            headers: format!("Content-Type: application/json\r\n{}", session.unwrap_or_default()),
+            body: body.to_string(),
+        }
+    });
+    let proxy = Proxy::builder("measured", uri).otel_enable_prometheus_metrics_path(true).build().unwrap();
+    let proxy = proxy.start().await.unwrap();
+    let http = Http(proxy.address());
+    let mut rounds = Vec::new();
+    for round in 0..2 {
+        for number in round * ROUND..(round + 1) * ROUND {
+            let name = format!("made-up-{number}");
+            let method = ["tools/call", "prompts/get", "resources/read", "initialize", &name][number % 5];
+            let mut params = json!({
+                "name": name, "uri": format!("file:///{name}"), "protocolVersion": name, "session": name,
+                "clientInfo": {"name": name, "version": name},
+                "_meta": {"io.modelcontextprotocol/protocolVersion": name},
+            });
+            // Codes are the server's to choose: those of both rounds are the same, on both sides of what is reserved.
+            let place = number % ROUND;
+            if place.is_multiple_of(7) {
+                params["code"] = json!(-40_000 + i64::try_from(place * 6).unwrap());
+            }
+            let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+            let verb = if number.is_multiple_of(11) { format!("VERB{number}") } else { "POST".to_owned() };
+            let request = http.request(&verb, &format!("/mcp/{name}")).body(body);
+            let request = request.header("Content-Type", "application/json").header("User-Agent", &name);
+            let request = request.header("MCP-Protocol-Version", &name).header("Mcp-Session-Id", &name);
+            request.header("X-Forwarded-For", "203.0.113.9").send().await.bytes().await.unwrap();
+        }
+        rounds.push(series(http).await);
+    }
+    assert_eq!(rounds[0], rounds[1], "more calls make no more series");
+    let total: usize = rounds[1].values().sum();
+    assert!(total < 10_000, "{total} series: {:#?}", rounds[1]);
+    let text = http.request("GET", "/metrics").send().await.text().await;
+    let named = |label: &str| {
+        let begin = format!("{label}=\"");
+        let labels = text.split(&begin).skip(1).filter_map(|rest| rest.split('"').next());
+        labels.filter(|name| name.starts_with("made-up")).collect::<BTreeSet<_>>().len()
+    };
+    // Those that the server answered for, and no more of them than there is room.
+    assert_eq!((named("gen_ai_tool_name"), named("gen_ai_prompt_name")), (100, 100));
+    assert_eq!((named("tool"), named("mcp_resource_id")), (100, 200));
+    for label in [
+        "mcp_method_name",
+        "mcp_method",
+        "mcp_protocol_version",
+        "http_request_method",
+        "method",
+        "error_type",
+    ] {
+        assert_eq!(named(label), 0, "{label}");
+    }
+    proxy.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -83,9 +83,13 @@ pub(crate) fn http_method(method: &Method) -> &'static str {
     }
 }
 
-/// A code of a JSON-RPC error: those that the protocol reserves, which are few.
+/// A code of a JSON-RPC error: those that the protocol defines or leaves to servers, which are few.
 pub(crate) fn rpc_code(code: i64) -> String {
-    if matches!(code, -32768..=-32000) { code.to_string() } else { OTHER.to_owned() }
+    if matches!(code, -32700 | -32603..=-32600 | -32099..=-32000) {
+        code.to_string()
+    } else {
+        OTHER.to_owned()
+    }
 }
 
 /// Names that a server knows: those of its answers, and not of its callers, who may send any.
@@ -135,7 +139,7 @@ mod tests {
     fn what_clients_choose_is_known_or_other() {
         assert_eq!((mcp_method("tools/call"), mcp_method("x")), ("tools/call", OTHER));
         assert_eq!((mcp_version("2025-11-25"), mcp_version("1")), ("2025-11-25", OTHER));
-        assert_eq!((rpc_code(-32601), rpc_code(7)), ("-32601".into(), OTHER.into()));
+        assert_eq!([-32601, -32042, -32500, 7].map(rpc_code), ["-32601", "-32042", OTHER, OTHER]);
         assert_eq!(http_method(&Method::from_bytes(b"BREW").expect("a method")), "_OTHER");
     }
 }
