@@ -47,6 +47,14 @@ impl Session {
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     }
 
+    /// Whether a handshake is answered by the server now.
+    pub(crate) fn answers(&self) -> bool {
+        let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
+        }});
+        self.post(&ping).1["result"]["serverInfo"].is_object()
+    }
+
     /// The answer to `tools/list`.
     pub(crate) fn ask(&self) -> Value {
         self.post(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"})).1
