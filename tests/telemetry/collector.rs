@@ -3,7 +3,7 @@
 use std::{fs, net::TcpListener, process::Stdio};
 
 use mcpm::options::OtlpProtocol;
-use mcpm_tests::harness::{testbed, within};
+use mcpm_tests::harness::{authority::Authority, testbed, within};
 use serde_json::{Value, json};
 use tokio::{net::TcpStream, process::Command};
 
@@ -14,10 +14,15 @@ fn free() -> String {
 }
 
 /// Takes both protocols and passes on what it understood.
-fn config(http: &str, grpc: &str, to: &str) -> Value {
+fn config(http: &str, grpc: &str, authority: Option<&Authority>, to: &str) -> Value {
+    let tls = authority.map(|own| json!({ "cert_file": own.server, "key_file": own.key }));
+    let at = |endpoint: &str| match &tls {
+        Some(tls) => json!({ "endpoint": endpoint, "tls": tls }),
+        None => json!({ "endpoint": endpoint }),
+    };
     let pipeline = json!({ "receivers": ["otlp"], "exporters": ["otlphttp"] });
     json!({
-        "receivers": { "otlp": { "protocols": { "http": { "endpoint": http }, "grpc": { "endpoint": grpc } } } },
+        "receivers": { "otlp": { "protocols": { "http": at(http), "grpc": at(grpc) } } },
         "exporters": { "otlphttp": { "endpoint": format!("http://{to}"), "compression": "none" } },
         "service": {
             "telemetry": { "metrics": { "level": "none" } },
@@ -27,16 +32,22 @@ fn config(http: &str, grpc: &str, to: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_real_collector_takes_both_protocols() {
+async fn a_real_collector_takes_both_protocols_with_and_without_tls() {
     if std::env::var_os("MCPM_NIGHTLY").is_none_or(|value| value.is_empty()) {
         return println!("the collector is left out: it is slow to build, and MCPM_NIGHTLY is not set");
     }
-    for protocol in [OtlpProtocol::Http, OtlpProtocol::Grpc] {
+    let own = Authority::new();
+    for (protocol, authority) in [
+        (OtlpProtocol::Http, None),
+        (OtlpProtocol::Grpc, None),
+        (OtlpProtocol::Http, Some(&own)),
+        (OtlpProtocol::Grpc, Some(&own)),
+    ] {
         let mut receiver = Receiver::start("").await;
         let folder = tempfile::tempdir().unwrap();
         let (http, grpc) = (free(), free());
         let file = folder.path().join("config.yaml");
-        fs::write(&file, config(&http, &grpc, &receiver.http).to_string()).unwrap();
+        fs::write(&file, config(&http, &grpc, authority, &receiver.http).to_string()).unwrap();
         let _collector = Command::new(testbed::path("MCPM_TEST_COLLECTOR"))
             .arg(format!("--config={}", file.display()))
             .stderr(Stdio::null())
@@ -51,7 +62,11 @@ async fn a_real_collector_takes_both_protocols() {
         };
         within("the collector", listening).await;
         let measured = measured(|proxy| {
-            proxy.otel_endpoint(format!("http://{at}")).otel_protocol(protocol).otel_sampling_rate(1.0)
+            let proxy = proxy.otel_protocol(protocol).otel_sampling_rate(1.0);
+            match authority {
+                Some(own) => proxy.otel_endpoint(format!("https://{at}")).mcpm_ca_bundle(&own.certificate),
+                None => proxy.otel_endpoint(format!("http://{at}")),
+            }
         })
         .await;
         assert_eq!(measured.http.post("/mcp", call("add", "")).send().await.status, 200);
