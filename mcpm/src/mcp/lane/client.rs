@@ -220,9 +220,8 @@ impl Lane {
         self.connected().await?;
         let params = Params::of(message)?;
         let mut state = self.lock();
-        state.check_room(&self.limits)?;
-        state.announce();
         let session = state.sessions.get(id).ok_or_else(Refusal::unknown_session)?;
+        state.check_room(&self.limits, session.owner.as_ref())?;
         if let Some(refused) = state.refuse_task(message, session.owner.as_ref()) {
             return state.answer_here(id, message, refused);
         }
@@ -237,6 +236,7 @@ impl Lane {
             ("resources/unsubscribe", Some(uri)) => Purpose::Unsubscribe(uri),
             _ => Purpose::Plain,
         };
+        state.announce();
         let level = match message.method() {
             "logging/setLevel" => state.set_level(id, message, params.level),
             _ => None,
@@ -262,7 +262,7 @@ impl Lane {
         self.connected().await?;
         let params = Params::of(message)?;
         let mut state = self.lock();
-        state.check_room(&self.limits)?;
+        state.check_room(&self.limits, owner)?;
         state.served.add(owner);
         let outlet = Outlet::answering(message.id(), 0, false);
         if let Some(refused) = state.refuse_task(message, owner) {
@@ -429,8 +429,16 @@ impl State {
         Initialized { answer, session: Some(id.clone()) }
     }
 
-    fn check_room(&self, limits: &Limits) -> Result<(), Refusal> {
-        if self.calls.len() + self.listening.len() >= limits.calls {
+    /// Checks that another call can be taken. Of a caller who is known, none is when they have more in flight than are
+    /// left for all others; that is looked at once half of all are taken.
+    fn check_room(&self, limits: &Limits, owner: Option<&Owner>) -> Result<(), Refusal> {
+        let left = limits.calls.saturating_sub(self.calls.len() + self.listening.len());
+        let person = owner.filter(|_| left <= limits.calls / 2).map(Owner::person);
+        let is_full = person.is_some_and(|person| {
+            let calls = self.calls.values().filter_map(|call| call.owner.as_ref());
+            calls.chain(self.listening.owners()).filter(|owner| owner.person() == person).count() > left
+        });
+        if left == 0 || is_full {
             return Err(Refusal::unavailable("too many calls in flight"));
         }
         if self.pipe.as_ref().is_some_and(|pipe| pipe.queued.load(Ordering::Relaxed) > limits.queued) {

@@ -39,6 +39,11 @@ impl Listening {
         self.listeners.len()
     }
 
+    /// Whose they are, as far as that is known.
+    pub(super) fn owners(&self) -> impl Iterator<Item = &Owner> {
+        self.listeners.values().filter_map(|listener| listener.owner.as_ref())
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.listeners.is_empty()
     }

@@ -29,7 +29,11 @@ struct Server {
 
 impl Server {
     async fn start(era: Era) -> Self {
-        let lane = Lane::new(Limits::default());
+        Self::with(era, Limits::default()).await
+    }
+
+    async fn with(era: Era, limits: Limits) -> Self {
+        let lane = Lane::new(limits);
         lane.prepare(era);
         let (lines, pipe) = mpsc::unbounded_channel();
         lane.connect(lines, Arc::new(AtomicUsize::new(0)));
@@ -273,4 +277,21 @@ async fn one_caller_has_a_server_listen_to_so_many_resources_and_no_more() {
     let _other = listen("b", 600).await.expect("room");
     drop(first);
     let _again = listen("a", 600).await.expect("room again");
+}
+
+#[tokio::test]
+async fn one_caller_does_not_keep_others_from_calling() {
+    let server = Server::with(Era::Modern, Limits { calls: 16, ..Limits::default() }).await;
+    let mut calls = Vec::new();
+    let mut fill = async |name: &str| {
+        let before = calls.len();
+        let call = request("tools/call", &json!({}));
+        while let Ok(exchange) = server.lane.call_stateless(&call, Some(&owner(name)), true).await {
+            calls.push(exchange);
+        }
+        calls.len() - before
+    };
+    assert_eq!(fill("a").await, 9);
+    assert!(fill("b").await > 0 && fill("c").await > 0);
+    assert!(calls.len() < 16);
 }
