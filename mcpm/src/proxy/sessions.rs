@@ -27,7 +27,8 @@ const LOOK: Duration = Duration::from_secs(2 * 3600);
 /// The sessions of one server, by the ids that their clients know.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
-    known: Mutex<Known>,
+    /// Boxed, since what starts a server holds it while it waits.
+    known: Box<Mutex<Known>>,
 }
 
 #[derive(Debug, Default)]

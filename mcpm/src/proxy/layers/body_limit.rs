@@ -107,3 +107,31 @@ impl HttpBody for Limited {
         self.body.size_hint()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A body of which nothing comes any more after its first piece.
+    struct Stalls(Option<Bytes>);
+
+    impl HttpBody for Stalls {
+        type Data = Bytes;
+        type Error = BodyError;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+            self.0.take().map_or(Poll::Pending, |piece| Poll::Ready(Some(Ok(Frame::data(piece)))))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_is_too_large_is_not_waited_for_for_long() {
+        let begin = Instant::now();
+        let begun = beginning(Body::stream(Stalls(Some(Bytes::from_static(b"{\"id\":1,"))))).await;
+        assert_eq!((id_in(&begun), begun.len()), (Bytes::from_static(b"1"), 8));
+        assert!(begin.elapsed() < LOOKING + Duration::from_secs(1));
+    }
+}
