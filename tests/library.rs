@@ -105,8 +105,9 @@ async fn a_workload_tells_its_status_its_logs_and_how_its_server_ended() {
     let state = tempfile::tempdir().unwrap();
     let name = name("told");
     let spec = talkative(&name, &state).build().unwrap().resolve().await.unwrap();
-    let running =
-        Launch::new(spec, environment(&state)).restarts(RestartPolicy::NEVER).start().await.unwrap();
+    let running = Box::pin(Launch::new(spec, environment(&state)).restarts(RestartPolicy::NEVER).start())
+        .await
+        .unwrap();
     let status = running.status();
     assert_eq!((status.phase, status.url.as_deref()), (Phase::Running, Some(running.url())));
     // They come from a process of the engine's, which may be behind.

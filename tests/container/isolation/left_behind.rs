@@ -62,7 +62,7 @@ async fn a_container_that_was_left_behind_gets_no_secrets() {
     }
     let environment = place.environment();
     let spec = Workloads::new(environment.clone()).spec(&place.name).unwrap();
-    let outcome = Launch::new(spec, environment).recorded().start().await;
+    let outcome = Box::pin(Launch::new(spec, environment).recorded().start()).await;
     let stolen = ["first", "further"].map(|named| place.path("out").join(named).exists());
     assert_eq!(stolen, [false, false]);
     outcome.unwrap().stop(Duration::from_secs(5)).await.unwrap();

@@ -2,16 +2,12 @@
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use mcpm::{Proxy, ProxyBuilder};
-use mcpm_tests::harness::{
-    http::Http,
-    mcp::Modern,
-    upstream::{Answer, Upstream},
-};
+use mcpm_tests::harness::upstream::{Answer, Upstream};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::{Keycloak, Realm, nightly};
-use crate::{provider::ANSWER, served::Served};
+use super::{Keycloak, Realm, told};
+use crate::{provider::ANSWER, served::Served, support::nightly};
 
 /// A proxy that exchanges what comes for what the server behind takes, unless `change` says otherwise.
 async fn front(
@@ -25,13 +21,6 @@ async fn front(
     change(proxy.token_exchange_audience("behind")).build().unwrap().start().await.unwrap()
 }
 
-async fn told(proxy: &mcpm::RunningProxy, token: &str) -> (u16, Value) {
-    let list = Modern(Http(proxy.address())).prepare(1, "tools/list", json!({}));
-    let response = list.header("Authorization", &format!("Bearer {token}")).send().await;
-    let status = response.status;
-    (status, response.answer().await["error"]["data"]["reason"].clone())
-}
-
 fn claims(token: &str) -> Value {
     let body = token.split('.').nth(1).unwrap();
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(body).unwrap()).unwrap()
@@ -39,7 +28,7 @@ fn claims(token: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keycloak_exchanges_tokens_of_its_users_for_those_of_the_server() {
-    if !nightly() {
+    if !nightly("the exchange of tokens by Keycloak") {
         return;
     }
     let mut keycloak = Keycloak::start().await;
@@ -49,9 +38,9 @@ async fn keycloak_exchanges_tokens_of_its_users_for_those_of_the_server() {
     // A server that takes tokens of its own alone: the caller's lets nobody in there.
     let issuer = realm.issuer();
     let behind = Served::start(|proxy| proxy.oidc_issuer(issuer).oidc_audience("behind")).await;
-    assert_eq!(told(&behind.proxy, &token).await, (401, json!("auth.wrong_audience")));
+    assert_eq!(told(behind.proxy.address(), &token).await, (401, json!("auth.wrong_audience")));
     let through = front(&realm, behind.proxy.url(), |proxy| proxy).await;
-    assert_eq!(told(&through, &token).await, (200, Value::Null));
+    assert_eq!(told(through.address(), &token).await, (200, Value::Null));
 
     // What such a server sees.
     let server = Upstream::listen().await;
@@ -64,7 +53,7 @@ async fn keycloak_exchanges_tokens_of_its_users_for_those_of_the_server() {
         Answer { status: "200 OK".to_owned(), headers, body: ANSWER.to_owned() }
     });
     let shown = front(&realm, &uri, |proxy| proxy).await;
-    assert_eq!(told(&shown, &token).await, (200, Value::Null));
+    assert_eq!(told(shown.address(), &token).await, (200, Value::Null));
     let head = heads.recv().await.unwrap();
     assert!(
         !format!("{head:?}").contains(&token),
@@ -92,19 +81,19 @@ async fn keycloak_exchanges_tokens_of_its_users_for_those_of_the_server() {
             no_scope,
         ),
     ] {
-        assert_eq!(told(&change, &token).await, (status, json!(reason)));
+        assert_eq!(told(change.address(), &token).await, (status, json!(reason)));
     }
     // One who is logged out since is refused by the exchange, though the token is still good.
     let late = front(&realm, &uri, |proxy| proxy).await;
     let away = front(&realm, &uri, |proxy| proxy).await;
-    assert_eq!(told(&away, &realm.token("desktop", "bob").await).await.0, 200);
+    assert_eq!(told(away.address(), &realm.token("desktop", "bob").await).await.0, 200);
     heads.recv().await.unwrap();
     let path = format!("users/{}/logout", realm.user("ann").await);
     assert_eq!(realm.administer("POST", &path, json!({})).await.status, 204);
-    assert_eq!(told(&late, &token).await, (403, json!("exchange.refused")));
+    assert_eq!(told(late.address(), &token).await, (403, json!("exchange.refused")));
 
     let token = realm.token("desktop", "ann").await;
     keycloak.end().await;
-    assert_eq!(told(&away, &token).await, (503, json!("exchange.provider_unavailable")));
+    assert_eq!(told(away.address(), &token).await, (503, json!("exchange.provider_unavailable")));
     assert!(heads.try_recv().is_err(), "nothing of these came through");
 }

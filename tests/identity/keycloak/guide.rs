@@ -1,18 +1,15 @@
 //! `docs/guides/protecting-a-server.md`, as it is written: its commands are run, and what they promise is tried.
 
-use std::fs;
+use std::{fs, net::SocketAddr};
 
-use mcpm_tests::{
-    harness::{http::Http, mcp::Modern, testbed},
-    root,
-};
+use mcpm_tests::{harness::testbed, root};
 use serde_json::{Value, json};
 
-use super::{ADMIN, Keycloak, Realm, nightly};
+use super::{ADMIN, Keycloak, Realm, told};
 use crate::{
     login::by_mcp_remote,
     served::Served,
-    support::{Home, Program},
+    support::{Home, Program, nightly},
 };
 
 /// Keeps what the guide would start, to be started by the test.
@@ -43,7 +40,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Runs the commands below some headings, for a server at `target`; returns the proxies that they start.
-    fn follow(&self, headings: &[&str], target: &str) -> Vec<(Program, Http)> {
+    fn follow(&self, headings: &[&str], target: &str) -> Vec<(Program, SocketAddr)> {
         let text = headings.iter().map(|heading| commands(heading)).collect::<Vec<_>>().join("\n");
         let text = text
             .replace("https://notes.example/mcp", target)
@@ -59,7 +56,7 @@ impl Reader<'_> {
         (1..=count).map(|number| self.start(number)).collect()
     }
 
-    fn start(&self, number: usize) -> (Program, Http) {
+    fn start(&self, number: usize) -> (Program, SocketAddr) {
         let kept = |what: &str| fs::read_to_string(self.home.path(&format!("{what}-{number}"))).unwrap();
         let (arguments, environment) = (kept("arguments"), kept("environment"));
         let mut command = self.home.mcpm(&arguments.lines().collect::<Vec<_>>());
@@ -68,7 +65,7 @@ impl Reader<'_> {
         let mut program = Program::start(command.arg("--jwks-allow-private-ip"));
         let line = program.line();
         let address = line.rsplit("http://").next().unwrap().trim_end_matches("/mcp");
-        (program, Http(address.parse().unwrap()))
+        (program, address.parse().unwrap())
     }
 }
 
@@ -89,15 +86,9 @@ async fn realm(keycloak: &Keycloak) -> Realm<'_> {
     Realm { keycloak, name: "team" }
 }
 
-async fn told(http: Http, token: &str) -> (u16, Value) {
-    let list = Modern(http).prepare(1, "tools/list", json!({}));
-    let response = list.header("Authorization", &format!("Bearer {token}")).send().await;
-    (response.status, response.answer().await["error"]["data"]["reason"].clone())
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_guide_protects_a_server_with_keycloak() {
-    if !nightly() {
+    if !nightly("the guide for Keycloak") {
         return;
     }
     let keycloak = Keycloak::start().await;
@@ -108,15 +99,15 @@ async fn the_guide_protects_a_server_with_keycloak() {
     let [(_signed, signed), (_asks, asks)] = &started[..] else { panic!("{}", started.len()) };
     let token = team.token("desktop", "ann").await;
     let elsewhere = team.token("elsewhere", "ann").await;
-    for (http, reason) in [(signed, "auth.wrong_audience"), (asks, "auth.token_inactive")] {
-        assert_eq!(told(*http, &token).await, (200, Value::Null));
-        assert_eq!(told(*http, &elsewhere).await, (401, json!(reason)));
+    for (at, reason) in [(signed, "auth.wrong_audience"), (asks, "auth.token_inactive")] {
+        assert_eq!(told(*at, &token).await, (200, Value::Null));
+        assert_eq!(told(*at, &elsewhere).await, (401, json!(reason)));
     }
     let late = team.token("desktop", "ann").await;
     let path = format!("users/{}/logout", team.user("ann").await);
     assert_eq!(team.administer("POST", &path, json!({})).await.status, 204);
     assert_eq!(told(*asks, &late).await, (401, json!("auth.token_inactive")));
-    let tools = by_mcp_remote(&format!("http://{}/mcp", signed.0)).await;
+    let tools = by_mcp_remote(&format!("http://{signed}/mcp")).await;
     assert!(tools.iter().any(|tool| tool["name"] == "test_simple_text"), "{tools:?}");
 
     let team = realm(&keycloak).await;
@@ -125,6 +116,6 @@ async fn the_guide_protects_a_server_with_keycloak() {
     let started = reader.follow(&["### With Keycloak"], server.proxy.url());
     let [(_front, front)] = &started[..] else { panic!("{}", started.len()) };
     let token = team.token("desktop", "ann").await;
-    assert_eq!(told(Http(server.proxy.address()), &token).await, (401, json!("auth.wrong_audience")));
+    assert_eq!(told(server.proxy.address(), &token).await, (401, json!("auth.wrong_audience")));
     assert_eq!(told(*front, &token).await, (200, Value::Null));
 }

@@ -6,10 +6,11 @@ mod guide;
 mod tls;
 mod tokens;
 
-use std::{os::unix::fs::symlink, path::Path, process::Stdio, time::Duration};
+use std::{net::SocketAddr, os::unix::fs::symlink, path::Path, process::Stdio, time::Duration};
 
 use mcpm_tests::harness::{
     http::{Http, Response},
+    mcp::Modern,
     testbed,
 };
 use serde_json::{Value, json};
@@ -24,16 +25,6 @@ const PATIENCE: Duration = Duration::from_secs(600);
 const OPENED: [&str; 4] = ["java.util", "java.util.concurrent", "java.security", "java.lang"];
 /// Who made it.
 const ADMIN: &str = "admin";
-
-/// Tells whether slow tests are wanted; says so when they are not.
-#[expect(clippy::print_stdout, reason = "who runs the tests is to see it")]
-fn nightly() -> bool {
-    let wanted = std::env::var_os("MCPM_NIGHTLY").is_some_and(|value| !value.is_empty());
-    if !wanted {
-        println!("Keycloak is left out: it is slow to start, and MCPM_NIGHTLY is not set");
-    }
-    wanted
-}
 
 /// The provider.
 struct Keycloak {
@@ -131,6 +122,13 @@ fn java(home: &Path) -> Command {
         .arg(home.join("lib/quarkus-run.jar"))
         .arg("io.quarkus.bootstrap.runner.QuarkusEntryPoint");
     java
+}
+
+/// What a proxy answers to one who comes with a token: the status, and the reason of a refusal.
+async fn told(proxy: SocketAddr, token: &str) -> (u16, Value) {
+    let list = Modern(Http(proxy)).prepare(1, "tools/list", json!({}));
+    let response = list.header("Authorization", &format!("Bearer {token}")).send().await;
+    (response.status, response.answer().await["error"]["data"]["reason"].clone())
 }
 
 /// One realm of it.

@@ -4,8 +4,8 @@ use std::{path::Path, process::Command};
 
 use serde_json::{Value, json};
 
-use super::{Keycloak, nightly};
-use crate::{authority::Authority, served::Served};
+use super::Keycloak;
+use crate::{authority::Authority, served::Served, support::nightly};
 
 /// Posts a form over TLS.
 fn post(authority: &Path, url: &str, form: &str) -> Value {
@@ -18,7 +18,7 @@ fn post(authority: &Path, url: &str, form: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_keycloak_with_an_authority_of_its_own_is_trusted_when_that_is_named() {
-    if !nightly() {
+    if !nightly("Keycloak over TLS") {
         return;
     }
     let authority = Authority::new();

@@ -1,10 +1,10 @@
 //! Whom Keycloak's tokens let in: users who have logged in, for as long as Keycloak stands by them.
 
 use mcpm::ProxyBuilder;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Keycloak, Realm, nightly};
-use crate::served::Served;
+use super::{Keycloak, Realm, told};
+use crate::{served::Served, support::nightly};
 
 /// Takes tokens that are signed.
 fn by_keys(realm: &Realm<'_>) -> impl FnOnce(ProxyBuilder) -> ProxyBuilder {
@@ -21,14 +21,9 @@ fn by_asking(realm: &Realm<'_>, secret: &str) -> impl FnOnce(ProxyBuilder) -> Pr
     }
 }
 
-async fn told(served: &Served, token: &str) -> (u16, Value) {
-    let (status, said) = served.modern(token).ask("tools/list", json!({})).await;
-    (status, if status == 200 { Value::Null } else { said })
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn keycloak_vouches_for_its_users_until_it_does_not() {
-    if !nightly() {
+    if !nightly("Keycloak") {
         return;
     }
     let mut keycloak = Keycloak::start().await;
@@ -42,11 +37,11 @@ async fn keycloak_vouches_for_its_users_until_it_does_not() {
     let (knows, asks) = (Served::start(by_keys(&realm)).await, by_asking(&realm, "hush-front"));
     let (fresh, asks) = (Served::start(by_keys(&realm)).await, Served::start(asks).await);
     let token = realm.token("desktop", "bob").await;
-    assert_eq!(told(&knows, &token).await.0, 200);
+    assert_eq!(told(knows.proxy.address(), &token).await.0, 200);
     keycloak.end().await;
-    assert_eq!(told(&knows, &token).await.0, 200);
+    assert_eq!(told(knows.proxy.address(), &token).await.0, 200);
     for served in [&fresh, &asks] {
-        assert_eq!(told(served, &token).await, (503, json!("auth.provider_unavailable")));
+        assert_eq!(told(served.proxy.address(), &token).await, (503, json!("auth.provider_unavailable")));
     }
 }
 
@@ -68,14 +63,14 @@ async fn signed_tokens_are_checked_with_the_keys_of_their_realm(realm: &Realm<'_
         (&served, other.token("desktop", "ann").await, "auth.unknown_key"),
         (&strange, token, "auth.wrong_issuer"),
     ] {
-        assert_eq!(told(served, &token).await, (401, json!(reason)));
+        assert_eq!(told(served.proxy.address(), &token).await, (401, json!(reason)));
     }
 }
 
 async fn a_token_of_a_new_key_is_taken_at_once(realm: &Realm<'_>) {
     let served = Served::start(by_keys(realm)).await;
     let before = realm.token("desktop", "ann").await;
-    assert_eq!(told(&served, &before).await.0, 200);
+    assert_eq!(told(served.proxy.address(), &before).await.0, 200);
     let key = json!({
         "name": "new", "providerId": "rsa-generated", "providerType": "org.keycloak.keys.KeyProvider",
         "config": { "priority": ["200"] },
@@ -84,8 +79,8 @@ async fn a_token_of_a_new_key_is_taken_at_once(realm: &Realm<'_>) {
     let after = realm.token("desktop", "ann").await;
     let header = |token: &str| token.split('.').next().map(str::to_owned);
     assert_ne!(header(&before), header(&after), "it is signed with the new key");
-    assert_eq!(told(&served, &after).await.0, 200);
-    assert_eq!(told(&served, &before).await.0, 200, "the old key is still among the realm's");
+    assert_eq!(told(served.proxy.address(), &after).await.0, 200);
+    assert_eq!(told(served.proxy.address(), &before).await.0, 200, "the old key is still among the realm's");
 }
 
 async fn policies_go_by_groups_and_roles(realm: &Realm<'_>) {
@@ -132,19 +127,20 @@ async fn whoever_is_logged_out_or_disabled_is_out_where_tokens_are_asked_about(r
     // Keycloak says of a token that is not for who asks no more than of nonsense.
     for token in [realm.token("elsewhere", "ann").await, realm.token("slow", "ann").await, "nonsense".into()]
     {
-        assert_eq!(told(&asks, &token).await, inactive());
+        assert_eq!(told(asks.proxy.address(), &token).await, inactive());
     }
     let user = format!("users/{}", realm.user("ann").await);
     let token = realm.token("desktop", "ann").await;
     assert_eq!(realm.administer("POST", &format!("{user}/logout"), json!({})).await.status, 204);
-    assert_eq!(told(&asks, &token).await, inactive(), "logged out");
+    assert_eq!(told(asks.proxy.address(), &token).await, inactive(), "logged out");
     let token = realm.token("desktop", "ann").await;
     assert_eq!(realm.administer("PUT", &user, json!({ "enabled": false })).await.status, 204);
-    assert_eq!(told(&asks, &token).await, inactive(), "disabled");
+    assert_eq!(told(asks.proxy.address(), &token).await, inactive(), "disabled");
     // A signed token says nothing of that, and nobody is asked about it where keys are known.
-    assert_eq!(told(&Served::start(by_keys(realm)).await, &token).await.0, 200);
+    let served = Served::start(by_keys(realm)).await;
+    assert_eq!(told(served.proxy.address(), &token).await.0, 200);
 
     let wrong = Served::start(by_asking(realm, "wrong")).await;
     let token = realm.token("desktop", "bob").await;
-    assert_eq!(told(&wrong, &token).await, (503, json!("auth.provider_unavailable")));
+    assert_eq!(told(wrong.proxy.address(), &token).await, (503, json!("auth.provider_unavailable")));
 }
