@@ -96,9 +96,10 @@ impl Authorization {
         self.uses_annotations
     }
 
-    /// Prepares the questions about one caller.
+    /// Prepares the questions about one caller. Of the context only those claims are made that some policy reads there.
     pub(crate) fn of(self: &Arc<Self>, caller: &Caller) -> Asker {
-        let (entity, claims) = self.scheme.caller(caller);
+        let (entity, mut claims) = self.scheme.caller(caller);
+        claims.retain(|(name, _)| self.read.has(name));
         let principal = entity.uid();
         let entities = self.with(self.entities.clone(), entity);
         Asker { authorization: Arc::clone(self), principal, entities, claims }
