@@ -37,7 +37,7 @@ impl Read {
 }
 
 /// Collects the attributes that an expression reads of the context; `false` when it reads it in another way.
-fn collect(expression: &Value, names: &mut BTreeSet<String>) -> bool {
+pub(super) fn collect(expression: &Value, names: &mut BTreeSet<String>) -> bool {
     match expression {
         Value::Object(fields) => {
             let access = fields.get(".").or_else(|| fields.get("has")).filter(|_| fields.len() == 1);

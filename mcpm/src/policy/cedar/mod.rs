@@ -1,13 +1,14 @@
 //! Who may use what, by policies in Cedar.
 //!
 //! [`file`] reads the configuration, [`entities`] says how callers, tools, prompts and resources are seen by
-//! policies, [`spelling`] in which forms, [`context`] what they read of a call, [`values`] makes Cedar's values of JSON.
-//! Here is the decision. It fails closed: nothing is allowed that no policy permits, and a policy that forbids and cannot
-//! be evaluated forbids.
+//! policies, [`lists`] makes the policies by which lists are shown, [`spelling`] says in which forms, [`context`] what
+//! they read of a call, [`values`] makes Cedar's values of JSON. Here is the decision. It fails closed: nothing is allowed
+//! that no policy permits, and a policy that forbids and cannot be evaluated forbids.
 
 mod context;
 mod entities;
 mod file;
+mod lists;
 mod spelling;
 mod values;
 
@@ -36,6 +37,8 @@ const LONGEST: usize = 8 << 10;
 /// The decision, ready to be asked.
 pub(crate) struct Authorization {
     policies: PolicySet,
+    /// Those for lists of what has arguments.
+    of_lists: PolicySet,
     /// Those of the configuration.
     entities: Entities,
     scheme: Scheme,
@@ -80,7 +83,9 @@ impl Authorization {
         let uses_annotations =
             spec.policies.iter().any(|text| ANNOTATIONS.iter().any(|name| text.contains(name)));
         let read = Read::by(&policies);
-        Ok(Self { policies, entities, scheme: Scheme::new(spec, server)?, uses_annotations, read })
+        let of_lists = lists::for_lists(&policies)
+            .map_err(|error| invalid(format!("the policies cannot be read for lists: {error}")))?;
+        Ok(Self { policies, of_lists, entities, scheme: Scheme::new(spec, server)?, uses_annotations, read })
     }
 
     /// Reads the arguments of a call, which are an object.
@@ -189,14 +194,25 @@ impl Asker {
         decision
     }
 
+    /// Whether a list shows a tool or a prompt: whether the caller may use it with some arguments.
+    pub(crate) fn shows(&self, used: &Used<'_>) -> bool {
+        let of_lists = &self.authorization.of_lists;
+        used.forms().is_ok() && self.response(of_lists, used, None) == Ok(Decision::Allowed)
+    }
+
     fn decide_as_written(&self, used: &Used<'_>, arguments: Option<&Arguments>) -> Decision {
-        self.response(used, arguments).unwrap_or_else(|reason| {
+        self.response(&self.authorization.policies, used, arguments).unwrap_or_else(|reason| {
             tracing::warn!(reason, "what cannot be decided about is refused");
             Decision::Undecided(reason)
         })
     }
 
-    fn response(&self, resource: &Used<'_>, arguments: Option<&Arguments>) -> Result<Decision, String> {
+    fn response(
+        &self,
+        policies: &PolicySet,
+        resource: &Used<'_>,
+        arguments: Option<&Arguments>,
+    ) -> Result<Decision, String> {
         let authorization = &*self.authorization;
         let entity = authorization.scheme.resource(resource)?;
         let uid = entity.uid();
@@ -207,7 +223,7 @@ impl Asker {
         let action = action(resource.kind());
         let request = Request::new(self.principal.clone(), action, uid, context, None)
             .map_err(|error| chain(&error))?;
-        let response = Authorizer::new().is_authorized(&request, &authorization.policies, &entities);
+        let response = Authorizer::new().is_authorized(&request, policies, &entities);
         let mut failed = Vec::new();
         for error in response.diagnostics().errors() {
             let cedar_policy::AuthorizationError::PolicyEvaluationError(error) = error;

@@ -313,20 +313,21 @@ impl Answers {
     fn item(&self, (key, id): (&str, &str), item: &str) -> Item {
         let Some(fields) = Fields::read(item) else { return Item::Drop };
         let Ok(Some(id)) = fields.string(id) else { return Item::Drop };
-        let decision = match key {
+        let permitted = |used: &Used<'_>| self.asker.decide(used, None) == Decision::Allowed;
+        let shown = match key {
             "tools" => {
                 let said = fields.one("annotations").ok().flatten();
                 let said: Map<String, Value> =
                     said.and_then(|said| serde_json::from_str(said.get()).ok()).unwrap_or_default();
-                let decision = self.asker.decide(&Used::Tool(&id, Some(&said)), None);
+                let shown = self.asker.shows(&Used::Tool(&id, Some(&said)));
                 self.annotations.learn(self.owner.as_ref(), &id, said);
-                decision
+                shown
             }
-            "prompts" => self.asker.decide(&Used::Prompt(&id), None),
-            "resources" => self.asker.decide(&Used::Resource(&id), None),
-            _ => self.asker.decide(&Used::Template(&id), None),
+            "prompts" => self.asker.shows(&Used::Prompt(&id)),
+            "resources" => permitted(&Used::Resource(&id)),
+            _ => permitted(&Used::Template(&id)),
         };
-        if decision == Decision::Allowed { Item::Keep } else { Item::Drop }
+        if shown { Item::Keep } else { Item::Drop }
     }
 
     /// A change of a resource is told to those who may read it.
