@@ -107,9 +107,9 @@ static void a_refusal_is_explained(void)
     CHECK(strcmp(mcpm_explanation_reason(explanation), "tools.not_listed") == 0);
     CHECK(strcmp(mcpm_explanation_layer(explanation), "tools") == 0);
     CHECK(strcmp(mcpm_explanation_server(explanation), "everything") == 0);
-    CHECK(strstr(mcpm_explanation_fix(explanation), "let `test_simple_text` through") != NULL);
+    CHECK(strstr(mcpm_explanation_fix(explanation), "take `!test_simple_text` out of") != NULL);
     CHECK(strlen(mcpm_explanation_time(explanation)) == strlen("2026-01-01T00:00:00.000Z"));
-    CHECK(mcpm_explanation_rule(explanation) == NULL);
+    CHECK(strcmp(mcpm_explanation_rule(explanation), "!test_simple_text") == 0);
     const char *name = NULL, *value = NULL;
     CHECK(mcpm_explanation_input(explanation, 0, &name, &value));
     CHECK(strcmp(name, "method") == 0 && strcmp(value, "tools/call") == 0);

@@ -58,9 +58,10 @@ async def main() -> None:
     explained = proxy.explain(refusal)
     assert (explained.reason, explained.layer) == ("tools.not_listed", "tools"), explained
     refused_for = explained.refusal
-    assert (refused_for.id, refused_for.server, refused_for.rule) == (refusal, "everything", None), explained
+    assert (refused_for.id, refused_for.server) == (refusal, "everything"), explained
+    assert refused_for.rule == "!test_simple_text", explained
     assert refused_for.inputs == {"method": "tools/call", "tool": "test_simple_text"}, explained
-    assert "let `test_simple_text` through" in refused_for.fix and refused_for.time.endswith("Z"), explained
+    assert "take `!test_simple_text` out of" in refused_for.fix and refused_for.time.endswith("Z"), explained
     assert mcpm.explain("origin.not_allowed").refusal is None
     try:
         # It is in the memory of that proxy alone.

@@ -73,18 +73,18 @@ fn a_workload_is_measured_through_a_restart_and_after_an_export() {
         let more = ["--otel-env-vars", "REGION", "--otel-enable-prometheus-metrics-path"];
         let headers = ["--otel-headers", "x-key=hush"];
         let url = home.run(&[&run[..], &more, &headers].concat()).succeeded().url();
-        assert_eq!(Session::open(&url).call(TOOL)["result"]["isError"], Value::Null);
+        Session::open(&url).call(TOOL, &json!({}));
         assert_eq!(counted(&url), 1.0, "{kind}");
         // The server ends, its supervisor starts it again, and what was counted is not lost.
         docker(&["kill", &name]);
         until("its calls are answered again", || Session::at(&url).answers());
-        assert_eq!(Session::open(&url).call(TOOL)["result"]["isError"], Value::Null);
+        Session::open(&url).call(TOOL, &json!({}));
         assert_eq!(counted(&url), 2.0, "{kind}");
         // Values of headers are not on record, and are found again where OpenTelemetry has them.
         let mut again = home.mcpm(&["restart", &name]);
         again.env("OTEL_EXPORTER_OTLP_HEADERS", "x-key=hush,x-other=hush");
         assert!(again.status().unwrap().success());
-        assert_eq!(Session::open(&url).call(TOOL)["result"]["isError"], Value::Null);
+        Session::open(&url).call(TOOL, &json!({}));
         home.run(&["stop", &name]).succeeded();
         let exported = home.text(&format!("{kind}.json"));
         home.run(&["export", &name, &exported]).succeeded();
@@ -100,13 +100,15 @@ fn a_workload_is_measured_through_a_restart_and_after_an_export() {
         }
         // It is removed, and run as it was exported.
         home.run(&["rm", &name]).succeeded();
-        let run = ["run", "--from-config", &exported];
-        let url = home.run(&[&run[..], &headers].concat()).succeeded().url();
-        assert_eq!(Session::open(&url).call(TOOL)["result"]["isError"], Value::Null);
+        let url = home.run(&["run", "--from-config", &exported]).succeeded().url();
+        Session::open(&url).call(TOOL, &json!({}));
+        home.run(&["stop", &name]).succeeded();
         home.run(&["rm", &name]).succeeded();
         let exports = runtime.block_on(receiver.all());
-        let is_ours = |headers: &Value| headers["x-key"] == "hush" && headers["x-other"].is_null();
-        assert!(exports.headers.iter().all(is_ours), "{:?}", exports.headers);
+        // Traces and metrics of two runs; an export names no headers, since it holds no secrets.
+        let marked = exports.headers.iter().filter(|headers| headers["x-key"] == "hush").count();
+        assert!(marked >= 4, "{:?}", exports.headers);
+        assert!(exports.headers.iter().all(|headers| headers["x-other"].is_null()), "{:?}", exports.headers);
         let title = format!("tools/call {TOOL}");
         let spans: Vec<_> = exports.spans.iter().filter(|span| span.name == title).collect();
         assert_eq!(spans.len(), 4, "before and after each restart, and after the export: {exports:#?}");

@@ -1,11 +1,16 @@
 //! A receiver of OTLP, over HTTP and gRPC, that says what it got.
 
-use std::{collections::BTreeMap, process::Stdio};
+use std::{
+    collections::BTreeMap,
+    io::{BufRead as _, BufReader},
+    process::Stdio,
+    thread,
+};
 
 use serde_json::Value;
 use tokio::{
-    io::{AsyncBufReadExt as _, BufReader, Lines},
-    process::{Child, ChildStdout, Command},
+    process::{Child, Command},
+    sync::mpsc,
 };
 
 use super::{authority::Authority, testbed, within};
@@ -17,7 +22,7 @@ pub struct Receiver {
     pub http: String,
     /// The same over gRPC.
     pub grpc: String,
-    lines: Lines<BufReader<ChildStdout>>,
+    lines: mpsc::UnboundedReceiver<String>,
     process: Child,
 }
 
@@ -154,23 +159,26 @@ impl Receiver {
     }
 
     async fn started(args: impl Iterator<Item = &str>) -> Self {
-        let mut process = Command::new(testbed::path("MCPM_TEST_RECEIVER_PYTHON"))
+        let (input, output) = std::io::pipe().unwrap();
+        let process = Command::new(testbed::path("MCPM_TEST_RECEIVER_PYTHON"))
             .arg(root().join("tests/telemetry/receiver.py"))
             .args(args)
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
+            .stdout(output)
             .kill_on_drop(true)
             .spawn()
             .unwrap();
-        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let said = within("the receiver", lines.next_line()).await.unwrap().unwrap();
+        let (tell, mut lines) = mpsc::unbounded_channel();
+        // It is read also while the test does something else: a receiver that cannot write takes no exports.
+        thread::spawn(move || BufReader::new(input).lines().try_for_each(|line| tell.send(line.unwrap())));
+        let said = within("the receiver", lines.recv()).await.unwrap();
         let said: Value = serde_json::from_str(&said).unwrap();
         Self { http: text(&said["http"]), grpc: text(&said["grpc"]), lines, process }
     }
 
     /// Waits for the next export, and says by which protocol it came.
     pub async fn next(&mut self) -> (String, Value) {
-        let line = within("an export", self.lines.next_line()).await.unwrap().unwrap();
+        let line = within("an export", self.lines.recv()).await.unwrap();
         let said: Value = serde_json::from_str(&line).unwrap();
         (format!("{} {}", text(&said["protocol"]), text(&said["signal"])), said)
     }
@@ -179,7 +187,7 @@ impl Receiver {
     pub async fn all(mut self) -> Exports {
         drop(self.process.stdin.take());
         let mut exports = Exports::default();
-        while let Some(line) = within("the end of the receiver", self.lines.next_line()).await.unwrap() {
+        while let Some(line) = within("the end of the receiver", self.lines.recv()).await {
             let said: Value = serde_json::from_str(&line).unwrap();
             exports.headers.push(said["headers"].clone());
             exports.add(&said["export"]);

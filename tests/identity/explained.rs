@@ -45,8 +45,11 @@ async fn a_refused_caller_is_explained_and_the_change_that_is_named_lets_them_in
     assert_eq!(explained.reason, "auth.wrong_audience");
     assert!(!format!("{explained:?}").contains(&other), "{explained:?}");
     let refusal = explained.refusal.unwrap();
-    let fix = "ask for a token for this resource, or set `--oidc-audience` to what its tokens say";
-    assert_eq!(refusal.fix, fix);
+    let own = guarded.resource();
+    assert_eq!(
+        refusal.fix,
+        format!("ask for a token for `{own}`, or set `--oidc-audience` to `{elsewhere}`")
+    );
     let audience = refusal.inputs["audience"].split(' ').next().unwrap();
     let token = provider.token("robot", audience).await;
     assert_eq!(guarded.send(&token).await.status, 200);

@@ -24,7 +24,7 @@ struct Second {
 impl Second {
     async fn start() -> Self {
         let place = Place::new("second");
-        let (running, ..) = started(place.workload(HTTP)).await;
+        let (running, ..) = Box::pin(started(place.workload(HTTP))).await;
         let address = docker(&[
             "inspect",
             "-f",

@@ -418,6 +418,8 @@ pub(super) fn pair(key: &'static str, value: impl Into<opentelemetry::Value>) ->
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::{
         environment::Variables,
@@ -433,8 +435,9 @@ mod tests {
         for (name, value) in [("otel-endpoint", "http://127.0.0.1:1"), ("otel-sampling-rate", "0")] {
             options.set(name, value).expect("an option");
         }
-        let spec = options.telemetry("s").expect("options").expect("telemetry");
-        Arc::new(Telemetry::start(&spec, &[], &Variables::default(), "s", "http").expect("telemetry"))
+        let variables = Variables::default();
+        let spec = options.telemetry("s", Path::new("/"), &variables).expect("options").expect("telemetry");
+        Arc::new(Telemetry::start(&spec, &[], &variables, "s", "http").expect("telemetry"))
     }
 
     #[test]
