@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::Sink;
+use super::{BATCH, Sink};
 
 /// When a file is put aside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,6 +179,11 @@ impl Sink for RotatingFile {
         // Others wait for it. It cannot fail for a file that is open.
         let _ = self.file.unlock();
         written
+    }
+
+    fn at_once(&self) -> usize {
+        // So that no file is larger than it is said to be at most.
+        usize::try_from(self.rotation.size).map_or(BATCH, |most| most.min(BATCH))
     }
 }
 

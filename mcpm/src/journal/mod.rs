@@ -34,6 +34,11 @@ const TOO_MANY: &str = "too many wait to be written";
 pub(crate) trait Sink: Send + fmt::Debug {
     /// Writes whole lines: all of them, or it fails.
     fn write(&mut self, lines: &[u8]) -> io::Result<()>;
+
+    /// Most bytes of several lines that it takes at once.
+    fn at_once(&self) -> usize {
+        BATCH
+    }
 }
 
 /// A line that says how many were lost.
@@ -170,14 +175,17 @@ struct Writer {
 
 impl Writer {
     fn run(mut self) {
-        while let Some(first) = self.receiver.blocking_recv() {
+        let (most, mut next) = (self.sink.at_once(), None);
+        while let Some(first) = next.take().or_else(|| self.receiver.blocking_recv()) {
             let mut size = first.line.len();
             let mut batch = vec![first];
-            while size < BATCH
-                && let Ok(next) = self.receiver.try_recv()
-            {
-                size += next.line.len();
-                batch.push(next);
+            while let Ok(more) = self.receiver.try_recv() {
+                if size + more.line.len() > most {
+                    next = Some(more);
+                    break;
+                }
+                size += more.line.len();
+                batch.push(more);
             }
             self.write(batch);
             self.waiting.fetch_sub(size, Ordering::Relaxed);
