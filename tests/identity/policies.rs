@@ -41,15 +41,15 @@ async fn each_principal_sees_and_does_what_policies_allow_it() {
         assert_eq!(token.contains('.'), who != "opaque");
         for caller in served.callers(&token).await {
             let tools: &[&str] = if is_staff {
-                &["test_error_handling", "test_simple_text"]
+                &["test_error_handling", "test_simple_text", "test_x_mcp_header"]
             } else {
-                &["test_error_handling"]
+                &["test_error_handling", "test_x_mcp_header"]
             };
             assert_eq!(caller.tools().await, tools, "{who}");
             let text = caller.ask("tools/call", call("test_simple_text", json!({}))).await;
             assert_eq!(text.0, if is_staff { 200 } else { 403 }, "{who}: {text:?}");
             assert!(is_staff || text.1 == denied, "{text:?}");
-            // One that is not in the list at all, since only arguments tell whether it may be called.
+            // One that is in the list, since some arguments of it are allowed, and others are not.
             for (asked, reason) in [(0, "authorization.forbidden"), (1, ""), (3, "authorization.denied")] {
                 let (status, said) =
                     caller.ask("tools/call", call("test_x_mcp_header", json!({ "level": asked }))).await;

@@ -80,8 +80,10 @@ impl Tools {
     /// The server's own name of the tool that a client calls; `None` when there is no such tool for clients.
     pub(crate) fn called<'a>(&'a self, name: &'a str) -> Option<&'a str> {
         let matches = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, name));
-        let too_long = self.hides() && name.len() > LONGEST_COMPARED;
-        if too_long || matches(&self.denied) || !(self.allowed.is_empty() || matches(&self.allowed)) {
+        if self.is_too_long(name)
+            || matches(&self.denied)
+            || !(self.allowed.is_empty() || matches(&self.allowed))
+        {
             return None;
         }
         match (self.renamed.get(name), self.overrides.get(name)) {
@@ -94,6 +96,10 @@ impl Tools {
 
     /// Why a client calls nothing with a name: what [`called`](Self::called) goes by, and what would have it reach a tool.
     pub(crate) fn hidden(&self, name: &str) -> Hidden {
+        if self.is_too_long(name) {
+            let rule = format!("a name of more than {LONGEST_COMPARED} bytes is compared with nothing");
+            return Hidden { rule, fix: "call the tool by the name that lists show".to_owned() };
+        }
         let other = self.overrides.get(name).and_then(|given| given.name.as_deref());
         let other = other.filter(|other| *other != name && !self.renamed.contains_key(name));
         // The name that it has to pass with.
@@ -125,6 +131,10 @@ impl Tools {
         // Of two tools with one name, the one that was given it keeps it.
         (self.called(name) == Some(own))
             .then(|| Shown { name, description: given.and_then(|given| given.description.as_deref()) })
+    }
+
+    fn is_too_long(&self, name: &str) -> bool {
+        self.hides() && name.len() > LONGEST_COMPARED
     }
 
     /// Whether tools are hidden, and not only renamed.

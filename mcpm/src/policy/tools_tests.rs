@@ -54,6 +54,7 @@ fn a_name_that_is_too_long_to_be_compared_is_hidden() {
         for (length, called) in [(LONGEST_COMPARED, true), (LONGEST_COMPARED + 1, false)] {
             let name = "a".repeat(length);
             assert_eq!((tools.called(&name).is_some(), tools.listed(&name).is_some()), (called, called));
+            assert_eq!(tools.hidden(&name).rule.contains("more than"), !called);
         }
     }
 }

@@ -4,7 +4,9 @@
 //! fulfilled where that permits, and for not fulfilled where that forbids. What they refuse is refused whatever the
 //! arguments are, so that nothing can be called that no list shows.
 
-use cedar_policy::{Effect, Policy, PolicySet};
+use std::collections::BTreeSet;
+
+use cedar_policy::{AuthorizationError, Decision, Effect, Policy, PolicyId, PolicySet, Response};
 use serde_json::{Value, json};
 
 use super::context::collect;
@@ -12,13 +14,49 @@ use super::context::collect;
 /// How arguments begin in the context.
 const ARGUMENT: &str = "arg_";
 
-/// The policies for lists; those that ask for no argument are as they were.
-///
-/// # Errors
-/// One that Cedar does not take in its new form.
-pub(super) fn for_lists(policies: &PolicySet) -> Result<PolicySet, String> {
-    let made = policies.policies().map(|policy| made(policy).unwrap_or_else(|| Ok(policy.clone())));
-    PolicySet::from_policies(made.collect::<Result<Vec<_>, _>>()?).map_err(|error| error.to_string())
+/// The policies for lists.
+pub(super) struct Lists {
+    pub(super) policies: PolicySet,
+    /// Those that ask for arguments. One of these that cannot be evaluated here may be one that can, with arguments: it
+    /// comes to parts of its condition that others keep it from.
+    asking: BTreeSet<PolicyId>,
+}
+
+impl Lists {
+    /// Makes them; those that ask for no argument are as they were.
+    ///
+    /// # Errors
+    /// One that Cedar does not take in its new form.
+    pub(super) fn of(policies: &PolicySet) -> Result<Self, String> {
+        let mut asking = BTreeSet::new();
+        let made = policies.policies().map(|policy| match made(policy) {
+            Some(made) => {
+                asking.insert(policy.id().clone());
+                made
+            }
+            None => Ok(policy.clone()),
+        });
+        let made = made.collect::<Result<Vec<_>, _>>()?;
+        let policies = PolicySet::from_policies(made).map_err(|error| error.to_string())?;
+        Ok(Self { policies, asking })
+    }
+
+    /// Whether what was asked about is shown.
+    pub(super) fn show(&self, response: &Response) -> bool {
+        let (mut permitted, mut forbidden) = (response.decision() == Decision::Allow, false);
+        for error in response.diagnostics().errors() {
+            let AuthorizationError::PolicyEvaluationError(error) = error;
+            let id = error.policy_id();
+            let permits = self.policies.policy(id).is_some_and(|policy| policy.effect() == Effect::Permit);
+            match (permits, self.asking.contains(id)) {
+                // Without it nothing may permit; but what forbids is named as the reason.
+                (true, true) => permitted |= response.diagnostics().reason().next().is_none(),
+                (true, false) | (false, true) => {}
+                (false, false) => forbidden = true,
+            }
+        }
+        permitted && !forbidden
+    }
 }
 
 /// A policy for lists; `None` when it asks for no argument.
@@ -55,7 +93,7 @@ fn with(expression: &Value, answer: bool) -> Value {
 
 /// Whether an expression goes by arguments, or by the context as a whole.
 fn asks(expression: &Value) -> bool {
-    let mut names = std::collections::BTreeSet::new();
+    let mut names = BTreeSet::new();
     !collect(expression, &mut names) || names.iter().any(|name| name.starts_with(ARGUMENT))
 }
 
@@ -96,6 +134,18 @@ mod tests {
                 false,
             ),
             (&[all, "forbid(principal, action, resource);"], false),
+            (
+                &[&*format!("{add} when {{ (context.arg_a > 5 && principal.claim_l == \"x\") || true }};")],
+                true,
+            ),
+            (
+                &[
+                    all,
+                    "forbid(principal, action, resource) when { (context has arg_a || principal.claim_l == \"x\") && false };",
+                ],
+                true,
+            ),
+            (&[all, "forbid(principal, action, resource) when { principal.claim_l == \"x\" };"], false),
         ] {
             assert_eq!(asker(policies).shows(&Used::Tool("add", None)), shown, "{policies:?}");
         }
@@ -110,6 +160,7 @@ mod tests {
             "context has arg_b && context.arg_b like \"x*\"",
             "resource.name == \"add\"",
             "principal has claim_x",
+            "principal.claim_x == \"y\"",
             "true",
         ]);
         leaf.prop_map(str::to_owned).prop_recursive(4, 16, 2, |inner| {

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use cedar_policy::{
     Authorizer, Context, Decision as Outcome, Effect, Entities, Policy, PolicyId, PolicySet, Request,
+    Response,
 };
 pub use file::AuthorizationSpec;
 pub(super) use file::read;
@@ -25,6 +26,7 @@ pub(crate) use values::{Arguments, Unfit};
 
 use context::Read;
 use entities::{Scheme, action};
+use lists::Lists;
 
 use super::invalid;
 use crate::{Error, Result};
@@ -38,7 +40,7 @@ const LONGEST: usize = 8 << 10;
 pub(crate) struct Authorization {
     policies: PolicySet,
     /// Those for lists of what has arguments.
-    of_lists: PolicySet,
+    lists: Lists,
     /// Those of the configuration.
     entities: Entities,
     scheme: Scheme,
@@ -83,9 +85,9 @@ impl Authorization {
         let uses_annotations =
             spec.policies.iter().any(|text| ANNOTATIONS.iter().any(|name| text.contains(name)));
         let read = Read::by(&policies);
-        let of_lists = lists::for_lists(&policies)
+        let lists = Lists::of(&policies)
             .map_err(|error| invalid(format!("the policies cannot be read for lists: {error}")))?;
-        Ok(Self { policies, of_lists, entities, scheme: Scheme::new(spec, server)?, uses_annotations, read })
+        Ok(Self { policies, lists, entities, scheme: Scheme::new(spec, server)?, uses_annotations, read })
     }
 
     /// Reads the arguments of a call, which are an object.
@@ -196,23 +198,25 @@ impl Asker {
 
     /// Whether a list shows a tool or a prompt: whether the caller may use it with some arguments.
     pub(crate) fn shows(&self, used: &Used<'_>) -> bool {
-        let of_lists = &self.authorization.of_lists;
-        used.forms().is_ok() && self.response(of_lists, used, None) == Ok(Decision::Allowed)
+        let lists = &self.authorization.lists;
+        used.forms().is_ok()
+            && self.response(&lists.policies, used, None).is_ok_and(|response| lists.show(&response))
     }
 
     fn decide_as_written(&self, used: &Used<'_>, arguments: Option<&Arguments>) -> Decision {
-        self.response(&self.authorization.policies, used, arguments).unwrap_or_else(|reason| {
+        self.decision(used, arguments).unwrap_or_else(|reason| {
             tracing::warn!(reason, "what cannot be decided about is refused");
             Decision::Undecided(reason)
         })
     }
 
+    /// What some policies say.
     fn response(
         &self,
         policies: &PolicySet,
         resource: &Used<'_>,
         arguments: Option<&Arguments>,
-    ) -> Result<Decision, String> {
+    ) -> Result<Response, String> {
         let authorization = &*self.authorization;
         let entity = authorization.scheme.resource(resource)?;
         let uid = entity.uid();
@@ -223,7 +227,12 @@ impl Asker {
         let action = action(resource.kind());
         let request = Request::new(self.principal.clone(), action, uid, context, None)
             .map_err(|error| chain(&error))?;
-        let response = Authorizer::new().is_authorized(&request, policies, &entities);
+        Ok(Authorizer::new().is_authorized(&request, policies, &entities))
+    }
+
+    fn decision(&self, used: &Used<'_>, arguments: Option<&Arguments>) -> Result<Decision, String> {
+        let authorization = &*self.authorization;
+        let response = self.response(&authorization.policies, used, arguments)?;
         let mut failed = Vec::new();
         for error in response.diagnostics().errors() {
             let cedar_policy::AuthorizationError::PolicyEvaluationError(error) = error;
