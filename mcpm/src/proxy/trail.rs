@@ -50,6 +50,8 @@ pub(crate) struct Trail(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     audit: Arc<Audit>,
+    /// Whether callers say who they are.
+    gated: bool,
     began: Instant,
     since: SystemTime,
     method: Method,
@@ -95,8 +97,9 @@ struct Head {
 }
 
 impl Trail {
-    /// Begins with what is known from the head of a request. `trusted` says whether a proxy in front is believed.
-    pub(crate) fn begin(audit: &Arc<Audit>, request: &Request, trusted: bool) -> Self {
+    /// Begins with what is known from the head of a request. `trusted` says whether a proxy in front is believed, `gated`
+    /// whether callers say who they are.
+    pub(crate) fn begin(audit: &Arc<Audit>, request: &Request, trusted: bool, gated: bool) -> Self {
         let headers = request.headers();
         let is = |name: HeaderName, kind: &[u8]| {
             let mut values = headers.get_all(name).iter();
@@ -109,6 +112,7 @@ impl Trail {
         };
         Self(Arc::new(Inner {
             audit: Arc::clone(audit),
+            gated,
             began: Instant::now(),
             since: SystemTime::now(),
             method: request.method().clone(),
@@ -232,8 +236,11 @@ impl Trail {
             state.calls.push(self.bare(None));
         }
         let calls = std::mem::take(&mut state.calls);
+        let is_of_stranger = self.0.gated && state.principal.is_none();
         for call in calls.iter().filter(|call| !call.settled && self.0.audit.takes(call.kind)) {
-            self.0.audit.post(&self.event(&state, call, outcome));
+            if !is_of_stranger || self.0.audit.admit_stranger().is_ok() {
+                self.0.audit.post(&self.event(&state, call, outcome));
+            }
         }
     }
 

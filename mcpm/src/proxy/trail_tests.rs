@@ -15,7 +15,7 @@ fn begun(uri: &str, body: &'static str) -> Trail {
 
 fn begun_in(audit: &Arc<Audit>, uri: &str, body: &'static str) -> Trail {
     let request = http::Request::post(uri).body(Body::empty()).expect("a request");
-    let trail = Trail::begin(audit, &request, false);
+    let trail = Trail::begin(audit, &request, false, false);
     trail.asks(&Asked::read(request.headers(), body.into()).expect("a message"));
     trail
 }

@@ -42,7 +42,7 @@ impl Recorder {
     }
 
     async fn record(&self, mut request: Request, next: Next<'_>) -> Response {
-        let trail = Trail::begin(&self.audit, &request, self.trusted);
+        let trail = Trail::begin(&self.audit, &request, self.trusted, self.gated);
         // Added first, it sees messages last: as the client gets them.
         Hooks::of(&mut request).add(Listener::new(trail.clone()));
         request.extensions_mut().insert(trail.clone());

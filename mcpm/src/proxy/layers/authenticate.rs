@@ -17,6 +17,7 @@ use crate::{
         denial::Denial,
         expiring::ends_at,
         layer::{Answer, Layer, Next},
+        layers::telemetry,
         resource::Resource,
         respond::{self, Request, Response},
         trail::Trail,
@@ -243,6 +244,7 @@ impl Layer for Authenticate {
                     if let Some(trail) = request.extensions().get::<Trail>() {
                         trail.caller(&principal);
                     }
+                    telemetry::known(request.extensions());
                     if let Err(refusal) = gate.incoming.suffices(&principal) {
                         return gate.refuse(&refusal, request.headers());
                     }

@@ -23,7 +23,6 @@ use counted::Unanswered;
 use elsewhere::Elsewhere;
 
 use crate::{
-    auth::incoming::Principal,
     mcp::message::Kind,
     proxy::{
         denial::Denial,
@@ -136,15 +135,24 @@ impl Layer for Send {
     }
 }
 
+/// Whether events may be answered.
 fn accepts_events(request: &Request) -> bool {
-    let mut lines = request.headers().get_all(header::ACCEPT).iter();
-    lines.any(|line| memchr::memmem::find(line.as_bytes(), b"text/event-stream").is_some())
+    let mut lines = request.headers().get_all(header::ACCEPT).iter().peekable();
+    let has = |line: &[u8], kind: &[u8]| memchr::memmem::find(line, kind).is_some();
+    lines.peek().is_none()
+        || lines
+            .map(|line| line.as_bytes().to_ascii_lowercase())
+            .any(|line| [&b"text/event-stream"[..], b"text/*", b"*/*"].iter().any(|kind| has(&line, kind)))
+}
+
+/// Says that it is known who sent a request.
+pub(in crate::proxy) fn known(extensions: &Extensions) {
+    if let Some(journey) = extensions.get::<Arc<Journey>>() {
+        journey.is_of_a_stranger(false);
+    }
 }
 
 fn understand(journey: &Arc<Journey>, extensions: &Extensions) {
-    if extensions.get::<Arc<Principal>>().is_some() {
-        journey.is_of_a_stranger(false);
-    }
     if let Some(asked) = extensions.get::<Arc<Asked>>() {
         journey.understand(asked);
     }
@@ -171,6 +179,9 @@ impl Hook for Streams {
     fn message(&mut self, said: &Said<'_>) -> Verdict {
         if said.message.kind() == Kind::Response {
             self.0.streamed(said.message);
+        }
+        if let Some(denial) = said.denial {
+            report::denied(&self.0.telemetry, denial);
         }
         Verdict::Keep
     }
