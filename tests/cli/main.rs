@@ -8,6 +8,7 @@ mod engine;
 mod exchange;
 mod explain;
 mod failures;
+mod guarded;
 mod guides;
 mod headers;
 mod ignore;

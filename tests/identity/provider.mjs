@@ -43,6 +43,8 @@ for (const name of ["debug", "info", "warn", "error"]) console[name] = () => {};
 
 let generation = 0;
 let keys;
+// What everybody may know of a key.
+const open = ({ d, p, q, dp, dq, qi, ...known }) => known;
 let answer;
 let mode = "up";
 let wanted;
@@ -128,7 +130,8 @@ const serve = async (request, response) => {
     response.writeHead(401).end();
   } else if (mode === "huge" && pathname === "/jwks") {
     response.setHeader("content-type", "application/json");
-    response.end(JSON.stringify({ keys: [], padding: "x".repeat(4 << 20) }));
+    // The very keys, in a document that is too large.
+    response.end(JSON.stringify({ keys: Object.values(keys).map(open), padding: "x".repeat(4 << 20) }));
   } else if (mode !== "silent") {
     answer(request, response);
   }

@@ -8,18 +8,40 @@ use serde_json::{Value, json};
 pub(crate) struct Session {
     url: String,
     id: Option<String>,
+    token: Option<String>,
 }
 
 impl Session {
     /// A client that opened no session.
     pub(crate) fn at(url: &str) -> Self {
-        Self { url: url.to_owned(), id: None }
+        Self { url: url.to_owned(), id: None, token: None }
+    }
+
+    /// The same client with a token.
+    pub(crate) fn with_token(self, token: &str) -> Self {
+        Self { token: Some(token.to_owned()), ..self }
+    }
+
+    /// The same client in a session of another.
+    pub(crate) fn in_session_of(self, other: &Self) -> Self {
+        Self { id: other.id.clone(), ..self }
     }
 
     /// Opens a session.
     #[track_caller]
     pub(crate) fn open(url: &str) -> Self {
-        let mut session = Self::at(url);
+        Self::at(url).opened()
+    }
+
+    /// Opens a session with a token.
+    #[track_caller]
+    pub(crate) fn open_as(url: &str, token: &str) -> Self {
+        Self::at(url).with_token(token).opened()
+    }
+
+    #[track_caller]
+    fn opened(self) -> Self {
+        let mut session = self;
         let (id, answer) = session.post(&json!({
             "jsonrpc": "2.0", "id": 1, "method": "initialize",
             "params": {
@@ -63,11 +85,15 @@ impl Session {
     /// The text that a tool answers.
     #[track_caller]
     pub(crate) fn call(&self, tool: &str, arguments: &Value) -> String {
-        let params = json!({"name": tool, "arguments": arguments});
-        let (_, answer) =
-            self.post(&json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": params}));
+        let answer = self.called(tool, arguments);
         let text = answer["result"]["content"][0]["text"].as_str();
         text.unwrap_or_else(|| panic!("no text: {answer}")).to_owned()
+    }
+
+    /// What a call of a tool is answered.
+    pub(crate) fn called(&self, tool: &str, arguments: &Value) -> Value {
+        let params = json!({"name": tool, "arguments": arguments});
+        self.post(&json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": params})).1
     }
 
     /// Sends a message; returns the session it was answered in, and the answer, or null.
@@ -89,6 +115,9 @@ impl Session {
         if let Some(id) = &self.id {
             curl.args(["--header", &format!("Mcp-Session-Id: {id}")]);
         }
+        if let Some(token) = &self.token {
+            curl.args(["--header", &format!("Authorization: Bearer {token}")]);
+        }
         let output = curl.arg(&self.url).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or_default();
@@ -98,7 +127,10 @@ impl Session {
         let line = body.lines().map(|line| line.strip_prefix("data:").unwrap_or(line).trim());
         let answer = line
             .filter_map(|line| serde_json::from_str(line).ok())
-            .find(|value: &Value| value["id"] == message["id"]);
+            // What is refused before it is read has no id.
+            .find(|value: &Value| {
+                value["id"] == message["id"] || (value["id"].is_null() && value["error"].is_object())
+            });
         (id, answer.unwrap_or(Value::Null))
     }
 }

@@ -1,0 +1,108 @@
+//! A container that a team uses: who may come in, what they see and do, and what is written of it.
+
+use std::fs;
+
+use mcpm_tests::harness::upstream::{Answer, Upstream};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use super::support::{Home, Outcome, Session};
+
+/// Says of tokens `ann` and `bob` that they are good, and that `ann` is of the staff.
+fn provider(runtime: &Runtime) -> String {
+    runtime.block_on(async {
+        let provider = Upstream::listen().await;
+        let uri = provider.uri("/introspect");
+        provider.serve(|asked| {
+            let form = String::from_utf8_lossy(&asked.body).into_owned();
+            let is = |token: &str| form.contains(&format!("token={token}&"));
+            let body = match () {
+                () if is("ann") => json!({"active": true, "sub": "ann", "aud": "team", "groups": ["staff"]}),
+                () if is("bob") => json!({"active": true, "sub": "bob", "aud": "team"}),
+                () => json!({"active": false}),
+            };
+            Answer {
+                status: "200 OK".to_owned(),
+                headers: "Content-Type: application/json\r\n".to_owned(),
+                body: body.to_string(),
+            }
+        });
+        uri
+    })
+}
+
+#[test]
+fn callers_of_a_container_see_and_do_what_they_may_and_all_of_it_is_written() {
+    let home = Home::new();
+    let runtime = Runtime::new().unwrap();
+    let introspection = provider(&runtime);
+    home.write("tools.json", r#"{"toolsOverride": {"test_simple_text": {"name": "say"}}}"#);
+    home.write(
+        "policies.yaml",
+        "version: '1.0'\ntype: cedarv1\ncedar:\n  policies:\n\
+         \x20   - permit(principal, action, resource == Tool::\"test_error_handling\");\n\
+         \x20   - permit(principal in McpmGroup::\"staff\", action, resource == Tool::\"test_simple_text\");\n",
+    );
+    for (image, kind) in [("everything:1", "pipe"), ("everything-http:1", "http")] {
+        let (name, image) = (home.name(kind), format!("mcpm-test/{image}"));
+        let run = [
+            "run",
+            &image,
+            "--name",
+            &name,
+            "--enable-audit",
+            "--tools",
+            "say,test_error*",
+            "--tools-override",
+            "tools.json",
+            "--authz-config",
+            "policies.yaml",
+            "--oidc-introspection-url",
+            &introspection,
+            "--oidc-client-id",
+            "me",
+            "--oidc-audience",
+            "team",
+            "--jwks-allow-private-ip",
+        ];
+        let mut command = home.mcpm(&run);
+        let outcome =
+            Outcome::of(command.env("MCPM_OIDC_CLIENT_SECRET", "other").output().unwrap()).succeeded();
+        let url = outcome.url();
+        let strange = Session::at(&url).with_token("eve").ask();
+        assert_eq!(strange["error"]["data"]["reason"], "auth.token_inactive", "{kind}: {strange}");
+        let (ann, bob) = (Session::open_as(&url, "ann"), Session::open_as(&url, "bob"));
+        let mut tools = ann.tools();
+        tools.sort_unstable();
+        assert_eq!(tools, ["say", "test_error_handling"], "{kind}");
+        assert_eq!(bob.tools(), ["test_error_handling"], "{kind}");
+        assert!(ann.call("say", &json!({})).contains("simple text"), "{kind}");
+        for hidden in ["test_simple_text", "test_image_content"] {
+            let answer = ann.called(hidden, &json!({}));
+            assert_eq!(answer["error"]["data"]["reason"], "tools.not_listed", "{kind} {hidden}: {answer}");
+        }
+        let answer = bob.called("say", &json!({}));
+        assert_eq!(answer["error"]["data"]["reason"], "authorization.denied", "{kind}: {answer}");
+        // Another's session is none.
+        let taken = bob.in_session_of(&ann).ask();
+        assert_eq!(taken["error"]["data"]["reason"], "session.unknown", "{kind}: {taken}");
+        home.run(&["stop", &name]).succeeded();
+        let text = fs::read_to_string(home.record(&name).join("audit.jsonl")).unwrap();
+        let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        for (who, kind, outcome) in [
+            ("ann", "mcp_tool_call", "success"),
+            ("bob", "mcp_tool_call", "denied"),
+            ("bob", "mcp_tools_list", "success"),
+            ("anonymous", "auth_failure", "denied"),
+        ] {
+            let is_it = |event: &Value| {
+                event["type"] == kind
+                    && event["outcome"] == outcome
+                    && (event["subjects"]["user_id"] == who || event["subjects"]["user"] == who)
+            };
+            assert!(events.iter().any(is_it), "{who} {kind} {outcome}: {text}");
+        }
+        home.run(&["rm", &name]).succeeded();
+    }
+    home.has_nothing_left();
+}
