@@ -1,7 +1,7 @@
 //! Which attributes of the context policies read.
 //!
-//! A call's arguments may be large, and most of them are nothing to policies: what none of them reads is not made into
-//! values for them.
+//! A call's arguments may be large, and most of them, and of a caller's claims, are nothing to policies: what none of them
+//! reads is not made into values for them.
 
 use std::collections::BTreeSet;
 
