@@ -61,6 +61,52 @@ async fn a_connection_is_used_again_until_the_server_closes_it() {
     assert_eq!(server.await.expect("no panic"), [true; 3]);
 }
 
+#[tokio::test]
+async fn a_get_is_sent_again_to_a_server_that_closes_without_notice() {
+    let (listener, client) = listener().await;
+    let server = tokio::spawn(async move {
+        let mut served = 0;
+        loop {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            for answers in [true, false] {
+                // It closes the connection only when the next request has come: nobody can see that before.
+                if stream.read(&mut [0; 4096]).await.expect("a request") == 0 || !answers {
+                    break;
+                }
+                served += 1;
+                stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.expect("written");
+                if served == 4 {
+                    return;
+                }
+            }
+        }
+    });
+    let get = || Request::get("/mcp").header("host", "server").body(Body::empty()).expect("a request");
+    assert_eq!(exchange(&client, Bytes::from_static(b"{}")).await, "ok");
+    // This one comes to the connection that the server is about to close, and no later one does.
+    for request in [get(), post(Body::empty()), post(Bytes::from_static(b"{}"))] {
+        let response = client.send(request).await.expect("an answer");
+        assert_eq!(response.into_body().collect().await.expect("a body").to_bytes(), "ok");
+    }
+    server.await.expect("no panic");
+}
+
+#[tokio::test]
+async fn a_malformed_chunk_behind_the_head_fails_before_the_status_is_passed_on() {
+    let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+    for rest in ["zz\r\n", "2\r\nokx", "2\r\nok\r\nzz\r\n"] {
+        let (listener, client) = listener().await;
+        let server = async {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            assert!(stream.read(&mut [0; 4096]).await.expect("a request") > 0);
+            stream.write_all(format!("{head}{rest}").as_bytes()).await.expect("written");
+            stream
+        };
+        let (_stream, answer) = tokio::join!(server, client.send(post(Body::empty())));
+        assert!(said(&answer.expect_err(rest)).contains("cannot be read"), "{rest}");
+    }
+}
+
 /// What a client makes of an answer: its body, and whether its connection is kept.
 async fn made_of(answer: &str) -> Result<(String, bool), String> {
     let (listener, client) = listener().await;

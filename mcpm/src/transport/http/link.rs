@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 
 use super::{
     broken::Broken,
+    framing::Framing,
     head::{Answer, Head},
     stream::Stream,
     upload::Upload,
@@ -34,6 +35,8 @@ pub(super) struct Link {
 pub(super) enum Failure {
     /// Nothing of it was sent. This is its body.
     Unsent(Body, io::Error),
+    /// It was sent, whole or in part, and nothing came back. The server may have taken it.
+    Unanswered(Broken),
     /// The server may have taken it.
     Broken(Broken),
 }
@@ -52,7 +55,7 @@ impl Link {
         poll_fn(|cx| {
             loop {
                 match self.send(cx) {
-                    Err(error @ Broken::Request(_)) => return Poll::Ready(Err(error)),
+                    Err(error @ Broken::Request(_)) => return Poll::Ready(Err(Failure::Broken(error))),
                     // A server that does not want the body may have said so before it closed.
                     Err(error) => failed = Some(error),
                     Ok(()) => {}
@@ -61,19 +64,26 @@ impl Link {
                     Poll::Ready(Ok(piece)) if !piece.is_empty() => piece,
                     Poll::Ready(ended) => {
                         let error = ended.map_or_else(Broken::Io, |_| Broken::Closed);
-                        return Poll::Ready(Err(failed.take().unwrap_or(error)));
+                        let error = failed.take().unwrap_or(error);
+                        let failure = if read.is_empty() { Failure::Unanswered } else { Failure::Broken };
+                        return Poll::Ready(Err(failure(error)));
                     }
                     Poll::Pending => return Poll::Pending,
                 };
                 read = if read.is_empty() { piece } else { [&read[..], &piece[..]].concat().into() };
-                if let Some(mut answer) = Answer::read(&mut read, head.method())? {
+                if let Some(mut answer) = Answer::read(&mut read, head.method()).map_err(Failure::Broken)? {
+                    // What came right behind the head is looked at while the status can still be another.
+                    if let (mut framing @ Framing::Chunked(_), mut rest) =
+                        (answer.framing, answer.rest.clone())
+                    {
+                        while framing.take(&mut rest).map_err(Failure::Broken)?.is_some() {}
+                    }
                     answer.lasts &= failed.is_none();
                     return Poll::Ready(Ok(answer));
                 }
             }
         })
         .await
-        .map_err(Failure::Broken)
     }
 
     /// Sends what there is of a request, in one call to the system where that takes it.

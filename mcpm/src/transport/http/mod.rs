@@ -139,6 +139,7 @@ impl Client {
                 None => (Box::pin(self.connect()).await?, true),
             };
             reached();
+            let is_repeatable = head.method().is_idempotent() && matches!(body, Body::Full(None));
             match link.exchange(head, body).await {
                 Ok(answer) => {
                     let Answer { parts, framing, lasts, rest } = answer;
@@ -149,6 +150,18 @@ impl Client {
                 }
                 Err(Failure::Unsent(unsent, _)) if !fresh => body = unsent,
                 Err(Failure::Unsent(_, error)) => return Err(self.unreachable(error)),
+                Err(Failure::Unanswered(error)) => {
+                    if fresh {
+                        return Err(self.broken(error));
+                    }
+                    // It closes connections without saying so, and none can be told to be open.
+                    self.pool.close();
+                    if !is_repeatable {
+                        return Err(self.broken(error));
+                    }
+                    // What may be sent twice is (RFC 9110 section 9.2.2).
+                    body = Body::empty();
+                }
                 Err(Failure::Broken(error)) => return Err(self.broken(error)),
             }
         }

@@ -23,6 +23,8 @@ pub(super) struct Pool {
 #[derive(Debug, Default)]
 struct Kept {
     links: Vec<(Box<Link>, Instant)>,
+    /// Keeps none any more.
+    is_closed: bool,
     /// Closes what waits too long; there is one while something waits.
     sweeper: Option<AbortHandle>,
 }
@@ -47,12 +49,25 @@ impl Pool {
     /// Keeps a connection whose last answer was read to the end.
     pub(super) fn keep(self: &Arc<Self>, link: Box<Link>) {
         let mut kept = self.lock();
+        if kept.is_closed {
+            return;
+        }
         if kept.links.len() < KEPT {
             kept.links.push((link, Instant::now()));
         }
         if kept.sweeper.is_none() {
             kept.sweeper = Some(self.sweep());
         }
+    }
+
+    /// Keeps no connection from now on.
+    pub(super) fn close(&self) {
+        let mut kept = self.lock();
+        if !kept.is_closed {
+            tracing::debug!("the server closes connections without notice, so none is used twice");
+        }
+        kept.is_closed = true;
+        kept.links.clear();
     }
 
     /// Nobody polls a kept connection, so one that its server closes stays until it is swept away.
