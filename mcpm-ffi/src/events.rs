@@ -124,6 +124,29 @@ pub enum WorkloadEvent {
         /// Milliseconds until then.
         delay_ms: u64,
     },
+    /// One of several processes of the server ended and is started again, while another one is ready.
+    ProcessRestarting {
+        /// Which process, from 0 on.
+        process: u32,
+        /// How it ended.
+        reason: String,
+        /// Which restart in a row this is.
+        attempt: u32,
+        /// Milliseconds until then.
+        delay_ms: u64,
+    },
+    /// One of several processes of the server is ready, as another one was before.
+    ProcessReady {
+        /// Which process, from 0 on.
+        process: u32,
+    },
+    /// One of several processes of the server ended for good, while another one lives on.
+    ProcessEnded {
+        /// Which process, from 0 on.
+        process: u32,
+        /// How it ended.
+        reason: String,
+    },
     /// The server answers again.
     Recovered {},
     /// A connection of an isolated server was refused.

@@ -9,7 +9,7 @@ use std::{
 const PAGE: &str = include_str!("../../docs/architecture.md");
 
 /// What any module may use.
-const EVERYBODYS: [&str; 6] = ["alarm", "config_file", "environment", "error", "options", "shown"];
+const EVERYBODYS: [&str; 7] = ["alarm", "config_file", "environment", "error", "memory", "options", "shown"];
 
 /// What each module may use of the others, as the page says it: `module -> others   remark`.
 fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
@@ -24,8 +24,19 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
 }
 
 /// Inside `mcp/`: each may use those before it.
-const MCP: [&str; 10] =
-    ["fields", "message", "outlet", "peek", "sse", "era", "handshake", "session", "lane", "router"];
+const MCP: [&str; 11] = [
+    "fields",
+    "message",
+    "id_scan",
+    "outlet",
+    "peek",
+    "sse",
+    "era",
+    "handshake",
+    "session",
+    "lane",
+    "router",
+];
 
 /// The first names in `use root::a` and `use root::{a, b::c}`, which rustfmt writes in one way only.
 fn used(text: &str, root: &str) -> BTreeSet<String> {

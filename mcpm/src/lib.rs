@@ -39,6 +39,7 @@ mod journal;
 #[cfg(test)]
 mod layers_tests;
 mod mcp;
+mod memory;
 mod name;
 pub mod options;
 pub mod package;

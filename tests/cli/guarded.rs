@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 use super::support::{Home, Outcome, Session};
 
 /// Says of tokens `ann` and `bob` that they are good, and that `ann` is of the staff.
-fn provider(runtime: &Runtime) -> String {
+pub(super) fn provider(runtime: &Runtime) -> String {
     runtime.block_on(async {
         let provider = Upstream::listen().await;
         let uri = provider.uri("/introspect");

@@ -16,6 +16,7 @@ mod isolation;
 mod life;
 mod manage;
 mod names;
+mod pressure;
 mod proxy;
 mod refused_connections;
 mod registry;

@@ -180,7 +180,7 @@ impl Bridge {
         self.life.exit(code).await;
         while !matches!(
             within("the end of the server", self.events.recv()).await,
-            Some(ServerEvent::Restarting { .. })
+            Some(ServerEvent::Restarting { .. } | ServerEvent::ProcessRestarting { .. })
         ) {}
     }
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails its test")]
 
 mod audit;
+mod bounds;
 mod cancel;
 mod content;
 mod crash;

@@ -224,9 +224,15 @@ async fn a_handshake_that_its_client_does_not_wait_for_spoils_no_process() {
     bridge.life.received("initialize").await;
     drop(left);
     let next = tokio::spawn(Session::open(bridge.http));
-    // The first process takes no other handshake.
+    // A client that says the same shares the handshake that is being made.
+    bridge.life.open("initialize").await;
+    assert_eq!(next.await.unwrap().call(1, "echo", json!({})).await["id"], 1);
+    // One that says something else gets a process of its own.
+    let other = tokio::spawn(Session::with(bridge.http, LEGACY, json!({ "roots": {} })));
     let mut second = bridge.script.life().await;
     second.received("initialize").await;
     second.open("initialize").await;
-    assert_eq!(next.await.unwrap().call(1, "echo", json!({})).await["id"], 1);
+    assert_eq!(other.await.unwrap().call(1, "echo", json!({})).await["id"], 1);
+    let handshakes = bridge.life.so_far().await;
+    assert!(handshakes.iter().all(|message| message["method"] != "initialize"), "{handshakes:?}");
 }

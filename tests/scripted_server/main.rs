@@ -13,7 +13,10 @@ use std::{
     collections::{HashMap, HashSet},
     io::{self, BufRead, BufReader, Read, Write},
     net::TcpStream,
-    sync::mpsc,
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     thread,
 };
 
@@ -220,6 +223,9 @@ impl Server {
     }
 }
 
+/// Whether standard input is read no more.
+static DEAF: AtomicBool = AtomicBool::new(false);
+
 fn read(input: impl Read + Send + 'static, send: impl Fn(Option<Vec<u8>>) + Send + 'static) {
     thread::spawn(move || {
         let mut input = BufReader::new(input);
@@ -273,6 +279,9 @@ fn main() -> std::process::ExitCode {
         });
     }
     read(io::stdin(), move |line| {
+        while DEAF.load(Ordering::Relaxed) {
+            thread::park();
+        }
         let _ = inputs.send(line.map_or(Input::End, Input::Line));
     });
     for input in inbox {

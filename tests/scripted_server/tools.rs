@@ -123,9 +123,13 @@ pub(crate) fn call(server: &mut Server, id: &str, params: &str) -> Option<i32> {
         "silent" => {}
         "crash" => return Some(arguments.code),
         // Stops reading for good.
-        "hang" => loop {
-            std::thread::park();
-        },
+        // Does nothing any more, and reads nothing but the line that is being read.
+        "hang" => {
+            super::DEAF.store(true, std::sync::atomic::Ordering::Relaxed);
+            loop {
+                std::thread::park();
+            }
+        }
         _ => server.error(id, -32602, "no such tool"),
     }
     None

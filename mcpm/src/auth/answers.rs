@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Most answers that are kept.
 const MOST: usize = 10_000;
 /// Most bytes that they may have, all together.
-const HEAVIEST: usize = 64 << 20;
+const HEAVIEST: usize = 16 << 20;
 /// How often those are taken out that hold no more.
 const SWEEP: Duration = Duration::from_secs(30);
 

@@ -120,6 +120,21 @@ reasons! {
         /// about it.
         AnswerUnclear = "messages.answer_unclear", "have the server answer with whole messages, each field once";
     }
+    "limit" {
+        /// All processes that the server may have are used by clients with other versions or capabilities.
+        TooManyProcesses = "limit.processes",
+            "end sessions that are not needed, or have clients declare the same version and capabilities";
+        /// Too many calls of the caller, or of all callers, are waiting for an answer.
+        TooManyCalls = "limit.calls", "wait for answers before calling again";
+        /// The server does not read its input as fast as clients send.
+        QueueFull = "limit.queue", "wait for answers before sending more, or send less at a time";
+        /// The client's subscriptions are too many, or too long.
+        TooManySubscriptions = "limit.subscriptions", "unsubscribe from resources that are not needed";
+        /// The first message of a session is larger than any client needs.
+        InitializeTooLarge = "limit.initialize", "send fewer capabilities and less about the client";
+        /// What is held for all clients leaves no room for the body of this request.
+        NoMemory = "limit.memory", "send a smaller body, or try again later";
+    }
     "audit" {
         /// What would be done cannot be recorded, and the audit log is to be complete.
         AuditNotWritten = "audit.not_written",

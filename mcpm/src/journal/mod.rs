@@ -23,7 +23,7 @@ pub(crate) use file::{RotatingFile, Rotation, older};
 /// How long a line may take to be written for whoever waits for it.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Most bytes that wait to be written.
-const WAITING: usize = 64 << 20;
+const WAITING: usize = 16 << 20;
 /// Most bytes that are written at once.
 const BATCH: usize = 64 << 10;
 

@@ -4,11 +4,46 @@
 //! So a process is shared by clients that say the same: the first one's handshake goes to the server as it is,
 //! a later one gets the same answer. After a restart the handshake is played again.
 
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
 use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 
 use super::message::{Message, Span, result_answer, splice};
+
+/// Largest `initialize` request in bytes: it is kept as long as the process that got it.
+pub(crate) const MAX_INITIALIZE_BYTES: usize = 256 << 10;
+
+/// What a server may ask of a client.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ClientCapabilities {
+    sampling: bool,
+    elicitation: bool,
+    roots: bool,
+}
+
+impl ClientCapabilities {
+    fn of(declared: &Map<String, Value>) -> Self {
+        let has = |name| declared.contains_key(name);
+        Self { sampling: has("sampling"), elicitation: has("elicitation"), roots: has("roots") }
+    }
+
+    /// Whether the client declared one of them, by its name in `capabilities`.
+    pub(crate) fn has(self, name: &str) -> bool {
+        match name {
+            "sampling" => self.sampling,
+            "elicitation" => self.elicitation,
+            "roots" => self.roots,
+            _ => false,
+        }
+    }
+
+    /// Whether the client declared any of them.
+    pub(crate) fn any(self) -> bool {
+        self != Self::default()
+    }
+}
 
 /// What the bridge reads of an `initialize` request.
 #[derive(Debug, Clone)]
@@ -16,7 +51,8 @@ pub(crate) struct Initialize {
     message: Message,
     version: String,
     version_span: Span,
-    capabilities: Map<String, Value>,
+    token_span: Option<Span>,
+    capabilities: Arc<Map<String, Value>>,
 }
 
 #[derive(Deserialize)]
@@ -26,6 +62,15 @@ struct Params<'a> {
     protocol_version: &'a RawValue,
     #[serde(borrow)]
     capabilities: &'a RawValue,
+    #[serde(borrow, default, rename = "_meta")]
+    meta: Option<Meta<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Meta<'a> {
+    #[serde(borrow, default)]
+    progress_token: Option<&'a RawValue>,
 }
 
 impl Initialize {
@@ -34,10 +79,14 @@ impl Initialize {
         let params: Params<'_> = serde_json::from_str(message.params()).map_err(|error| error.to_string())?;
         let version = serde_json::from_str(params.protocol_version.get())
             .map_err(|_| "`protocolVersion` is not a string")?;
-        let capabilities =
+        let capabilities: Map<String, Value> =
             serde_json::from_str(params.capabilities.get()).map_err(|_| "`capabilities` is not an object")?;
         let version_span = message.span_of(params.protocol_version);
-        Ok(Self { version, version_span, capabilities, message })
+        let token = params.meta.and_then(|meta| meta.progress_token);
+        let token_span = token.map(|token| message.span_of(token));
+        // A copy, since it would keep the whole buffer of the connection that it came on.
+        let message = message.copied();
+        Ok(Self { version, version_span, token_span, capabilities: Arc::new(capabilities), message })
     }
 
     pub(crate) fn message(&self) -> &Message {
@@ -48,8 +97,9 @@ impl Initialize {
         &self.version
     }
 
-    pub(crate) fn capabilities(&self) -> &Map<String, Value> {
-        &self.capabilities
+    /// What a server may ask of the client.
+    pub(crate) fn capabilities(&self) -> ClientCapabilities {
+        ClientCapabilities::of(&self.capabilities)
     }
 
     /// Whether another client asks for the same version and can do the same things.
@@ -57,20 +107,22 @@ impl Initialize {
         self.version == other.version && self.capabilities == other.capabilities
     }
 
-    /// Whether a server may ask its client for something.
-    pub(crate) fn can_be_asked(&self) -> bool {
-        ["sampling", "elicitation", "roots"]
-            .iter()
-            .any(|capability| self.capabilities.contains_key(*capability))
+    /// Whether a process that was told this serves a client that says `other` as well: it speaks the same version, and
+    /// was told of everything that the client can do. What the client cannot do is never asked of it.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        self.version == other.version
+            && other.capabilities.iter().all(|(name, value)| self.capabilities.get(name) == Some(value))
     }
 
-    /// The request with another id and version. What stays the same keeps its bytes.
+    /// The request with another id and version, and with the id for a progress token: the client's own token could be
+    /// one that another client's call has. What stays the same keeps its bytes.
     pub(crate) fn rewritten(&self, id: &str, version: &str) -> BytesMut {
         let version_text = Value::from(version).to_string();
         let mut edits: Vec<(Span, &[u8])> = vec![(self.message.id_span(), id.as_bytes())];
         if version != self.version {
             edits.push((self.version_span.clone(), version_text.as_bytes()));
         }
+        edits.extend(self.token_span.clone().map(|span| (span, id.as_bytes())));
         splice(self.message.bytes(), &mut edits)
     }
 }
@@ -117,5 +169,34 @@ mod tests {
         let changed = read.rewritten("7", "2025-06-18");
         let expected = text.replace("\"a\"", "7").replace("2025-11-25", "2025-06-18");
         assert_eq!(changed, expected.as_bytes());
+    }
+
+    #[test]
+    fn a_progress_token_is_replaced_by_the_id() {
+        let text = r#"{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"protocolVersion":"1","capabilities":{},"_meta":{"progressToken":3}}}"#;
+        let read =
+            Initialize::read(Message::parse(Bytes::from(text)).expect("a message")).expect("an initialize");
+        assert_eq!(read.rewritten("7", "1"), text.replace("\"a\"", "7").replace(":3}", ":7}").as_bytes());
+    }
+
+    #[test]
+    fn a_process_covers_clients_that_can_do_less() {
+        let read = |version: &str, capabilities: &str| {
+            let text = format!(
+                r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":"{version}","capabilities":{capabilities}}}}}"#
+            );
+            Initialize::read(Message::parse(text.into()).expect("a message")).expect("an initialize")
+        };
+        let told = read("1", r#"{"roots":{"listChanged":true},"sampling":{}}"#);
+        for (version, capabilities, covered) in [
+            ("1", "{}", true),
+            ("1", r#"{"sampling":{}}"#, true),
+            ("1", r#"{"roots":{"listChanged":true}}"#, true),
+            ("1", r#"{"roots":{}}"#, false),
+            ("1", r#"{"elicitation":{}}"#, false),
+            ("2", "{}", false),
+        ] {
+            assert_eq!(told.covers(&read(version, capabilities)), covered, "{version} {capabilities}");
+        }
     }
 }

@@ -13,6 +13,9 @@ use serde_json::value::RawValue;
 
 use super::error_code;
 
+/// Longest id of a request, and longest progress token, in bytes: they are kept until the answer.
+pub(crate) const MAX_ID_BYTES: usize = 1024;
+
 /// Where a piece of a message stands in its bytes.
 pub(crate) type Span = Range<usize>;
 
@@ -93,6 +96,9 @@ impl Message {
             Some(method) => string(method).ok_or_else(|| invalid("`method` is not a string"))?,
             None => String::new(),
         };
+        if outline.id.is_some_and(|id| id.get().len() > MAX_ID_BYTES) {
+            return Err(invalid("`id` is longer than 1024 bytes"));
+        }
         let is_id =
             |id: &RawValue| id.get().starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit());
         let kind = match (outline.method, outline.id, outline.result.or(outline.error)) {
@@ -112,6 +118,11 @@ impl Message {
 
     pub(crate) fn kind(&self) -> Kind {
         self.kind
+    }
+
+    /// The same message in memory of its own.
+    pub(crate) fn copied(self) -> Self {
+        Self { bytes: Bytes::copy_from_slice(&self.bytes), ..self }
     }
 
     /// The method; empty in a response.

@@ -7,6 +7,7 @@
 pub(crate) mod era;
 pub(crate) mod fields;
 pub(crate) mod handshake;
+pub(crate) mod id_scan;
 pub(crate) mod lane;
 pub(crate) mod message;
 pub(crate) mod outlet;

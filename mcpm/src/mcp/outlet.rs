@@ -1,23 +1,28 @@
 //! A stream of messages on its way to one client, which the client may read again from a point it names.
 //!
-//! The writer never waits for a slow reader: an outlet holds a bounded number of unread bytes and ends itself
-//! when a reader falls too far behind. A replayable outlet also keeps the last messages that were read, so
-//! that a client whose connection broke can go on (MCP 2025-11-25, transports, "Resumability and redelivery").
+//! The writer never waits for a slow reader: what a stream holds is booked on an [`Account`], and the stream ends
+//! when there is no room for more. A replayable stream also keeps the last messages that were read, and the answer,
+//! so that a client whose connection broke can go on (MCP 2025-11-25, transports, "Resumability and redelivery").
 
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker},
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
 
-/// Most bytes that wait for a reader.
-const UNREAD_LIMIT: usize = 32 << 20;
-/// Most bytes kept after they were read, for a replay.
+use crate::memory::{Account, is_small};
+
+/// Most bytes kept after they were read, for a replay; the answer is kept beyond that.
 const REPLAY_LIMIT: usize = 256 << 10;
 /// What one queued message costs beside its bytes.
 const MESSAGE_OVERHEAD: usize = 64;
+/// What a stream costs beside its messages.
+const STREAM_OVERHEAD: usize = 512;
+/// How long a stream that has ended can be read again.
+const KEPT_FOR: Duration = Duration::from_secs(5 * 60);
 
 /// How a stream ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +33,7 @@ pub(crate) enum End {
     Cancelled,
     /// The server behind ended before it answered.
     ServerEnded(String),
-    /// The reader fell more than the limit behind.
+    /// The reader fell too far behind, or what it wants to read again is no longer kept.
     Overflow,
     /// Nothing came for too long.
     TimedOut,
@@ -62,9 +67,10 @@ struct Inner {
     /// Place of the first message not read yet.
     unread: u64,
     kept_bytes: usize,
-    unread_bytes: usize,
     answered: bool,
     end: Option<End>,
+    ended_at: Option<Instant>,
+    account: Arc<Account>,
     replayable: bool,
     /// Whether a client that lost its connection could come back: it was told an event id.
     resumable: bool,
@@ -76,20 +82,27 @@ struct Inner {
 
 impl Outlet {
     /// Makes an empty stream that answers no request; `number` tells it from the session's others.
-    pub(crate) fn new(number: u64, replayable: bool) -> Arc<Self> {
-        Self::answering(Bytes::new(), number, replayable)
+    pub(crate) fn new(number: u64, replayable: bool, account: Arc<Account>) -> Arc<Self> {
+        Self::answering(Bytes::new(), number, replayable, account)
     }
 
     /// Makes an empty stream that answers the request of that id.
-    pub(crate) fn answering(request: Bytes, number: u64, replayable: bool) -> Arc<Self> {
+    pub(crate) fn answering(
+        request: Bytes,
+        number: u64,
+        replayable: bool,
+        account: Arc<Account>,
+    ) -> Arc<Self> {
+        account.force(STREAM_OVERHEAD);
         let inner = Inner {
             messages: VecDeque::new(),
             first: 1,
             unread: 1,
             kept_bytes: 0,
-            unread_bytes: 0,
             answered: false,
             end: None,
+            ended_at: None,
+            account,
             replayable,
             resumable: false,
             reader: 0,
@@ -109,9 +122,22 @@ impl Outlet {
         &self.request
     }
 
-    /// Adds a message.
-    pub(crate) fn push(&self, bytes: Bytes) {
-        self.add(bytes, false);
+    /// Makes the stream that follows this one under the same number; places go on where this one ended.
+    pub(crate) fn successor(&self) -> Arc<Self> {
+        let inner = self.lock();
+        let next = Self::new(self.number, inner.replayable, Arc::clone(&inner.account));
+        let place = inner.first + inner.messages.len() as u64;
+        drop(inner);
+        {
+            let mut fresh = next.lock();
+            (fresh.first, fresh.unread) = (place, place);
+        }
+        next
+    }
+
+    /// Adds a message; `false` when it will not be read, since the stream has ended or is full.
+    pub(crate) fn push(&self, bytes: Bytes) -> bool {
+        self.add(bytes, false)
     }
 
     /// Adds the awaited answer and ends the stream.
@@ -122,8 +148,13 @@ impl Outlet {
     /// Ends the stream; what waits can still be read.
     pub(crate) fn end(&self, end: End) {
         let mut inner = self.lock();
-        inner.end.get_or_insert(end);
+        inner.finish(end);
         wake(inner);
+    }
+
+    /// Whether the stream ended since its reader was too slow.
+    pub(crate) fn has_overflowed(&self) -> bool {
+        self.lock().end == Some(End::Overflow)
     }
 
     /// Whether somebody reads, will do so in a moment, or could come back and read.
@@ -144,10 +175,26 @@ impl Outlet {
         inner.messages.len() - usize::try_from(inner.unread - inner.first).unwrap_or_default()
     }
 
-    /// Whether the stream has ended and holds nothing unread.
-    pub(crate) fn is_spent(&self) -> bool {
+    /// Whether the stream has ended and need not be kept: it holds nothing, or nobody has come back for long.
+    pub(crate) fn is_spent(&self, now: Instant) -> bool {
         let inner = self.lock();
-        inner.end.is_some() && inner.messages.is_empty()
+        let is_old = |at: Instant| now.saturating_duration_since(at) > KEPT_FOR;
+        // Whoever comes back for an answer that is lost is told so.
+        let holds_nothing = inner.messages.is_empty() && inner.end != Some(End::Overflow);
+        inner.end.is_some() && (holds_nothing || !inner.attached && inner.ended_at.is_some_and(is_old))
+    }
+
+    /// Whether the stream has ended and nobody reads it now.
+    pub(crate) fn is_left(&self) -> bool {
+        let inner = self.lock();
+        inner.end.is_some() && !inner.attached
+    }
+
+    /// Drops what is kept; who comes back for it is told that it is lost.
+    pub(crate) fn forget(&self) {
+        let mut inner = self.lock();
+        inner.finish(End::Overflow);
+        inner.clear();
     }
 
     /// Attaches a reader after `place` (0 = from the start), or at the first unread message when `None`.
@@ -155,6 +202,14 @@ impl Outlet {
         let mut inner = self.lock();
         inner.reader += 1;
         inner.attached = true;
+        let last = inner.first + inner.messages.len() as u64;
+        if inner.answered
+            && inner.messages.is_empty()
+            && after.is_none_or(|place| place.saturating_add(1) < last)
+        {
+            // The answer was given up for want of room.
+            inner.end = Some(End::Overflow);
+        }
         let next =
             after.map_or(inner.unread, |place| place.saturating_add(1).clamp(inner.first, inner.unread));
         let reader = Reader { outlet: Arc::clone(self), number: inner.reader, next };
@@ -162,24 +217,25 @@ impl Outlet {
         reader
     }
 
-    fn add(&self, bytes: Bytes, answer: bool) {
+    fn add(&self, bytes: Bytes, answer: bool) -> bool {
         let mut inner = self.lock();
         if inner.end.is_some() {
-            return;
+            return false;
         }
-        inner.unread_bytes += bytes.len() + MESSAGE_OVERHEAD;
-        // One message alone may be larger than the limit.
-        if inner.unread_bytes > UNREAD_LIMIT && inner.unread < inner.first + inner.messages.len() as u64 {
-            inner.end = Some(End::Overflow);
-        } else {
-            inner.kept_bytes += bytes.len();
+        let cost = bytes.len() + MESSAGE_OVERHEAD;
+        let fits = inner.account.take(cost);
+        if fits {
+            inner.kept_bytes += cost;
             inner.messages.push_back(bytes);
             if answer {
                 inner.answered = true;
-                inner.end = Some(End::Complete);
+                inner.finish(End::Complete);
             }
+        } else {
+            inner.finish(End::Overflow);
         }
         wake(inner);
+        fits
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -205,6 +261,15 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
+    /// Books bytes that are made of messages until the client's connection has written them.
+    pub(crate) fn hold(&self, bytes: Bytes) -> Bytes {
+        if is_small(&bytes) {
+            return bytes;
+        }
+        let account = Arc::clone(&self.outlet.lock().account);
+        account.hold(bytes)
+    }
+
     /// The stream that is read.
     pub(crate) fn outlet(&self) -> &Arc<Outlet> {
         &self.outlet
@@ -240,26 +305,51 @@ impl Reader {
         };
         let answer = inner.answered && index + 1 == inner.messages.len();
         self.next += 1;
-        if place >= inner.unread {
-            inner.unread = place + 1;
-            inner.unread_bytes = inner.unread_bytes.saturating_sub(bytes.len() + MESSAGE_OVERHEAD);
-        }
+        inner.unread = inner.unread.max(place + 1);
         inner.forget_read(self.next);
         Poll::Ready(Item::Message { place, bytes, answer })
     }
 }
 
 impl Inner {
+    fn finish(&mut self, end: End) {
+        if self.end.is_none() {
+            self.end = Some(end);
+            self.ended_at = Some(Instant::now());
+        }
+    }
+
     /// Drops messages that were read and are beyond what a replay keeps; none that the present reader, who may
-    /// have gone back, reads at `next` or after.
+    /// have gone back, reads at `next` or after, and not the answer, which nobody could ask for again.
     fn forget_read(&mut self, next: u64) {
         let limit = if self.replayable { REPLAY_LIMIT } else { 0 };
         while self.first < next && self.kept_bytes > limit {
+            if self.replayable && self.answered && self.messages.len() == 1 {
+                return;
+            }
             if let Some(bytes) = self.messages.pop_front() {
-                self.kept_bytes -= bytes.len();
+                self.release(bytes.len() + MESSAGE_OVERHEAD);
             }
             self.first += 1;
         }
+    }
+
+    fn clear(&mut self) {
+        self.first += self.messages.len() as u64;
+        self.unread = self.unread.max(self.first);
+        self.messages = VecDeque::new();
+        self.release(self.kept_bytes);
+    }
+
+    fn release(&mut self, bytes: usize) {
+        self.kept_bytes -= bytes;
+        self.account.give(bytes);
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.account.give(self.kept_bytes + STREAM_OVERHEAD);
     }
 }
 
@@ -273,35 +363,47 @@ impl Drop for Reader {
         inner.waker = None;
         if inner.replayable && !inner.resumable {
             // The client was never told how to come back.
-            inner.end.get_or_insert(End::Cancelled);
-            inner.messages.clear();
+            inner.finish(End::Cancelled);
+            inner.clear();
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
+    use crate::memory::MAX_HELD_BYTES;
 
     fn bytes(text: &'static str) -> Bytes {
         Bytes::from_static(text.as_bytes())
     }
 
-    #[tokio::test]
-    async fn a_reader_gets_everything_in_order_and_then_the_end() {
-        let outlet = Outlet::new(1, false);
+    fn outlet(replayable: bool) -> Arc<Outlet> {
+        Outlet::new(1, replayable, Account::new())
+    }
+
+    /// The next step, which is there already.
+    fn next(reader: &mut Reader) -> Item {
+        reader.next().now_or_never().expect("a step without a wait")
+    }
+
+    #[test]
+    fn a_reader_gets_everything_in_order_and_then_the_end() {
+        let outlet = outlet(false);
         let mut reader = outlet.read(None);
         outlet.push(bytes("a"));
         outlet.answer(bytes("b"));
-        assert_eq!(reader.next().await, Item::Message { place: 1, bytes: bytes("a"), answer: false });
-        assert_eq!(reader.next().await, Item::Message { place: 2, bytes: bytes("b"), answer: true });
-        assert_eq!(reader.next().await, Item::End(End::Complete));
-        assert!(outlet.is_spent());
+        assert_eq!(next(&mut reader), Item::Message { place: 1, bytes: bytes("a"), answer: false });
+        assert_eq!(next(&mut reader), Item::Message { place: 2, bytes: bytes("b"), answer: true });
+        assert_eq!(next(&mut reader), Item::End(End::Complete));
+        assert!(outlet.is_spent(Instant::now()));
     }
 
     #[test]
     fn a_stream_is_reachable_until_its_first_reader_is_gone_for_good() {
-        let outlet = Outlet::new(1, true);
+        let outlet = outlet(true);
         assert!(outlet.is_reachable());
         let reader = outlet.read(None);
         assert!(outlet.is_reachable());
@@ -309,29 +411,64 @@ mod tests {
         assert!(!outlet.is_reachable());
     }
 
-    #[tokio::test]
-    async fn a_second_reader_takes_over_and_can_go_back() {
-        let outlet = Outlet::new(1, true);
+    #[test]
+    fn a_second_reader_takes_over_and_can_go_back() {
+        let outlet = outlet(true);
         let mut first = outlet.read(None);
         outlet.push(bytes("a"));
         outlet.push(bytes("b"));
-        first.next().await;
-        first.next().await;
+        next(&mut first);
+        next(&mut first);
         let mut second = outlet.read(Some(1));
-        assert_eq!(first.next().await, Item::End(End::Superseded));
+        assert_eq!(next(&mut first), Item::End(End::Superseded));
         drop(first);
         assert!(outlet.is_attached());
-        assert_eq!(second.next().await, Item::Message { place: 2, bytes: bytes("b"), answer: false });
+        assert_eq!(next(&mut second), Item::Message { place: 2, bytes: bytes("b"), answer: false });
     }
 
-    #[tokio::test]
-    async fn a_reader_that_falls_behind_ends_instead_of_losing_messages_silently() {
-        let outlet = Outlet::new(1, false);
-        let half = Bytes::from(vec![b'x'; UNREAD_LIMIT / 2]);
-        outlet.push(half.clone());
-        outlet.push(half);
+    #[test]
+    fn a_reader_that_falls_behind_ends_instead_of_losing_messages_silently() {
+        let outlet = outlet(false);
+        let part = Bytes::from(vec![b'x'; MAX_HELD_BYTES / 2]);
+        assert!(outlet.push(part.clone()));
+        assert!(!outlet.push(part));
         let mut reader = outlet.read(None);
-        assert!(matches!(reader.next().await, Item::Message { place: 1, .. }));
-        assert_eq!(reader.next().await, Item::End(End::Overflow));
+        assert!(matches!(next(&mut reader), Item::Message { place: 1, .. }));
+        assert_eq!(next(&mut reader), Item::End(End::Overflow));
+    }
+
+    #[test]
+    fn a_large_answer_can_be_read_again() {
+        let outlet = outlet(true);
+        let mut reader = outlet.read(None);
+        reader.set_resumable();
+        let answer = Bytes::from(vec![b'x'; 2 * REPLAY_LIMIT]);
+        outlet.push(answer.clone());
+        outlet.answer(answer.clone());
+        while !matches!(next(&mut reader), Item::End(_)) {}
+        drop(reader);
+        let mut reader = outlet.read(Some(0));
+        assert_eq!(next(&mut reader), Item::Message { place: 2, bytes: answer, answer: true });
+        assert_eq!(next(&mut reader), Item::End(End::Complete));
+    }
+
+    #[test]
+    fn an_answer_that_was_given_up_is_said_to_be_lost() {
+        let outlet = outlet(true);
+        outlet.answer(bytes("a"));
+        outlet.forget();
+        assert_eq!(next(&mut outlet.read(Some(0))), Item::End(End::Overflow));
+    }
+
+    #[test]
+    fn a_stream_that_has_ended_is_kept_for_a_while() {
+        let outlet = outlet(true);
+        let reader = outlet.read(None);
+        reader.set_resumable();
+        outlet.answer(bytes("a"));
+        let later = Instant::now() + KEPT_FOR + Duration::from_secs(1);
+        assert!(!outlet.is_spent(later));
+        drop(reader);
+        assert!(!outlet.is_spent(Instant::now()) && outlet.is_spent(later));
     }
 }

@@ -2,38 +2,44 @@
 //!
 //! A process speaks one era on one pipe, and one handshake. So all stateless requests share one process, and
 //! sessions share one with the sessions that said the same at `initialize`; those that can be asked for something, only
-//! with those of their owner. A client that says something else gets another process, up to a bound; beyond it, it
-//! shares one, and is told what that one was told.
+//! with those of their owner. A client that says something else gets another process, up to a bound in all and for each
+//! caller. Beyond it, the client shares a process that was told of more than it can do, or one is taken from clients
+//! that have left it alone for a while; else it is refused.
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Instant,
 };
 
 use http::StatusCode;
-use tokio::sync::Semaphore;
 
 use super::{
     era::Era,
     error_code,
-    handshake::Initialize,
-    lane::{Initialized, Lane, Limits, Readiness, Refusal},
+    handshake::{Initialize, MAX_INITIALIZE_BYTES},
+    lane::{EndOnDrop, Free, Handshake, Initialized, Lane, Limits, Readiness, Refusal},
     message::Message,
-    outlet::{End, Reader},
+    outlet::Reader,
     owner::Owner,
     session::{Session, SessionId},
 };
+use crate::{explain::Reason, memory::Account};
 
 /// Starts, empties and ends the processes behind the lanes.
-#[async_trait::async_trait]
 pub(crate) trait Processes: Send + Sync + std::fmt::Debug {
-    /// Starts one more process for that era and returns once clients can be let in.
-    async fn add(&self, era: Era) -> crate::Result<Arc<Lane>>;
-    /// Replaces a lane's process by a fresh one for that era.
-    async fn renew(&self, lane: &Arc<Lane>, era: Era) -> crate::Result<()>;
+    /// Begins to start one more process for that era, unless there are too many; clients wait for it on its lane.
+    fn add(&self, era: Era) -> Result<Arc<Lane>, Refusal>;
+    /// Begins to replace a lane's process, which was claimed for it, by a fresh one for that era.
+    fn renew(&self, lane: &Arc<Lane>, era: Era);
     /// Ends a lane's process for good.
     fn remove(&self, lane: &Arc<Lane>);
+}
+
+/// Says that all processes that there may be are in use.
+pub(crate) fn too_many_processes(most: usize) -> Refusal {
+    let text = format!("all {most} server processes are used by clients with other versions or capabilities");
+    Refusal::unavailable(text).reason(Reason::TooManyProcesses)
 }
 
 /// The lanes of one server, and how a client finds its own.
@@ -43,28 +49,21 @@ pub(crate) struct Router {
     /// Sessions of the deprecated SSE transport that have not said `initialize`.
     opening: Mutex<HashMap<SessionId, Session>>,
     processes: Arc<dyn Processes>,
-    /// One decision about lanes at a time.
-    turn: Semaphore,
     speaks_modern: bool,
-    most_lanes: usize,
+    /// What the sessions of a caller hold.
+    accounts: Mutex<HashMap<Arc<str>, Weak<Account>>>,
     limits: Limits,
 }
 
 impl Router {
     /// Routes to a server whose first process is `first`, for the era that [`Lane::era`] says.
-    pub(crate) fn new(
-        first: Arc<Lane>,
-        processes: Arc<dyn Processes>,
-        most_lanes: usize,
-        limits: Limits,
-    ) -> Self {
+    pub(crate) fn new(first: Arc<Lane>, processes: Arc<dyn Processes>, limits: Limits) -> Self {
         Self {
             speaks_modern: first.era() == Some(Era::Modern),
             lanes: Mutex::new(vec![first]),
             opening: Mutex::new(HashMap::new()),
             processes,
-            turn: Semaphore::new(1),
-            most_lanes,
+            accounts: Mutex::default(),
             limits,
         }
     }
@@ -73,7 +72,7 @@ impl Router {
     pub(crate) fn open_session(&self, owner: Option<Owner>) -> Result<(SessionId, Reader), Refusal> {
         let id = new_session_id()?;
         self.make_room(owner.as_ref())?;
-        let session = Session::new(owner.clone(), true, Instant::now());
+        let session = Session::new(owner.clone(), true, self.account(owner.as_ref()), Instant::now());
         let reader = session.standalone.read(None);
         lock(&self.opening).insert(id.clone(), session);
         self.trim(owner.as_ref());
@@ -105,20 +104,18 @@ impl Router {
     }
 
     /// The process that serves stateless requests.
-    pub(crate) async fn modern(&self) -> Result<Arc<Lane>, Refusal> {
+    pub(crate) fn modern(&self) -> Result<Arc<Lane>, Refusal> {
         if !self.speaks_modern {
             let message = "the server speaks MCP 2025-11-25 or older; open a session with `initialize`";
             return Err(Refusal::new(StatusCode::NOT_FOUND, error_code::METHOD_NOT_FOUND, message));
         }
-        let find = || lock(&self.lanes).iter().find(|lane| lane.engage()).cloned();
-        if let Some(lane) = find() {
-            return Ok(lane);
+        let mut lanes = lock(&self.lanes);
+        if let Some(lane) = lanes.iter().find(|lane| !has_failed(lane) && lane.engage()) {
+            return Ok(Arc::clone(lane));
         }
-        let _turn = self.turn.acquire().await.map_err(|_| stopping())?;
-        match find() {
-            Some(lane) => Ok(lane),
-            None => self.add(Era::Modern).await,
-        }
+        let lane = self.process(&mut lanes, Era::Modern, None)?;
+        lane.engage();
+        Ok(lane)
     }
 
     /// Opens a session with a client's `initialize`.
@@ -129,7 +126,8 @@ impl Router {
     ) -> Result<Initialized, Refusal> {
         let asked = read_initialize(message)?;
         self.make_room(owner.as_ref())?;
-        let (id, session) = (new_session_id()?, Session::new(owner.clone(), false, Instant::now()));
+        let account = self.account(owner.as_ref());
+        let (id, session) = (new_session_id()?, Session::new(owner.clone(), false, account, Instant::now()));
         let opened = self.admit(&asked, &id, session).await;
         self.trim(owner.as_ref());
         opened
@@ -140,8 +138,10 @@ impl Router {
         let asked = read_initialize(message)?;
         let session = lock(&self.opening).remove(id).ok_or_else(Refusal::unknown_session)?;
         let stream = Arc::clone(&session.standalone);
-        // A stream without a session would wait for good.
-        let opened = self.admit(&asked, id, session).await.inspect_err(|_| stream.end(End::Cancelled))?;
+        // A stream without a session would wait for good, also when the client hangs up meanwhile.
+        let mut unless_opened = EndOnDrop(Some(Arc::clone(&stream)));
+        let opened = self.admit(&asked, id, session).await?;
+        unless_opened.0 = None;
         stream.push(opened.answer.bytes().clone());
         Ok(())
     }
@@ -149,11 +149,16 @@ impl Router {
     /// Says why the server cannot be used, if it cannot.
     pub(crate) fn health(&self) -> Result<(), String> {
         let lanes = lock(&self.lanes);
-        match lanes.first().map(|lane| lane.readiness().borrow().clone()) {
-            Some(Readiness::Ready) => Ok(()),
-            Some(Readiness::Failed(reason)) => Err(reason),
-            Some(Readiness::Starting) | None => Err("the server is starting".to_owned()),
+        let all = || lanes.iter().map(|lane| lane.readiness().borrow().clone());
+        if all().any(|readiness| readiness == Readiness::Ready) {
+            return Ok(());
         }
+        let failed = all().find_map(|readiness| match readiness {
+            Readiness::Failed(reason) => Some(reason),
+            Readiness::Ready | Readiness::Starting => None,
+        });
+        let is_starting = all().any(|readiness| readiness == Readiness::Starting);
+        Err(failed.filter(|_| !is_starting).unwrap_or_else(|| "the server is starting".to_owned()))
     }
 
     /// Ends what nobody uses: calls, sessions and the processes that no session is left on.
@@ -162,13 +167,13 @@ impl Router {
         for lane in &lanes {
             lane.sweep(now);
         }
-        let Ok(_turn) = self.turn.try_acquire() else { return };
+        lock(&self.accounts).retain(|_, account| account.strong_count() > 0);
         let mut kept = lock(&self.lanes);
+        drop_failed(&mut kept);
         // One process always stays, so that the next client finds the server warm.
         while kept.len() > 1 {
-            let idle = kept
-                .iter()
-                .rposition(|lane| lane.load() == (0, 0) && lane.idle_since(now) > self.limits.lane);
+            let idle =
+                kept.iter().rposition(|lane| lane.is_unused() && lane.idle_since(now) > self.limits.lane);
             let Some(index) = idle else { break };
             self.processes.remove(&kept.remove(index));
         }
@@ -195,10 +200,11 @@ impl Router {
         for (owner, ..) in owner.map(|_| self.owned_sessions()).unwrap_or_default() {
             *counts.entry(Arc::clone(owner.person())).or_default() += 1;
         }
-        let Some((person, count)) = counts.into_iter().max_by_key(|(_, count)| *count) else {
-            return Err(Refusal::unavailable("too many sessions"));
-        };
-        self.end_oldest(&person, count - 1);
+        match counts.into_iter().max_by_key(|(_, count)| *count) {
+            Some((person, count)) => self.end_oldest(&person, count - 1),
+            // Where callers are not told apart, the session that was not used for longest makes room.
+            None => self.end_least_used(),
+        }
         Ok(())
     }
 
@@ -225,6 +231,33 @@ impl Router {
         }
     }
 
+    /// Ends the session that was not used for longest, of those that nobody reads or calls in.
+    fn end_least_used(&self) {
+        let lanes = lock(&self.lanes).clone();
+        let opening = {
+            let opening = lock(&self.opening);
+            let oldest = opening.iter().min_by_key(|(_, session)| session.last_used);
+            oldest.map(|(id, session)| (session.last_used, id.clone()))
+        };
+        let oldest = lanes.iter().filter_map(|lane| lane.least_used()).chain(opening);
+        if let Some((_, id)) = oldest.min_by_key(|(used, _)| *used) {
+            tracing::warn!("ended the session that was not used for longest, as there are too many");
+            self.abandon_session(&id);
+        }
+    }
+
+    /// The account that a caller's sessions share; where callers are not told apart, each session has its own.
+    fn account(&self, owner: Option<&Owner>) -> Arc<Account> {
+        let Some(owner) = owner else { return Account::new() };
+        let mut accounts = lock(&self.accounts);
+        let known = accounts.get(owner.person()).and_then(Weak::upgrade);
+        known.unwrap_or_else(|| {
+            let account = Account::new();
+            accounts.insert(Arc::clone(owner.person()), Arc::downgrade(&account));
+            account
+        })
+    }
+
     /// The sessions that are somebody's: whose, and when each was used last.
     fn owned_sessions(&self) -> Vec<(Owner, Instant, SessionId)> {
         let lanes = lock(&self.lanes).clone();
@@ -246,69 +279,108 @@ impl Router {
         &self,
         asked: &Initialize,
         id: &SessionId,
-        mut session: Session,
+        session: Session,
     ) -> Result<Initialized, Refusal> {
-        // A client that says what another has said waits for no process of others to start.
-        let (lanes, owner) = (lock(&self.lanes).clone(), session.owner.clone());
-        for lane in lanes.iter().filter(|lane| lane.matches(asked, owner.as_ref())) {
-            lane.connected().await?;
-            session = match lane.join(asked, id, session) {
-                Ok(opened) => return Ok(opened),
-                Err(session) => session,
-            };
-        }
-        let _turn = self.turn.acquire().await.map_err(|_| stopping())?;
-        self.lane_for(asked, owner.as_ref()).await?.initialize(asked, id, session).await
+        let (lane, handshake) = self.lane_for(asked, session.owner.as_ref())?;
+        lane.let_in(handshake, asked, id, session).await
     }
 
     /// Finds or makes the process that can serve a client which says this.
-    async fn lane_for(&self, asked: &Initialize, owner: Option<&Owner>) -> Result<Arc<Lane>, Refusal> {
-        let lanes = lock(&self.lanes).clone();
-        let legacy = || lanes.iter().filter(|lane| lane.era() == Some(Era::Legacy));
-        if let Some(lane) = legacy()
-            .find(|lane| lane.matches(asked, owner))
-            .or_else(|| legacy().find(|lane| lane.is_untold()))
-        {
-            return Ok(Arc::clone(lane));
+    fn lane_for(&self, asked: &Initialize, owner: Option<&Owner>) -> Result<(Arc<Lane>, Handshake), Refusal> {
+        let mut lanes = lock(&self.lanes);
+        drop_failed(&mut lanes);
+        let joined = |handshake: Handshake, lane: &Arc<Lane>| (Arc::clone(lane), handshake);
+        let mut alive = lanes.iter().filter(|lane| !has_failed(lane));
+        if let Some(found) = alive.find_map(|lane| Some(joined(lane.join(asked, owner)?, lane))) {
+            return Ok(found);
         }
-        if let Some(lane) = lanes.iter().find(|lane| lane.claim()) {
-            self.processes
-                .renew(lane, Era::Legacy)
-                .await
-                .map_err(|error| Refusal::unavailable(error.to_string()))?;
-            return Ok(Arc::clone(lane));
-        }
-        if lanes.len() < self.most_lanes {
-            return self.add(Era::Legacy).await;
-        }
-        tracing::warn!(
-            most = self.most_lanes,
-            "a client shares a process whose handshake said other things, or was another owner's"
-        );
-        match legacy().rev().max_by_key(|lane| lane.nearness(asked)) {
-            Some(lane) => Ok(Arc::clone(lane)),
-            None => Err(Refusal::unavailable("no process is left for this client")),
-        }
+        let lane = match self.process(&mut lanes, Era::Legacy, owner) {
+            Ok(lane) => lane,
+            Err(refusal) => {
+                let near =
+                    lanes.iter().find_map(|lane| Some(joined(lane.join_covering(asked, owner)?, lane)));
+                return near.ok_or(refusal);
+            }
+        };
+        let handshake = lane.greet(asked, owner);
+        Ok((lane, handshake))
     }
 
-    async fn add(&self, era: Era) -> Result<Arc<Lane>, Refusal> {
-        let lane = self.processes.add(era).await.map_err(|error| Refusal::unavailable(error.to_string()))?;
-        lock(&self.lanes).push(Arc::clone(&lane));
-        Ok(lane)
+    /// A process that nobody uses, for an era: one that there is, a new one, or one whose clients have left it.
+    fn process(
+        &self,
+        lanes: &mut Vec<Arc<Lane>>,
+        era: Era,
+        owner: Option<&Owner>,
+    ) -> Result<Arc<Lane>, Refusal> {
+        drop_failed(lanes);
+        let renewed = |lane: &Arc<Lane>| {
+            lane.claim(era);
+            self.processes.renew(lane, era);
+            Arc::clone(lane)
+        };
+        let of_owner =
+            |owner| lanes.iter().filter(|lane| lane.is_of_person(owner) && !lane.is_unused()).count();
+        let has_many = owner.filter(|owner| of_owner(owner) >= self.limits.processes_of_one);
+        let added = match has_many {
+            None => {
+                let is = |lane: &&Arc<Lane>, free| lane.free() == Some(free);
+                if era == Era::Legacy
+                    && let Some(lane) = lanes.iter().find(|lane| is(lane, Free::Now))
+                {
+                    return Ok(Arc::clone(lane));
+                }
+                if let Some(lane) = lanes.iter().find(|lane| is(lane, Free::Renewed)) {
+                    return Ok(renewed(lane));
+                }
+                self.processes.add(era)
+            }
+            Some(_) => Err(Refusal::unavailable(format!(
+                "the caller's clients use {} server processes already, with other versions or capabilities",
+                self.limits.processes_of_one
+            ))
+            .reason(Reason::TooManyProcesses)),
+        };
+        match added {
+            Ok(lane) => {
+                lanes.push(Arc::clone(&lane));
+                Ok(lane)
+            }
+            Err(refusal) => {
+                let now = Instant::now();
+                lanes.iter().find(|lane| lane.reclaim(now, has_many)).map(renewed).ok_or(refusal)
+            }
+        }
+    }
+}
+
+fn has_failed(lane: &Lane) -> bool {
+    matches!(*lane.readiness().borrow(), Readiness::Failed(_))
+}
+
+/// Forgets processes that were given up, except for the last one, which tells why.
+fn drop_failed(lanes: &mut Vec<Arc<Lane>>) {
+    if lanes.iter().all(|lane| has_failed(lane)) {
+        lanes.truncate(1);
+        return;
+    }
+    for lane in lanes.extract_if(.., |lane| has_failed(lane)) {
+        lane.abandon();
     }
 }
 
 fn read_initialize(message: Message) -> Result<Initialize, Refusal> {
+    if message.bytes().len() > MAX_INITIALIZE_BYTES {
+        let text = format!("`initialize` is larger than {} KiB", MAX_INITIALIZE_BYTES >> 10);
+        let refusal = Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, error_code::INVALID_REQUEST, text);
+        return Err(refusal.reason(Reason::InitializeTooLarge));
+    }
     Initialize::read(message)
         .map_err(|reason| Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_PARAMS, reason))
 }
 
 fn new_session_id() -> Result<SessionId, Refusal> {
     SessionId::random().map_err(|error| Refusal::unavailable(error.to_string()))
-}
-
-fn stopping() -> Refusal {
-    Refusal::unavailable("the proxy is stopping")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

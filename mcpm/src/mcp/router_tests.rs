@@ -1,28 +1,33 @@
 use std::{
-    sync::{Arc, Mutex, atomic::AtomicUsize},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use bytes::Bytes;
 use tokio::sync::{Semaphore, mpsc};
 
-use super::{Processes, Router};
-use crate::mcp::{
-    era::Era,
-    lane::{Lane, Limits},
-    message::Message,
-    owner::Owner,
-    session::SessionId,
+use super::{Processes, Router, too_many_processes};
+use crate::{
+    explain::Reason,
+    mcp::{
+        era::Era,
+        handshake::MAX_INITIALIZE_BYTES,
+        lane::{Lane, Limits, Refusal},
+        message::Message,
+        owner::Owner,
+        session::SessionId,
+    },
+    memory::Account,
 };
 
 const INITIALIZE: &[u8] = br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}"#;
 const PATIENCE: Duration = Duration::from_secs(60);
+const PROCESSES: usize = 8;
 
 /// A process that answers a handshake, and nothing else.
-async fn process(lane: &Arc<Lane>, era: Era) {
-    lane.prepare(era);
+async fn process(lane: &Arc<Lane>) {
     let (lines, mut pipe) = mpsc::unbounded_channel();
-    lane.connect(lines, Arc::new(AtomicUsize::new(0)));
+    lane.connect(lines, Account::new());
     lane.resume(PATIENCE).await.expect("a process");
     let lane = Arc::downgrade(lane);
     tokio::spawn(async move {
@@ -41,8 +46,8 @@ async fn process(lane: &Arc<Lane>, era: Era) {
 #[derive(Debug)]
 struct Noted {
     notes: Mutex<Vec<(&'static str, Era)>>,
-    /// How many renewals may go on.
-    renewals: Semaphore,
+    /// How many processes may become ready.
+    starts: Arc<Semaphore>,
 }
 
 impl Noted {
@@ -53,22 +58,31 @@ impl Noted {
     fn notes(&self) -> Vec<(&'static str, Era)> {
         self.notes.lock().expect("unpoisoned").clone()
     }
+
+    fn start(&self, lane: &Arc<Lane>) {
+        let (lane, starts) = (Arc::clone(lane), Arc::clone(&self.starts));
+        tokio::spawn(async move {
+            starts.acquire().await.expect("open").forget();
+            process(&lane).await;
+        });
+    }
 }
 
-#[async_trait::async_trait]
 impl Processes for Noted {
-    async fn add(&self, era: Era) -> crate::Result<Arc<Lane>> {
+    fn add(&self, era: Era) -> Result<Arc<Lane>, Refusal> {
+        if self.notes().iter().filter(|(what, _)| *what == "add").count() + 1 >= PROCESSES {
+            return Err(too_many_processes(PROCESSES));
+        }
         self.note("add", era);
         let lane = Lane::new(Limits::default());
-        process(&lane, era).await;
+        lane.prepare(era);
+        self.start(&lane);
         Ok(lane)
     }
 
-    async fn renew(&self, lane: &Arc<Lane>, era: Era) -> crate::Result<()> {
+    fn renew(&self, lane: &Arc<Lane>, era: Era) {
         self.note("renew", era);
-        self.renewals.acquire().await.expect("open").forget();
-        process(lane, era).await;
-        Ok(())
+        self.start(lane);
     }
 
     fn remove(&self, _: &Arc<Lane>) {}
@@ -79,10 +93,11 @@ async fn router() -> (Arc<Router>, Arc<Noted>, Arc<Lane>) {
 }
 
 async fn router_with(limits: Limits) -> (Arc<Router>, Arc<Noted>, Arc<Lane>) {
-    let first = Lane::new(Limits::default());
-    process(&first, Era::Modern).await;
-    let processes = Arc::new(Noted { notes: Mutex::default(), renewals: Semaphore::new(0) });
-    let router = Router::new(Arc::clone(&first), processes.clone(), 8, limits);
+    let first = Lane::new(limits);
+    first.prepare(Era::Modern);
+    process(&first).await;
+    let processes = Arc::new(Noted { notes: Mutex::default(), starts: Arc::new(Semaphore::new(0)) });
+    let router = Router::new(Arc::clone(&first), processes.clone(), limits);
     (Arc::new(router), processes, first)
 }
 
@@ -100,7 +115,7 @@ async fn who_can_be_asked_for_something_shares_a_process_with_sessions_of_their_
         [("a", &asked, 1), ("a", &asked, 1), ("b", &asked, 2), ("a", &plain, 3), ("b", &plain, 3)]
     {
         let message = Message::parse(text.clone().into()).expect("a message");
-        processes.renewals.add_permits(1);
+        processes.starts.add_permits(1);
         router.initialize(message, owner(name)).await.expect("a session");
         assert_eq!(processes.notes().len(), started, "{name}");
     }
@@ -110,7 +125,8 @@ async fn who_can_be_asked_for_something_shares_a_process_with_sessions_of_their_
 async fn a_process_that_a_stateless_request_was_given_is_not_taken_for_a_handshake() {
     let (router, processes, first) = router().await;
     // The request is not sent yet: what stands in its headers is looked at first, which may need the server.
-    let given = router.modern().await.expect("a process");
+    processes.starts.add_permits(1);
+    let given = router.modern().expect("a process");
     assert!(Arc::ptr_eq(&given, &first));
     router.initialize(initialize(), None).await.expect("a session");
     assert_eq!(processes.notes(), [("add", Era::Legacy)]);
@@ -120,29 +136,122 @@ async fn a_process_that_a_stateless_request_was_given_is_not_taken_for_a_handsha
 #[tokio::test]
 async fn a_process_that_is_being_renewed_for_a_handshake_is_not_given_to_a_stateless_request() {
     let (router, processes, first) = router().await;
-    let opens = tokio::spawn({
-        let router = Arc::clone(&router);
-        async move { router.initialize(initialize(), None).await.map(|opened| opened.session.is_some()) }
-    });
-    while processes.notes().is_empty() {
-        tokio::task::yield_now().await;
-    }
-    let asks = tokio::spawn({
-        let router = Arc::clone(&router);
-        async move { router.modern().await }
-    });
+    let opens = open(&router, initialize());
+    assert_eq!(processes.notes(), []);
     tokio::task::yield_now().await;
-    processes.renewals.add_permits(1);
-    assert!(opens.await.expect("no panic").expect("a session"));
-    let given = asks.await.expect("no panic").expect("a process");
+    assert_eq!(processes.notes(), [("renew", Era::Legacy)]);
+    let given = router.modern().expect("a process");
     assert!(!Arc::ptr_eq(&given, &first));
     assert_eq!(processes.notes(), [("renew", Era::Legacy), ("add", Era::Modern)]);
+    processes.starts.add_permits(2);
+    opens.await.expect("no panic").expect("a session");
+}
+
+/// Opens a session in a task of its own.
+fn open(router: &Arc<Router>, message: Message) -> tokio::task::JoinHandle<Result<SessionId, Refusal>> {
+    let router = Arc::clone(router);
+    tokio::spawn(async move {
+        router.initialize(message, None).await.map(|opened| opened.session.expect("a session"))
+    })
+}
+
+/// An `initialize` that no other client says.
+fn unlike(number: usize) -> Message {
+    let text = String::from_utf8_lossy(INITIALIZE)
+        .replace("{}}}", &format!("{{\"experimental\":{{\"{number}\":{{}}}}}}}}}}"));
+    Message::parse(text.into()).expect("a message")
+}
+
+#[tokio::test]
+async fn a_slow_start_holds_up_no_other_client() {
+    let (router, processes, _) = router().await;
+    let slow = open(&router, unlike(1));
+    tokio::task::yield_now().await;
+    // It waits for a permit, and this one gets it first only since they are asked for in order.
+    let other = open(&router, unlike(2));
+    tokio::task::yield_now().await;
+    assert_eq!(processes.notes(), [("renew", Era::Legacy), ("add", Era::Legacy)]);
+    processes.starts.add_permits(2);
+    slow.await.expect("no panic").expect("a session");
+    other.await.expect("no panic").expect("a session");
+}
+
+#[tokio::test]
+async fn clients_that_hang_up_leave_processes_that_others_can_have() {
+    let (router, processes, _) = router().await;
+    processes.starts.add_permits(100);
+    for number in 0..20 {
+        let hung_up = open(&router, unlike(number));
+        tokio::task::yield_now().await;
+        hung_up.abort();
+    }
+    let notes = processes.notes();
+    assert!(notes.iter().filter(|(what, _)| *what == "add").count() < PROCESSES, "{notes:?}");
+    // Every one of them is known to the router, and can be taken by another client once its handshake is over.
+    for _ in 0..1000 {
+        match open(&router, unlike(30)).await.expect("no panic") {
+            Ok(_) => return,
+            Err(refused) => assert_eq!(refused.reason, Some(Reason::TooManyProcesses)),
+        }
+    }
+    panic!("no process came free");
+}
+
+#[tokio::test]
+async fn a_client_for_which_no_process_is_left_is_refused_or_shares_one_that_serves_it() {
+    let (router, processes, _) = router().await;
+    processes.starts.add_permits(100);
+    for number in 0..PROCESSES {
+        open(&router, unlike(number)).await.expect("no panic").expect("a session");
+    }
+    let refused = open(&router, unlike(99)).await.expect("no panic").expect_err("no process");
+    assert_eq!((refused.status.as_u16(), refused.reason), (503, Some(Reason::TooManyProcesses)));
+    // A client that can do nothing is never asked for what the process was told of.
+    open(&router, initialize()).await.expect("no panic").expect("a session");
+}
+
+#[tokio::test]
+async fn a_process_is_taken_from_clients_that_have_left_it_alone() {
+    let limits = Limits { reclaim: Duration::ZERO, ..Limits::default() };
+    let (router, processes, first) = router_with(limits).await;
+    processes.starts.add_permits(100);
+    let mut sessions = Vec::new();
+    for number in 0..PROCESSES {
+        sessions.push(open(&router, unlike(number)).await.expect("no panic").expect("a session"));
+    }
+    open(&router, unlike(99)).await.expect("no panic").expect("a session");
+    assert_eq!(first.load(), (1, 0));
+    assert_eq!(sessions.iter().filter(|id| router.session(id).is_err()).count(), 1);
+}
+
+#[tokio::test]
+async fn one_caller_does_not_get_all_processes() {
+    let (router, processes, _) = router().await;
+    processes.starts.add_permits(100);
+    let owner = |name: &str, client: usize| Some(Owner::new("", name, &client.to_string()));
+    let mut refused = None;
+    for number in 0..PROCESSES {
+        refused = refused.or(router.initialize(unlike(number), owner("a", number)).await.err());
+    }
+    assert_eq!(refused.expect("a refusal").reason, Some(Reason::TooManyProcesses));
+    assert_eq!(processes.notes().len(), Limits::default().processes_of_one);
+    router.initialize(unlike(50), owner("b", 0)).await.expect("a session");
+}
+
+#[tokio::test]
+async fn an_initialize_that_is_too_large_is_refused() {
+    let (router, ..) = router().await;
+    let text = String::from_utf8_lossy(INITIALIZE)
+        .replace("{}}}", &format!("{{\"{}\":1}}}}}}", "x".repeat(MAX_INITIALIZE_BYTES)));
+    let refused = router.initialize(Message::parse(text.into()).expect("a message"), None).await;
+    let refused = refused.expect_err("too large");
+    assert_eq!((refused.status.as_u16(), refused.reason), (413, Some(Reason::InitializeTooLarge)));
 }
 
 #[tokio::test]
 async fn one_caller_does_not_keep_others_from_opening_sessions() {
     let (router, processes, _) = router_with(Limits { sessions: 10, of_one: 4, ..Limits::default() }).await;
-    processes.renewals.add_permits(1);
+    processes.starts.add_permits(1);
     let owner = |name: &str, client: usize| Some(Owner::new("", name, &client.to_string()));
     let open = async |name: &str, client: usize| {
         let opened = router.initialize(initialize(), owner(name, client)).await.expect("a session");
@@ -167,7 +276,18 @@ async fn one_caller_does_not_keep_others_from_opening_sessions() {
     }
     assert_eq!(sessions.iter().filter(|id| lives(id)).count(), 3);
     assert!(lives(&other));
-    // Where nobody is asked who they are, nobody is told apart.
-    let refused = router.initialize(initialize(), None).await.expect_err("no room");
-    assert_eq!(refused.status, 503);
+}
+
+#[tokio::test]
+async fn where_callers_are_not_told_apart_the_least_used_session_makes_room() {
+    let (router, processes, _) = router_with(Limits { sessions: 3, ..Limits::default() }).await;
+    processes.starts.add_permits(1);
+    let mut sessions = Vec::new();
+    for _ in 0..3 {
+        sessions.push(open(&router, initialize()).await.expect("no panic").expect("a session"));
+    }
+    assert!(router.session(&sessions[0]).is_ok(), "used again");
+    sessions.push(open(&router, initialize()).await.expect("no panic").expect("a session"));
+    let lives: Vec<bool> = sessions.iter().map(|id| router.session(id).is_ok()).collect();
+    assert_eq!(lives, [true, false, true, true]);
 }

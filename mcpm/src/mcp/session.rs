@@ -9,13 +9,16 @@ use std::{
 use bytes::Bytes;
 
 use super::{
+    handshake::ClientCapabilities,
     outlet::{End, Outlet},
     owner::Owner,
 };
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, memory::Account};
 
 /// Streams of a session that can still be replayed.
 const KEPT_STREAMS: usize = 32;
+/// Room that is made for new answers by giving up old ones.
+const LEAST_ROOM: usize = 1 << 20;
 
 /// A session id: 128 random bits in hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -45,8 +48,8 @@ impl SessionId {
 pub(crate) struct Negotiated {
     /// The protocol version in the server's answer.
     pub(crate) version: Arc<str>,
-    /// What the client said it can do.
-    pub(crate) capabilities: serde_json::Map<String, serde_json::Value>,
+    /// What the client said it can be asked for.
+    pub(crate) capabilities: ClientCapabilities,
 }
 
 /// One client's session.
@@ -66,16 +69,24 @@ pub(crate) struct Session {
     pub(crate) log_level: Option<LogLevel>,
     /// When its client was last heard of.
     pub(crate) last_used: Instant,
+    /// What its streams hold.
+    account: Arc<Account>,
     streams: VecDeque<Arc<Outlet>>,
     next_stream: u64,
 }
 
 impl Session {
-    pub(crate) fn new(owner: Option<Owner>, single_stream: bool, now: Instant) -> Self {
+    pub(crate) fn new(
+        owner: Option<Owner>,
+        single_stream: bool,
+        account: Arc<Account>,
+        now: Instant,
+    ) -> Self {
         Self {
             owner,
             negotiated: None,
-            standalone: Outlet::new(0, !single_stream),
+            standalone: Outlet::new(0, !single_stream, Arc::clone(&account)),
+            account,
             single_stream,
             subscriptions: BTreeSet::new(),
             log_level: None,
@@ -90,9 +101,9 @@ impl Session {
         if self.single_stream {
             return Arc::clone(&self.standalone);
         }
-        let outlet = Outlet::answering(request, self.next_stream, true);
+        let outlet = Outlet::answering(request, self.next_stream, true, Arc::clone(&self.account));
         self.next_stream += 1;
-        self.streams.retain(|stream| !stream.is_spent());
+        self.forget_streams(Instant::now());
         if self.streams.len() == KEPT_STREAMS {
             self.streams.pop_front();
         }
@@ -100,17 +111,37 @@ impl Session {
         outlet
     }
 
+    /// Drops streams that have ended and that nobody comes back for, and the oldest of the others that have ended as
+    /// long as what is kept leaves little room for new answers.
+    pub(crate) fn forget_streams(&mut self, now: Instant) {
+        self.streams.retain(|stream| !stream.is_spent(now));
+        let mut left = self.streams.iter().filter(|stream| stream.is_left());
+        while !self.account.has_room(LEAST_ROOM)
+            && let Some(stream) = left.next()
+        {
+            stream.forget();
+        }
+    }
+
+    /// The stream of messages that belong to no call. One that ended since its reader was too slow is replaced.
+    pub(crate) fn standalone(&mut self) -> &Arc<Outlet> {
+        if !self.single_stream && self.standalone.has_overflowed() {
+            self.standalone = self.standalone.successor();
+        }
+        &self.standalone
+    }
+
     /// Finds a stream by the number in an event id.
-    pub(crate) fn stream(&self, number: u64) -> Option<&Arc<Outlet>> {
+    pub(crate) fn stream(&mut self, number: u64) -> Option<&Arc<Outlet>> {
         if number == 0 {
-            return Some(&self.standalone);
+            return Some(self.standalone());
         }
         self.streams.iter().find(|stream| stream.number() == number)
     }
 
     /// Whether the client declared a capability, such as `sampling`.
     pub(crate) fn can(&self, capability: &str) -> bool {
-        self.negotiated.as_ref().is_some_and(|negotiated| negotiated.capabilities.contains_key(capability))
+        self.negotiated.as_ref().is_some_and(|negotiated| negotiated.capabilities.has(capability))
     }
 
     /// Whether a log message of that level is to be delivered.

@@ -29,7 +29,9 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 const DRAIN: Duration = Duration::from_secs(2);
 const BACKLOG: u32 = 1024;
 /// Most connections at a time.
-const CONNECTIONS: usize = 4096;
+const CONNECTIONS: usize = 2048;
+/// Most bytes of a request's head that a connection holds, and of an answer that wait to be written.
+const CONNECTION_BUFFER: usize = 72 << 10;
 
 /// Binds an address or name and a port; port 0 takes a free one.
 ///
@@ -92,7 +94,7 @@ pub(crate) async fn serve(
     let mut clients = JoinSet::new();
     let mut http = http1::Builder::new();
     let alarms = Alarms::default();
-    http.timer(alarms.clone()).header_read_timeout(HEAD_TIMEOUT);
+    http.timer(alarms.clone()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(CONNECTION_BUFFER);
     loop {
         tokio::select! {
             (stream, place) = admission.next() => {

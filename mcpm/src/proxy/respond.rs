@@ -66,7 +66,13 @@ pub(crate) fn deny(status: StatusCode, code: i64, message: &str, id: &[u8], deni
 
 /// The answer to a message that is not taken.
 pub(crate) fn refuse(refusal: &Refusal, id: &[u8]) -> Response {
-    error(refusal.status, refusal.code, &refusal.message, id)
+    let data = refusal.reason.map(|reason| serde_json::json!({ "reason": reason.id() }).to_string());
+    let answer = error_answer_with(id, refusal.code, &refusal.message, data.as_deref());
+    let mut response = json(refusal.status, answer.freeze());
+    if matches!(refusal.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
+        response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+    }
+    response
 }
 
 /// 405 with the methods there are (RFC 9110 section 15.5.6).

@@ -57,10 +57,13 @@ impl StdioServer {
         patience: Duration,
         on_event: OnEvent,
     ) -> Result<Self> {
-        let limits = Limits::default();
-        let keepers = Keepers::new(Settings { spawn, policy, patience, limits, on_event });
+        // Clients wait for a process that is started for them a little longer than it may take to answer.
+        let start = patience.saturating_add(Duration::from_secs(15));
+        let limits = Limits { start, ..Limits::default() };
+        let settings = Settings { spawn, policy, patience, limits, processes: PROCESSES, on_event };
+        let keepers = Keepers::new(settings);
         let first = keepers.first().await?;
-        let router = Arc::new(Router::new(first, Arc::clone(&keepers) as _, PROCESSES, limits));
+        let router = Arc::new(Router::new(first, Arc::clone(&keepers) as _, limits));
         let swept = Arc::clone(&router);
         let sweeper = tokio::spawn(async move {
             let mut ticks = tokio::time::interval(SWEEP);

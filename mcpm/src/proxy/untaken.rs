@@ -10,9 +10,9 @@ use super::{
 };
 use crate::{
     explain::Reason,
-    mcp::{error_code, peek::id_in},
+    mcp::{error_code, lane::Refusal, peek::id_in},
     transport::{
-        body::{Broken, PastLimit},
+        body::{Broken, NoRoom, PastLimit},
         client_body::TooSlow,
         http,
     },
@@ -35,6 +35,11 @@ pub(super) fn because_of(error: &(dyn Error + 'static), id: &[u8]) -> Option<Res
         if let Some(slow) = error.downcast_ref::<TooSlow>() {
             let (status, code) = (StatusCode::REQUEST_TIMEOUT, error_code::INVALID_REQUEST);
             return Some(respond::error(status, code, &slow.to_string(), id));
+        }
+        if error.is::<NoRoom>() {
+            let status = StatusCode::SERVICE_UNAVAILABLE;
+            let refusal = Refusal::new(status, error_code::INTERNAL_ERROR, error.to_string());
+            return Some(respond::refuse(&refusal.reason(Reason::NoMemory), id));
         }
         of_body |= matches!(error.downcast_ref(), Some(http::Broken::Request(_)));
         cause = error.source();

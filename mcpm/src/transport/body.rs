@@ -7,8 +7,10 @@ use std::{
 };
 
 use super::{client_body::ClientBody, http::Received};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
+
+use crate::memory::Buffer;
 
 /// Why a body broke off.
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
@@ -33,6 +35,18 @@ impl std::fmt::Display for PastLimit {
 
 impl std::error::Error for PastLimit {}
 
+/// What is held already leaves no room for the body.
+#[derive(Debug)]
+pub(crate) struct NoRoom;
+
+impl std::fmt::Display for NoRoom {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("too much is held for other requests to take a body of this size now")
+    }
+}
+
+impl std::error::Error for NoRoom {}
+
 /// A body of one of the kinds that occur, so that the common ones cost no allocation.
 pub(crate) enum Body {
     /// All of it, or nothing any more.
@@ -50,39 +64,50 @@ impl Body {
         Self::Full(None)
     }
 
-    /// Reads all of it; whoever calls this has bounded it.
+    /// Reads all of it; whoever calls this has bounded it. A large one stays booked as long as its bytes are referenced.
     pub(crate) async fn whole(mut self) -> Result<Bytes, Broken> {
         // Nearly always it comes in one piece, which needs no copy.
-        let whole = match self.piece().await {
+        let first = match self.piece().await {
             Ok(Some(first)) => first,
             Ok(None) => return Ok(Bytes::new()),
             Err(cause) => return Err(Broken { begun: Bytes::new(), cause }),
         };
-        let mut joined = match self.piece().await {
-            Ok(None) => return Ok(whole),
-            Ok(Some(second)) => {
-                let mut joined = BytesMut::with_capacity(whole.len() + second.len());
-                joined.extend_from_slice(&whole);
-                joined.extend_from_slice(&second);
-                joined
-            }
-            Err(cause) => return Err(Broken { begun: whole, cause }),
+        let mut next = match self.piece().await {
+            Ok(None) => return Ok(first),
+            Ok(Some(second)) => second,
+            Err(cause) => return Err(Broken { begun: first, cause }),
         };
+        let mut joined = Buffer::default();
+        if !joined.append(&first) {
+            return Err(Broken { begun: first, cause: Box::new(NoRoom) });
+        }
+        drop(first);
         loop {
-            match self.piece().await {
-                Ok(Some(piece)) => joined.extend_from_slice(&piece),
+            if !joined.append(&next) {
+                return Err(Broken { begun: joined.freeze(), cause: Box::new(NoRoom) });
+            }
+            next = match self.piece().await {
+                Ok(Some(piece)) => piece,
                 Ok(None) => return Ok(joined.freeze()),
                 Err(cause) => return Err(Broken { begun: joined.freeze(), cause }),
             }
         }
     }
 
-    /// Reads at least `most` bytes, unless it ends before, and returns them with the body as it was.
+    /// Reads at least `most` bytes, unless it ends before or there is no room for them, and returns them with the body
+    /// as it was, which is [`Full`](Self::Full) when it was read to its end.
     pub(crate) async fn peek(mut self, most: usize) -> Result<(Bytes, Self), Broken> {
-        let mut begun = BytesMut::new();
+        let mut begun = Buffer::default();
         while begun.len() < most {
             match self.piece().await {
-                Ok(Some(piece)) => begun.extend_from_slice(&piece),
+                Ok(Some(piece)) => {
+                    if !begun.append(&piece) {
+                        let begun = begun.freeze();
+                        let rest = Self::stream(Begun { begun: Some(piece), failed: None, rest: self });
+                        let whole = Begun { begun: Some(begun.clone()), failed: None, rest };
+                        return Ok((begun, Self::stream(whole)));
+                    }
+                }
                 Ok(None) => {
                     let begun = begun.freeze();
                     return Ok((begun.clone(), Self::from(begun)));

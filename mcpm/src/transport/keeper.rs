@@ -1,72 +1,49 @@
 //! Keeps the processes of a stdio server alive: one task a process, restarts with bounded backoff.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicUsize},
-    time::{Duration, Instant},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
 };
 
 use tokio::{
     sync::{mpsc, oneshot},
     task::{JoinHandle, JoinSet},
+    time::Instant,
 };
 
-use super::{Ended, Process, Spawn, stdio};
+use super::{
+    Ended, Process, Spawn,
+    restart::{Backoff, RestartPolicy},
+    stdio,
+};
 use crate::{
     Error, ErrorKind, Result,
+    explain::Reason,
     mcp::{
         era::Era,
-        lane::{Lane, Limits},
-        router::Processes,
+        lane::{Lane, Limits, Refusal},
+        router::{Processes, too_many_processes},
     },
+    memory::Account,
 };
 
 /// How long an ended client's process may take to end by itself.
 const STOP_GRACE: Duration = Duration::from_secs(10);
+/// Longest wait before a process is added again after some did not start.
+const LONGEST_START_PAUSE: Duration = Duration::from_secs(30);
+/// Commands that a keeper has not taken yet.
+const COMMANDS: usize = 4;
+/// Why nothing is served any more.
+const STOPPING: &str = "the proxy is stopping";
 /// Least time that a process which is asked nothing has to live to be taken for one that answers.
 const TRIAL: Duration = Duration::from_secs(1);
 
-/// When a server that ended is started again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RestartPolicy {
-    /// Most starts in a row; 0 never restarts.
-    pub attempts: u32,
-    /// Wait before the first restart; doubles with each.
-    pub first_delay: Duration,
-    /// Longest wait.
-    pub longest_delay: Duration,
-    /// A process that lived this long starts the count anew.
-    pub steady: Duration,
-}
-
-impl Default for RestartPolicy {
-    fn default() -> Self {
-        Self {
-            attempts: 10,
-            first_delay: Duration::from_millis(500),
-            longest_delay: Duration::from_secs(30),
-            steady: Duration::from_secs(30),
-        }
-    }
-}
-
-impl RestartPolicy {
-    /// Never restarts: the server's end is the workload's end.
-    pub const NEVER: Self = Self {
-        attempts: 0,
-        first_delay: Duration::ZERO,
-        longest_delay: Duration::ZERO,
-        steady: Duration::ZERO,
-    };
-
-    /// Returns the wait before restart `attempt`, counted from 1, or `None` when there is no more.
-    pub fn delay(&self, attempt: u32) -> Option<Duration> {
-        let doubled = self.first_delay.saturating_mul(1 << attempt.saturating_sub(1).min(16));
-        (1..=self.attempts).contains(&attempt).then(|| doubled.min(self.longest_delay))
-    }
-}
-
 /// What happens to a server, for whoever shows or records it.
+///
+/// A stdio server can have several processes, which are numbered from 0. The server as a whole is ready as long as one
+/// of them is, and has ended when none is left.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ServerEvent {
     /// It answers.
     Ready,
@@ -81,6 +58,29 @@ pub enum ServerEvent {
     },
     /// It ended and is not started again.
     Ended(Ended),
+    /// One of several processes ended and is started again after the delay, while another one is ready.
+    ProcessRestarting {
+        /// Which process.
+        process: u32,
+        /// How it ended.
+        ended: Ended,
+        /// Which restart in a row this is.
+        attempt: u32,
+        /// How long mcpm waits first.
+        delay: Duration,
+    },
+    /// One of several processes is ready, as another one was before.
+    ProcessReady {
+        /// Which process.
+        process: u32,
+    },
+    /// One of several processes ended and is not started again, while another one lives on.
+    ProcessEnded {
+        /// Which process.
+        process: u32,
+        /// How it ended.
+        ended: Ended,
+    },
 }
 
 /// Is told what happens to a server.
@@ -93,6 +93,8 @@ pub(crate) struct Settings {
     /// How long a process may take to answer.
     pub(crate) patience: Duration,
     pub(crate) limits: Limits,
+    /// Most processes, those that are on their way out included.
+    pub(crate) processes: usize,
     pub(crate) on_event: OnEvent,
 }
 
@@ -105,36 +107,55 @@ impl std::fmt::Debug for Settings {
     }
 }
 
-/// The processes of one server.
+/// The processes of one server, bounded in number.
+///
+/// A process counts until it has ended, so that a slow end cannot be used to have more of them.
 #[derive(Debug)]
 pub(crate) struct Keepers {
     settings: Arc<Settings>,
-    kept: Mutex<Vec<Kept>>,
+    pool: Mutex<Pool>,
+    this: Weak<Self>,
+}
+
+#[derive(Debug, Default)]
+struct Pool {
+    kept: Vec<Kept>,
     /// Processes that are no longer needed, on their way out.
-    ending: Mutex<JoinSet<()>>,
+    ending: JoinSet<()>,
+    /// Slots of those, which no other process can have yet.
+    ending_slots: Vec<usize>,
+    /// Whether the server as a whole was last said to be ready.
+    is_ready: bool,
+    /// Why there will be no more processes.
+    over: Option<String>,
+    /// Added processes in a row that did not start, and when the next one may be tried.
+    failed: u32,
+    again: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct Kept {
     lane: Arc<Lane>,
     slot: usize,
+    is_ready: bool,
     commands: mpsc::Sender<Command>,
     task: JoinHandle<()>,
 }
 
+#[derive(Debug)]
 enum Command {
     /// Starts afresh for that era.
-    Renew(Era, oneshot::Sender<Result<()>>),
+    Renew(Era),
     /// Ends the process.
-    Stop(Duration, oneshot::Sender<()>),
+    Stop(Duration),
 }
 
 impl Keepers {
     pub(crate) fn new(settings: Settings) -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new_cyclic(|this| Self {
             settings: Arc::new(settings),
-            kept: Mutex::new(Vec::new()),
-            ending: Mutex::default(),
+            pool: Mutex::default(),
+            this: Weak::clone(this),
         })
     }
 
@@ -143,76 +164,136 @@ impl Keepers {
     /// # Errors
     /// `StartFailed` when it ends or stays silent.
     pub(crate) async fn first(&self) -> Result<Arc<Lane>> {
-        self.start(None).await
+        let (started, start) = oneshot::channel();
+        let lane = self.start(&mut self.lock(), None, Some(started));
+        start.await.unwrap_or_else(|_| Err(interrupted())).map(|()| lane)
     }
 
     /// Ends all processes.
     pub(crate) async fn stop(&self, grace: Duration) {
-        let kept = std::mem::take(&mut *self.lock());
+        let (kept, ending) = {
+            let mut pool = self.lock();
+            pool.over = Some(STOPPING.to_owned());
+            (std::mem::take(&mut pool.kept), std::mem::take(&mut pool.ending))
+        };
         for kept in &kept {
-            kept.lane.give_up("the proxy is stopping");
+            kept.lane.give_up(STOPPING);
         }
-        let stopping = kept.into_iter().map(|kept| kept.stop(grace));
-        futures_util::future::join_all(stopping).await;
-        let ending = std::mem::take(&mut *lock(&self.ending));
+        futures_util::future::join_all(kept.into_iter().map(|kept| kept.stop(grace))).await;
         ending.join_all().await;
     }
 
     /// Ends all processes without grace.
     pub(crate) fn end(&self) {
-        for kept in std::mem::take(&mut *self.lock()) {
-            kept.lane.give_up("the proxy is stopping");
+        let mut pool = self.lock();
+        pool.over = Some(STOPPING.to_owned());
+        for kept in std::mem::take(&mut pool.kept) {
+            kept.lane.give_up(STOPPING);
         }
-        lock(&self.ending).abort_all();
+        pool.ending.abort_all();
     }
 
-    async fn start(&self, era: Option<Era>) -> Result<Arc<Lane>> {
+    fn start(
+        &self,
+        pool: &mut Pool,
+        era: Option<Era>,
+        started: Option<oneshot::Sender<Result<()>>>,
+    ) -> Arc<Lane> {
         let lane = Lane::new(self.settings.limits);
         if let Some(era) = era {
             lane.prepare(era);
         }
-        let (commands, inbox) = mpsc::channel(1);
-        let (started, start) = oneshot::channel();
-        {
-            let mut kept = self.lock();
-            let slot = (0..).find(|slot| kept.iter().all(|kept| kept.slot != *slot)).unwrap_or_default();
-            let keeper = Keeper {
-                settings: Arc::clone(&self.settings),
-                lane: Arc::clone(&lane),
-                slot,
-                inbox,
-                attempt: 0,
-                shy: None,
-            };
-            let task = tokio::spawn(keeper.run(started));
-            kept.push(Kept { lane: Arc::clone(&lane), slot, commands, task });
-        }
-        match start.await.unwrap_or_else(|_| Err(interrupted())) {
-            Ok(()) => Ok(lane),
-            Err(error) => {
-                self.lock().retain(|kept| !Arc::ptr_eq(&kept.lane, &lane));
-                Err(error)
-            }
-        }
+        let slot = (0..).find(|slot| pool.slots().all(|taken| taken != *slot)).unwrap_or_default();
+        let (commands, inbox) = mpsc::channel(COMMANDS);
+        let keeper = Keeper {
+            settings: Arc::clone(&self.settings),
+            keepers: Weak::clone(&self.this),
+            lane: Arc::clone(&lane),
+            slot,
+            inbox,
+            backoff: Backoff::new(self.settings.policy),
+            starting: Some(started),
+            shy: None,
+        };
+        tracing::info!(process = slot, "starting a server process");
+        let task = tokio::spawn(keeper.run());
+        pool.kept.push(Kept { lane: Arc::clone(&lane), slot, is_ready: false, commands, task });
+        lane
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Kept>> {
-        lock(&self.kept)
+    /// Takes what happened to one process, and says what it means for the server as a whole.
+    fn report(&self, slot: usize, event: ProcessEvent) {
+        let mut pool = self.lock();
+        let others_ready = pool.kept.iter().any(|kept| kept.slot != slot && kept.is_ready);
+        if let Some(kept) = pool.kept.iter_mut().find(|kept| kept.slot == slot) {
+            kept.is_ready = matches!(event, ProcessEvent::Ready);
+        }
+        let process = u32::try_from(slot).unwrap_or(u32::MAX);
+        let told = match event {
+            ProcessEvent::Ready => {
+                tracing::info!(process, "a server process is ready");
+                (pool.failed, pool.again) = (0, None);
+                let was_ready = std::mem::replace(&mut pool.is_ready, true);
+                if was_ready { ServerEvent::ProcessReady { process } } else { ServerEvent::Ready }
+            }
+            ProcessEvent::Restarting { ended, attempt, delay } => {
+                let reason = &ended.reason;
+                tracing::warn!(
+                    process,
+                    reason,
+                    attempt,
+                    ?delay,
+                    "a server process ended and is started again"
+                );
+                pool.is_ready = others_ready;
+                if others_ready {
+                    ServerEvent::ProcessRestarting { process, ended, attempt, delay }
+                } else {
+                    ServerEvent::Restarting { ended, attempt, delay }
+                }
+            }
+            ProcessEvent::Ended { ended, started } => {
+                tracing::error!(process, reason = ended.reason, "a server process is given up");
+                pool.is_ready = others_ready;
+                pool.kept.retain(|kept| kept.slot != slot);
+                if !started {
+                    pool.failed += 1;
+                    pool.again = Some(Instant::now() + start_pause(pool.failed));
+                }
+                if pool.kept.is_empty() {
+                    pool.over = Some(format!("the server {}", ended.reason));
+                    ServerEvent::Ended(ended)
+                } else {
+                    ServerEvent::ProcessEnded { process, ended }
+                }
+            }
+        };
+        drop(pool);
+        (self.settings.on_event)(told);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pool> {
+        // No code panics while it holds the lock, so a poisoned lock still guards a sound value.
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code panics while it holds the lock, so a poisoned lock still guards a sound value.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// The wait after so many added processes in a row did not start.
+fn start_pause(failed: u32) -> Duration {
+    Duration::from_secs(1 << failed.saturating_sub(1).min(5)).min(LONGEST_START_PAUSE)
+}
+
+impl Pool {
+    /// The slots that are taken.
+    fn slots(&self) -> impl Iterator<Item = usize> {
+        self.kept.iter().map(|kept| kept.slot).chain(self.ending_slots.iter().copied())
+    }
 }
 
 impl Kept {
     async fn stop(mut self, grace: Duration) {
-        let (done, stopped) = oneshot::channel();
-        if self.commands.send(Command::Stop(grace, done)).await.is_ok() {
-            // The keeper ends either way; its task is awaited below.
-            let _ = stopped.await;
-        }
+        // The keeper may have ended by itself.
+        let _ = self.commands.send(Command::Stop(grace)).await;
         // A task that panicked has nothing left to stop.
         let _ = (&mut self.task).await;
     }
@@ -224,31 +305,47 @@ impl Drop for Kept {
     }
 }
 
-#[async_trait::async_trait]
 impl Processes for Keepers {
-    async fn add(&self, era: Era) -> Result<Arc<Lane>> {
-        self.start(Some(era)).await
+    fn add(&self, era: Era) -> std::result::Result<Arc<Lane>, Refusal> {
+        let mut pool = self.lock();
+        if let Some(reason) = &pool.over {
+            return Err(Refusal::unavailable(reason.clone()));
+        }
+        if pool.slots().count() >= self.settings.processes {
+            return Err(too_many_processes(self.settings.processes));
+        }
+        if pool.again.is_some_and(|again| again > Instant::now()) {
+            return Err(Refusal::unavailable(
+                "the server did not start for the last client; try again in a while",
+            )
+            .reason(Reason::TooManyProcesses));
+        }
+        Ok(self.start(&mut pool, Some(era), None))
     }
 
-    async fn renew(&self, lane: &Arc<Lane>, era: Era) -> Result<()> {
-        let commands =
-            self.lock().iter().find(|kept| Arc::ptr_eq(&kept.lane, lane)).map(|kept| kept.commands.clone());
-        let (done, renewed) = oneshot::channel();
-        match commands {
-            Some(commands) if commands.send(Command::Renew(era, done)).await.is_ok() => {
-                renewed.await.unwrap_or_else(|_| Err(interrupted()))
-            }
-            Some(_) | None => Err(interrupted()),
-        }
+    fn renew(&self, lane: &Arc<Lane>, era: Era) {
+        let pool = self.lock();
+        let Some(kept) = pool.kept.iter().find(|kept| Arc::ptr_eq(&kept.lane, lane)) else { return };
+        tracing::info!(process = kept.slot, "starting a server process anew for another client");
+        // It takes two at once only when the first is a stop, after which none matters.
+        let _ = kept.commands.try_send(Command::Renew(era));
     }
 
     fn remove(&self, lane: &Arc<Lane>) {
-        let mut kept = self.lock();
-        if let Some(index) = kept.iter().position(|kept| Arc::ptr_eq(&kept.lane, lane)) {
-            let mut ending = lock(&self.ending);
-            while ending.try_join_next().is_some() {}
-            ending.spawn(kept.remove(index).stop(STOP_GRACE));
-        }
+        let mut pool = self.lock();
+        let Some(index) = pool.kept.iter().position(|kept| Arc::ptr_eq(&kept.lane, lane)) else { return };
+        let kept = pool.kept.remove(index);
+        let slot = kept.slot;
+        tracing::info!(process = slot, "ending a server process that nobody uses");
+        pool.ending_slots.push(slot);
+        while pool.ending.try_join_next().is_some() {}
+        let keepers = Weak::clone(&self.this);
+        pool.ending.spawn(async move {
+            kept.stop(STOP_GRACE).await;
+            if let Some(keepers) = keepers.upgrade() {
+                keepers.lock().ending_slots.retain(|ending| *ending != slot);
+            }
+        });
     }
 }
 
@@ -256,60 +353,65 @@ fn interrupted() -> Error {
     Error::new(ErrorKind::Interrupted, "the server is being stopped")
 }
 
+/// What happened to one process.
+enum ProcessEvent {
+    Ready,
+    Restarting {
+        ended: Ended,
+        attempt: u32,
+        delay: Duration,
+    },
+    /// `started` is whether it was ever ready.
+    Ended {
+        ended: Ended,
+        started: bool,
+    },
+}
+
 /// Keeps one process alive.
 struct Keeper {
     settings: Arc<Settings>,
+    keepers: Weak<Keepers>,
     lane: Arc<Lane>,
     slot: usize,
     inbox: mpsc::Receiver<Command>,
-    /// Restarts in a row.
-    attempt: u32,
+    backoff: Backoff,
+    /// There until the process was ready once; holds whoever waits for that, if somebody does.
+    starting: Option<Option<oneshot::Sender<Result<()>>>>,
     /// How long the process before lived, if it ended over the question which era it speaks.
     shy: Option<Duration>,
 }
 
 /// Why a process is no more.
 enum Over {
-    /// It ended by itself.
-    Ended(Ended),
-    /// A fresh one is wanted.
-    Renew(oneshot::Sender<Result<()>>),
+    /// It ended, or could not be started.
+    Ended(Ended, Option<Error>),
+    /// The next one is started without a pause.
+    Again,
     /// No other is wanted.
     Stopped,
 }
 
 impl Keeper {
-    async fn run(mut self, started: oneshot::Sender<Result<()>>) {
-        let mut waiting = Some(started);
+    async fn run(mut self) {
         loop {
             let since = Instant::now();
             let over = match self.settings.spawn.spawn(self.slot).await {
-                Ok(process) => self.serve(process, &mut waiting).await,
-                Err(error) => match waiting.take() {
-                    Some(waiting) => {
-                        // Whoever started it may be gone.
-                        let _ = waiting.send(Err(error));
-                        return;
-                    }
-                    None => Over::Ended(Ended {
-                        exit: None,
-                        reason: error.to_string(),
-                        passing: error.kind() == ErrorKind::EngineUnavailable,
-                    }),
-                },
+                Ok(process) => self.serve(process).await,
+                Err(error) => {
+                    let passing = error.kind() == ErrorKind::EngineUnavailable;
+                    let reason = format!("could not be started: {error}");
+                    Over::Ended(Ended { exit: None, reason, passing }, Some(error))
+                }
             };
             match over {
                 Over::Stopped => return,
-                Over::Renew(done) => {
-                    waiting = Some(done);
-                    self.attempt = 0;
-                }
-                Over::Ended(_) if waiting.is_some() => return,
-                Over::Ended(ended) => {
-                    if since.elapsed() >= self.settings.policy.steady {
-                        self.attempt = 0;
+                Over::Again => self.backoff.reset(),
+                Over::Ended(ended, error) => {
+                    if let Some(waiting) = self.starting.take() {
+                        return self.fail_to_start(ended, error, waiting);
                     }
-                    if !self.pause(ended, &mut waiting).await {
+                    if !self.pause(ended, since.elapsed()).await {
                         return;
                     }
                 }
@@ -317,42 +419,57 @@ impl Keeper {
         }
     }
 
-    /// Waits before a restart; `false` when there is none.
-    async fn pause(&mut self, ended: Ended, waiting: &mut Option<oneshot::Sender<Result<()>>>) -> bool {
-        self.attempt += 1;
-        if ended.passing {
-            // Waiting for an engine is no fault of the server's.
-            self.attempt = self.attempt.min(self.settings.policy.attempts);
+    /// Gives up a process that was never ready.
+    fn fail_to_start(
+        &self,
+        ended: Ended,
+        error: Option<Error>,
+        waiting: Option<oneshot::Sender<Result<()>>>,
+    ) {
+        self.lane.give_up(&format!("the server {}", ended.reason));
+        match waiting {
+            Some(waiting) => {
+                let message = || format!("the server was not ready when it {}", ended.reason);
+                let error = error.unwrap_or_else(|| Error::new(ErrorKind::StartFailed, message()));
+                // Whoever started it may be gone.
+                let _ = waiting.send(Err(error));
+            }
+            None => self.report(ProcessEvent::Ended { ended, started: false }),
         }
-        let Some(delay) = self.settings.policy.delay(self.attempt) else {
+    }
+
+    /// Waits before a restart; `false` when there is none.
+    async fn pause(&mut self, ended: Ended, lived: Duration) -> bool {
+        let Some((attempt, delay)) = self.backoff.next(&ended, lived) else {
             self.lane.give_up(&format!("the server {}", ended.reason));
-            (self.settings.on_event)(ServerEvent::Ended(ended));
+            self.report(ProcessEvent::Ended { ended, started: true });
             return false;
         };
-        (self.settings.on_event)(ServerEvent::Restarting { ended, attempt: self.attempt, delay });
+        self.report(ProcessEvent::Restarting { ended, attempt, delay });
         tokio::select! {
             () = tokio::time::sleep(delay) => true,
             command = self.inbox.recv() => match command {
-                Some(Command::Renew(era, done)) => {
+                Some(Command::Renew(era)) => {
                     self.lane.prepare(era);
-                    *waiting = Some(done);
                     true
                 }
-                Some(Command::Stop(_, done)) => {
-                    let _ = done.send(());
-                    false
-                }
-                None => false,
+                Some(Command::Stop(_)) | None => false,
             },
         }
     }
 
+    fn report(&self, event: ProcessEvent) {
+        if let Some(keepers) = self.keepers.upgrade() {
+            keepers.report(self.slot, event);
+        }
+    }
+
     /// Serves one process until it is no more.
-    async fn serve(&mut self, process: Process, waiting: &mut Option<oneshot::Sender<Result<()>>>) -> Over {
+    async fn serve(&mut self, process: Process) -> Over {
         let Process { stdin, stdout, mut control } = process;
         let since = Instant::now();
         let (lines, queue) = mpsc::unbounded_channel();
-        let queued = Arc::new(AtomicUsize::new(0));
+        let queued = Account::new();
         self.lane.connect(lines, Arc::clone(&queued));
         let lane = Arc::clone(&self.lane);
         let read = stdio::read_lines(stdout, Arc::clone(&lane));
@@ -368,7 +485,7 @@ impl Keeper {
         let settle = async { settle(&lane, shy, patience).await };
         let mut settled = false;
         tokio::pin!(read, write, settle);
-        let over = loop {
+        let command = loop {
             tokio::select! {
                 biased;
                 () = &mut read => break None,
@@ -376,68 +493,51 @@ impl Keeper {
                 outcome = &mut settle, if !settled => match outcome {
                     Ok(Settled::Ready) => {
                         settled = true;
-                        (self.settings.on_event)(ServerEvent::Ready);
-                        if let Some(waiting) = waiting.take() {
+                        if let Some(Some(waiting)) = self.starting.take() {
                             // Whoever started it may be gone.
                             let _ = waiting.send(Ok(()));
                         }
+                        self.report(ProcessEvent::Ready);
                     }
                     // It ends by itself; the next one is not asked the question that ended this one.
                     Ok(Settled::Ended) => settled = true,
                     Err(error) => {
                         lane.disconnect("the server does not answer");
                         control.stop(Duration::ZERO).await;
-                        if let Some(waiting) = waiting.take() {
-                            let _ = waiting.send(Err(error));
-                            return Over::Stopped;
-                        }
-                        return Over::Ended(Ended { exit: None, reason: error.to_string(), passing: false });
+                        let reason = error.to_string();
+                        let reason = reason.strip_prefix("the server ").unwrap_or(&reason).to_owned();
+                        return Over::Ended(Ended { exit: None, reason, passing: false }, Some(error));
                     }
                 },
-                command = self.inbox.recv() => break Some(command),
+                command = self.inbox.recv() => break Some(command.unwrap_or(Command::Stop(Duration::ZERO))),
             }
         };
-        match over {
-            Some(Some(Command::Renew(era, done))) => {
-                lane.disconnect("the server is being restarted");
-                tokio::select! {
-                    () = control.stop(STOP_GRACE) => {}
-                    ((), ()) = async { tokio::join!(read, write) } => {}
-                }
-                lane.prepare(era);
-                Over::Renew(done)
+        if let Some(command) = command {
+            let (grace, reason) = match command {
+                Command::Renew(_) => (STOP_GRACE, "the server is being restarted"),
+                Command::Stop(grace) => (grace, "the server is being stopped"),
+            };
+            lane.disconnect(reason);
+            // The lane sends no more, so this closes the process's input; what it writes yet keeps no pipe full.
+            tokio::select! {
+                () = control.stop(grace) => {}
+                ((), ()) = async { tokio::join!(read, write) } => {}
             }
-            Some(Some(Command::Stop(grace, done))) => {
-                lane.disconnect("the server is being stopped");
-                // The lane sends no more, so this closes the process's input; what it writes yet keeps no pipe full.
-                tokio::select! {
-                    () = control.stop(grace) => {}
-                    ((), ()) = async { tokio::join!(read, write) } => {}
-                }
-                let _ = done.send(());
-                Over::Stopped
-            }
-            Some(None) => Over::Stopped,
-            None => {
-                let ended = control.wait().await;
-                lane.disconnect(&format!("the server {}", ended.reason));
-                if lane.era().is_none() {
-                    // It may have ended over the question which era it speaks; older servers do.
-                    lane.prepare(Era::Legacy);
-                    self.shy = Some(since.elapsed());
-                    return match waiting.take() {
-                        Some(waiting) => Over::Renew(waiting),
-                        None => Over::Ended(ended),
-                    };
-                }
-                if let Some(waiting) = waiting.take() {
-                    let message = format!("the server was not ready when it {}", ended.reason);
-                    let _ = waiting.send(Err(Error::new(ErrorKind::StartFailed, message)));
-                    return Over::Stopped;
-                }
-                Over::Ended(ended)
+            let Command::Renew(era) = command else { return Over::Stopped };
+            lane.prepare(era);
+            return Over::Again;
+        }
+        let ended = control.wait().await;
+        lane.disconnect(&format!("the server {}", ended.reason));
+        if lane.era().is_none() {
+            // It may have ended over the question which era it speaks; older servers do.
+            lane.prepare(Era::Legacy);
+            self.shy = Some(since.elapsed());
+            if self.starting.is_some() {
+                return Over::Again;
             }
         }
+        Over::Ended(ended, None)
     }
 }
 

@@ -1,47 +1,83 @@
-//! What becomes of processes that are no longer needed.
+//! What becomes of processes: that start, that end by themselves, and that are no longer needed.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use tokio::{
-    io::DuplexStream,
-    sync::{mpsc, oneshot},
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    sync::{Notify, mpsc, oneshot},
 };
 
 use super::{
-    Control, Ended, Output, Process, RestartPolicy, Spawn,
+    Control, Ended, Output, Process, RestartPolicy, ServerEvent, Spawn,
     keeper::{Keepers, Settings},
 };
 use crate::{
-    Result,
-    mcp::{era::Era, lane::Limits, router::Processes as _},
+    Error, ErrorKind, Result,
+    mcp::{
+        era::Era,
+        lane::{Limits, Readiness},
+        router::Processes as _,
+    },
 };
 
-/// Starts processes that say nothing and end when the test lets them.
-#[derive(Debug)]
-struct Gates {
-    asked: mpsc::UnboundedSender<()>,
-    gates: Mutex<Vec<oneshot::Receiver<()>>>,
-    pipes: Mutex<Vec<DuplexStream>>,
+/// How long a test waits for anything.
+const LONG: Duration = Duration::from_secs(3600);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What a process does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Act {
+    /// It cannot be started, since the engine is away.
+    Away,
+    /// It cannot be started.
+    Fails,
+    /// It answers and lives until it is told to end.
+    Lives,
+    /// It answers and ends after a while.
+    Ends(Duration),
+    /// It says nothing, and takes its time to end.
+    Lingers,
 }
 
-struct Gated {
-    asked: mpsc::UnboundedSender<()>,
+/// Starts processes that do what a test has planned.
+#[derive(Debug)]
+struct Planned {
+    plan: Mutex<Vec<Act>>,
+    started: AtomicUsize,
+    slots: Mutex<Vec<usize>>,
+    asked_to_end: mpsc::UnboundedSender<()>,
+    gate: Mutex<Option<oneshot::Receiver<()>>>,
+    ends: Arc<Notify>,
+}
+
+struct Planner {
+    life: Option<Duration>,
+    ends: Arc<Notify>,
+    asked_to_end: mpsc::UnboundedSender<()>,
     gate: Option<oneshot::Receiver<()>>,
 }
 
+fn ended() -> Ended {
+    Ended { exit: None, reason: "ended".to_owned(), passing: false }
+}
+
 #[async_trait]
-impl Control for Gated {
+impl Control for Planner {
     async fn wait(&mut self) -> Ended {
-        std::future::pending().await
+        ended()
     }
 
     async fn stop(&mut self, _grace: Duration) {
-        self.asked.send(()).expect("a test that listens");
+        // The test may be over.
+        let _ = self.asked_to_end.send(());
         if let Some(gate) = self.gate.take() {
             gate.await.expect("a gate that opens");
         }
@@ -49,34 +85,245 @@ impl Control for Gated {
 }
 
 #[async_trait]
-impl Spawn for Gates {
-    async fn spawn(&self, _slot: usize) -> Result<Process> {
+impl Spawn for Planned {
+    async fn spawn(&self, slot: usize) -> Result<Process> {
+        self.slots.lock().expect("unpoisoned").push(slot);
+        let number = self.started.fetch_add(1, Ordering::Relaxed);
+        let act = {
+            let plan = self.plan.lock().expect("unpoisoned");
+            *plan.get(number).or(plan.last()).expect("a plan")
+        };
+        let failed = |kind| Err(Error::new(kind, "no process"));
+        let life = match act {
+            Act::Away => return failed(ErrorKind::EngineUnavailable),
+            Act::Fails => return failed(ErrorKind::StartFailed),
+            Act::Lives | Act::Lingers => None,
+            Act::Ends(life) => Some(life),
+        };
         let (ours, theirs) = tokio::io::duplex(1024);
-        self.pipes.lock().expect("unpoisoned").push(theirs);
-        let gate = self.gates.lock().expect("unpoisoned").pop();
         let (stdout, stdin) = tokio::io::split(ours);
-        let control = Box::new(Gated { asked: self.asked.clone(), gate });
+        let gate = if act == Act::Lingers { self.gate.lock().expect("unpoisoned").take() } else { None };
+        let ends = Arc::clone(&self.ends);
+        if act != Act::Lingers {
+            tokio::spawn(answer(theirs, life, Arc::clone(&ends)));
+        } else {
+            // It stays open as long as the process.
+            tokio::spawn(async move {
+                let _open = theirs;
+                std::future::pending::<()>().await;
+            });
+        }
+        let control = Box::new(Planner { life, ends, asked_to_end: self.asked_to_end.clone(), gate });
+        let _ = &control.life;
+        let _ = &control.ends;
         Ok(Process { stdin: Box::new(stdin), stdout: Output::Pipe(Box::new(stdout)), control })
     }
 }
 
-#[tokio::test]
+/// Answers everything that it is asked, until it ends.
+async fn answer(pipe: tokio::io::DuplexStream, life: Option<Duration>, ends: Arc<Notify>) {
+    let (read, mut write) = tokio::io::split(pipe);
+    let mut lines = BufReader::new(read).lines();
+    let over = async {
+        match life {
+            Some(life) => tokio::time::sleep(life).await,
+            None => ends.notified().await,
+        }
+    };
+    tokio::pin!(over);
+    loop {
+        let line = tokio::select! {
+            line = lines.next_line() => line,
+            () = &mut over => return,
+        };
+        let Ok(Some(line)) = line else { return };
+        let asked: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+        if let Some(id) = asked.get("id") {
+            let answer = serde_json::json!({
+                "jsonrpc": "2.0", "id": id, "result": { "protocolVersion": "2025-11-25" },
+            });
+            if write.write_all(format!("{answer}\n").as_bytes()).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+struct Test {
+    keepers: Arc<Keepers>,
+    planned: Arc<Planned>,
+    events: mpsc::UnboundedReceiver<ServerEvent>,
+    stops: mpsc::UnboundedReceiver<()>,
+    open: Option<oneshot::Sender<()>>,
+}
+
+#[derive(Debug)]
+struct Shared(Arc<Planned>);
+
+#[async_trait]
+impl Spawn for Shared {
+    async fn spawn(&self, slot: usize) -> Result<Process> {
+        self.0.spawn(slot).await
+    }
+}
+
+impl Test {
+    fn new(policy: RestartPolicy, plan: &[Act]) -> Self {
+        let (asked_to_end, stops) = mpsc::unbounded_channel();
+        let (open, gate) = oneshot::channel();
+        let planned = Arc::new(Planned {
+            plan: Mutex::new(plan.to_vec()),
+            started: AtomicUsize::new(0),
+            slots: Mutex::default(),
+            asked_to_end,
+            gate: Mutex::new(Some(gate)),
+            ends: Arc::default(),
+        });
+        let (sender, events) = mpsc::unbounded_channel();
+        let keepers = Keepers::new(Settings {
+            spawn: Arc::new(Shared(Arc::clone(&planned))),
+            policy,
+            patience: Duration::from_secs(60),
+            limits: Limits::default(),
+            processes: 8,
+            // The test may be over.
+            on_event: Arc::new(move |event| drop(sender.send(event))),
+        });
+        Self { keepers, planned, events, stops, open: Some(open) }
+    }
+
+    async fn event(&mut self) -> ServerEvent {
+        tokio::time::timeout(LONG, self.events.recv()).await.expect("an event in time").expect("an event")
+    }
+
+    /// The attempts and delays of restarts, up to the event that ends them.
+    async fn restarts(&mut self) -> (Vec<(u32, u64)>, ServerEvent) {
+        let mut restarts = Vec::new();
+        loop {
+            match self.event().await {
+                ServerEvent::Restarting { attempt, delay, .. } => restarts.push((attempt, delay.as_secs())),
+                ServerEvent::Ready => {}
+                other => return (restarts, other),
+            }
+        }
+    }
+}
+
+fn policy() -> RestartPolicy {
+    RestartPolicy { attempts: 4, first_delay: SECOND, longest_delay: SECOND * 5, steady: SECOND * 30 }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stop_waits_for_processes_that_were_on_their_way_out() {
-    let (asked, mut stops) = mpsc::unbounded_channel();
-    let (open, gate) = oneshot::channel();
-    let spawn = Gates { asked, gates: Mutex::new(vec![gate]), pipes: Mutex::default() };
-    let keepers = Keepers::new(Settings {
-        spawn: Arc::new(spawn),
-        policy: RestartPolicy::NEVER,
-        patience: Duration::from_secs(60),
-        limits: Limits::default(),
-        on_event: Arc::new(drop),
-    });
-    let lane = keepers.add(Era::Legacy).await.expect("a lane");
-    keepers.remove(&lane);
-    stops.recv().await.expect("the process is asked to end");
-    let mut stopping = Box::pin(keepers.stop(Duration::ZERO));
+    let mut test = Test::new(RestartPolicy::NEVER, &[Act::Lingers]);
+    let lane = test.keepers.add(Era::Legacy).expect("a lane");
+    tokio::task::yield_now().await;
+    test.keepers.remove(&lane);
+    test.stops.recv().await.expect("the process is asked to end");
+    let mut stopping = Box::pin(test.keepers.stop(Duration::ZERO));
     assert_eq!((&mut stopping).now_or_never(), None, "its process lives on");
-    open.send(()).expect("a process that waits");
+    test.open.take().expect("a gate").send(()).expect("a process that waits");
     stopping.await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_keeps_exiting_is_given_up() {
+    let mut test = Test::new(policy(), &[Act::Ends(SECOND)]);
+    let lane = test.keepers.first().await.expect("a process");
+    let (restarts, last) = test.restarts().await;
+    assert_eq!(restarts, [(1, 1), (2, 2), (3, 4), (4, 5)]);
+    assert_eq!(last, ServerEvent::Ended(ended()));
+    assert_eq!(test.planned.started.load(Ordering::Relaxed), 5);
+    assert!(matches!(*lane.readiness().borrow(), Readiness::Failed(_)));
+    assert_eq!(test.keepers.add(Era::Legacy).expect_err("it is over").status, 503);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_steady_run_starts_the_count_anew() {
+    let plan = [Act::Ends(SECOND), Act::Ends(SECOND), Act::Ends(SECOND * 31), Act::Ends(SECOND)];
+    let mut test = Test::new(policy(), &plan);
+    test.keepers.first().await.expect("a process");
+    let (restarts, _) = test.restarts().await;
+    assert_eq!(restarts, [(1, 1), (2, 2), (1, 1), (2, 2), (3, 4), (4, 5)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_that_is_away_is_waited_for() {
+    let mut plan = vec![Act::Ends(SECOND)];
+    plan.extend([Act::Away; 12]);
+    plan.push(Act::Ends(SECOND));
+    let mut test = Test::new(policy(), &plan);
+    test.keepers.first().await.expect("a process");
+    let (restarts, last) = test.restarts().await;
+    assert_eq!(restarts[..5], [(1, 1), (1, 1), (1, 2), (1, 4), (1, 5)]);
+    assert_eq!(restarts[13..], [(2, 2), (3, 4), (4, 5)]);
+    assert_eq!(last, ServerEvent::Ended(ended()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_fails_is_repeated_and_told() {
+    let mut test = Test::new(policy(), &[Act::Lives, Act::Fails, Act::Fails, Act::Lives]);
+    let lane = test.keepers.first().await.expect("a process");
+    assert_eq!(test.event().await, ServerEvent::Ready);
+    lane.claim(Era::Legacy);
+    test.keepers.renew(&lane, Era::Legacy);
+    for attempt in 1..=2 {
+        let event = test.event().await;
+        let ServerEvent::Restarting { ended, attempt: told, .. } = event else { panic!("{event:?}") };
+        assert_eq!((&*ended.reason, told), ("could not be started: no process", attempt));
+    }
+    assert_eq!(test.event().await, ServerEvent::Ready);
+    assert_eq!(*lane.readiness().borrow(), Readiness::Ready);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_one_process_is_not_the_end_of_the_server() {
+    let mut test = Test::new(policy(), &[Act::Lives, Act::Ends(SECOND)]);
+    test.keepers.first().await.expect("a process");
+    assert_eq!(test.event().await, ServerEvent::Ready);
+    let other = test.keepers.add(Era::Legacy).expect("another");
+    loop {
+        match test.event().await {
+            ServerEvent::ProcessReady { process: 1 } | ServerEvent::ProcessRestarting { process: 1, .. } => {}
+            ServerEvent::ProcessEnded { process: 1, .. } => break,
+            event => panic!("{event:?}"),
+        }
+    }
+    assert!(matches!(*other.readiness().borrow(), Readiness::Failed(_)));
+    // Only with the last one is the server's life over.
+    *test.planned.plan.lock().expect("unpoisoned") = vec![Act::Ends(SECOND)];
+    test.planned.ends.notify_waiters();
+    assert_eq!(test.restarts().await.1, ServerEvent::Ended(ended()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn processes_are_bounded_those_that_are_ending_included() {
+    let mut test = Test::new(policy(), &[Act::Lives, Act::Lingers, Act::Lives]);
+    test.keepers.first().await.expect("a process");
+    let lingering = test.keepers.add(Era::Legacy).expect("another");
+    tokio::task::yield_now().await;
+    for _ in 2..8 {
+        test.keepers.add(Era::Legacy).expect("another");
+    }
+    assert!(test.keepers.add(Era::Legacy).expect_err("too many").reason.is_some());
+    test.keepers.remove(&lingering);
+    test.stops.recv().await.expect("the process is asked to end");
+    assert!(test.keepers.add(Era::Legacy).is_err(), "it has not ended yet");
+    test.open.take().expect("a gate").send(()).expect("a process that waits");
+    tokio::time::sleep(SECOND).await;
+    test.keepers.add(Era::Legacy).expect("room again");
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(test.planned.slots.lock().expect("unpoisoned").last(), Some(&1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn processes_that_do_not_start_are_not_tried_without_a_pause() {
+    let mut test = Test::new(policy(), &[Act::Lives, Act::Fails]);
+    test.keepers.first().await.expect("a process");
+    assert_eq!(test.event().await, ServerEvent::Ready);
+    test.keepers.add(Era::Legacy).expect("a lane");
+    assert!(matches!(test.event().await, ServerEvent::ProcessEnded { process: 1, .. }));
+    assert_eq!(test.keepers.add(Era::Legacy).expect_err("a pause").status, 503);
+    tokio::time::sleep(SECOND * 2).await;
+    test.keepers.add(Era::Legacy).expect("a lane");
 }

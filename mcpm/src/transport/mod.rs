@@ -11,8 +11,9 @@ use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-pub use keeper::{RestartPolicy, ServerEvent};
+pub use keeper::ServerEvent;
 pub use local::LocalProcess;
+pub use restart::RestartPolicy;
 
 use crate::{Result, runtime::Exit};
 
@@ -23,6 +24,7 @@ pub(crate) mod keeper;
 #[cfg(test)]
 mod keeper_tests;
 mod local;
+pub(crate) mod restart;
 pub(crate) mod stdio;
 pub(crate) mod tls;
 

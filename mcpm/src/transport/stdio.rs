@@ -1,12 +1,6 @@
 //! Lines between a process and its lane: one JSON-RPC message a line (MCP, transports, "stdio").
 
-use std::{
-    io,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
+use std::{io, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
@@ -16,10 +10,16 @@ use tokio::{
 };
 
 use super::Output;
-use crate::mcp::lane::Lane;
+use crate::{
+    mcp::{
+        id_scan::IdScan,
+        lane::{Lane, line_cost},
+    },
+    memory::{Account, Booking},
+};
 
-/// Longest line that is taken; a longer one is dropped and said so in the log.
-const LINE_LIMIT: usize = 64 << 20;
+/// Longest line that is taken. A call whose answer is longer gets an error.
+const MAX_LINE_BYTES: usize = 32 << 20;
 /// Room made for reads, and when it is made anew.
 const READ_SIZE: usize = 64 << 10;
 const READ_LEAST: usize = 4 << 10;
@@ -37,7 +37,7 @@ pub(super) async fn read_lines(output: Output, lane: Arc<Lane>) {
             }
             match pipe.read_buf(&mut lines.buffer).await {
                 Ok(0) => break,
-                Ok(_) => lines.each(|line| lane.take_line(line)),
+                Ok(_) => lines.each(|line| line.hand_to(&lane)),
                 Err(error) => {
                     tracing::debug!(%error, "the server's output broke");
                     break;
@@ -49,7 +49,7 @@ pub(super) async fn read_lines(output: Output, lane: Arc<Lane>) {
                 match piece {
                     Ok(piece) => {
                         lines.push(&piece);
-                        lines.each(|line| lane.take_line(line));
+                        lines.each(|line| line.hand_to(&lane));
                     }
                     Err(error) => {
                         tracing::debug!(%error, "the server's output broke");
@@ -65,12 +65,13 @@ pub(super) async fn read_lines(output: Output, lane: Arc<Lane>) {
 pub(super) async fn write_lines(
     mut input: Box<dyn AsyncWrite + Send + Unpin>,
     mut lines: mpsc::UnboundedReceiver<Bytes>,
-    queued: Arc<AtomicUsize>,
+    queued: Arc<Account>,
 ) -> io::Result<()> {
     let mut batch = Vec::with_capacity(WRITE_BATCH);
     let mut joined = BytesMut::new();
     while lines.recv_many(&mut batch, WRITE_BATCH).await > 0 {
         let total: usize = batch.iter().map(Bytes::len).sum();
+        let booked: usize = batch.iter().map(line_cost).sum();
         if batch.len() > 1 && total <= WRITE_SIZE {
             joined.clear();
             batch.drain(..).for_each(|line| joined.extend_from_slice(&line));
@@ -81,9 +82,26 @@ pub(super) async fn write_lines(
             }
         }
         input.flush().await?;
-        queued.fetch_sub(total, Ordering::Relaxed);
+        queued.give(booked);
     }
     Ok(())
+}
+
+/// One line of a process's output.
+#[derive(Debug, PartialEq, Eq)]
+enum Line {
+    Whole(Bytes),
+    /// It was passed over, as it was too long: the id of its message, and whether that has a method.
+    TooLong(Option<String>, bool),
+}
+
+impl Line {
+    fn hand_to(self, lane: &Lane) {
+        match self {
+            Self::Whole(line) => lane.take_line(line),
+            Self::TooLong(id, is_request) => lane.take_overlong(id.as_deref(), is_request, MAX_LINE_BYTES),
+        }
+    }
 }
 
 /// Cuts a stream of bytes at line feeds.
@@ -92,8 +110,10 @@ struct Lines {
     buffer: BytesMut,
     /// How much of the buffer is known to hold no line feed.
     seen: usize,
-    /// Whether the rest of an overlong line is being passed over.
-    skipping: bool,
+    /// What the beginning of a line is booked on.
+    booking: Booking,
+    /// Reads on in an overlong line that is being passed over.
+    skipping: Option<IdScan>,
 }
 
 impl Lines {
@@ -101,23 +121,29 @@ impl Lines {
         self.buffer.extend_from_slice(bytes);
     }
 
-    fn each(&mut self, mut take: impl FnMut(Bytes)) {
+    fn each(&mut self, mut take: impl FnMut(Line)) {
         while let Some(at) = memchr::memchr(b'\n', &self.buffer[self.seen..]) {
             let mut line = self.buffer.split_to(self.seen + at + 1);
             line.truncate(self.seen + at);
             self.seen = 0;
-            if !std::mem::take(&mut self.skipping) {
-                take(line.freeze());
+            match self.skipping.take() {
+                None => take(Line::Whole(line.freeze())),
+                Some(mut scan) => {
+                    scan.feed(&line);
+                    let (id, is_request) = scan.finish();
+                    take(Line::TooLong(id, is_request));
+                }
             }
         }
         self.seen = self.buffer.len();
-        if self.seen > LINE_LIMIT {
-            if !self.skipping {
-                tracing::warn!(limit = LINE_LIMIT, "dropped a line of the server that is too long");
-            }
-            self.skipping = true;
-            self.buffer.clear();
+        let is_kept =
+            self.skipping.is_none() && self.seen <= MAX_LINE_BYTES && self.booking.resize(self.seen);
+        if !is_kept {
+            self.skipping.get_or_insert_default().feed(&self.buffer);
+            // What is passed over need not stay allocated.
+            self.buffer = BytesMut::new();
             self.seen = 0;
+            self.booking = Booking::default();
         }
     }
 }
@@ -125,6 +151,10 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn whole(text: &'static str) -> Line {
+        Line::Whole(Bytes::from_static(text.as_bytes()))
+    }
 
     #[test]
     fn lines_are_whole_however_the_bytes_arrive() {
@@ -135,17 +165,20 @@ mod tests {
                 lines.push(piece);
                 lines.each(|line| got.push(line));
             }
-            assert_eq!(got, [&b"one"[..], b"", b"two three"], "in pieces of {size}");
+            assert_eq!(got, [whole("one"), whole(""), whole("two three")], "in pieces of {size}");
         }
     }
 
     #[test]
-    fn an_overlong_line_is_passed_over_whole() {
+    fn an_overlong_line_is_passed_over_and_its_id_is_told() {
         let (mut lines, mut got) = (Lines::default(), Vec::new());
-        lines.push(&vec![b'x'; LINE_LIMIT + 1]);
+        lines.push(b"{\"result\":\"");
+        lines.push(&vec![b'x'; MAX_LINE_BYTES]);
         lines.each(|line| got.push(line));
-        lines.push(b"rest\nnext\n");
+        lines.push(b"rest\",");
         lines.each(|line| got.push(line));
-        assert_eq!(got, [&b"next"[..]]);
+        lines.push(b"\"id\":7}\nnext\n");
+        lines.each(|line| got.push(line));
+        assert_eq!(got, [Line::TooLong(Some("7".to_owned()), false), whole("next")]);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use tokio::sync::watch;
@@ -80,8 +80,18 @@ impl Record {
                     status.restarts += 1;
                     status.exit_code = code.or(status.exit_code);
                 });
-                let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+                let delay_ms = millis(delay);
                 self.events.tell(WorkloadEvent::Restarting { reason: ended.reason, attempt, delay_ms });
+            }
+            ServerEvent::ProcessRestarting { process, ended, attempt, delay } => {
+                let (reason, delay_ms) = (ended.reason, millis(delay));
+                self.events.tell(WorkloadEvent::ProcessRestarting { process, reason, attempt, delay_ms });
+            }
+            ServerEvent::ProcessReady { process } => {
+                self.events.tell(WorkloadEvent::ProcessReady { process });
+            }
+            ServerEvent::ProcessEnded { process, ended } => {
+                self.events.tell(WorkloadEvent::ProcessEnded { process, reason: ended.reason });
             }
             ServerEvent::Ended(ended) => {
                 let code = code_of(&ended);
@@ -119,6 +129,10 @@ impl Record {
         // No code panics while it holds the lock, so a poisoned lock still guards a sound value.
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn millis(delay: Duration) -> u64 {
+    u64::try_from(delay.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn code_of(ended: &Ended) -> Option<i64> {

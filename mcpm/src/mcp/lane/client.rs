@@ -1,9 +1,6 @@
 //! What clients do: open and end sessions, call, notify, answer.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
@@ -11,16 +8,19 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    InFlight, Lane, Limits, Purpose, Readiness, Refusal, State,
-    connection::{INITIALIZED, Unanswered},
+    InFlight, LINE_OVERHEAD, Lane, Limits, Purpose, Readiness, Refusal, State, admission::patience,
+    connection::INITIALIZED,
 };
-use crate::mcp::{
-    error_code,
-    handshake::{Initialize, Told, chosen_version},
-    message::{Message, Span, result_answer, same_id, splice},
-    outlet::{End, Outlet, Reader},
-    owner::{Owner, Served},
-    session::{LogLevel, Negotiated, Session, SessionId},
+use crate::{
+    explain::Reason,
+    mcp::{
+        error_code,
+        message::{MAX_ID_BYTES, Message, Span, result_answer, same_id, splice},
+        outlet::{End, Outlet, Reader},
+        owner::Owner,
+        session::{LogLevel, SessionId},
+    },
+    memory::Account,
 };
 
 /// Most resources that a client subscribes to.
@@ -59,15 +59,6 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// What came of an `initialize`.
-#[derive(Debug)]
-pub(crate) struct Initialized {
-    /// The answer, with the caller's id.
-    pub(crate) answer: Message,
-    /// The session, unless the server refused.
-    pub(crate) session: Option<SessionId>,
-}
-
 /// What a proxy reads of a request's params.
 #[derive(Debug, Default, Deserialize)]
 struct Params<'a> {
@@ -102,10 +93,14 @@ impl<'a> Params<'a> {
         if !params.starts_with('{') || !by_method && !message.may_have_meta() {
             return Ok(Self::default());
         }
-        serde_json::from_str(params).map_err(|error| {
-            let message = format!("`params` cannot be read: {error}");
-            Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_PARAMS, message)
-        })
+        let invalid = |message| Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_PARAMS, message);
+        let read: Self = serde_json::from_str(params)
+            .map_err(|error| invalid(format!("`params` cannot be read: {error}")))?;
+        let token = read.meta.as_ref().and_then(|meta| meta.progress_token);
+        if token.is_some_and(|token| token.get().len() > MAX_ID_BYTES) {
+            return Err(invalid(format!("`progressToken` is longer than {MAX_ID_BYTES} bytes")));
+        }
+        Ok(read)
     }
 }
 
@@ -134,10 +129,10 @@ impl Lane {
 
     /// Reads a session's stream: the standalone one, or the one of `number` after `place`.
     pub(crate) fn read_stream(&self, id: &SessionId, resume: Option<(u64, u64)>) -> Result<Reader, Refusal> {
-        let state = self.lock();
-        let session = state.sessions.get(id).ok_or_else(Refusal::unknown_session)?;
+        let mut state = self.lock();
+        let session = state.sessions.get_mut(id).ok_or_else(Refusal::unknown_session)?;
         match resume {
-            None => Ok(session.standalone.read(None)),
+            None => Ok(session.standalone().read(None)),
             Some((number, place)) => {
                 session.stream(number).map(|stream| stream.read(Some(place))).ok_or_else(|| {
                     Refusal::new(
@@ -148,61 +143,6 @@ impl Lane {
                 })
             }
         }
-    }
-
-    /// Whether a client with this handshake can share the process as it is.
-    ///
-    /// One that can be asked for something needs a process that has worked for its owner alone: in another, nobody
-    /// could tell whom the server asks.
-    pub(crate) fn matches(&self, asked: &Initialize, owner: Option<&Owner>) -> bool {
-        self.lock().matches(asked, owner)
-    }
-
-    /// How well a client is served that shares the process although it does not match: whether it was told what the
-    /// client says, and whether there is no one owner left who would lose by it.
-    pub(crate) fn nearness(&self, asked: &Initialize) -> (bool, bool) {
-        let state = self.lock();
-        (state.was_told(asked), state.served == Served::Several)
-    }
-
-    /// Answers a client that says what another one has said; gives its session back if none has.
-    #[expect(clippy::result_large_err, reason = "it is no error, and goes one step up")]
-    pub(crate) fn join(
-        &self,
-        asked: &Initialize,
-        id: &SessionId,
-        session: Session,
-    ) -> Result<Initialized, Session> {
-        let mut state = self.lock();
-        let told = state.told.as_ref().filter(|_| state.matches(asked, session.owner.as_ref()));
-        match told.and_then(|told| Message::parse(told.answer(&asked.message().id())).ok()) {
-            Some(answer) => Ok(state.let_in(answer, asked, id, session)),
-            None => Err(session),
-        }
-    }
-
-    /// Answers a client's `initialize`: from what is known, or by asking the server if nobody has yet.
-    ///
-    /// `session` is what the client gets, unless the server refuses.
-    pub(crate) async fn initialize(
-        &self,
-        asked: &Initialize,
-        id: &SessionId,
-        session: Session,
-    ) -> Result<Initialized, Refusal> {
-        self.connected().await?;
-        let known = {
-            let mut state = self.lock();
-            // Also of one whom the server refuses: it has heard of them.
-            state.served.add(session.owner.as_ref());
-            state.told.as_ref().map(|told| told.answer(&asked.message().id()))
-        };
-        let answer = match known {
-            Some(answer) => answer,
-            None => self.tell(asked).await?,
-        };
-        let answer = Message::parse(answer).map_err(|malformed| Refusal::unavailable(malformed.reason))?;
-        Ok(self.lock().let_in(answer, asked, id, session))
     }
 
     /// Sends a request of a session; the answer comes on the exchange.
@@ -221,7 +161,7 @@ impl Lane {
         let params = Params::of(message)?;
         let mut state = self.lock();
         let session = state.sessions.get(id).ok_or_else(Refusal::unknown_session)?;
-        state.check_room(&self.limits, session.owner.as_ref())?;
+        state.check_room(&self.limits, session.owner.as_ref(), message)?;
         if let Some(refused) = state.refuse_task(message, session.owner.as_ref()) {
             return state.answer_here(id, message, refused);
         }
@@ -262,9 +202,9 @@ impl Lane {
         self.connected().await?;
         let params = Params::of(message)?;
         let mut state = self.lock();
-        state.check_room(&self.limits, owner)?;
+        state.check_room(&self.limits, owner, message)?;
         state.served.add(owner);
-        let outlet = Outlet::answering(message.id(), 0, false);
+        let outlet = Outlet::answering(message.id(), 0, false, Account::new());
         if let Some(refused) = state.refuse_task(message, owner) {
             outlet.answer(refused);
             return Ok(Exchange { outlet, guard: None });
@@ -285,6 +225,7 @@ impl Lane {
     pub(crate) async fn notify(&self, message: &Message, session: Option<&SessionId>) -> Result<(), Refusal> {
         self.connected().await?;
         let mut state = self.lock();
+        state.check_queue(message)?;
         match (message.method(), session) {
             ("notifications/initialized", Some(_)) => {
                 if let Some(told) = state.told.as_mut().filter(|told| !told.initialized) {
@@ -305,21 +246,26 @@ impl Lane {
     }
 
     /// Passes on a client's answer to a request of the server. An answer nobody waits for is dropped.
-    pub(crate) fn respond(&self, message: &Message, session: &SessionId) {
+    pub(crate) fn respond(&self, message: &Message, session: &SessionId) -> Result<(), Refusal> {
         let mut state = self.lock();
-        let Some(id) = message.numeric_id() else { return };
+        let Some(id) = message.numeric_id() else { return Ok(()) };
         if state.asked.get(&id).is_none_or(|asked| asked.session != *session) {
-            return;
+            return Ok(());
         }
+        state.check_queue(message)?;
         if let Some(asked) = state.asked.remove(&id) {
             state.send(splice(message.bytes(), &mut [(message.id_span(), &asked.id)]));
         }
+        Ok(())
     }
 
     /// Waits a little for a server that is starting or restarting.
     pub(crate) async fn connected(&self) -> Result<(), Refusal> {
-        if self.lock().pipe.is_some() {
-            return Ok(());
+        {
+            let state = self.lock();
+            if state.pipe.is_some() && !state.is_claimed {
+                return Ok(());
+            }
         }
         // Boxed, since it is rare and large.
         Box::pin(self.reconnected()).await
@@ -327,8 +273,8 @@ impl Lane {
 
     async fn reconnected(&self) -> Result<(), Refusal> {
         let mut readiness = self.readiness.subscribe();
-        let waited =
-            tokio::time::timeout(self.limits.restart, readiness.wait_for(|now| *now != Readiness::Starting));
+        let patience = patience(&self.lock(), &self.limits);
+        let waited = tokio::time::timeout(patience, readiness.wait_for(|now| *now != Readiness::Starting));
         match waited.await {
             Ok(Ok(now)) => match &*now {
                 Readiness::Failed(reason) => Err(Refusal::unavailable(reason.clone())),
@@ -336,29 +282,6 @@ impl Lane {
             },
             Ok(Err(_)) | Err(_) => Err(Refusal::unavailable("the server is restarting")),
         }
-    }
-
-    /// Sends the first client's handshake to the server.
-    async fn tell(&self, asked: &Initialize) -> Result<Bytes, Refusal> {
-        let rewrite = |id: u64| asked.rewritten(&id.to_string(), asked.version());
-        // The process takes no second handshake, also when this one is refused or its client does not wait for it.
-        self.lock().tainted = true;
-        let answer =
-            self.ask(rewrite, self.limits.handshake).await.map_err(|unanswered| match unanswered {
-                Unanswered::Gone => Refusal::unavailable("the server ended before it answered `initialize`"),
-                Unanswered::Silent => Refusal::new(
-                    StatusCode::GATEWAY_TIMEOUT,
-                    error_code::INTERNAL_ERROR,
-                    "the server did not answer `initialize`",
-                ),
-            })?;
-        if let Some(version) = chosen_version(answer.result()) {
-            let result = Bytes::copy_from_slice(answer.result().as_bytes());
-            let mut state = self.lock();
-            state.told = Some(Told { request: asked.clone(), version, result, initialized: false });
-            state.tainted = false;
-        }
-        Ok(splice(answer.bytes(), &mut [(answer.id_span(), &asked.message().id())]).freeze())
     }
 }
 
@@ -373,7 +296,8 @@ pub(super) fn check_uris<'a>(uris: impl Iterator<Item = &'a String>) -> Result<(
         "at most {URIS} resources, with URIs of {} KiB in all, can be subscribed to",
         URI_BYTES >> 10
     );
-    Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, error_code::INVALID_REQUEST, text))
+    let refusal = Refusal::new(StatusCode::TOO_MANY_REQUESTS, error_code::INVALID_REQUEST, text);
+    Err(refusal.reason(Reason::TooManySubscriptions))
 }
 
 impl InFlight {
@@ -403,35 +327,9 @@ impl InFlight {
 }
 
 impl State {
-    fn was_told(&self, asked: &Initialize) -> bool {
-        self.told.as_ref().is_some_and(|told| told.request.same_client_shape(asked))
-    }
-
-    fn matches(&self, asked: &Initialize, owner: Option<&Owner>) -> bool {
-        self.was_told(asked) && (!asked.can_be_asked() || self.served.is_of(owner))
-    }
-
-    /// Opens a session, unless the server's answer to `initialize` is a refusal.
-    fn let_in(
-        &mut self,
-        answer: Message,
-        asked: &Initialize,
-        id: &SessionId,
-        mut session: Session,
-    ) -> Initialized {
-        let Some(version) = chosen_version(answer.result()) else {
-            return Initialized { answer, session: None };
-        };
-        session.negotiated =
-            Some(Negotiated { version: version.into(), capabilities: asked.capabilities().clone() });
-        self.served.add(session.owner.as_ref());
-        self.sessions.insert(id.clone(), session);
-        Initialized { answer, session: Some(id.clone()) }
-    }
-
     /// Checks that another call can be taken. Of a caller who is known, none is when they have more in flight than are
     /// left for all others; that is looked at once half of all are taken.
-    fn check_room(&self, limits: &Limits, owner: Option<&Owner>) -> Result<(), Refusal> {
+    fn check_room(&self, limits: &Limits, owner: Option<&Owner>, message: &Message) -> Result<(), Refusal> {
         let left = limits.calls.saturating_sub(self.calls.len() + self.listening.len());
         let person = owner.filter(|_| left <= limits.calls / 2).map(Owner::person);
         let is_full = person.is_some_and(|person| {
@@ -439,12 +337,19 @@ impl State {
             calls.chain(self.listening.owners()).filter(|owner| owner.person() == person).count() > left
         });
         if left == 0 || is_full {
-            return Err(Refusal::unavailable("too many calls in flight"));
+            return Err(Refusal::unavailable("too many calls in flight").reason(Reason::TooManyCalls));
         }
-        if self.pipe.as_ref().is_some_and(|pipe| pipe.queued.load(Ordering::Relaxed) > limits.queued) {
-            return Err(Refusal::unavailable("the server does not read its input"));
+        self.check_queue(message)
+    }
+
+    /// Checks that a message finds room on its way into the server's pipe.
+    fn check_queue(&self, message: &Message) -> Result<(), Refusal> {
+        let cost = message.bytes().len() + LINE_OVERHEAD;
+        if self.pipe.as_ref().is_none_or(|pipe| pipe.queued.has_room(cost)) {
+            return Ok(());
         }
-        Ok(())
+        let text = "too much waits for the server, which does not read its input fast enough";
+        Err(Refusal::unavailable(text).reason(Reason::QueueFull))
     }
 
     /// Registers a call and sends it with an id and a progress token of the lane's own.
@@ -478,8 +383,14 @@ impl State {
         }
     }
 
-    fn others_subscribe(&self, session: &SessionId, uri: &str) -> bool {
+    /// Whether other sessions have subscribed to a resource, or are about to.
+    pub(super) fn others_subscribe(&self, session: &SessionId, uri: &str) -> bool {
+        let is_pending = |call: &InFlight| {
+            call.session.as_ref() != Some(session)
+                && matches!(&call.purpose, Purpose::Subscribe(wanted) if wanted == uri)
+        };
         self.sessions.iter().any(|(id, other)| id != session && other.subscriptions.contains(uri))
+            || self.calls.values().any(is_pending)
     }
 
     /// Checks that a session may subscribe to one more resource.
@@ -529,7 +440,7 @@ impl State {
     ) -> Option<(Span, String)> {
         let asked = LogLevel::parse(&text(level)?)?;
         self.sessions.get_mut(id)?.log_level = Some(asked);
-        let least = self.sessions.values().filter_map(|session| session.log_level).min()?;
+        let least = self.least_level()?;
         (least != asked).then_some((message.span_of(level?), format!("\"{}\"", least.name())))
     }
 

@@ -1,11 +1,9 @@
 //! How a server process comes and goes, while its clients stay.
 
-use std::{
-    sync::{Arc, atomic::AtomicUsize},
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
+use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{Lane, Pipe, Readiness, State, error_answer, tasks::Tasks};
@@ -18,7 +16,9 @@ use crate::{
         message::Message,
         outlet::End,
         owner::Served,
+        session::LogLevel,
     },
+    memory::Account,
 };
 
 /// A server that knows `server/discover`, or refuses it, answers within this; only then is it asked otherwise.
@@ -36,13 +36,14 @@ pub(crate) enum Unanswered {
 impl Lane {
     /// Takes a new process's pipe; clients wait until the gate opens in [`resume`](Self::resume).
     ///
-    /// `queued` counts the bytes that were sent on `lines` and are not yet in the pipe.
-    pub(crate) fn connect(&self, lines: mpsc::UnboundedSender<Bytes>, queued: Arc<AtomicUsize>) {
+    /// `queued` holds what was sent on `lines` and is not yet in the pipe.
+    pub(crate) fn connect(&self, lines: mpsc::UnboundedSender<Bytes>, queued: Arc<Account>) {
         let mut state = self.lock();
         state.pipe = Some(Pipe { lines, queued, held: Some(Vec::new()) });
-        state.tainted = false;
+        (state.tainted, state.is_claimed) = (false, false);
         let mut served = Served::default();
         state.sessions.values().for_each(|session| served.add(session.owner.as_ref()));
+        state.greeting.iter().for_each(|greeting| served.add(greeting.owner.as_ref()));
         state.served = served;
         // What they are called begins anew with a server that counts.
         state.tasks = Tasks::default();
@@ -65,18 +66,19 @@ impl Lane {
     pub(crate) async fn resume(&self, patience: Duration) -> Result<()> {
         self.replay_handshake(patience).await?;
         self.lock().open_gate();
+        self.lock().was_ready = true;
         self.readiness.send_replace(Readiness::Ready);
         Ok(())
     }
 
     /// Answers every waiting call, since the process is gone. Sessions stay for the next one.
     pub(crate) fn disconnect(&self, reason: &str) {
-        self.readiness.send_if_modified(|now| match now {
-            Readiness::Ready => {
+        self.readiness.send_if_modified(|now| {
+            let was_ready = *now == Readiness::Ready;
+            if was_ready {
                 *now = Readiness::Starting;
-                true
             }
-            Readiness::Starting | Readiness::Failed(_) => false,
+            was_ready
         });
         let mut state = self.lock();
         state.pipe = None;
@@ -94,8 +96,13 @@ impl Lane {
 
     /// Says that no process will come any more.
     pub(crate) fn give_up(&self, reason: &str) {
-        self.disconnect(reason);
         self.readiness.send_replace(Readiness::Failed(reason.to_owned()));
+        self.disconnect(reason);
+    }
+
+    /// Ends all sessions, since the process is gone for good and others are there.
+    pub(crate) fn abandon(&self) {
+        self.lock().end_sessions();
     }
 
     /// Finds out which era a fresh process speaks, and so that it answers at all.
@@ -141,6 +148,7 @@ impl Lane {
         let told = {
             let mut state = self.lock();
             if state.sessions.is_empty() {
+                // Nobody is left who would miss it; the next client brings its own.
                 state.told = None;
             }
             // It stays known meanwhile: another client's `initialize` must not become a second one.
@@ -238,19 +246,45 @@ impl State {
 
     /// Subscribes again and sets the log level again. The answers are nobody's.
     fn restore_sessions(&mut self) {
-        let uris: std::collections::BTreeSet<String> =
+        let uris: BTreeSet<String> =
             self.sessions.values().flat_map(|session| session.subscriptions.iter().cloned()).collect();
         for uri in uris {
-            self.send_unasked("resources/subscribe", &serde_json::json!({ "uri": uri }));
+            let request = self.own_request("resources/subscribe", &json!({ "uri": uri }));
+            self.send_now(request);
         }
-        if let Some(level) = self.sessions.values().filter_map(|session| session.log_level).min() {
-            self.send_unasked("logging/setLevel", &serde_json::json!({ "level": level.name() }));
+        if let Some(level) = self.least_level() {
+            let request = self.own_request("logging/setLevel", &json!({ "level": level.name() }));
+            self.send_now(request);
         }
     }
 
-    fn send_unasked(&mut self, method: &str, params: &serde_json::Value) {
+    /// Ends subscriptions that no session has any more.
+    pub(super) fn unsubscribe(&mut self, uris: BTreeSet<String>) {
+        for uri in uris {
+            let request = self.own_request("resources/unsubscribe", &json!({ "uri": uri }));
+            self.send(request);
+        }
+    }
+
+    /// Sets the log level to what the sessions that are left want, when the one that asked for `ended` has ended.
+    pub(super) fn raise_level(&mut self, ended: Option<LogLevel>) {
+        if let (Some(ended), Some(least)) = (ended, self.least_level())
+            && ended < least
+        {
+            let request = self.own_request("logging/setLevel", &json!({ "level": least.name() }));
+            self.send(request);
+        }
+    }
+
+    /// The least severe level that any session asked for, which is the one that the server is told.
+    pub(super) fn least_level(&self) -> Option<LogLevel> {
+        self.sessions.values().filter_map(|session| session.log_level).min()
+    }
+
+    /// A request of the lane's own whose answer is nobody's.
+    fn own_request(&mut self, method: &str, params: &serde_json::Value) -> BytesMut {
         let id = self.new_id();
         let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
-        self.send_now(BytesMut::from(text.as_bytes()));
+        BytesMut::from(text.as_bytes())
     }
 }

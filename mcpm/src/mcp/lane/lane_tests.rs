@@ -1,19 +1,19 @@
 //! What no test with a real server can wait for: limits of time.
 
-use std::{
-    sync::{Arc, atomic::AtomicUsize},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use super::{Lane, Limits};
-use crate::mcp::{
-    handshake::Initialize,
-    message::Message,
-    outlet::Item,
-    session::{Session, SessionId},
+use crate::{
+    mcp::{
+        handshake::Initialize,
+        message::Message,
+        outlet::Item,
+        session::{Session, SessionId},
+    },
+    memory::Account,
 };
 
 fn message(text: &'static str) -> Message {
@@ -24,9 +24,9 @@ fn message(text: &'static str) -> Message {
 async fn a_call_that_times_out_is_answered_also_on_a_stream_that_others_use() {
     let lane = Lane::new(Limits { idle: Duration::ZERO, ..Limits::default() });
     let (lines, mut pipe) = mpsc::unbounded_channel();
-    lane.connect(lines, Arc::new(AtomicUsize::new(0)));
+    lane.connect(lines, Account::new());
     let id = SessionId::presented("s");
-    let session = Session::new(None, true, Instant::now());
+    let session = Session::new(None, true, Account::new(), Instant::now());
     let mut reader = session.standalone.read(None);
     let asked = message(
         r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{}}}"#,
@@ -38,7 +38,8 @@ async fn a_call_that_times_out_is_answered_also_on_a_stream_that_others_use() {
             br#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2024-11-05"}}"#,
         ));
     };
-    let (opened, ()) = tokio::join!(lane.initialize(&asked, &id, session), server);
+    let handshake = lane.greet(&asked, None);
+    let (opened, ()) = tokio::join!(lane.let_in(handshake, &asked, &id, session), server);
     opened.expect("a session");
     lane.call_in_session(&message(r#"{"jsonrpc":"2.0","id":"c","method":"x"}"#), &id, true)
         .await
@@ -54,7 +55,7 @@ async fn a_call_that_times_out_is_answered_also_on_a_stream_that_others_use() {
 async fn messages_stand_in_one_array_and_in_none_within() {
     let lane = Lane::new(Limits { idle: Duration::ZERO, ..Limits::default() });
     let (lines, mut pipe) = mpsc::unbounded_channel();
-    lane.connect(lines, Arc::new(AtomicUsize::new(0)));
+    lane.connect(lines, Account::new());
     let line = |text: &str| lane.take_line(Bytes::copy_from_slice(text.as_bytes()));
     line(&format!("{}{}", "[".repeat(200_000), "]".repeat(200_000)));
     line(r#"[[{"jsonrpc":"2.0","id":1,"method":"ping"}],7,{"jsonrpc":"2.0","id":2,"method":"ping"}]"#);

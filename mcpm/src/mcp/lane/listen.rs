@@ -256,6 +256,10 @@ impl State {
         let id = self.new_id();
         let mut params: Map<String, Value> = serde_json::from_str(message.params()).unwrap_or_default();
         params.insert("notifications".to_owned(), Value::Object(filter));
+        if let Some(meta) = params.get_mut("_meta").and_then(Value::as_object_mut) {
+            // It is one listener's of many, and could be the number of another client's call.
+            meta.remove("progressToken");
+        }
         let request = json!({ "jsonrpc": "2.0", "id": id, "method": message.method(), "params": params });
         self.listening.upstream = Some(Upstream { id, former, resources, accepted: None });
         self.send(BytesMut::from(request.to_string().as_bytes()));

@@ -4,9 +4,12 @@
 //! gets the caller's own back, with its JSON type. What the server says of its own accord goes to the session
 //! it can only concern; where that is ambiguous it is refused or dropped, never guessed. In a process that has worked
 //! for several owners it always is. A lane opens no
-//! socket: [`client`] is what clients do, [`server`] what the server says, [`listen`] the subscriptions of the
-//! stateless era, [`connection`] how a process comes and goes while its clients stay.
+//! socket: [`admission`] lets clients in, [`client`] is what they do then, [`server`] what the server says, [`listen`]
+//! the subscriptions of the stateless era, [`connection`] how a process comes and goes while its clients stay.
 
+mod admission;
+#[cfg(test)]
+mod bounds_tests;
 mod client;
 mod connection;
 #[cfg(test)]
@@ -19,18 +22,16 @@ mod tasks;
 mod tools;
 
 use std::{
-    collections::{BTreeMap, HashMap},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use bytes::{BufMut, Bytes, BytesMut};
 use tokio::sync::{mpsc, oneshot, watch};
 
-pub(crate) use client::{CancelOnDrop, Exchange, Initialized};
+pub(crate) use admission::{EndOnDrop, Free, Handshake, Initialized};
+pub(crate) use client::{CancelOnDrop, Exchange};
 pub(crate) use tools::ParamHeader;
 
 use super::{
@@ -42,6 +43,15 @@ use super::{
     owner::{Owner, Served},
     session::{Session, SessionId},
 };
+use crate::{explain::Reason, memory::Account};
+
+/// Most requests of one process that wait for a client's answer, and most that wait for one session's.
+const MAX_ASKED: usize = 1000;
+const MAX_ASKED_OF_SESSION: usize = 100;
+/// Most URLs that sessions of one process were shown, and that are yet to be visited.
+const MAX_ELICITATIONS: usize = 1000;
+/// What a line in a process's queue costs beside its bytes.
+const LINE_OVERHEAD: usize = 64;
 
 /// Bounds of what clients can make mcpm hold.
 #[derive(Debug, Clone, Copy)]
@@ -52,8 +62,12 @@ pub(crate) struct Limits {
     pub(crate) total: Duration,
     /// A session that is not used ends after this long.
     pub(crate) session: Duration,
+    /// A process that nobody has used for this long can be taken from its clients when another needs one.
+    pub(crate) reclaim: Duration,
     /// The server answers a handshake within this long.
     pub(crate) handshake: Duration,
+    /// How long a request waits for a process that is being started for the first time.
+    pub(crate) start: Duration,
     /// A process that nobody uses ends after this long, unless it is the last.
     pub(crate) lane: Duration,
     /// How long a request waits for a server that is restarting.
@@ -64,8 +78,8 @@ pub(crate) struct Limits {
     pub(crate) sessions: usize,
     /// Most sessions of one caller, whatever clients they come with.
     pub(crate) of_one: usize,
-    /// Most bytes on their way into the server's pipe.
-    pub(crate) queued: usize,
+    /// Most processes that work for one caller alone.
+    pub(crate) processes_of_one: usize,
 }
 
 impl Default for Limits {
@@ -75,12 +89,14 @@ impl Default for Limits {
             total: Duration::from_secs(6 * 3600),
             session: Duration::from_secs(2 * 3600),
             lane: Duration::from_secs(5 * 60),
+            reclaim: Duration::from_secs(60),
+            start: Duration::from_secs(75),
             handshake: Duration::from_secs(60),
             restart: Duration::from_secs(15),
-            calls: 10_000,
+            calls: 4096,
             sessions: 10_000,
             of_one: 1000,
-            queued: 64 << 20,
+            processes_of_one: 4,
         }
     }
 }
@@ -102,11 +118,18 @@ pub(crate) struct Refusal {
     pub(crate) status: http::StatusCode,
     pub(crate) code: i64,
     pub(crate) message: String,
+    /// Which bound was hit, if one was.
+    pub(crate) reason: Option<Reason>,
 }
 
 impl Refusal {
     pub(crate) fn new(status: http::StatusCode, code: i64, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into() }
+        Self { status, code, message: message.into(), reason: None }
+    }
+
+    /// Names the bound that was hit.
+    pub(crate) fn reason(self, reason: Reason) -> Self {
+        Self { reason: Some(reason), ..self }
     }
 
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
@@ -132,6 +155,10 @@ struct State {
     /// The era this process is used for: servers cannot mix them on one pipe.
     era: Option<Era>,
     told: Option<Told>,
+    /// A handshake that is being made with the process.
+    greeting: Option<admission::Greeting>,
+    /// Cloned for each client that is being let in.
+    shares: Arc<()>,
     next_id: u64,
     calls: BTreeMap<u64, InFlight>,
     /// The lane's own requests.
@@ -142,7 +169,7 @@ struct State {
     /// Requests of the server that a client has yet to answer, by the id the client sees.
     asked: BTreeMap<u64, Asked>,
     /// Sessions that were shown a URL to visit, by elicitation id.
-    elicitations: HashMap<String, SessionId>,
+    elicitations: VecDeque<(String, SessionId)>,
     listening: listen::Listening,
     tasks: tasks::Tasks,
     tools: tools::ToolHeaders,
@@ -151,13 +178,18 @@ struct State {
     tainted: bool,
     /// When a client last called; `None` before the first.
     last_call: Option<Instant>,
+    /// Whether the process is about to be replaced: nothing is sent to it any more.
+    is_claimed: bool,
+    /// Whether the process, or one before it, was ever ready.
+    was_ready: bool,
 }
 
 /// The way to the server's standard input.
 #[derive(Debug)]
 struct Pipe {
     lines: mpsc::UnboundedSender<Bytes>,
-    queued: Arc<AtomicUsize>,
+    /// The lines that are on their way, those that are held back included.
+    queued: Arc<Account>,
     /// Lines held back until sessions are restored in a new process.
     held: Option<Vec<Bytes>>,
 }
@@ -202,6 +234,7 @@ struct Asked {
     session: SessionId,
     /// The server's id, as it wrote it.
     id: Bytes,
+    since: Instant,
 }
 
 impl Lane {
@@ -211,18 +244,22 @@ impl Lane {
                 pipe: None,
                 era: None,
                 told: None,
+                greeting: None,
+                shares: Arc::default(),
                 next_id: 1,
                 calls: BTreeMap::new(),
                 own: BTreeMap::new(),
                 sessions: HashMap::new(),
                 served: Served::default(),
                 asked: BTreeMap::new(),
-                elicitations: HashMap::new(),
+                elicitations: VecDeque::new(),
                 listening: listen::Listening::default(),
                 tasks: tasks::Tasks::default(),
                 tools: tools::ToolHeaders::default(),
                 tainted: false,
                 last_call: None,
+                is_claimed: false,
+                was_ready: false,
             }),
             readiness: watch::Sender::new(Readiness::Starting),
             limits,
@@ -249,12 +286,6 @@ impl Lane {
         state.sessions.iter().filter_map(owned).collect()
     }
 
-    /// Whether no handshake was made on this process.
-    pub(crate) fn is_untold(&self) -> bool {
-        let state = self.lock();
-        state.told.is_none() && !state.tainted
-    }
-
     /// Gives the process to a stateless request, if it is one for those: from then on no handshake can have it.
     pub(crate) fn engage(&self) -> bool {
         let mut state = self.lock();
@@ -265,17 +296,19 @@ impl Lane {
         is_modern
     }
 
-    /// Takes the process for handshakes, if nobody is left on it or it was only ever asked what it speaks.
-    ///
-    /// It has to be renewed then. In between it is no other's, and stateless requests do not find it any more.
-    pub(crate) fn claim(&self) -> bool {
-        let mut state = self.lock();
-        let is_used = !state.sessions.is_empty() || !state.calls.is_empty() || !state.listening.is_empty();
-        let is_free = !is_used && (state.era == Some(Era::Legacy) || state.last_call.is_none());
-        if is_free {
-            state.prepare(Era::Legacy);
-        }
-        is_free
+    /// Whether no client is on the process, or about to be.
+    pub(crate) fn is_unused(&self) -> bool {
+        let state = self.lock();
+        state.sessions.is_empty() && state.greeting.is_none() && !state.is_called()
+    }
+
+    /// The session that was not used for longest, of those that nobody reads or calls in, and when that was.
+    pub(crate) fn least_used(&self) -> Option<(Instant, SessionId)> {
+        let state = self.lock();
+        let busy = state.busy();
+        let idle = state.sessions.iter();
+        let idle = idle.filter(|(id, session)| !session.standalone.is_attached() && !busy.contains(*id));
+        idle.min_by_key(|(_, session)| session.last_used).map(|(id, session)| (session.last_used, id.clone()))
     }
 
     /// How long no client has called.
@@ -283,14 +316,26 @@ impl Lane {
         self.lock().last_call.map_or(Duration::MAX, |last| now.saturating_duration_since(last))
     }
 
-    /// Ends sessions nobody uses and calls nobody answers.
+    /// Ends sessions nobody uses, calls nobody answers, and requests of the server that no client answers.
     pub(crate) fn sweep(&self, now: Instant) {
         let mut state = self.lock();
+        let unanswered: Vec<u64> = state
+            .asked
+            .iter()
+            .filter(|(_, asked)| now.saturating_duration_since(asked.since) > self.limits.total)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in unanswered {
+            state.refuse_asked(id, "the client did not answer in time");
+        }
+        // Whoever is asked something may take their time: it is a person.
+        let asked: HashSet<SessionId> = state.asked.values().map(|asked| asked.session.clone()).collect();
+        let waits = |call: &InFlight| call.session.as_ref().is_some_and(|session| asked.contains(session));
         let late: Vec<u64> = state
             .calls
             .iter()
             .filter(|(_, call)| {
-                now.saturating_duration_since(call.heard) > self.limits.idle
+                now.saturating_duration_since(call.heard) > self.limits.idle && !waits(call)
                     || now.saturating_duration_since(call.since) > self.limits.total
             })
             .map(|(id, _)| *id)
@@ -298,6 +343,7 @@ impl Lane {
         for id in late {
             state.cancel(id, End::TimedOut, "timed out in the proxy");
         }
+        state.tasks.sweep(now, self.limits.total);
         let busy = state.busy();
         let idle = |id: &SessionId, session: &Session| {
             now.saturating_duration_since(session.last_used) > self.limits.session
@@ -313,6 +359,7 @@ impl Lane {
         for id in ended {
             state.end_session(&id);
         }
+        state.sessions.values_mut().for_each(|session| session.forget_streams(now));
     }
 
     /// Ends the standalone streams of sessions that have no call in flight.
@@ -338,7 +385,7 @@ impl State {
     }
 
     /// The sessions that have a call in flight.
-    fn busy(&self) -> Vec<SessionId> {
+    fn busy(&self) -> HashSet<SessionId> {
         self.calls.values().filter_map(|call| call.session.clone()).collect()
     }
 
@@ -346,8 +393,7 @@ impl State {
     fn send(&mut self, message: BytesMut) {
         let line = finish_line(message);
         match &mut self.pipe {
-            Some(Pipe { held: Some(held), .. }) => held.push(line),
-            Some(pipe) => pipe.write(line),
+            Some(pipe) => pipe.send(line),
             None => tracing::debug!("dropped a message: the server is gone"),
         }
     }
@@ -355,7 +401,25 @@ impl State {
     /// Puts one message into the server's pipe past a closed gate.
     fn send_now(&mut self, message: BytesMut) {
         if let Some(pipe) = &self.pipe {
-            pipe.write(finish_line(message));
+            let line = finish_line(message);
+            pipe.queued.force(line_cost(&line));
+            pipe.write(line);
+        }
+    }
+
+    /// Answers a request of the server, past a closed gate. A server that asks more than it reads gets no answer.
+    fn reply(&mut self, answer: BytesMut) {
+        if self.pipe.as_ref().is_some_and(|pipe| pipe.queued.has_room(answer.len() + LINE_OVERHEAD)) {
+            self.send_now(answer);
+        } else {
+            tracing::debug!("dropped an answer: the server does not read its input");
+        }
+    }
+
+    /// Answers a request of the server that no client will answer any more.
+    fn refuse_asked(&mut self, id: u64, reason: &str) {
+        if let Some(asked) = self.asked.remove(&id) {
+            self.reply(error_answer(&asked.id, error_code::INTERNAL_ERROR, reason));
         }
     }
 
@@ -372,7 +436,7 @@ impl State {
         }
     }
 
-    /// Ends a session, its streams and its calls.
+    /// Ends a session, its streams and its calls, and takes back what it alone had asked of the server.
     fn end_session(&mut self, id: &SessionId) {
         let Some(session) = self.sessions.remove(id) else { return };
         let calls: Vec<u64> = self
@@ -381,18 +445,27 @@ impl State {
             .filter(|(_, call)| call.session.as_ref() == Some(id))
             .map(|(id, _)| *id)
             .collect();
+        let mut subscriptions = session.subscriptions.clone();
         for call in calls {
+            // The server may have taken it already.
+            if let Some(Purpose::Subscribe(uri)) = self.calls.get(&call).map(|call| &call.purpose) {
+                subscriptions.insert(uri.clone());
+            }
             self.cancel(call, End::Cancelled, "the session ended");
         }
         let asked: Vec<u64> =
             self.asked.iter().filter(|(_, asked)| asked.session == *id).map(|(id, _)| *id).collect();
         for ask in asked {
-            if let Some(asked) = self.asked.remove(&ask) {
-                self.send(error_answer(&asked.id, error_code::INTERNAL_ERROR, "the client's session ended"));
-            }
+            self.refuse_asked(ask, "the client's session ended");
         }
-        self.elicitations.retain(|_, owner| owner != id);
+        self.elicitations.retain(|(_, owner)| owner != id);
+        self.tasks.end_session(id);
         session.end();
+        if self.told.is_some() {
+            subscriptions.retain(|uri| !self.others_subscribe(id, uri));
+            self.unsubscribe(subscriptions);
+            self.raise_level(session.log_level);
+        }
     }
 
     /// Whether a call is answered on a stream that other messages use too.
@@ -405,11 +478,25 @@ impl State {
 }
 
 impl Pipe {
+    /// Sends a line, or holds it back while sessions are being restored.
+    fn send(&mut self, line: Bytes) {
+        self.queued.force(line_cost(&line));
+        match &mut self.held {
+            Some(held) => held.push(line),
+            None => self.write(line),
+        }
+    }
+
+    /// Hands over a line that is booked.
     fn write(&self, line: Bytes) {
-        self.queued.fetch_add(line.len(), Ordering::Relaxed);
         // The writer may just have ended; the connection's end then fails whatever waits for an answer.
         let _ = self.lines.send(line);
     }
+}
+
+/// What a line on its way into a process's pipe is booked with.
+pub(crate) fn line_cost(line: &Bytes) -> usize {
+    line.len() + LINE_OVERHEAD
 }
 
 fn finish_line(mut message: BytesMut) -> Bytes {

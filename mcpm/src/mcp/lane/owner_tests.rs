@@ -1,7 +1,7 @@
 //! Whose is what a server says, where callers are asked who they are.
 
 use std::{
-    sync::{Arc, atomic::AtomicUsize},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -10,55 +10,58 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::{Exchange, Lane, Limits};
-use crate::mcp::{
-    era::Era,
-    handshake::Initialize,
-    message::Message,
-    outlet::{Item, Reader},
-    owner::Owner,
-    session::{Session, SessionId},
+use crate::{
+    mcp::{
+        era::Era,
+        handshake::Initialize,
+        message::Message,
+        outlet::{Item, Reader},
+        owner::Owner,
+        session::{Session, SessionId},
+    },
+    memory::Account,
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A process that a test speaks for.
-struct Server {
-    lane: Arc<Lane>,
-    pipe: mpsc::UnboundedReceiver<Bytes>,
+pub(super) struct Server {
+    pub(super) lane: Arc<Lane>,
+    pub(super) pipe: mpsc::UnboundedReceiver<Bytes>,
 }
 
 impl Server {
-    async fn start(era: Era) -> Self {
+    pub(super) async fn start(era: Era) -> Self {
         Self::with(era, Limits::default()).await
     }
 
-    async fn with(era: Era, limits: Limits) -> Self {
+    pub(super) async fn with(era: Era, limits: Limits) -> Self {
         let lane = Lane::new(limits);
         lane.prepare(era);
         let (lines, pipe) = mpsc::unbounded_channel();
-        lane.connect(lines, Arc::new(AtomicUsize::new(0)));
+        lane.connect(lines, Account::new());
         lane.resume(PATIENCE).await.expect("a process");
         Self { lane, pipe }
     }
 
     /// What it is sent next.
-    async fn hears(&mut self) -> Value {
+    pub(super) async fn hears(&mut self) -> Value {
         serde_json::from_slice(&self.pipe.recv().await.expect("a line")).expect("JSON")
     }
 
-    fn says(&self, message: &Value) {
+    pub(super) fn says(&self, message: &Value) {
         self.lane.take_line(message.to_string().into());
     }
 
     /// Opens a session of an owner.
-    async fn open(&mut self, name: &str, owner: &Owner) -> SessionId {
+    pub(super) async fn open(&mut self, name: &str, owner: &Owner) -> SessionId {
         let id = SessionId::presented(name);
         let asked = message(&json!({
             "jsonrpc": "2.0", "id": 0, "method": "initialize",
             "params": { "protocolVersion": "2025-11-25", "capabilities": { "sampling": {} } },
         }));
         let asked = Initialize::read(asked).expect("an initialize");
-        let session = Session::new(Some(owner.clone()), false, Instant::now());
+        let session = Session::new(Some(owner.clone()), false, Account::new(), Instant::now());
         let lane = Arc::clone(&self.lane);
         let told = lane.lock().told.is_some();
         let answers = async {
@@ -69,19 +72,30 @@ impl Server {
                 );
             }
         };
-        let (opened, ()) = tokio::join!(lane.initialize(&asked, &id, session), answers);
+        let handshake = if told { lane.made() } else { lane.greet(&asked, Some(owner)) };
+        let (opened, ()) = tokio::join!(lane.let_in(handshake, &asked, &id, session), answers);
         opened.expect("a session").session.expect("a session")
     }
 
     /// Calls in a session; returns what is read of the call, and its number on the pipe.
-    async fn call(&mut self, session: &SessionId, method: &str, params: &Value) -> (Reader, Value) {
+    pub(super) async fn call(
+        &mut self,
+        session: &SessionId,
+        method: &str,
+        params: &Value,
+    ) -> (Reader, Value) {
         let call = request(method, params);
         let exchange = self.lane.call_in_session(&call, session, true).await.expect("a call");
         self.sent(exchange).await
     }
 
     /// Calls without a session.
-    async fn call_stateless(&mut self, owner: &Owner, method: &str, params: &Value) -> (Reader, Value) {
+    pub(super) async fn call_stateless(
+        &mut self,
+        owner: &Owner,
+        method: &str,
+        params: &Value,
+    ) -> (Reader, Value) {
         let lane = Arc::clone(&self.lane);
         let mut exchange =
             lane.call_stateless(&request(method, params), Some(owner), true).await.expect("a call");
@@ -101,23 +115,23 @@ impl Server {
     }
 }
 
-fn message(text: &Value) -> Message {
+pub(super) fn message(text: &Value) -> Message {
     Message::parse(text.to_string().into()).expect("a message")
 }
 
-fn request(method: &str, params: &Value) -> Message {
+pub(super) fn request(method: &str, params: &Value) -> Message {
     message(&json!({ "jsonrpc": "2.0", "id": "c", "method": method, "params": params }))
 }
 
-fn result(id: &Value, result: &Value) -> Value {
+pub(super) fn result(id: &Value, result: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "result": result })
 }
 
-fn owner(name: &str) -> Owner {
+pub(super) fn owner(name: &str) -> Owner {
     Owner::new("https://id.example", name, "client")
 }
 
-async fn reads(reader: &mut Reader) -> Value {
+pub(super) async fn reads(reader: &mut Reader) -> Value {
     let Item::Message { bytes, .. } = reader.next().await else { panic!("no message") };
     serde_json::from_slice(&bytes).expect("JSON")
 }

@@ -6,11 +6,14 @@ use bytes::{Bytes, BytesMut};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Asked, InFlight, Lane, Purpose, State, error_answer, is_within};
+use super::{
+    Asked, InFlight, Lane, MAX_ASKED, MAX_ASKED_OF_SESSION, MAX_ELICITATIONS, Purpose, State, error_answer,
+    is_within,
+};
 use crate::mcp::{
     era::{self, Era},
     error_code,
-    message::{Kind, Malformed, Message, Span, result_answer, same_id, splice},
+    message::{Kind, MAX_ID_BYTES, Malformed, Message, Span, result_answer, same_id, splice},
     outlet::Outlet,
     owner::Served,
     session::{LogLevel, Session, SessionId},
@@ -70,6 +73,26 @@ impl Lane {
     }
 }
 
+impl Lane {
+    /// Takes a line that is too long to be read: `id` is the id of the message, as far as it could be told.
+    ///
+    /// A call whose answer it is gets an error, and so does the server, if it is a request of its.
+    pub(crate) fn take_overlong(&self, id: Option<&str>, is_request: bool, limit: usize) {
+        let text = format!("a message of the server is larger than {} MiB", limit >> 20);
+        tracing::warn!(id, "dropped a line of the server: {text}");
+        let Some(id) = id else { return };
+        let mut state = self.lock();
+        if is_request {
+            state.reply(error_answer(id.as_bytes(), error_code::INVALID_REQUEST, &text));
+            return;
+        }
+        let answer = error_answer(id.as_bytes(), error_code::INTERNAL_ERROR, &text).freeze();
+        if let Ok(answer) = Message::parse(answer) {
+            state.take(answer);
+        }
+    }
+}
+
 fn no_message(text: &[u8], malformed: &Malformed) {
     let text = String::from_utf8_lossy(&text[..text.len().min(200)]).into_owned();
     tracing::debug!(reason = malformed.reason, text, "the server wrote a line that is no message");
@@ -96,6 +119,7 @@ impl State {
         }
         // A cancelled call may be answered all the same; nobody waits for that any more.
         let Some(call) = self.calls.remove(&id) else { return };
+        self.keep_progress(id, &call, &message);
         let answer = self
             .task_answer(&call, &message)
             .unwrap_or_else(|| splice(message.bytes(), &mut [(message.id_span(), &call.id)]).freeze());
@@ -139,21 +163,23 @@ impl State {
                 let uri = params.uri.unwrap_or_default();
                 let subscribed =
                     |session: &&Session| session.subscriptions.iter().any(|wanted| is_within(&uri, wanted));
-                for session in self.sessions.values().filter(subscribed) {
-                    offer(&session.standalone, message.bytes());
+                for session in self.sessions.values_mut().filter(|session| subscribed(&&**session)) {
+                    offer(session.standalone(), message.bytes());
                 }
             }
             "notifications/tools/list_changed"
             | "notifications/prompts/list_changed"
             | "notifications/resources/list_changed" => {
-                for session in self.sessions.values().filter(|session| session.negotiated.is_some()) {
-                    offer(&session.standalone, message.bytes());
+                for session in self.sessions.values_mut().filter(|session| session.negotiated.is_some()) {
+                    offer(session.standalone(), message.bytes());
                 }
             }
             "notifications/elicitation/complete" => {
-                let owner = params.elicitation_id.and_then(|id| self.elicitations.remove(&id));
-                match owner.and_then(|id| self.sessions.get(&id)) {
-                    Some(session) => offer(&session.standalone, message.bytes()),
+                let at =
+                    self.elicitations.iter().position(|(id, _)| Some(id) == params.elicitation_id.as_ref());
+                let owner = at.and_then(|at| self.elicitations.remove(at)).map(|(_, owner)| owner);
+                match owner.and_then(|id| self.sessions.get_mut(&id)) {
+                    Some(session) => offer(session.standalone(), message.bytes()),
                     None => self.deliver_if_clear(message, None),
                 }
             }
@@ -165,10 +191,18 @@ impl State {
     }
 
     fn progressed(&mut self, message: &Message, token: Option<&RawValue>) {
-        let id = token.and_then(|token| token.get().parse().ok());
-        let Some(call) = id.and_then(|id: u64| self.calls.get_mut(&id)) else { return };
+        let Some(token) = token else { return };
+        let Ok(number) = token.get().parse::<u64>() else { return };
+        let Some(call) = self.calls.get_mut(&number) else {
+            if let Some((session, own)) = self.tasks.progress(number) {
+                let line = splice(message.bytes(), &mut [(message.span_of(token), own)]).freeze();
+                let session = session.clone();
+                self.best_outlet(&session).inspect(|outlet| offer(outlet, &line));
+            }
+            return;
+        };
         call.heard = Instant::now();
-        let (Some(token), Some(own)) = (token, &call.token) else { return };
+        let Some(own) = &call.token else { return };
         if call.streams {
             call.outlet.push(splice(message.bytes(), &mut [(message.span_of(token), own)]).freeze());
         }
@@ -187,8 +221,8 @@ impl State {
         {
             let line =
                 splice(message.bytes(), &mut [(message.span_of(wanted), id.to_string().as_bytes())]).freeze();
-            if let Some(session) = self.sessions.get(&asked.session) {
-                offer(&self.best_outlet(&asked.session, &session.standalone), &line);
+            if let Some(outlet) = self.best_outlet(&asked.session) {
+                offer(&outlet, &line);
             }
             return;
         }
@@ -234,34 +268,56 @@ impl State {
 
     fn asked(&mut self, message: &Message) {
         if message.method() == "ping" {
-            self.send_now(BytesMut::from(&result_answer(&message.id(), b"{}")[..]));
+            self.reply(BytesMut::from(&result_answer(&message.id(), b"{}")[..]));
             return;
         }
-        let refusal = match self.candidate(era::capability_for(message.method())) {
-            Ok((session, outlet)) => {
-                let id = self.new_id();
-                let line =
-                    splice(message.bytes(), &mut [(message.id_span(), id.to_string().as_bytes())]).freeze();
-                let params: Params<'_> = serde_json::from_str(message.params()).unwrap_or_default();
-                if let Some(elicitation) = params.elicitation_id {
-                    self.elicitations.insert(elicitation, session.clone());
-                }
-                self.asked.insert(id, Asked { session, id: message.id() });
-                outlet.push(line);
-                return;
-            }
-            Err(NoOne::Able) => "no connected client can do this",
-            Err(NoOne::Alone) => "the server works for several callers, so no telling which of them it asks",
-            Err(NoOne::Single) => {
-                "several clients are connected and none alone has a call in flight, so the request cannot be routed"
-            }
+        let (code, refusal) = match self.candidate(era::capability_for(message.method())) {
+            Ok((session, outlet)) => match self.ask_client(message, session, &outlet) {
+                Ok(()) => return,
+                Err(full) => (error_code::INTERNAL_ERROR, full),
+            },
+            Err(NoOne::Able) => (error_code::METHOD_NOT_FOUND, "no connected client can do this"),
+            Err(NoOne::Alone) => (
+                error_code::METHOD_NOT_FOUND,
+                "the server works for several callers, so no telling which of them it asks",
+            ),
+            Err(NoOne::Single) => (
+                error_code::METHOD_NOT_FOUND,
+                "several clients are connected and none alone has a call in flight, so the request cannot be routed",
+            ),
         };
-        let code = error_code::METHOD_NOT_FOUND;
-        self.send_now(error_answer(&message.id(), code, refusal));
+        self.reply(error_answer(&message.id(), code, refusal));
+    }
+
+    /// Puts a request of the server on a session's stream, or says why it cannot be put there.
+    fn ask_client(
+        &mut self,
+        message: &Message,
+        session: SessionId,
+        outlet: &Outlet,
+    ) -> Result<(), &'static str> {
+        let of_session = self.asked.values().filter(|asked| asked.session == session).count();
+        if self.asked.len() >= MAX_ASKED || of_session >= MAX_ASKED_OF_SESSION {
+            return Err("too many requests wait for an answer of the client");
+        }
+        let id = self.new_id();
+        let line = splice(message.bytes(), &mut [(message.id_span(), id.to_string().as_bytes())]).freeze();
+        if !outlet.push(line) {
+            return Err("the client reads too slowly");
+        }
+        let params: Params<'_> = serde_json::from_str(message.params()).unwrap_or_default();
+        if let Some(elicitation) = params.elicitation_id.filter(|id| id.len() <= MAX_ID_BYTES) {
+            if self.elicitations.len() >= MAX_ELICITATIONS {
+                self.elicitations.pop_front();
+            }
+            self.elicitations.push_back((elicitation, session.clone()));
+        }
+        self.asked.insert(id, Asked { session, id: message.id(), since: Instant::now() });
+        Ok(())
     }
 
     /// The one session a message of the server can concern, and the stream to put it on.
-    fn candidate(&self, needs: Option<&str>) -> Result<(SessionId, Arc<Outlet>), NoOne> {
+    fn candidate(&mut self, needs: Option<&str>) -> Result<(SessionId, Arc<Outlet>), NoOne> {
         // Also when all others are gone: what is said now may be about one of their calls.
         if self.served == Served::Several {
             return Err(NoOne::Alone);
@@ -290,18 +346,21 @@ impl State {
                 }
             }
         };
-        let standalone = self.sessions.get(only).map(|session| &session.standalone).ok_or(NoOne::Able)?;
-        Ok((only.clone(), self.best_outlet(only, standalone)))
+        let only = only.clone();
+        let outlet = self.best_outlet(&only).ok_or(NoOne::Able)?;
+        Ok((only, outlet))
     }
 
     /// The stream of the session's newest call that somebody reads, else its standalone stream.
-    fn best_outlet(&self, session: &SessionId, standalone: &Arc<Outlet>) -> Arc<Outlet> {
-        self.calls
+    fn best_outlet(&mut self, session: &SessionId) -> Option<Arc<Outlet>> {
+        let newest = self
+            .calls
             .iter()
             .filter(|(_, call)| call.streams && call.session.as_ref() == Some(session))
             .filter(|(_, call)| call.outlet.is_reachable())
             .max_by_key(|(id, _)| **id)
-            .map_or_else(|| Arc::clone(standalone), |(_, call)| Arc::clone(&call.outlet))
+            .map(|(_, call)| Arc::clone(&call.outlet));
+        newest.or_else(|| self.sessions.get_mut(session).map(|session| Arc::clone(session.standalone())))
     }
 }
 

@@ -6,6 +6,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -18,6 +19,7 @@ use crate::mcp::{
     fields::Fields,
     message::{Message, splice},
     owner::Owner,
+    session::SessionId,
 };
 
 /// Most tasks that are noted of one process.
@@ -26,6 +28,8 @@ const MOST: usize = 10_000;
 const OF_ONE: usize = 1000;
 /// Longest id in bytes that is noted.
 const LONGEST: usize = 1024;
+/// Most tasks of one process whose progress is passed on.
+const MOST_PROGRESS: usize = 1000;
 
 /// The tasks of one process.
 #[derive(Debug, Default)]
@@ -33,6 +37,18 @@ pub(super) struct Tasks {
     owners: HashMap<Arc<str>, Owner>,
     /// Whose tasks are noted, the oldest first.
     by_person: HashMap<Arc<str>, VecDeque<Arc<str>>>,
+    /// Calls that became tasks: progress is told under their tokens as long as the task runs.
+    progress: VecDeque<TaskProgress>,
+}
+
+/// Where the progress of a call goes that became a task.
+#[derive(Debug)]
+struct TaskProgress {
+    /// The number that the server knows for its token.
+    number: u64,
+    session: SessionId,
+    token: Bytes,
+    since: Instant,
 }
 
 impl Tasks {
@@ -65,6 +81,22 @@ impl Tasks {
         }
     }
 
+    /// Whose the progress is that is told under this number, and what they call it.
+    pub(super) fn progress(&self, number: u64) -> Option<(&SessionId, &Bytes)> {
+        let found = self.progress.iter().find(|progress| progress.number == number);
+        found.map(|progress| (&progress.session, &progress.token))
+    }
+
+    /// Forgets the progress of a session that has ended.
+    pub(super) fn end_session(&mut self, session: &SessionId) {
+        self.progress.retain(|progress| progress.session != *session);
+    }
+
+    /// Forgets the progress of calls that became tasks too long ago.
+    pub(super) fn sweep(&mut self, now: Instant, longest: Duration) {
+        self.progress.retain(|progress| now.saturating_duration_since(progress.since) <= longest);
+    }
+
     fn is_of(&self, id: &str, owner: &Owner) -> bool {
         self.owners.get(id) == Some(owner)
     }
@@ -81,6 +113,19 @@ impl State {
             None | Some(Ok(None)) if message.method() == "tasks/list" => None,
             _ => Some(error_answer(&message.id(), error_code::INVALID_PARAMS, "task not found").freeze()),
         }
+    }
+
+    /// Keeps the progress token of a call that became a task (MCP 2025-11-25, "Task Progress").
+    pub(super) fn keep_progress(&mut self, number: u64, call: &InFlight, answer: &Message) {
+        let (Some(session), Some(token)) = (&call.session, &call.token) else { return };
+        if created(answer.result()).is_none() {
+            return;
+        }
+        if self.tasks.progress.len() >= MOST_PROGRESS {
+            self.tasks.progress.pop_front();
+        }
+        let (session, token) = (session.clone(), token.clone());
+        self.tasks.progress.push_back(TaskProgress { number, session, token, since: Instant::now() });
     }
 
     /// Notes the task that an answer tells of. Returns the answer, with the caller's id, if it is another for them: of

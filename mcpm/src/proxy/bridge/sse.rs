@@ -93,9 +93,6 @@ async fn deliver(router: &Arc<Router>, session: SessionId, message: Message) -> 
     match message.kind() {
         Kind::Request => lane.call_in_session(&message, &session, true).await.map(drop),
         Kind::Notification => lane.notify(&message, Some(&session)).await,
-        Kind::Response => {
-            lane.respond(&message, &session);
-            Ok(())
-        }
+        Kind::Response => lane.respond(&message, &session),
     }
 }

@@ -95,7 +95,7 @@ impl Events {
 
     fn event(&self, place: u64, bytes: &Bytes) -> Bytes {
         let id = (self.numbering != Numbering::None).then(|| (self.reader.outlet().number(), place));
-        sse::message(bytes, id)
+        self.reader.hold(sse::message(bytes, id))
     }
 }
 

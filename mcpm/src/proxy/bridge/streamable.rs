@@ -124,6 +124,11 @@ async fn post(bridge: &Bridge, request: Request) -> Response {
             sent(&parts.extensions);
             return match Box::pin(batch(router, &parts.headers, &body)).await {
                 Some(response) => response,
+                None if body.trim_ascii_start().starts_with(b"[") => {
+                    let text = "several messages in one array are taken in sessions of protocol version 2025-03-26 \
+                                alone; send them one by one";
+                    respond::error(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text, b"")
+                }
                 None => {
                     let id = id_in(&body);
                     respond::error(StatusCode::BAD_REQUEST, malformed.code, &malformed.reason, &id)
@@ -189,7 +194,7 @@ async fn modern(
             return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
         }
     }
-    let lane = router.modern().await?;
+    let lane = router.modern()?;
     mirror::check(headers, message, ModernMeta::of(message).as_ref())?;
     if era::removed_in_modern(message.method()) {
         let text = format!("`{}` does not exist in this protocol version", message.method());
@@ -242,7 +247,7 @@ async fn in_session(
             return Ok(Reply::Later(Call { exchange, numbering, status: None }));
         }
         Kind::Notification => lane.notify(message, Some(&id)).await?,
-        Kind::Response => lane.respond(message, &id),
+        Kind::Response => lane.respond(message, &id)?,
     }
     Ok(Reply::Now(respond::empty(StatusCode::ACCEPTED)))
 }
@@ -265,7 +270,7 @@ async fn answer(bridge: &Bridge, call: Call, accepts: Accepts, id: Bytes) -> Res
                         .starting_with_message(place, &bytes)
                         .response();
                 }
-                return respond::json(status, bytes);
+                return respond::json(status, reader.hold(bytes));
             }
             Some(Item::Message { place, bytes, .. }) if accepts.events => {
                 return Events::new(reader, guard, numbering).starting_with_message(place, &bytes).response();
@@ -374,10 +379,7 @@ async fn batch(router: &Arc<Router>, headers: &HeaderMap, body: &Bytes) -> Optio
                 lane.call_in_session(message, &id, false).await.map(|exchange| exchanges.push(exchange))
             }
             Kind::Notification => lane.notify(message, Some(&id)).await,
-            Kind::Response => {
-                lane.respond(message, &id);
-                Ok(())
-            }
+            Kind::Response => lane.respond(message, &id),
         };
         if let Err(refusal) = taken {
             return Some(respond::refuse(&refusal, &message.id()));

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     explain::Recent,
+    memory::Account,
     proxy::respond::Response,
     transport::body::{Body, Broken},
 };
@@ -86,12 +87,13 @@ async fn json(response: Response, mut passage: Passage) -> Response {
         Ok(peeked) => peeked,
         Err(broken) => return broke_off(parts, broken, passage),
     };
-    if text.len() > LARGEST {
+    if text.len() > LARGEST || !matches!(body, Body::Full(_)) {
         if !passage.strict {
             passage.end(false);
             return Response::from_parts(parts, body);
         }
-        let refused = passage.refused(&format!("the server's answer is larger than {LARGEST} bytes"));
+        let refused =
+            passage.refused(&format!("the server's answer is larger than {} bytes", LARGEST.min(text.len())));
         passage.end(true);
         return refused;
     }
@@ -116,7 +118,7 @@ async fn json(response: Response, mut passage: Passage) -> Response {
         Left::Other(text) => {
             forget(&mut parts.headers);
             parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(text.len()));
-            Response::from_parts(parts, Body::from(text))
+            Response::from_parts(parts, Body::from(Account::new().hold(text)))
         }
         Left::Nothing => {
             forget(&mut parts.headers);

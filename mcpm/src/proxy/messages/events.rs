@@ -19,6 +19,7 @@ use super::{
 use crate::{
     explain::Reason,
     mcp::{message::one_line, sse},
+    memory::Booking,
     proxy::denial::Denial,
     transport::body::{Body, BodyError},
 };
@@ -30,6 +31,7 @@ pub(super) struct Events {
     largest: usize,
     /// What came of the event that is being read.
     held: BytesMut,
+    booking: Booking,
     /// Where in it the line begins that is being read.
     line: usize,
     /// Up to where that line was searched for its end.
@@ -50,6 +52,7 @@ impl Events {
             passage,
             largest,
             held: BytesMut::new(),
+            booking: Booking::default(),
             line: 0,
             searched: 0,
             after_return: false,
@@ -83,10 +86,10 @@ impl Events {
                 self.only_comments = !self.unread;
             }
         }
-        if self.held.len() > self.largest && !self.over {
+        if (self.held.len() > self.largest || !self.booking.resize(self.held.len())) && !self.over {
             self.too_large(&mut out);
         }
-        out.freeze()
+        self.booking.hold(out.freeze())
     }
 
     /// Where the line that is being read ends, its end included.
@@ -120,7 +123,8 @@ impl Events {
 
     fn too_large(&mut self, out: &mut BytesMut) {
         if self.passage.strict {
-            let reason = format!("a message of the server is larger than {} bytes", self.largest);
+            let largest = self.largest.min(self.held.len());
+            let reason = format!("a message of the server is larger than {largest} bytes");
             self.fail(&reason, out);
         } else {
             self.unread = true;

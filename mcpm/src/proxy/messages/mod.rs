@@ -30,7 +30,7 @@ use super::{denial::Denial, respond::Request};
 use crate::mcp::message::Message;
 
 /// Largest message of an answer that is held in memory to be looked at: as large as a line of a process may be.
-pub(crate) const LARGEST: usize = 64 << 20;
+pub(crate) const LARGEST: usize = 32 << 20;
 
 /// Looks at the messages of one answer. Dropped when the answer is over or its client has gone.
 pub(crate) trait Hook: Send {

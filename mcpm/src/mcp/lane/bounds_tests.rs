@@ -1,0 +1,322 @@
+//! What clients and a server can make a lane hold, and for how long.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::{
+    Limits, MAX_ASKED_OF_SESSION,
+    owner_tests::{Server, message, owner, reads, request, result},
+};
+use crate::{
+    explain::Reason,
+    mcp::{
+        era::Era,
+        message::MAX_ID_BYTES,
+        outlet::{End, Item, Reader},
+        session::SessionId,
+    },
+    memory::{Account, MAX_HELD_BYTES},
+};
+
+const LONG: Duration = Duration::from_secs(3600);
+
+/// What the server is sent next, which is there already.
+fn heard(server: &mut Server) -> Option<Value> {
+    let line = server.pipe.try_recv().ok()?;
+    Some(serde_json::from_slice(&line).expect("JSON"))
+}
+
+/// What the server is sent next, but for the end of the handshake.
+fn heard_after_handshake(server: &mut Server) -> Option<Value> {
+    std::iter::from_fn(|| heard(server)).find(|heard| heard["method"] != "notifications/initialized")
+}
+
+/// The next step of a stream, which is there already.
+fn step(reader: &mut Reader) -> Option<Item> {
+    reader.next().now_or_never()
+}
+
+fn notification(method: &str, params: &Value) -> Value {
+    json!({ "jsonrpc": "2.0", "method": method, "params": params })
+}
+
+fn sampling(id: impl Into<Value>) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id.into(), "method": "sampling/createMessage", "params": {} })
+}
+
+async fn session() -> (Server, SessionId) {
+    let mut server = Server::start(Era::Legacy).await;
+    let id = server.open("a", &owner("a")).await;
+    (server, id)
+}
+
+#[tokio::test]
+async fn what_waits_for_a_server_that_reads_nothing_is_bounded_notifications_included() {
+    let (server, id) = session().await;
+    let large = "x".repeat(8 << 20);
+    let note = message(&notification("notifications/x", &json!({ "x": large })));
+    let call = request("tools/call", &json!({ "x": large }));
+    let mut taken = 0;
+    let refused = loop {
+        match server.lane.notify(&note, Some(&id)).await {
+            Ok(()) => taken += 1,
+            Err(refusal) => break refusal,
+        }
+    };
+    assert_eq!((refused.status.as_u16(), refused.reason), (503, Some(Reason::QueueFull)));
+    assert!(taken * large.len() <= MAX_HELD_BYTES, "{taken}");
+    let refused = server.lane.call_in_session(&call, &id, true).await.expect_err("no room");
+    assert_eq!(refused.reason, Some(Reason::QueueFull));
+    // Its answers to requests of the server find no room either.
+    server.says(&sampling(1));
+    let answer = json!({ "jsonrpc": "2.0", "id": 2, "result": { "x": large } });
+    let asked = *server.lane.lock().asked.first_key_value().expect("a request").0;
+    let mut answer = answer;
+    answer["id"] = asked.into();
+    assert_eq!(
+        server.lane.respond(&message(&answer), &id).expect_err("no room").reason,
+        Some(Reason::QueueFull)
+    );
+}
+
+#[tokio::test]
+async fn lines_that_are_held_back_during_a_restart_are_bounded() {
+    let (server, id) = session().await;
+    let (lines, _pipe) = mpsc::unbounded_channel();
+    server.lane.connect(lines, Account::new());
+    let note = message(&notification("notifications/x", &json!({ "x": "x".repeat(8 << 20) })));
+    let mut taken = 0;
+    while server.lane.notify(&note, Some(&id)).await.is_ok() {
+        taken += 1;
+    }
+    assert!((1..=6).contains(&taken), "{taken}");
+}
+
+#[tokio::test]
+async fn pings_of_a_server_that_reads_nothing_are_not_answered_without_bound() {
+    let (server, _) = session().await;
+    let id = "x".repeat(MAX_ID_BYTES - 2);
+    for _ in 0..2 * MAX_HELD_BYTES / MAX_ID_BYTES {
+        server.says(&json!({ "jsonrpc": "2.0", "id": id, "method": "ping" }));
+    }
+    let waiting = server.pipe.len() * MAX_ID_BYTES;
+    assert!(waiting > 1 << 20 && waiting <= MAX_HELD_BYTES, "{waiting}");
+}
+
+#[tokio::test]
+async fn requests_of_a_server_are_bounded_in_number_and_size() {
+    let (mut server, id) = session().await;
+    while heard(&mut server).is_some() {}
+    for number in 0..MAX_ASKED_OF_SESSION {
+        server.says(&sampling(number));
+    }
+    assert!(heard(&mut server).is_none());
+    server.says(&sampling("one too many"));
+    let refused = heard(&mut server).expect("an answer");
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!("one too many"), &json!(-32603)));
+    // One whose id would be kept in full is not taken at all.
+    server.says(&sampling("x".repeat(MAX_ID_BYTES)));
+    assert_eq!(server.lane.lock().asked.len(), MAX_ASKED_OF_SESSION);
+    // They end when nobody answers for long enough, and their place is free again.
+    server.lane.sweep(Instant::now() + Limits::default().total + Duration::from_secs(1));
+    assert_eq!(server.lane.lock().asked.len(), 0);
+    let answered = std::iter::from_fn(|| heard(&mut server)).filter(|heard| heard.get("error").is_some());
+    assert_eq!(answered.count(), MAX_ASKED_OF_SESSION);
+    assert!(server.lane.lock().sessions.get(&id).is_none(), "nobody used it for as long");
+}
+
+#[tokio::test]
+async fn a_request_of_a_server_that_no_stream_takes_is_refused_and_the_session_hears_again() {
+    let (mut server, id) = session().await;
+    while heard(&mut server).is_some() {}
+    let mut stream = server.lane.read_stream(&id, None).expect("a stream");
+    let large = "x".repeat(20 << 20);
+    let note = json!({ "jsonrpc": "2.0", "method": "notifications/x", "params": { "x": large } });
+    server.says(&note);
+    server.says(&note);
+    server.says(&sampling(1));
+    let mut steps = std::iter::from_fn(|| step(&mut stream));
+    assert!(matches!(steps.next(), Some(Item::Message { .. })));
+    assert!(matches!(steps.next(), Some(Item::End(End::Overflow))));
+    // The next stream takes what came after that.
+    let mut stream = server.lane.read_stream(&id, None).expect("a stream");
+    assert_eq!(reads(&mut stream).await["method"], "sampling/createMessage");
+    server.says(&sampling(2));
+    assert_eq!(reads(&mut stream).await["method"], "sampling/createMessage");
+}
+
+#[tokio::test]
+async fn a_call_ends_after_its_total_time_whatever_it_reports() {
+    let (mut server, id) = session().await;
+    let params = json!({ "_meta": { "progressToken": "t" } });
+    let (mut stream, number) = server.call(&id, "tools/call", &params).await;
+    let total = Limits::default().total;
+    let report = notification("notifications/progress", &json!({ "progressToken": number, "progress": 1 }));
+    server.says(&report);
+    reads(&mut stream).await;
+    {
+        // It has just reported, as it did all the time.
+        let mut state = server.lane.lock();
+        let call = state.calls.values_mut().next().expect("the call");
+        call.heard = Instant::now() + total;
+    }
+    server.lane.sweep(Instant::now() + total - Duration::from_secs(1));
+    assert_eq!(step(&mut stream), None);
+    server.lane.sweep(Instant::now() + total + Duration::from_secs(1));
+    assert_eq!(step(&mut stream), Some(Item::End(End::TimedOut)));
+}
+
+#[tokio::test]
+async fn a_call_waits_for_a_person_who_was_asked_something() {
+    let (mut server, id) = session().await;
+    let (mut stream, _) = server.call(&id, "tools/call", &json!({})).await;
+    server.says(&sampling("s"));
+    let asked = reads(&mut stream).await["id"].clone();
+    let later = Instant::now() + Limits::default().idle + Duration::from_secs(1);
+    server.lane.sweep(later);
+    assert_eq!(step(&mut stream), None);
+    server.lane.respond(&message(&result(&asked, &json!({}))), &id).expect("room");
+    server.lane.sweep(later);
+    assert_eq!(step(&mut stream), Some(Item::End(End::TimedOut)));
+}
+
+#[tokio::test]
+async fn a_message_that_is_too_long_is_answered_for() {
+    let (mut server, id) = session().await;
+    let (mut stream, number) = server.call(&id, "tools/call", &json!({})).await;
+    server.lane.take_overlong(Some(&number.to_string()), false, 32 << 20);
+    let answer = reads(&mut stream).await;
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!("c"), &json!(-32603)));
+    assert!(answer["error"]["message"].as_str().expect("text").contains("32 MiB"), "{answer}");
+    server.lane.take_overlong(Some("\"s\""), true, 32 << 20);
+    assert_eq!(heard(&mut server).expect("an answer")["id"], "s");
+    server.lane.take_overlong(None, true, 32 << 20);
+    assert_eq!(heard(&mut server), None);
+}
+
+#[tokio::test]
+async fn progress_goes_on_after_a_call_became_a_task() {
+    let (mut server, id) = session().await;
+    let params = json!({ "task": {}, "_meta": { "progressToken": "mine" } });
+    let (mut stream, number) = server.call(&id, "tools/call", &params).await;
+    server.says(&result(&number, &json!({ "task": { "taskId": "1", "status": "working" } })));
+    reads(&mut stream).await;
+    let mut standalone = server.lane.read_stream(&id, None).expect("a stream");
+    let progress = |token: &Value| {
+        notification("notifications/progress", &json!({ "progressToken": token, "progress": 1 }))
+    };
+    server.says(&progress(&number));
+    assert_eq!(reads(&mut standalone).await, progress(&json!("mine")));
+    // Of a call that became none, nothing follows its answer.
+    let params = json!({ "_meta": { "progressToken": "other" } });
+    let (mut stream, number) = server.call(&id, "tools/call", &params).await;
+    server.says(&result(&number, &json!({ "content": [] })));
+    reads(&mut stream).await;
+    server.says(&progress(&number));
+    assert_eq!(step(&mut standalone), None);
+    server.lane.close_session(&id).expect("a session");
+    assert!(server.lane.lock().tasks.progress(number.as_u64().expect("a number")).is_none());
+}
+
+#[tokio::test]
+async fn a_session_that_ends_takes_back_what_it_alone_had_asked_for() {
+    let mut server = Server::start(Era::Legacy).await;
+    let (one, other) = (server.open("a", &owner("a")).await, server.open("b", &owner("a")).await);
+    for (session, uri) in [(&one, "x://shared"), (&one, "x://own"), (&other, "x://shared")] {
+        let (_, number) = server.call(session, "resources/subscribe", &json!({ "uri": uri })).await;
+        server.says(&result(&number, &json!({})));
+    }
+    // The server has not answered this one yet.
+    server.call(&one, "resources/subscribe", &json!({ "uri": "x://pending" })).await;
+    for (session, level) in [(&other, "error"), (&one, "debug")] {
+        let (_, number) = server.call(session, "logging/setLevel", &json!({ "level": level })).await;
+        server.says(&result(&number, &json!({})));
+    }
+    server.lane.close_session(&one).expect("a session");
+    let told: Vec<_> = std::iter::from_fn(|| heard(&mut server))
+        .map(|told| (told["method"].clone(), told["params"]["uri"].clone(), told["params"]["level"].clone()))
+        .filter(|(method, ..)| method != "notifications/cancelled")
+        .collect();
+    let unsubscribed = |uri: &str| (json!("resources/unsubscribe"), json!(uri), Value::Null);
+    let level = (json!("logging/setLevel"), Value::Null, json!("error"));
+    assert_eq!(told, [unsubscribed("x://own"), unsubscribed("x://pending"), level]);
+}
+
+#[tokio::test]
+async fn unsubscribing_silences_nobody_who_is_about_to_subscribe() {
+    let mut server = Server::start(Era::Legacy).await;
+    let (one, other) = (server.open("a", &owner("a")).await, server.open("b", &owner("a")).await);
+    let (_, number) = server.call(&one, "resources/subscribe", &json!({ "uri": "x://a" })).await;
+    server.says(&result(&number, &json!({})));
+    let (_, pending) = server.call(&other, "resources/subscribe", &json!({ "uri": "x://a" })).await;
+    let unsubscribe = request("resources/unsubscribe", &json!({ "uri": "x://a" }));
+    let exchange = server.lane.call_in_session(&unsubscribe, &one, true).await.expect("a call");
+    assert_eq!(reads(&mut exchange.read().0).await["result"], json!({}));
+    assert_eq!(heard(&mut server), None, "the server is not told to unsubscribe");
+    server.says(&result(&pending, &json!({})));
+    let mut stream = server.lane.read_stream(&other, None).expect("a stream");
+    server.says(&notification("notifications/resources/updated", &json!({ "uri": "x://a" })));
+    assert_eq!(reads(&mut stream).await["method"], "notifications/resources/updated");
+}
+
+#[tokio::test]
+async fn progress_of_a_call_never_goes_to_a_listener_with_the_same_token() {
+    let mut server = Server::start(Era::Modern).await;
+    let listen = json!({ "notifications": { "toolsListChanged": true }, "_meta": { "progressToken": 2 } });
+    let (_listener, _) = server.call_stateless(&owner("a"), "subscriptions/listen", &listen).await;
+    let params = json!({ "_meta": { "progressToken": "mine" } });
+    let (mut call, number) = server.call_stateless(&owner("b"), "tools/call", &params).await;
+    server.says(&notification("notifications/progress", &json!({ "progressToken": number, "progress": 1 })));
+    assert_eq!(reads(&mut call).await["params"]["progressToken"], "mine");
+}
+
+#[tokio::test]
+async fn the_server_is_not_told_the_progress_token_of_a_listener() {
+    let server = Server::start(Era::Modern).await;
+    let mut server = server;
+    let listen = json!({ "notifications": {}, "_meta": { "progressToken": 7, "other": 1 } });
+    let exchange = server
+        .lane
+        .call_stateless(&request("subscriptions/listen", &listen), None, true)
+        .await
+        .expect("a stream");
+    let heard = heard(&mut server).expect("a request");
+    assert_eq!(heard["params"]["_meta"], json!({ "other": 1 }));
+    drop(exchange);
+}
+
+#[tokio::test]
+async fn after_a_restart_a_request_of_a_server_with_two_owners_is_refused() {
+    let mut server = Server::start(Era::Legacy).await;
+    let (one, _) = (server.open("a", &owner("a")).await, server.open("b", &owner("b")).await);
+    server.lane.disconnect("the server ended");
+    let (lines, pipe) = mpsc::unbounded_channel();
+    server.pipe = pipe;
+    server.lane.connect(lines, Account::new());
+    let lane = std::sync::Arc::clone(&server.lane);
+    let resumed = tokio::spawn(async move { lane.resume(LONG).await });
+    let handshake = server.hears().await["id"].clone();
+    server.says(&result(&handshake, &json!({ "protocolVersion": "2025-11-25" })));
+    resumed.await.expect("no panic").expect("a process");
+    // One of them calls, and only that one has a call in flight.
+    let (mut stream, _) = server.call(&one, "tools/call", &json!({})).await;
+    server.says(&sampling(7));
+    let refused = heard_after_handshake(&mut server).expect("an answer");
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(7), &json!(-32601)));
+    assert_eq!(step(&mut stream), None);
+}
+
+#[tokio::test]
+async fn ids_and_tokens_that_would_be_kept_in_full_are_refused() {
+    let (server, id) = session().await;
+    let long = "x".repeat(MAX_ID_BYTES);
+    let text = json!({ "jsonrpc": "2.0", "id": long, "method": "tools/call" }).to_string();
+    assert!(crate::mcp::message::Message::parse(Bytes::from(text)).is_err());
+    let call = request("tools/call", &json!({ "_meta": { "progressToken": long } }));
+    let refused = server.lane.call_in_session(&call, &id, true).await.expect_err("too long");
+    assert_eq!(refused.status, 400);
+}

@@ -1,0 +1,146 @@
+//! What clients and servers can make a proxy hold or start, through real sockets and processes.
+
+use mcpm_tests::harness::{
+    mcp::{LEGACY, Session, initialize, notification, tool},
+    within,
+};
+use serde_json::{Value, json};
+
+use crate::{legacy, script};
+
+/// Capabilities that no other client has.
+fn unlike(number: usize) -> Value {
+    json!({ "experimental": { number.to_string(): {} } })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_that_hang_up_over_their_handshake_leave_no_process_behind() {
+    let bridge = script().await.start(&["--hold-initialize"]).await;
+    let mut lives = vec![bridge.life];
+    for number in 0..8 {
+        let hung_up = bridge.http.post("/mcp", initialize(LEGACY, unlike(number)).to_string());
+        let hung_up = hung_up.send_only().await;
+        if number > 0 {
+            lives.push(bridge.script.life().await);
+        }
+        lives[number].received("initialize").await;
+        drop(hung_up);
+    }
+    for number in 8..12 {
+        let refused = bridge.http.post("/mcp", initialize(LEGACY, unlike(number)).to_string()).send().await;
+        assert_eq!((refused.status, refused.headers.get("retry-after")), (503, Some("1")));
+        assert_eq!(refused.answer().await["error"]["data"]["reason"], "limit.processes");
+    }
+    // When the server has answered, the process is anybody's: those who say the same share it, others have it renewed.
+    for life in &mut lives {
+        life.open("initialize").await;
+    }
+    let same = Session::with(bridge.http, LEGACY, unlike(3)).await;
+    assert_eq!(same.call(1, "echo", json!({})).await["id"], 1);
+    let opening = tokio::spawn(Session::with(bridge.http, LEGACY, unlike(20)));
+    let mut renewed = bridge.script.life().await;
+    renewed.received("initialize").await;
+    renewed.open("initialize").await;
+    let other = within("a session", opening).await.unwrap();
+    assert_eq!(other.call(1, "echo", json!({})).await["id"], 1);
+    within("the process that was renewed to end", lives[0].ended()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_initialize_larger_than_any_client_needs_is_refused() {
+    let bridge = legacy().await;
+    let large = json!({ "experimental": { "x": "x".repeat(1 << 20) } });
+    let refused = bridge.http.post("/mcp", initialize(LEGACY, large).to_string()).send().await;
+    assert_eq!(refused.status, 413);
+    let answer = refused.answer().await;
+    assert_eq!((&answer["id"], &answer["error"]["data"]["reason"]), (&json!(0), &json!("limit.initialize")));
+    Session::open(bridge.http).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn notifications_to_a_server_that_reads_nothing_are_refused_beyond_a_bound() {
+    let mut bridge = legacy().await;
+    let session = Session::open(bridge.http).await;
+    let hang = mcpm_tests::harness::mcp::request(1, "tools/call", tool("hang", json!({}))).to_string();
+    let _call = session.marked(bridge.http.post("/mcp", hang)).send_only().await;
+    bridge.life.received("tools/call").await;
+    let note = notification("notifications/x", json!({ "x": "x".repeat(8 << 20) })).to_string();
+    let mut taken = 0;
+    let refused = loop {
+        let response = session.post(note.clone()).await;
+        if response.status != 202 {
+            break response;
+        }
+        taken += 1;
+        assert!(taken < 8, "{taken} times 8 MiB were taken");
+    };
+    assert_eq!((refused.status, refused.headers.get("retry-after")), (503, Some("1")));
+    let reason = refused.answer().await["error"]["data"]["reason"].clone();
+    assert!(reason == "limit.queue" || reason == "limit.memory", "{reason}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_longer_than_a_line_may_be_is_an_error() {
+    let bridge = legacy().await;
+    let session = Session::open(bridge.http).await;
+    let answer = session.call("big", "big", json!({ "count": 33 << 20 })).await;
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!("big"), &json!(-32603)));
+    assert!(answer["error"]["message"].as_str().unwrap().contains("32 MiB"), "{answer}");
+    assert_eq!(session.call(2, "echo", json!({})).await["id"], 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_answer_is_not_lost_with_its_connection() {
+    let bridge = legacy().await;
+    let session = Session::open(bridge.http).await;
+    let mut params = tool("progress", json!({ "count": 1, "gate": "go" }));
+    params["_meta"] = json!({ "progressToken": "t" });
+    params["arguments"]["text"] = "x".repeat(1 << 20).into();
+    let mut left = session.request("large", "tools/call", params).await;
+    left.event().await.unwrap();
+    let last = left.event().await.unwrap().id.unwrap();
+    assert_eq!(session.call("open", "open", json!({ "gate": "go" })).await["id"], "open");
+    // Of the answer, only a part was read before the connection broke.
+    drop(left);
+    for _ in 0..2 {
+        let mut resumed = session.resume(&last).await;
+        let answer = resumed.message().await.unwrap();
+        assert_eq!(answer["id"], "large");
+        assert_eq!(answer["result"]["echo"]["text"].as_str().unwrap().len(), 1 << 20);
+        assert!(resumed.message().await.is_none());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_broken_streams_keep_is_bounded_and_said_to_be_lost() {
+    let bridge = legacy().await;
+    let mut lost = Vec::new();
+    for _ in 0..4 {
+        let session = Session::open(bridge.http).await;
+        for number in 0..4 {
+            let mut response =
+                session.request(number, "tools/call", tool("big", json!({ "count": 10 << 20 }))).await;
+            let first = response.event().await.unwrap().id.unwrap();
+            drop(response);
+            lost.push((session.clone(), first, number));
+        }
+    }
+    let mut kept = 0;
+    for (session, first, number) in lost {
+        let mut resumed = session.resume(&first).await;
+        let answer = resumed.message().await.unwrap();
+        assert_eq!(answer["id"], number);
+        kept += usize::from(answer.get("result").is_some());
+    }
+    assert!((1..=4).contains(&kept), "{kept} answers of 10 MiB were kept");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_messages_at_once_without_a_session_are_refused_in_plain_words() {
+    let bridge = legacy().await;
+    let batch = json!([initialize(LEGACY, json!({}))]).to_string();
+    let refused = bridge.http.post("/mcp", batch).send().await;
+    assert_eq!(refused.status, 400);
+    let answer = refused.answer().await;
+    assert!(answer["error"]["message"].as_str().unwrap().contains("one by one"), "{answer}");
+}
