@@ -43,16 +43,6 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Tells whether slow tests are wanted; says so when they are not.
-#[expect(clippy::print_stdout, reason = "who runs the tests is to see it")]
-pub(crate) fn nightly(test: &str) -> bool {
-    let wanted = std::env::var_os("MCPM_NIGHTLY").is_some_and(|value| !value.is_empty());
-    if !wanted {
-        println!("{test} is left out: it is slow, and MCPM_NIGHTLY is not set");
-    }
-    wanted
-}
-
 /// Returns a variable that `tests/testbed/env` sets.
 #[track_caller]
 pub(crate) fn testbed(name: &str) -> String {
