@@ -1,9 +1,9 @@
 //! Headers of stateless requests must say what the body says.
 
 use mcpm_tests::harness::{
-    PROMPTLY,
     http::{Http, Request},
     mcp::{MODERN, Modern, Session, initialize, request, tool},
+    within,
 };
 use serde_json::{Value, json};
 
@@ -174,8 +174,7 @@ async fn a_list_that_does_not_come_holds_calls_up_for_a_moment_only() {
     let mut bridge = script().await.start(&["--modern", "--hold-tools"]).await;
     let client = Modern(bridge.http);
     let calls = (0..5).map(|id| client.call(id, "echo", json!({})));
-    let answered = tokio::time::timeout(PROMPTLY, futures_util::future::join_all(calls)).await;
-    let answers = answered.expect("the calls go on without the list");
+    let answers = within("the calls without the list", futures_util::future::join_all(calls)).await;
     assert!(answers.iter().enumerate().all(|(id, answer)| answer["id"] == id), "{answers:?}");
     let seen = bridge.life.so_far().await;
     let lists = seen.iter().filter(|message| message["method"] == "tools/list").count();

@@ -1,8 +1,6 @@
 //! Streams of events are never held back.
 
-use std::time::Instant;
-
-use mcpm_tests::harness::{PROMPTLY, mcp::request};
+use mcpm_tests::harness::mcp::request;
 use serde_json::json;
 
 use super::Front;
@@ -53,25 +51,21 @@ async fn a_client_that_leaves_closes_the_connection_to_the_server() {
                 "POST" => front.http.post("/mcp", request(1, "x", json!({})).to_string()),
                 _ => front.http.get("/mcp"),
             };
-            let left = if begun {
+            // No timer of the proxy ends either within the limit of this wait.
+            if begun {
                 let (response, mut connection, _) = front.begin(asked).await;
                 connection.begin_events().await;
                 connection.chunk("data: {}\n\n").await;
                 let mut response = response.await.unwrap();
                 response.event().await.unwrap();
-                let left = Instant::now();
                 drop(response);
                 connection.closed().await;
-                left
             } else {
                 let client = asked.send_only().await;
                 let (mut connection, _) = front.upstream.request().await;
-                let left = Instant::now();
                 drop(client);
                 connection.closed().await;
-                left
-            };
-            assert!(left.elapsed() < PROMPTLY, "{method} {begun}: {:?}", left.elapsed());
+            }
         }
     }
 }
