@@ -7,11 +7,12 @@
 use std::{
     env, fs,
     io::{BufRead as _, BufReader},
-    net::{TcpListener, TcpStream},
+    net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
-    time::{Duration, Instant},
 };
+
+use mcpm_tests::harness::poll;
 
 /// An image that speaks MCP on a pipe.
 const EVERYTHING: &str = "mcpm-test/everything:1";
@@ -99,11 +100,7 @@ impl HttpServer {
         // It says when it is about to listen.
         let mut said = String::new();
         BufReader::new(process.stderr.take().unwrap()).read_line(&mut said).unwrap();
-        let begin = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(begin.elapsed() < Duration::from_secs(30), "the server does not listen: {said}");
-            std::thread::yield_now();
-        }
+        poll::until_it_listens("the everything-server", ([127, 0, 0, 1], port).into());
         Self { process, port }
     }
 }

@@ -11,6 +11,7 @@ use mcpm::{
     transport::RestartPolicy,
     workload::{Launch, WorkloadEvent, Workloads},
 };
+use mcpm_tests::harness::poll;
 use rmcp::{ServiceExt as _, model::CallToolRequestParams, transport::StreamableHttpClientTransport};
 
 const IMAGE: &str = "mcpm-test/everything:1";
@@ -65,12 +66,7 @@ async fn dropping_the_handle_ends_the_workload() {
     drop(running);
     assert!(!container_runs(&name));
     // The listener is a task of its own, which closes it when it sees the stop.
-    let closed = async {
-        while TcpStream::connect(("127.0.0.1", port)).is_ok() {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), closed).await.unwrap();
+    poll::until_async("the listener to close", async || TcpStream::connect(("127.0.0.1", port)).err()).await;
     Workloads::new(environment(&state)).remove(&name, Duration::ZERO).await.unwrap();
 }
 
@@ -83,9 +79,7 @@ async fn a_start_that_nobody_waits_for_is_undone() {
     let mut events = workload.events();
     let starting = tokio::spawn(workload.start());
     while !matches!(events.next().await, Some(WorkloadEvent::Starting { .. }) | None) {}
-    while !container_runs(&name) {
-        tokio::task::yield_now().await;
-    }
+    poll::until_async("the container to run", async || container_runs(&name).then_some(())).await;
     starting.abort();
     assert!(starting.await.unwrap_err().is_cancelled());
     assert!(!container_runs(&name));

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::support::{Home, LIMIT, Program, Session, until};
+use super::support::{Home, Program, Session, until};
 
 #[test]
 fn a_proxy_prints_its_url_forwards_and_ends_with_a_signal() {
@@ -110,7 +110,7 @@ fn a_log_that_nobody_reads_holds_nobody_up() {
     let url = proxy.line().split_whitespace().nth(1).unwrap().to_owned();
     let address = url.strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap();
     let mut client = TcpStream::connect(address).unwrap();
-    client.set_read_timeout(Some(LIMIT)).unwrap();
+    client.set_read_timeout(Some(mcpm_tests::harness::LIMIT)).unwrap();
     let mut answered = BufReader::new(client.try_clone().unwrap());
     // Each is refused, and logged: many times what fits into the pipe of standard error.
     for _ in 0..2000 {

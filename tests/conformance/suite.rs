@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, process::Stdio};
 
 use mcpm::options::ProxyMode;
-use mcpm_tests::harness::{testbed, within};
+use mcpm_tests::harness::{poll, testbed, within};
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
     net::{TcpListener, TcpStream},
@@ -69,12 +69,7 @@ pub(crate) async fn direct(requirements: &str) -> (Child, String) {
     // Its log must not fill the pipe.
     tokio::spawn(async move { while let Ok(Some(_)) = log.next_line().await {} });
     // It says so a moment before it does, and nothing tells when it does.
-    let listening = async {
-        while TcpStream::connect(address).await.is_err() {
-            tokio::task::yield_now().await;
-        }
-    };
-    within("the server to listen", listening).await;
+    poll::until_async("the server to listen", async || TcpStream::connect(address).await.ok()).await;
     (server, format!("http://{address}/mcp"))
 }
 

@@ -10,6 +10,7 @@ use mcpm::{
         labels,
     },
 };
+use mcpm_tests::harness::poll;
 use tokio::{io::AsyncReadExt, net::TcpStream, time::timeout};
 
 use super::support::{Engine, LIMIT, docker, exists, shell, text, unique};
@@ -105,19 +106,13 @@ async fn a_port_is_published_on_loopback_and_told() {
 
 /// Connects until the server listens again after its last answer.
 async fn hello(address: (std::net::IpAddr, u16)) -> String {
-    let attempt = async {
-        loop {
-            let mut text = String::new();
-            if let Ok(mut stream) = TcpStream::connect(address).await
-                && stream.read_to_string(&mut text).await.is_ok()
-                && !text.is_empty()
-            {
-                return text;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(LIMIT, attempt).await.unwrap()
+    poll::until_async("a hello", async || {
+        let mut text = String::new();
+        let mut stream = TcpStream::connect(address).await.ok()?;
+        stream.read_to_string(&mut text).await.ok()?;
+        Some(text).filter(|text| !text.is_empty())
+    })
+    .await
 }
 
 #[tokio::test]

@@ -1,9 +1,11 @@
 //! What the tests of a running proxy share: an HTTP client that sends any bytes, MCP on top of it, servers that
-//! do as they are told, and the installed programs. Whatever waits here waits for an event, and [`LIMIT`] at most.
+//! do as they are told, and the installed programs. Whatever waits here waits for an event, and [`LIMIT`] at most; what no event tells
+//! of is polled by [`poll`] alone.
 
 pub mod authority;
 pub mod http;
 pub mod mcp;
+pub mod poll;
 pub mod receiver;
 pub mod registry;
 pub mod script;
@@ -15,9 +17,6 @@ use std::{future::Future, time::Duration};
 
 /// How long anything may take on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(60);
-
-/// What "promptly" means there: far less than any timer that would do the same in the end.
-pub const PROMPTLY: Duration = Duration::from_secs(5);
 
 /// Waits for an event.
 ///

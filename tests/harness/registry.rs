@@ -1,13 +1,12 @@
 //! A real image registry on loopback that asks for a login and ends with its test.
 
 use std::{
-    net::{TcpListener, TcpStream},
+    net::TcpListener,
     path::PathBuf,
     process::{Child, Command, Stdio},
-    time::Instant,
 };
 
-use super::{LIMIT, testbed};
+use super::{poll, testbed};
 
 /// The user `mcpm` with the password `secret`, as `htpasswd -nbB` writes it.
 const USERS: &str = "mcpm:$2y$05$lxFeZhi0O2y8FUgVWFfEzuyroAqCx2zZYVMkN7UGSsZjU/f/llYee\n";
@@ -49,11 +48,7 @@ impl Registry {
         let mut command = Command::new(testbed::path("MCPM_TEST_REGISTRY_PROGRAM"));
         command.arg("serve").arg(path("config.yml")).stdout(Stdio::null()).stderr(Stdio::null());
         let process = command.spawn().unwrap();
-        let begun = Instant::now();
-        while TcpStream::connect(&address).is_err() {
-            assert!(begun.elapsed() < LIMIT, "the registry does not listen");
-            std::thread::yield_now();
-        }
+        poll::until_it_listens("the registry", ([127, 0, 0, 1], port).into());
         let registry = Self { process, address: address.clone(), folder };
         registry.log_in(&[&address]);
         registry

@@ -2,7 +2,7 @@
 
 use std::{fs, process::Stdio};
 
-use mcpm_tests::harness::{http::Http, testbed, within};
+use mcpm_tests::harness::{http::Http, poll, testbed};
 use serde_json::Value;
 use tokio::process::{Child, Command};
 
@@ -29,16 +29,11 @@ impl Issuer {
             .unwrap();
         let pid = process.id().unwrap();
         // It says nothing, so the kernel is asked where it listens.
-        let port = async {
-            loop {
-                if let Some(port) = listening(pid) {
-                    break port;
-                }
-                assert!(process.try_wait().unwrap().is_none(), "the provider ended");
-                tokio::task::yield_now().await;
-            }
-        };
-        let port = within("the provider to listen", port).await;
+        let port = poll::until_async("the provider to listen", async || {
+            assert!(process.try_wait().unwrap().is_none(), "the provider ended");
+            listening(pid)
+        });
+        let port = port.await;
         let http = Http(([127, 0, 0, 1], port).into());
         Self { url: format!("http://127.0.0.1:{port}/team"), http, _process: process }
     }

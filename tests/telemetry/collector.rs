@@ -3,7 +3,7 @@
 use std::{fs, net::TcpListener, process::Stdio};
 
 use mcpm::options::OtlpProtocol;
-use mcpm_tests::harness::{authority::Authority, testbed, within};
+use mcpm_tests::harness::{authority::Authority, poll, testbed};
 use serde_json::{Value, json};
 use tokio::{net::TcpStream, process::Command};
 
@@ -53,12 +53,7 @@ async fn a_real_collector_takes_both_protocols_with_and_without_tls() {
             .spawn()
             .unwrap();
         let at = if protocol == OtlpProtocol::Http { http } else { grpc };
-        let listening = async {
-            while TcpStream::connect(&at).await.is_err() {
-                tokio::task::yield_now().await;
-            }
-        };
-        within("the collector", listening).await;
+        poll::until_async("the collector to listen", async || TcpStream::connect(&at).await.ok()).await;
         let measured = measured(|proxy| {
             let proxy = proxy.otel_protocol(protocol).otel_sampling_rate(1.0);
             match authority {

@@ -6,8 +6,8 @@ use mcpm::{Proxy, options::ProxyMode, proxy::StdioProxy, telemetry::TelemetrySpe
 use mcpm_tests::harness::{
     http::{Http, Response},
     mcp::{initialize, notification, request, tool},
+    poll,
     script::Script,
-    within,
 };
 use serde_json::{Value, json};
 
@@ -86,12 +86,10 @@ async fn a_call_lasts_until_its_answer_has_gone_out_on_the_stream_of_its_session
         other.post(&request(2, "tools/call", tool("echo", json!({ "gate": gates[2] })))).await;
         bridge.life.received("tools/call").await;
         drop(other);
-        let cancelled = async {
-            while !calls(http).await.iter().any(|line| line.contains("error_type=\"cancelled\"")) {
-                tokio::task::yield_now().await;
-            }
-        };
-        within("a call to end with its stream", cancelled).await;
+        poll::until_async("a call to end with its stream", async || {
+            calls(http).await.into_iter().find(|line| line.contains("error_type=\"cancelled\""))
+        })
+        .await;
         bridge.life.open(gates[2]).await;
     }
     front.stop().await;

@@ -9,9 +9,8 @@ use std::{
 use mcpm::Proxy;
 use mcpm_tests::harness::{
     http::Http,
-    testbed,
+    poll, testbed,
     upstream::{Answer, Upstream},
-    within,
 };
 use serde_json::{Value, json};
 
@@ -200,23 +199,18 @@ async fn a_real_prometheus_scrapes_it() {
         .kill_on_drop(true)
         .spawn()
         .unwrap();
-    let scraped = async {
-        loop {
-            if let Ok(stream) = tokio::net::TcpStream::connect(web).await {
-                drop(stream);
-                let query = "/api/v1/query?query=mcp_server_operation_duration_seconds_count";
-                let response = Http(web).request("GET", query).header("Connection", "close").send().await;
-                if response.status == 200 {
-                    let found: Value = response.json().await;
-                    let results = found["data"]["result"].as_array().cloned().unwrap_or_default();
-                    if let Some(one) = results.iter().find(|one| one["metric"]["gen_ai_tool_name"] == "add") {
-                        break one["value"][1].clone();
-                    }
-                }
-            }
-            tokio::task::yield_now().await;
+    let scraped = poll::until_async("Prometheus to scrape", async || {
+        drop(tokio::net::TcpStream::connect(web).await.ok()?);
+        let query = "/api/v1/query?query=mcp_server_operation_duration_seconds_count";
+        let response = Http(web).request("GET", query).header("Connection", "close").send().await;
+        if response.status != 200 {
+            return None;
         }
-    };
-    assert_eq!(within("Prometheus to scrape", scraped).await, "1");
+        let found: Value = response.json().await;
+        let mut results = found["data"]["result"].as_array()?.iter();
+        let of_tool = results.find(|one| one["metric"]["gen_ai_tool_name"] == "add")?;
+        Some(of_tool["value"][1].clone())
+    });
+    assert_eq!(scraped.await, "1");
     measured.proxy.stop().await;
 }

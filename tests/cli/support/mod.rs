@@ -13,9 +13,9 @@ use std::{
         Mutex,
         atomic::{AtomicU32, Ordering},
     },
-    time::{Duration, Instant},
 };
 
+use mcpm_tests::harness::poll;
 use serde_json::Value;
 
 mod engine;
@@ -28,19 +28,10 @@ pub(crate) use program::Program;
 use redact::Redactions;
 pub(crate) use session::Session;
 
-/// How long anything may take on a busy machine.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
-/// How often a state is looked at that no event tells of.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
-
 /// Waits until something is so.
 #[track_caller]
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !is_so() {
-        assert!(begin.elapsed() < LIMIT, "not within {LIMIT:?}: {what}");
-        std::thread::sleep(LOOK_AGAIN);
-    }
+    poll::until(what, || is_so().then_some(()));
 }
 
 /// Returns a variable that `tests/testbed/env` sets.
