@@ -121,6 +121,7 @@ impl Home {
         let mut redactions = Redactions::default();
         redactions.replace(&prefix, "T");
         redactions.replace(root.path().to_str().unwrap(), "DIR");
+        redactions.replace(program::path().file_name().unwrap().to_str().unwrap(), "mcpm");
         if let Ok(registry) = std::env::var("MCPM_TEST_REGISTRY") {
             redactions.replace(&registry, "REGISTRY");
         }

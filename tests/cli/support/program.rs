@@ -1,41 +1,16 @@
-//! The real program: built once for a run of the tests, and run beside a test.
+//! The real program, run beside a test.
 
 use std::{
-    env, fs,
     io::{BufRead as _, BufReader, Read as _},
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, ChildStdout, Command, Stdio},
-    sync::OnceLock,
 };
 
 use super::{Outcome, kill};
 
 /// Where `mcpm` is.
-///
-/// nextest runs each test in a process of its own: they share the answer through a file that names their run.
 pub(crate) fn path() -> &'static Path {
-    static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| {
-        let Ok(run) = env::var("NEXTEST_RUN_ID") else { return build() };
-        let known = env::current_exe().unwrap().with_file_name("mcpm-of-this-run");
-        // Opened to be locked, so that one of many builds.
-        let lock = fs::File::create(known.with_extension("lock")).unwrap();
-        lock.lock().unwrap();
-        let told = fs::read_to_string(&known).unwrap_or_default();
-        if let Some(path) = told.strip_prefix(&run) {
-            return path.trim().into();
-        }
-        let built = build();
-        fs::write(&known, format!("{run} {}", built.display())).unwrap();
-        built
-    })
-}
-
-fn build() -> PathBuf {
-    // Cargo builds no binary of another package for a test.
-    let messages = mcpm_tests::build(&["--bin", "mcpm"]);
-    let path = messages.iter().find_map(|message| message["executable"].as_str().map(PathBuf::from));
-    path.unwrap_or_else(|| panic!("cargo built no mcpm"))
+    Path::new(env!("CARGO_BIN_EXE_mcpm-under-test"))
 }
 
 /// A program that runs beside the test, and ends with it.
