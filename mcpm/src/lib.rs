@@ -53,6 +53,8 @@ pub mod secrets;
 mod shown;
 pub mod state;
 pub mod telemetry;
+#[cfg(test)]
+mod testing;
 pub mod transport;
 pub mod workload;
 

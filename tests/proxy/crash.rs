@@ -73,7 +73,7 @@ async fn several_calls_in_one_array_each_get_their_error() {
     bridge.life.received("tools/call").await;
     bridge.life.received("tools/call").await;
     bridge.crash(7).await;
-    let answers = answer.await.unwrap();
+    let answers = within("the answers", answer).await.unwrap();
     let ids: Vec<_> =
         answers.as_array().unwrap().iter().map(|answer| (&answer["id"], &answer["error"]["code"])).collect();
     assert_eq!(ids, [(&json!(1), &json!(-32603)), (&json!("1"), &json!(-32603))]);
@@ -155,7 +155,7 @@ async fn the_crash_of_one_process_leaves_the_others_alone() {
     bridge.crash(7).await;
     assert_eq!(session.call(1, "echo", json!({})).await["id"], 1);
     apart_life.open("a").await;
-    assert_eq!(call.await.unwrap()["id"], 1);
+    assert_eq!(within("the call", call).await.unwrap()["id"], 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -166,7 +166,7 @@ async fn stateless_calls_are_answered_and_the_next_process_serves_on() {
         tokio::spawn(async move { client.request("s", "tools/call", tool("silent", json!({}))).await });
     bridge.life.received("tools/call").await;
     bridge.crash(7).await;
-    let response = call.await.unwrap();
+    let response = within("the call", call).await.unwrap();
     assert_eq!(response.status, 502);
     assert_eq!(response.json().await["id"], "s");
     assert_eq!(client.call(1, "echo", json!({})).await["id"], 1);
@@ -193,7 +193,8 @@ async fn a_server_that_is_not_restarted_leaves_a_listener_that_says_why() {
     let script = script().await;
     let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();
     let proxy = StdioProxy::new("scripted", script.process(&[])).restarts(RestartPolicy::NEVER);
-    let running = proxy.start(move |event| drop(sender.send(event))).await.unwrap();
+    let start = proxy.start(move |event| drop(sender.send(event)));
+    let running = within("the proxy to start", start).await.unwrap();
     let mut life = script.life().await;
     let http = Http(running.proxy().address());
     let session = Session::open(http).await;

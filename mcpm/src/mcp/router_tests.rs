@@ -18,17 +18,17 @@ use crate::{
         session::SessionId,
     },
     memory::Account,
+    testing::{LIMIT, within},
 };
 
 const INITIALIZE: &[u8] = br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}"#;
-const PATIENCE: Duration = Duration::from_secs(60);
 const PROCESSES: usize = 8;
 
 /// A process that answers a handshake, and nothing else.
 async fn process(lane: &Arc<Lane>) {
     let (lines, mut pipe) = mpsc::unbounded_channel();
     lane.connect(lines, Account::new());
-    lane.resume(PATIENCE).await.expect("a process");
+    lane.resume(LIMIT).await.expect("a process");
     let lane = Arc::downgrade(lane);
     tokio::spawn(async move {
         while let Some(line) = pipe.recv().await {
@@ -116,7 +116,7 @@ async fn who_can_be_asked_for_something_shares_a_process_with_sessions_of_their_
     {
         let message = Message::parse(text.clone().into()).expect("a message");
         processes.starts.add_permits(1);
-        router.initialize(message, owner(name)).await.expect("a session");
+        within(router.initialize(message, owner(name))).await.expect("a session");
         assert_eq!(processes.notes().len(), started, "{name}");
     }
 }
@@ -128,7 +128,7 @@ async fn a_process_that_a_stateless_request_was_given_is_not_taken_for_a_handsha
     processes.starts.add_permits(1);
     let given = router.modern().expect("a process");
     assert!(Arc::ptr_eq(&given, &first));
-    router.initialize(initialize(), None).await.expect("a session");
+    within(router.initialize(initialize(), None)).await.expect("a session");
     assert_eq!(processes.notes(), [("add", Era::Legacy)]);
     assert_eq!(given.era(), Some(Era::Modern));
 }
@@ -144,7 +144,7 @@ async fn a_process_that_is_being_renewed_for_a_handshake_is_not_given_to_a_state
     assert!(!Arc::ptr_eq(&given, &first));
     assert_eq!(processes.notes(), [("renew", Era::Legacy), ("add", Era::Modern)]);
     processes.starts.add_permits(2);
-    opens.await.expect("no panic").expect("a session");
+    within(opens).await.expect("no panic").expect("a session");
 }
 
 /// Opens a session in a task of its own.
@@ -172,8 +172,8 @@ async fn a_slow_start_holds_up_no_other_client() {
     tokio::task::yield_now().await;
     assert_eq!(processes.notes(), [("renew", Era::Legacy), ("add", Era::Legacy)]);
     processes.starts.add_permits(2);
-    slow.await.expect("no panic").expect("a session");
-    other.await.expect("no panic").expect("a session");
+    within(slow).await.expect("no panic").expect("a session");
+    within(other).await.expect("no panic").expect("a session");
 }
 
 #[tokio::test]
@@ -189,7 +189,7 @@ async fn clients_that_hang_up_leave_processes_that_others_can_have() {
     assert!(notes.iter().filter(|(what, _)| *what == "add").count() < PROCESSES, "{notes:?}");
     // Every one of them is known to the router, and can be taken by another client once its handshake is over.
     for _ in 0..1000 {
-        match open(&router, unlike(30)).await.expect("no panic") {
+        match within(open(&router, unlike(30))).await.expect("no panic") {
             Ok(_) => return,
             Err(refused) => assert_eq!(refused.reason, Some(Reason::TooManyProcesses)),
         }
@@ -202,12 +202,12 @@ async fn a_client_for_which_no_process_is_left_is_refused_or_shares_one_that_ser
     let (router, processes, _) = router().await;
     processes.starts.add_permits(100);
     for number in 0..PROCESSES {
-        open(&router, unlike(number)).await.expect("no panic").expect("a session");
+        within(open(&router, unlike(number))).await.expect("no panic").expect("a session");
     }
-    let refused = open(&router, unlike(99)).await.expect("no panic").expect_err("no process");
+    let refused = within(open(&router, unlike(99))).await.expect("no panic").expect_err("no process");
     assert_eq!((refused.status.as_u16(), refused.reason), (503, Some(Reason::TooManyProcesses)));
     // A client that can do nothing is never asked for what the process was told of.
-    open(&router, initialize()).await.expect("no panic").expect("a session");
+    within(open(&router, initialize())).await.expect("no panic").expect("a session");
 }
 
 #[tokio::test]
@@ -217,9 +217,9 @@ async fn a_process_is_taken_from_clients_that_have_left_it_alone() {
     processes.starts.add_permits(100);
     let mut sessions = Vec::new();
     for number in 0..PROCESSES {
-        sessions.push(open(&router, unlike(number)).await.expect("no panic").expect("a session"));
+        sessions.push(within(open(&router, unlike(number))).await.expect("no panic").expect("a session"));
     }
-    open(&router, unlike(99)).await.expect("no panic").expect("a session");
+    within(open(&router, unlike(99))).await.expect("no panic").expect("a session");
     assert_eq!(first.load(), (1, 0));
     assert_eq!(sessions.iter().filter(|id| router.session(id).is_err()).count(), 1);
 }
@@ -254,7 +254,7 @@ async fn one_caller_does_not_keep_others_from_opening_sessions() {
     processes.starts.add_permits(1);
     let owner = |name: &str, client: usize| Some(Owner::new("", name, &client.to_string()));
     let open = async |name: &str, client: usize| {
-        let opened = router.initialize(initialize(), owner(name, client)).await.expect("a session");
+        let opened = within(router.initialize(initialize(), owner(name, client))).await.expect("a session");
         opened.session.expect("a session")
     };
     let other = open("b", 0).await;
@@ -284,10 +284,10 @@ async fn where_callers_are_not_told_apart_the_least_used_session_makes_room() {
     processes.starts.add_permits(1);
     let mut sessions = Vec::new();
     for _ in 0..3 {
-        sessions.push(open(&router, initialize()).await.expect("no panic").expect("a session"));
+        sessions.push(within(open(&router, initialize())).await.expect("no panic").expect("a session"));
     }
     assert!(router.session(&sessions[0]).is_ok(), "used again");
-    sessions.push(open(&router, initialize()).await.expect("no panic").expect("a session"));
+    sessions.push(within(open(&router, initialize())).await.expect("no panic").expect("a session"));
     let lives: Vec<bool> = sessions.iter().map(|id| router.session(id).is_ok()).collect();
     assert_eq!(lives, [true, false, true, true]);
 }

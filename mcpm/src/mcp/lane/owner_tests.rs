@@ -1,9 +1,6 @@
 //! Whose is what a server says, where callers are asked who they are.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -20,9 +17,8 @@ use crate::{
         session::{Session, SessionId},
     },
     memory::Account,
+    testing::{LIMIT, within},
 };
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A process that a test speaks for.
 pub(super) struct Server {
@@ -40,13 +36,13 @@ impl Server {
         lane.prepare(era);
         let (lines, pipe) = mpsc::unbounded_channel();
         lane.connect(lines, Account::new());
-        lane.resume(PATIENCE).await.expect("a process");
+        lane.resume(LIMIT).await.expect("a process");
         Self { lane, pipe }
     }
 
     /// What it is sent next.
     pub(super) async fn hears(&mut self) -> Value {
-        serde_json::from_slice(&self.pipe.recv().await.expect("a line")).expect("JSON")
+        serde_json::from_slice(&within(self.pipe.recv()).await.expect("a line")).expect("JSON")
     }
 
     pub(super) fn says(&self, message: &Value) {
@@ -73,7 +69,8 @@ impl Server {
             }
         };
         let handshake = if told { lane.made() } else { lane.greet(&asked, Some(owner)) };
-        let (opened, ()) = tokio::join!(lane.let_in(handshake, &asked, &id, session), answers);
+        let both = async { tokio::join!(lane.let_in(handshake, &asked, &id, session), answers) };
+        let (opened, ()) = within(both).await;
         opened.expect("a session").session.expect("a session")
     }
 
@@ -85,7 +82,7 @@ impl Server {
         params: &Value,
     ) -> (Reader, Value) {
         let call = request(method, params);
-        let exchange = self.lane.call_in_session(&call, session, true).await.expect("a call");
+        let exchange = within(self.lane.call_in_session(&call, session, true)).await.expect("a call");
         self.sent(exchange).await
     }
 
@@ -97,8 +94,8 @@ impl Server {
         params: &Value,
     ) -> (Reader, Value) {
         let lane = Arc::clone(&self.lane);
-        let mut exchange =
-            lane.call_stateless(&request(method, params), Some(owner), true).await.expect("a call");
+        let call = request(method, params);
+        let mut exchange = within(lane.call_stateless(&call, Some(owner), true)).await.expect("a call");
         // The test's client stays.
         std::mem::forget(exchange.guard.take());
         self.sent(exchange).await
@@ -132,7 +129,7 @@ pub(super) fn owner(name: &str) -> Owner {
 }
 
 pub(super) async fn reads(reader: &mut Reader) -> Value {
-    let Item::Message { bytes, .. } = reader.next().await else { panic!("no message") };
+    let Item::Message { bytes, .. } = within(reader.next()).await else { panic!("no message") };
     serde_json::from_slice(&bytes).expect("JSON")
 }
 
@@ -205,7 +202,7 @@ async fn a_task_of_another_is_as_unknown_as_one_that_never_was() {
         ] {
             let text = format!(r#"{{"jsonrpc":"2.0","id":"c","method":"{method}","params":{params}}}"#);
             let asked = Message::parse(text.into()).expect("a message");
-            let exchange = lane.call_stateless(&asked, Some(&own), true).await.expect("a call");
+            let exchange = within(lane.call_stateless(&asked, Some(&own), true)).await.expect("a call");
             answers.push(reads(&mut exchange.read().0).await);
         }
         assert_eq!(answers[0]["error"]["code"], -32602, "{method}");
@@ -215,7 +212,7 @@ async fn a_task_of_another_is_as_unknown_as_one_that_never_was() {
     // Where nobody is asked who they are, nothing is known of anybody's tasks.
     let asked = request("tasks/get", &json!({ "taskId": "of-b" }));
     let lane = Arc::clone(&server.lane);
-    let exchange = lane.call_stateless(&asked, None, true).await.expect("a call");
+    let exchange = within(lane.call_stateless(&asked, None, true)).await.expect("a call");
     assert_eq!(server.hears().await["method"], "tasks/get");
     drop(exchange);
 }
@@ -234,7 +231,7 @@ async fn of_a_list_of_tasks_everybody_gets_their_own() {
         let (mut stream, call) = server.call(session, "tasks/list", &json!({})).await;
         let line = format!(r#"{{"jsonrpc":"2.0","id":{call},"result":{list}}}"#);
         server.lane.take_line(line.into());
-        let Item::Message { bytes, .. } = stream.next().await else { panic!("no message") };
+        let Item::Message { bytes, .. } = within(stream.next()).await else { panic!("no message") };
         String::from_utf8(bytes.to_vec()).expect("text")
     };
     let list = r#"{ "nextCursor": "x", "tasks": [{"taskId":"1", "n": 1.0}, {"taskId":"2"},{"taskId":"3"}, {"taskId":"4"}, 7], "y":1}"#;
@@ -255,7 +252,8 @@ async fn a_client_is_told_of_so_many_resources_and_no_more() {
     let session = server.open("a", &owner("a")).await;
     let lane = Arc::clone(&server.lane);
     let subscribe = async |uri: String| {
-        lane.call_in_session(&request("resources/subscribe", &json!({ "uri": uri })), &session, true).await
+        let call = request("resources/subscribe", &json!({ "uri": uri }));
+        within(lane.call_in_session(&call, &session, true)).await
     };
     for number in 0..1000 {
         subscribe(format!("a://{number}")).await.expect("room");
@@ -275,7 +273,8 @@ async fn a_client_is_told_of_so_many_resources_and_no_more() {
     let other = server.open("b", &owner("a")).await;
     let long = format!("a://{}", "b".repeat(300 << 10));
     let long = request("resources/subscribe", &json!({ "uri": long }));
-    assert_eq!(server.lane.call_in_session(&long, &other, true).await.expect_err("too long").status, 429);
+    let call = within(server.lane.call_in_session(&long, &other, true)).await;
+    assert_eq!(call.expect_err("too long").status, 429);
 }
 
 #[tokio::test]
@@ -284,7 +283,8 @@ async fn one_caller_has_a_server_listen_to_so_many_resources_and_no_more() {
     let listen = async |name: &str, from: usize| {
         let uris: Vec<String> = (from..from + 600).map(|number| format!("a://{number}")).collect();
         let wanted = json!({ "notifications": { "resourceSubscriptions": uris } });
-        server.lane.call_stateless(&request("subscriptions/listen", &wanted), Some(&owner(name)), true).await
+        let call = request("subscriptions/listen", &wanted);
+        within(server.lane.call_stateless(&call, Some(&owner(name)), true)).await
     };
     let first = listen("a", 0).await.expect("room");
     assert_eq!(listen("a", 600).await.expect_err("no room").status, 429);
@@ -300,8 +300,9 @@ async fn one_caller_does_not_keep_others_from_calling() {
     let mut fill = async |name: &str| {
         let before = calls.len();
         let call = request("tools/call", &json!({}));
-        while let Ok(exchange) = server.lane.call_stateless(&call, Some(&owner(name)), true).await {
+        while let Ok(exchange) = within(server.lane.call_stateless(&call, Some(&owner(name)), true)).await {
             calls.push(exchange);
+            assert!(calls.len() <= 16, "there is no limit");
         }
         calls.len() - before
     };
