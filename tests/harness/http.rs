@@ -360,10 +360,16 @@ impl Response {
 
     /// Waits for the next message in a stream of events; empty events are passed over.
     pub async fn message(&mut self) -> Option<Value> {
+        let text = self.message_text().await?;
+        Some(serde_json::from_str(&text).unwrap_or_else(|_| panic!("`{text}` is not JSON")))
+    }
+
+    /// The same, as it was written.
+    pub async fn message_text(&mut self) -> Option<String> {
         loop {
             let event = self.event().await?;
             if !event.data.is_empty() {
-                return Some(event.json());
+                return Some(event.data);
             }
         }
     }

@@ -1,6 +1,12 @@
 //! Two clients may use the same ids at the same time.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
 
 use mcpm_tests::harness::{http::Http, mcp::Session, within};
 use proptest::{
@@ -9,6 +15,7 @@ use proptest::{
 };
 use serde::Deserialize;
 use serde_json::{json, value::RawValue};
+use tokio::sync::Mutex;
 
 use crate::legacy;
 
@@ -84,15 +91,25 @@ fn calls() -> impl Strategy<Value = Vec<(String, String)>> {
     })
 }
 
-async fn all_at_once(session: Arc<Session>, who: &'static str, calls: Vec<(String, String)>) {
-    let calls = calls.into_iter().map(|(id, arguments)| {
+/// The gate at which a call waits.
+fn gate(round: u32, number: usize) -> String {
+    format!("{round}-{number}")
+}
+
+/// Makes all calls at once, the first with gate number `first`.
+async fn all_at_once(session: Arc<Session>, round: u32, first: usize, calls: Vec<(String, String)>) {
+    let calls = calls.into_iter().zip(first..).map(|((id, arguments), number)| {
         let session = Arc::clone(&session);
         tokio::spawn(async move {
-            let sent = format!("{{\"who\":\"{who}\",\"is\":{arguments}}}");
+            let sent = format!("{{\"gate\":\"{}\",\"is\":{arguments}}}", gate(round, number));
             let body = format!(
                 r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"echo","arguments":{sent}}}}}"#
             );
-            let text = session.post(body).await.text().await;
+            let mut response = session.post(body).await;
+            let text = match response.is_events() {
+                true => response.message_text().await.unwrap(),
+                false => response.text().await,
+            };
             let answer: Answer = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}"));
             assert_eq!((answer.id.get(), answer.result.echo.get()), (id.as_str(), sent.as_str()));
         })
@@ -106,15 +123,27 @@ async fn all_at_once(session: Arc<Session>, who: &'static str, calls: Vec<(Strin
 fn clients_with_the_same_ids_each_get_their_own_answers() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let bridge = runtime.block_on(legacy());
+    let life = Mutex::new(bridge.life);
     let open = |http: Http| Arc::new(runtime.block_on(Session::open(http)));
     let (one, other) = (open(bridge.http), open(bridge.http));
     let mut runner = TestRunner::new(Config { cases: ROUNDS, max_shrink_iters: 20, ..Config::default() });
-    let outcome = runner.run(&(calls(), calls()), |(ones, others)| {
+    // The server has all calls before it answers the first, in an order that is shown when this fails.
+    let order = Just((0..2 * CALLS).collect::<Vec<_>>()).prop_shuffle();
+    let rounds = AtomicU32::new(0);
+    let outcome = runner.run(&(calls(), calls(), order), |(ones, others, order)| {
+        let number = rounds.fetch_add(1, Ordering::Relaxed);
         let round = async {
+            let mut life = life.lock().await;
             let both = (
-                tokio::spawn(all_at_once(Arc::clone(&one), "one", ones)),
-                tokio::spawn(all_at_once(Arc::clone(&other), "other", others)),
+                tokio::spawn(all_at_once(Arc::clone(&one), number, 0, ones)),
+                tokio::spawn(all_at_once(Arc::clone(&other), number, CALLS, others)),
             );
+            for _ in &order {
+                life.line("tools/call").await;
+            }
+            for call in &order {
+                life.open(&gate(number, *call)).await;
+            }
             (both.0.await, both.1.await)
         };
         let (first, second) = runtime.block_on(round);
