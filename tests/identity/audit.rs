@@ -5,7 +5,10 @@ use std::fs;
 use mcpm_tests::harness::{mcp::initialize, within};
 use serde_json::{Value, json};
 
-use crate::{provider::Provider, served::Served};
+use crate::{
+    provider::{Provider, guarded},
+    served::Served,
+};
 
 /// What no line may say; tokens are looked for beside it.
 const CANARY: &str = "canary-of-a-claim";
@@ -107,5 +110,50 @@ async fn each_call_is_recorded_with_its_principal_and_without_what_proves_it() {
     let proofs = never.clone().filter_map(|token| token.rsplit_once('.').map(|(_, proof)| proof));
     for secret in never.map(String::as_str).chain(proofs).chain([CANARY, "proxy-secret", "robbie@"]) {
         assert!(!text.contains(secret), "{secret}: {text}");
+    }
+}
+
+/// Every event in the log and in the files that it was rotated to, the oldest first.
+fn rotated(log: &std::path::Path) -> Vec<Value> {
+    let older = (1..10).rev().map(|number| format!("{}.{number}", log.display()));
+    let files = older.chain([log.display().to_string()]);
+    let text: String = files.filter_map(|file| fs::read_to_string(file).ok()).collect();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unauthenticated_callers_rotate_no_events_of_authenticated_ones_away() {
+    const FLOOD: u64 = 400;
+    let provider = Provider::start().await;
+    for fail_closed in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, config) = (folder.path().join("audit.jsonl"), folder.path().join("audit.json"));
+        // Far less than the flood would fill.
+        let text =
+            json!({ "logFile": log, "rotateSize": 32768, "rotateCount": 1, "failClosed": fail_closed });
+        fs::write(&config, text.to_string()).unwrap();
+        let guarded = guarded(&provider, |proxy| proxy.audit_config(config)).await;
+        let token = provider.token("robot", guarded.resource()).await;
+        assert_eq!(guarded.send(&token).await.status, 200);
+        for number in 0..FLOOD {
+            let ping = guarded.http.post("/mcp", r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+            let response = match number % 2 {
+                0 => ping.send().await,
+                _ => ping.header("Origin", "https://evil.example").send().await,
+            };
+            assert_eq!(response.status, if number % 2 == 0 { 401 } else { 403 }, "{number}");
+        }
+        assert_eq!(guarded.send(&token).await.status, 200);
+        within("the proxy to stop", guarded.proxy.stop()).await;
+        let events = rotated(&log);
+        let of = |kind: &str| events.iter().filter(|event| event["type"] == kind).count();
+        let per_call = if fail_closed { 2 } else { 1 };
+        assert_eq!(of("mcp_ping"), 2 * per_call, "{events:?}");
+        let one_by_one = of("auth_failure") + of("mcp_request");
+        assert!(one_by_one > 0, "{events:?}");
+        let suppressed: Vec<_> = events.iter().filter(|event| event["type"] == "events_suppressed").collect();
+        let counted = suppressed.iter().map(|event| extra(event, "events").as_u64().unwrap()).sum::<u64>();
+        assert_eq!(one_by_one as u64 + counted, FLOOD, "{events:?}");
+        assert_eq!(extra(suppressed[0], "cause"), "unauthenticated");
     }
 }

@@ -239,23 +239,22 @@ impl AuditSpec {
     }
 }
 
-/// Types that are recorded, and types that are not. Some must be left, beside how many events were lost: that is said
-/// whatever was chosen.
+/// Types that are recorded, and types that are not. Some must be left, beside those that say what the log lacks: they
+/// are recorded whatever was chosen.
 fn chosen(
     names: Option<Vec<String>>,
     excluded: Option<Vec<String>>,
 ) -> Result<(Vec<EventType>, Vec<EventType>)> {
     let (taken, excluded) = (types(names)?, types(excluded)?);
-    let lost = EventType::EventsLost;
-    if excluded.contains(&lost) {
-        let message = format!(
-            "how many events were lost is always recorded, so that `{}` cannot be excluded",
-            lost.name()
-        );
+    if let Some(always) = EventType::ALWAYS.iter().find(|kind| excluded.contains(kind)) {
+        let message =
+            format!("what the log lacks is always recorded, so that `{}` cannot be excluded", always.name());
         return Err(invalid(message));
     }
     let is_left = |kind: &EventType| {
-        *kind != lost && (taken.is_empty() || taken.contains(kind)) && !excluded.contains(kind)
+        !EventType::ALWAYS.contains(kind)
+            && (taken.is_empty() || taken.contains(kind))
+            && !excluded.contains(kind)
     };
     if !EventType::ALL.iter().any(is_left) {
         let message = "`eventTypes` and `excludeEventTypes` leave nothing to record".to_owned();
@@ -341,6 +340,11 @@ mod tests {
             (r#"{"sink": "stderr", "rotateCount": 2}"#, None, "are for files, and the log goes to none"),
             (r#"{"rotateCount": 2}"#, None, "are for files, and the log goes to none"),
             (r#"{"excludeEventTypes": ["events_lost"]}"#, None, "`events_lost` cannot be excluded"),
+            (
+                r#"{"excludeEventTypes": ["events_suppressed"]}"#,
+                None,
+                "`events_suppressed` cannot be excluded",
+            ),
             (r#"{"eventTypes": ["events_lost"]}"#, None, "leave nothing to record"),
             (
                 r#"{"eventTypes": ["mcp_ping"], "excludeEventTypes": ["mcp_ping", "mcp_logging"]}"#,

@@ -71,9 +71,14 @@ event_types! {
     ConnectionRefused = "connection_refused";
     /// Events were lost; it is written whatever types are chosen.
     EventsLost = "events_lost";
+    /// Events beyond a limit were counted only; it is written whatever types are chosen.
+    EventsSuppressed = "events_suppressed";
 }
 
 impl EventType {
+    /// Types that say what the log lacks, and are written whatever types are chosen.
+    pub(crate) const ALWAYS: [Self; 2] = [Self::EventsLost, Self::EventsSuppressed];
+
     /// Returns the type of that name.
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.name() == name)

@@ -6,6 +6,7 @@
 
 mod config;
 mod event;
+mod limit;
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +15,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::SystemTime,
+    time::{Instant, SystemTime},
 };
 
 use serde_json::{Map, Value, json};
@@ -23,6 +24,9 @@ pub(crate) use config::AuditOf;
 pub use config::{AuditSink, AuditSpec};
 pub use event::EventType;
 pub(crate) use event::{Event, Metadata, Outcome, Source, put};
+pub(crate) use limit::Limited;
+
+use limit::{Limit, Suppressed};
 
 use crate::{
     Error, ErrorKind, Result,
@@ -47,6 +51,7 @@ pub(crate) struct Audit {
     spec: AuditSpec,
     masks: Masks,
     journal: Journal,
+    limit: Limit,
     calls: Mutex<BTreeMap<u64, Named>>,
     next: AtomicU64,
 }
@@ -152,6 +157,7 @@ impl Audit {
             spec: spec.clone(),
             masks: Masks::new(secrets, &spec.redact),
             journal,
+            limit: Limit::new(spec.rotate_size),
             calls: Mutex::default(),
             next: AtomicU64::new(0),
         }))
@@ -204,18 +210,16 @@ impl Audit {
         }
     }
 
-    /// Has an event written some time soon.
+    /// Queues an event to be written.
     pub(crate) fn post(&self, event: &Event) {
-        self.journal.post(event.line());
+        self.journal.post(self.counted(event));
     }
 
-    /// Counts an event of a stranger as lost when too many wait: anybody can cause any number, and whatever else happens
-    /// is to be recorded all the same.
-    ///
-    /// # Errors
-    /// When there is no room to spare.
-    pub(crate) fn admit_stranger(&self) -> Result<(), NotWritten> {
-        if self.journal.has_room_to_spare() { Ok(()) } else { Err(self.journal.turn_away()) }
+    /// Queues an event that is subject to a limit, or counts it for the next summary event.
+    pub(crate) fn post_limited(&self, cause: Limited, event: &Event) {
+        if let Some(line) = self.admit(cause, event) {
+            self.journal.post(line);
+        }
     }
 
     /// Waits until an event is written.
@@ -223,11 +227,57 @@ impl Audit {
     /// # Errors
     /// When it cannot be.
     pub(crate) async fn written(&self, event: &Event) -> Result<(), NotWritten> {
-        self.journal.written(event.line()).await
+        self.journal.written(self.counted(event)).await
     }
 
-    /// Waits until everything that was posted is written.
+    /// Waits until an event that is subject to a limit is written. One beyond the limit is counted for the next summary
+    /// event, which counts as written.
+    ///
+    /// # Errors
+    /// When it cannot be.
+    pub(crate) async fn written_limited(&self, cause: Limited, event: &Event) -> Result<(), NotWritten> {
+        match self.admit(cause, event) {
+            Some(line) => self.journal.written(line).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The line of an event without a limit.
+    fn counted(&self, event: &Event) -> Vec<u8> {
+        if self.limit.has_suppressed() {
+            self.summarize(self.limit.due(Instant::now()));
+        }
+        let line = event.line();
+        self.limit.earn(line.len() as u64);
+        line
+    }
+
+    /// The line of an event within its limit. They leave half of the queue to all other events.
+    fn admit(&self, cause: Limited, event: &Event) -> Option<Vec<u8>> {
+        let now = Instant::now();
+        let room = self.journal.has_room_to_spare();
+        let line = self.limit.admit(cause, event.kind, now, room, || event.line());
+        if line.is_none() {
+            self.summarize(self.limit.due(now));
+        }
+        line
+    }
+
+    /// Queues one event for each cause of which events were suppressed.
+    fn summarize(&self, suppressed: Vec<Suppressed>) {
+        for suppressed in suppressed {
+            let mut event =
+                self.event(EventType::EventsSuppressed, Outcome::Error, new_id(), suppressed.since);
+            suppressed.describe(&mut event.metadata.extra);
+            let line = event.line();
+            self.limit.spend(line.len() as u64);
+            self.journal.post(line);
+        }
+    }
+
+    /// Waits until everything that was posted is written, with the number of events that were suppressed.
     pub(crate) async fn flush(&self) {
+        self.summarize(self.limit.take());
         self.journal.flush().await;
     }
 
@@ -262,7 +312,7 @@ impl Audit {
         put(&mut event.metadata.extra, "calls_in_flight", Some(calls.len()));
         drop(calls);
         put(&mut event.metadata.extra, "in_flight", Some(named));
-        self.post(&event);
+        self.post_limited(Limited::ConnectionRefused, &event);
     }
 
     /// The data of a message as it is recorded: without secrets, and not longer than it may be.

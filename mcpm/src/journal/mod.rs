@@ -122,12 +122,6 @@ impl Journal {
             && self.waiting.load(Ordering::Relaxed) < WAITING / 2
     }
 
-    /// Counts a line as lost that was not even posted.
-    pub(crate) fn turn_away(&self) -> NotWritten {
-        self.lost.add(1, TOO_MANY);
-        NotWritten(TOO_MANY.to_owned())
-    }
-
     /// Counts so many bytes among those that wait, unless they are too many.
     fn waits(&self, size: usize) -> bool {
         let before = self.waiting.fetch_add(size, Ordering::Relaxed);

@@ -22,7 +22,7 @@ use super::{
     trail_call::{Answered, Call},
 };
 use crate::{
-    audit::{Audit, Event, EventType, Outcome, Source, put},
+    audit::{Audit, Event, EventType, Limited, Outcome, Source, put},
     auth::incoming::Principal,
     explain::Reason,
     mcp::message::{Kind, Message},
@@ -236,10 +236,13 @@ impl Trail {
             state.calls.push(self.bare(None));
         }
         let calls = std::mem::take(&mut state.calls);
-        let is_of_stranger = self.0.gated && state.principal.is_none();
+        let is_unauthenticated = self.0.gated && state.principal.is_none();
         for call in calls.iter().filter(|call| !call.settled && self.0.audit.takes(call.kind)) {
-            if !is_of_stranger || self.0.audit.admit_stranger().is_ok() {
-                self.0.audit.post(&self.event(&state, call, outcome));
+            let event = self.event(&state, call, outcome);
+            if is_unauthenticated {
+                self.0.audit.post_limited(Limited::Unauthenticated, &event);
+            } else {
+                self.0.audit.post(&event);
             }
         }
     }
@@ -353,6 +356,7 @@ impl Trail {
         let place = place.or_else(|| (!state.streams && is_single()).then_some(0));
         let streams = state.streams;
         let mut events = Vec::new();
+        let mut of_stream = None;
         match place {
             Some(place) => {
                 state.calls[place].answered = Some(answered);
@@ -366,11 +370,15 @@ impl Trail {
                 let mut call = Call::bare(EventType::StreamError, &self.0.method, None);
                 call.answered = Some(answered);
                 let outcome = self.outcome(&state, &call);
-                events.push(self.event(&state, &call, outcome));
+                of_stream = Some(self.event(&state, &call, outcome));
             }
             None => {}
         }
         drop(state);
+        if let Some(event) = of_stream {
+            // The server sends as many of them as it likes, whatever was asked.
+            self.0.audit.post_limited(Limited::StreamError, &event);
+        }
         events.iter().for_each(|event| self.0.audit.post(event));
     }
 

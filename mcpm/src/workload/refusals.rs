@@ -115,7 +115,7 @@ impl Refusals {
                 } else {
                     tracing::debug!("{denial}")
                 }
-                // Each one: what people are spared is what an audit log is for, and that bounds itself. It names an id
+                // Each one: what people are spared is what an audit log is for, which limits them itself. It names an id
                 // only that leads somewhere.
                 if let Some(audit) = &self.audit {
                     let (target, extra) = recorded(denial, news.refusal);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use http::StatusCode;
 
 use crate::{
-    audit::Audit,
+    audit::{Audit, Limited},
     explain::Reason,
     mcp::error_code,
     proxy::{
@@ -35,10 +35,10 @@ impl Recorder {
         Self { audit, trusted, gated }
     }
 
-    /// Whether anybody can cause any number of such events, without saying who they are.
-    fn is_of_stranger(&self, trail: &Trail, response: &Response) -> bool {
-        let denied = response.extensions().get::<Denial>();
-        (self.gated && !trail.has_caller()) || denied.is_some_and(|denial| denial.reason.is_for_strangers())
+    /// Whether an unauthenticated caller caused the events, which are limited then.
+    fn is_unauthenticated(&self, trail: &Trail, response: &Response) -> bool {
+        let denial = response.extensions().get::<Denial>();
+        !trail.has_caller() && (self.gated || denial.is_some_and(|denial| denial.reason.is_for_strangers()))
     }
 
     async fn record(&self, mut request: Request, next: Next<'_>) -> Response {
@@ -50,16 +50,18 @@ impl Recorder {
         let response = next.handle(request).await;
         let events = trail.answered(&response);
         drop(unanswered);
-        let is_of_stranger = self.is_of_stranger(&trail, &response);
-        let admit = || if is_of_stranger { self.audit.admit_stranger() } else { Ok(()) };
+        let limited = self.is_unauthenticated(&trail, &response).then_some(Limited::Unauthenticated);
         if !self.audit.spec().fail_closed {
-            events.iter().filter(|_| admit().is_ok()).for_each(|event| self.audit.post(event));
+            events.iter().for_each(|event| match limited {
+                Some(cause) => self.audit.post_limited(cause, event),
+                None => self.audit.post(event),
+            });
             return response;
         }
         for event in &events {
-            let written = match admit() {
-                Ok(()) => self.audit.written(event).await,
-                Err(turned_away) => Err(turned_away),
+            let written = match limited {
+                Some(cause) => self.audit.written_limited(cause, event).await,
+                None => self.audit.written(event).await,
             };
             if let Err(error) = written {
                 let denied = response.extensions().get::<Denial>();

@@ -1,0 +1,272 @@
+//! Limits on events that can be caused in any number without authentication.
+//!
+//! Each [`Limited`] cause has a token bucket of its own. All of them together also have an allowance of bytes, which
+//! only other events refill: however long a flood lasts, it fills no more than a share of the log, and rotates the events
+//! of authenticated callers out of no file. Events beyond a limit are counted, and a summary event says how many.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant, SystemTime},
+};
+
+use serde_json::{Map, Value};
+
+use super::{EventType, put};
+
+/// Events of one cause that are recorded at once, before the rate applies.
+const BURST: u32 = 256;
+/// Time after which one more event of a cause may be recorded.
+const REFILL: Duration = Duration::from_secs(1);
+/// The allowance of bytes at most, as a part of a file's size.
+const MAX_ALLOWANCE: u64 = 8;
+/// Bytes of other events that add one byte to the allowance.
+const BYTES_PER_BYTE: u64 = 4;
+/// Time between summaries.
+const SUMMARY_INTERVAL: Duration = Duration::from_secs(60);
+/// Time between summaries when the allowance is used up.
+const LONG_SUMMARY_INTERVAL: Duration = Duration::from_secs(3600);
+/// Bytes of a summary, about.
+const SUMMARY_BYTES: u64 = 512;
+
+/// What causes events in any number without authentication.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Limited {
+    /// Requests of callers who are not authenticated.
+    Unauthenticated,
+    /// Connections of an isolated server that were refused.
+    ConnectionRefused,
+    /// Errors that a server sends on a stream that belongs to no request.
+    StreamError,
+}
+
+impl Limited {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Unauthenticated => "unauthenticated",
+            Self::ConnectionRefused => "connection_refused",
+            Self::StreamError => "stream_error",
+        }
+    }
+}
+
+/// The limits of one log.
+#[derive(Debug)]
+pub(super) struct Limit {
+    max_allowance: u64,
+    /// Bytes of other events that the allowance does not know of yet.
+    earned: AtomicU64,
+    /// Whether any event was suppressed since the last summary.
+    has_suppressed: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    allowance: u64,
+    buckets: BTreeMap<Limited, Bucket>,
+    suppressed: BTreeMap<Limited, Suppressed>,
+    /// When the first event was suppressed since the last summary.
+    since: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Bucket {
+    tokens: u32,
+    refilled: Instant,
+}
+
+/// Events that were counted only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Suppressed {
+    cause: Limited,
+    pub(super) since: SystemTime,
+    types: BTreeMap<&'static str, u64>,
+}
+
+impl Suppressed {
+    /// Says what was suppressed.
+    pub(super) fn describe(&self, extra: &mut Map<String, Value>) {
+        put(extra, "cause", Some(self.cause.name()));
+        put(extra, "events", Some(self.types.values().sum::<u64>()));
+        let types = self.types.iter().map(|(name, count)| ((*name).to_owned(), Value::from(*count)));
+        put(extra, "types", Some(types.collect::<Map<_, _>>()));
+    }
+}
+
+impl Bucket {
+    fn take(&mut self, now: Instant) -> bool {
+        let refill = now.saturating_duration_since(self.refilled).as_secs() / REFILL.as_secs();
+        if refill > 0 {
+            let refill = u32::try_from(refill).unwrap_or(BURST).min(BURST);
+            self.tokens = self.tokens.saturating_add(refill).min(BURST);
+            // The rest of a second counts for the next one.
+            self.refilled = if self.tokens == BURST { now } else { self.refilled + REFILL * refill };
+        }
+        let has = self.tokens > 0;
+        self.tokens = self.tokens.saturating_sub(1);
+        has
+    }
+}
+
+impl Limit {
+    /// Sets up the limits of a log whose files have that size at most.
+    pub(super) fn new(file_size: u64) -> Self {
+        let max_allowance = file_size / MAX_ALLOWANCE;
+        let state = State {
+            allowance: max_allowance,
+            buckets: BTreeMap::new(),
+            suppressed: BTreeMap::new(),
+            since: None,
+        };
+        Self {
+            max_allowance,
+            earned: AtomicU64::new(0),
+            has_suppressed: AtomicBool::new(false),
+            state: Mutex::new(state),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // No code panics while it holds the lock.
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let earned = self.earned.swap(0, Ordering::Relaxed) / BYTES_PER_BYTE;
+        state.allowance = state.allowance.saturating_add(earned).min(self.max_allowance);
+        state
+    }
+
+    /// Adds to the allowance for an event of that size, which has no limit itself.
+    pub(super) fn earn(&self, bytes: u64) {
+        self.earned.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes from the allowance.
+    pub(super) fn spend(&self, bytes: u64) {
+        let mut state = self.state();
+        state.allowance = state.allowance.saturating_sub(bytes);
+    }
+
+    /// Returns the line of an event if it is within the limits and there is room for it; otherwise counts it.
+    pub(super) fn admit(
+        &self,
+        cause: Limited,
+        kind: EventType,
+        now: Instant,
+        room: bool,
+        line: impl FnOnce() -> Vec<u8>,
+    ) -> Option<Vec<u8>> {
+        let mut state = self.state();
+        let bucket = state.buckets.entry(cause).or_insert(Bucket { tokens: BURST, refilled: now });
+        if room && bucket.take(now) {
+            let line = line();
+            if let Some(left) = state.allowance.checked_sub(line.len() as u64) {
+                state.allowance = left;
+                return Some(line);
+            }
+        }
+        if state.since.is_none() {
+            state.since = Some(now);
+            tracing::warn!(cause = cause.name(), "too many audit events; the rest are counted only");
+        }
+        let begin = || Suppressed { cause, since: SystemTime::now(), types: BTreeMap::new() };
+        let suppressed = state.suppressed.entry(cause).or_insert_with(begin);
+        *suppressed.types.entry(kind.name()).or_default() += 1;
+        self.has_suppressed.store(true, Ordering::Relaxed);
+        None
+    }
+
+    /// Whether any event was suppressed since the last summary.
+    pub(super) fn has_suppressed(&self) -> bool {
+        self.has_suppressed.load(Ordering::Relaxed)
+    }
+
+    /// Takes what was suppressed, if it is time for a summary.
+    pub(super) fn due(&self, now: Instant) -> Vec<Suppressed> {
+        let state = self.state();
+        let interval = if state.allowance < SUMMARY_BYTES { LONG_SUMMARY_INTERVAL } else { SUMMARY_INTERVAL };
+        let is_due = state.since.is_some_and(|since| now.saturating_duration_since(since) >= interval);
+        if is_due { self.take_from(state) } else { Vec::new() }
+    }
+
+    /// Takes what was suppressed.
+    pub(super) fn take(&self) -> Vec<Suppressed> {
+        self.take_from(self.state())
+    }
+
+    fn take_from(&self, mut state: MutexGuard<'_, State>) -> Vec<Suppressed> {
+        self.has_suppressed.store(false, Ordering::Relaxed);
+        state.since = None;
+        std::mem::take(&mut state.suppressed).into_values().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: usize = 600;
+    const FILE: u64 = 1 << 20;
+
+    fn admit(limit: &Limit, cause: Limited, now: Instant) -> bool {
+        limit.admit(cause, EventType::AuthFailure, now, true, || vec![b'a'; LINE]).is_some()
+    }
+
+    #[test]
+    fn each_cause_has_a_rate_of_its_own_and_the_rest_is_counted() {
+        let (limit, begin) = (Limit::new(u64::MAX), Instant::now());
+        let admitted = (0..1000).filter(|_| admit(&limit, Limited::Unauthenticated, begin)).count();
+        assert_eq!(admitted, BURST as usize);
+        assert!(admit(&limit, Limited::ConnectionRefused, begin), "it has a limit of its own");
+        assert!(limit.has_suppressed() && limit.due(begin).is_empty(), "a summary is not due yet");
+        let later = begin + Duration::from_millis(10_500);
+        let admitted = (0..1000).filter(|_| admit(&limit, Limited::Unauthenticated, later)).count();
+        assert_eq!(admitted, 10);
+        let summaries = limit.due(begin + SUMMARY_INTERVAL);
+        let [suppressed] = &summaries[..] else { panic!("{summaries:?}") };
+        let mut extra = Map::new();
+        suppressed.describe(&mut extra);
+        let expected = serde_json::json!({
+            "cause": "unauthenticated", "events": 1734, "types": { "auth_failure": 1734 },
+        });
+        assert_eq!(Value::from(extra), expected);
+        assert!(!limit.has_suppressed() && limit.take().is_empty());
+    }
+
+    #[test]
+    fn a_flood_of_any_length_fills_no_more_than_a_share_of_a_file() {
+        let (limit, begin) = (Limit::new(FILE), Instant::now());
+        let mut written = 0;
+        // A month, one event a second from each cause.
+        for second in 0..30 * 24 * 3600 {
+            let now = begin + Duration::from_secs(second);
+            for cause in [Limited::Unauthenticated, Limited::ConnectionRefused, Limited::StreamError] {
+                if admit(&limit, cause, now) {
+                    written += LINE as u64;
+                }
+            }
+            for _ in limit.due(now) {
+                limit.spend(SUMMARY_BYTES);
+                written += SUMMARY_BYTES;
+            }
+        }
+        let summaries = 3 * 30 * 24 * SUMMARY_BYTES;
+        assert!(written <= FILE / MAX_ALLOWANCE + summaries, "{written}");
+        // Other events let it be told one by one again, up to a part of theirs.
+        let later = begin + Duration::from_secs(31 * 24 * 3600);
+        assert!(!admit(&limit, Limited::Unauthenticated, later));
+        limit.earn(BYTES_PER_BYTE * LINE as u64);
+        assert!(admit(&limit, Limited::Unauthenticated, later));
+        assert!(!admit(&limit, Limited::Unauthenticated, later));
+    }
+
+    #[test]
+    fn without_room_in_the_queue_events_are_counted() {
+        let limit = Limit::new(FILE);
+        let line = || vec![b'a'; LINE];
+        let admitted = limit.admit(Limited::Unauthenticated, EventType::Http, Instant::now(), false, line);
+        assert!(admitted.is_none() && limit.has_suppressed());
+    }
+}
