@@ -6,7 +6,7 @@ use mcpm_tests::harness::upstream::{Answer, Upstream};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::support::{Home, Outcome, Session};
+use super::support::{Home, Outcome, Program, Session};
 
 /// Says of tokens `ann` and `bob` that they are good, and that `ann` is of the staff.
 pub(super) fn provider(runtime: &Runtime) -> String {
@@ -105,4 +105,42 @@ fn callers_of_a_container_see_and_do_what_they_may_and_all_of_it_is_written() {
         home.run(&["rm", &name]).succeeded();
     }
     home.has_nothing_left();
+}
+
+#[test]
+fn a_proxy_warns_once_of_tool_names_that_no_tool_has() {
+    let home = Home::without_engine();
+    let runtime = Runtime::new().unwrap();
+    let target = runtime.block_on(async {
+        let server = Upstream::listen().await;
+        let uri = server.uri("/mcp");
+        server.serve(|asked| {
+            let asked: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
+            let result = match asked["method"].as_str() {
+                Some("tools/list") => json!({"tools": [{"name": "fetch"}, {"name": "read"}]}),
+                _ => json!({}),
+            };
+            let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": result});
+            Answer {
+                status: "200 OK".to_owned(),
+                headers: "Content-Type: application/json\r\n".to_owned(),
+                body: answer.to_string(),
+            }
+        });
+        uri
+    });
+    home.write("tools.json", r#"{"toolsOverride": {"raed": {"name": "open"}, "fetch": {"name": "page"}}}"#);
+    let run = ["proxy", "front", "--target-uri", &target, "--tools", "page,serch,rea?"];
+    let run = [&run[..], &["--tools-override", "tools.json"]].concat();
+    let mut proxy = Program::start(&mut home.mcpm(&run));
+    let url = proxy.line().split_whitespace().last().unwrap().to_owned();
+    for _ in 0..2 {
+        assert_eq!(Session::at(&url).tools(), ["page", "read"]);
+    }
+    proxy.signal("TERM");
+    let outcome = proxy.end();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:?}");
+    let says = "the tool filter or the overrides name `raed`, `serch`, but the server lists no such tool";
+    assert!(outcome.stderr.contains(says), "{outcome:?}");
 }

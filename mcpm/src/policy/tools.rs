@@ -3,7 +3,10 @@
 //! [`Tools::called`] is the decision, [`Tools::listed`] asks it: a tool is in a list under a name if and only if a
 //! call of that name reaches that tool. Names of `--tools` are those that clients see.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Mutex, PoisonError},
+};
 
 use super::{ToolOverride, invalid};
 use crate::Result;
@@ -22,6 +25,17 @@ pub(crate) struct Tools {
     overrides: BTreeMap<String, ToolOverride>,
     /// The server's own names of tools that have another one, by that.
     renamed: HashMap<String, String>,
+    /// What the options name that no tool in a list had so far; `None` once a list was complete.
+    unmatched: Mutex<Option<BTreeSet<Named>>>,
+}
+
+/// What the options name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Named {
+    /// A name or pattern, as clients see tools.
+    Pattern(String),
+    /// A tool with an override, by the server's own name.
+    Overridden(String),
 }
 
 /// How a client sees a tool.
@@ -63,7 +77,15 @@ impl Tools {
                 .map_err(|reason| invalid(format!("invalid value `{pattern}` for `--tools`: {reason}")))?;
             names.push(name.to_owned());
         }
-        let tools = Self { allowed, denied, overrides: overrides.clone(), renamed: renamed(overrides)? };
+        let patterns = allowed.iter().chain(&denied).cloned().map(Named::Pattern);
+        let unmatched = patterns.chain(overrides.keys().cloned().map(Named::Overridden)).collect();
+        let tools = Self {
+            allowed,
+            denied,
+            overrides: overrides.clone(),
+            renamed: renamed(overrides)?,
+            unmatched: Mutex::new(Some(unmatched)),
+        };
         for name in tools.allowed.iter().chain(&tools.denied) {
             // Whoever goes by the old name of a renamed tool hides or shows another one than is meant.
             if let Some(new) = overrides.get(name).and_then(|one| one.name.as_ref())
@@ -131,6 +153,41 @@ impl Tools {
         // Of two tools with one name, the one that was given it keeps it.
         (self.called(name) == Some(own))
             .then(|| Shown { name, description: given.and_then(|given| given.description.as_deref()) })
+    }
+
+    /// Whether no list of the server was complete so far.
+    pub(crate) fn awaits_list(&self) -> bool {
+        self.unmatched.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Notes the server's own names of the tools in a page of a list. At the end of the first list, returns what the
+    /// options name that no tool has.
+    pub(crate) fn note_list<'a>(
+        &self,
+        own: impl IntoIterator<Item = &'a str>,
+        is_last_page: bool,
+    ) -> Option<Vec<String>> {
+        let mut unmatched = self.unmatched.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = unmatched.as_mut()?;
+        for own in own {
+            let shown = self.overrides.get(own).and_then(|given| given.name.as_deref()).unwrap_or(own);
+            names.retain(|named| match named {
+                Named::Pattern(_) if shown.len() > LONGEST_COMPARED => true,
+                Named::Pattern(pattern) => !matches(pattern, shown),
+                Named::Overridden(name) => name != own,
+            });
+        }
+        if !is_last_page {
+            return None;
+        }
+        let names: BTreeSet<String> = unmatched
+            .take()?
+            .into_iter()
+            .map(|named| match named {
+                Named::Pattern(name) | Named::Overridden(name) => name,
+            })
+            .collect();
+        (!names.is_empty()).then(|| names.into_iter().collect())
     }
 
     fn is_too_long(&self, name: &str) -> bool {

@@ -47,6 +47,24 @@ fn cases() {
 }
 
 #[test]
+fn names_that_no_tool_has_are_told_once_at_the_end_of_the_first_list() {
+    let patterns = ["fetch", "gone", "read_*", "!writ?", "!x*", "page"].map(str::to_owned);
+    let named = |name: &str| ToolOverride { name: Some(name.to_owned()), description: None };
+    let overrides =
+        BTreeMap::from([("open".to_owned(), named("page")), ("shut".to_owned(), named("closed"))]);
+    let tools = Tools::new(&patterns, &overrides).expect("options").expect("a filter");
+    assert!(tools.awaits_list());
+    assert_eq!(tools.note_list(["fetch", "write"], false), None);
+    assert_eq!(tools.note_list([], false), None, "a page may be empty");
+    let unmatched = tools.note_list(["open", "other"], true).expect("some are unmatched");
+    assert_eq!(unmatched, ["gone", "read_*", "shut", "x*"]);
+    assert!(!tools.awaits_list());
+    assert_eq!(tools.note_list([], true), None, "it is told once");
+    let all = Tools::new(&["*".to_owned()], &BTreeMap::new()).expect("options").expect("a filter");
+    assert_eq!(all.note_list(["a"], true), None);
+}
+
+#[test]
 fn a_name_that_is_too_long_to_be_compared_is_hidden() {
     for patterns in [&["*"][..], &["!x"]] {
         let patterns: Vec<String> = patterns.iter().map(|one| (*one).to_owned()).collect();

@@ -159,6 +159,58 @@ fn what_is_wrong_with_a_configuration_is_said_with_its_place() {
 }
 
 #[test]
+fn policies_that_name_what_no_request_has_are_refused() {
+    let permit = "permit(principal, action, resource)";
+    for (policy, says) in [
+        (
+            r#"permit(principal, action == Action::"calltool", resource);"#.to_owned(),
+            "the policy 1 can never apply: no request has the action `calltool`; did you mean `call_tool`?",
+        ),
+        (
+            r#"@id("no x") forbid(principal, action in [Action::"call_tool", Action::"list_tools"], resource);"#
+                .to_owned(),
+            "the policy 1 (no x) can never apply: no request has the action `list_tools`; \
+             known are call_tool, get_prompt, read_resource, use",
+        ),
+        (
+            r#"forbid(principal, action, resource == Tol::"x");"#.to_owned(),
+            "no request has the entity type `Tol`; did you mean `Tool`?",
+        ),
+        (
+            r#"permit(principal in McpGroup::"staff", action, resource);"#.to_owned(),
+            "no request has the entity type `McpGroup`; did you mean `McpmGroup`?",
+        ),
+        (format!("{permit} when {{ resource is tool }};"), "the entity type `tool`; did you mean `Tool`?"),
+        (
+            format!("{permit} unless {{ [Ressource::\"a\"].contains(resource) }};"),
+            "the entity type `Ressource`; did you mean `Resource`?",
+        ),
+        (format!("{permit} when {{ principal is Person in Team::\"x\" }};"), "the entity type `Person`"),
+    ] {
+        let spec = AuthorizationSpec {
+            policies: vec![format!("{permit};"), policy.clone()],
+            entities: Some(
+                r#"[{"uid":{"type":"Action","id":"call_tool"},"attrs":{},"parents":[{"type":"Action","id":"use"}]},
+                    {"uid":{"type":"Client","id":"a"},"attrs":{},"parents":[{"type":"Team","id":"x"}]}]"#
+                    .to_owned(),
+            ),
+            ..AuthorizationSpec::default()
+        };
+        let error = Authorization::new(&spec, "s").expect_err(&policy);
+        assert_eq!(error.kind(), ErrorKind::InvalidOption, "{policy}");
+        assert!(error.to_string().contains(says), "{policy}: {error}");
+        // What the configuration defines is known, and so is whatever a record or a text holds.
+        for policy in [
+            r#"permit(principal in Team::"x", action in Action::"use", resource);"#.to_owned(),
+            format!("{permit} when {{ context == {{\"type\": \"Tol\", \"id\": \"x\"}} }};"),
+        ] {
+            let spec = AuthorizationSpec { policies: vec![policy.clone()], ..spec.clone() };
+            Authorization::new(&spec, "s").expect(&policy);
+        }
+    }
+}
+
+#[test]
 fn arguments_that_can_be_read_in_two_ways_are_refused() {
     for text in [
         r#"{"a":1,"a":2}"#,

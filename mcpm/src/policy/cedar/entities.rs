@@ -149,6 +149,11 @@ impl Scheme {
         })
     }
 
+    /// The entity type of groups.
+    pub(super) fn group(&self) -> &EntityTypeName {
+        &self.group
+    }
+
     /// The entity of a caller, and its claims for the context.
     pub(super) fn caller(&self, caller: &Caller) -> (Entity, Vec<(String, Expression)>) {
         let mut claims = Vec::new();

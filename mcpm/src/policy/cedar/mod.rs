@@ -1,6 +1,6 @@
 //! Who may use what, by policies in Cedar.
 //!
-//! [`file`] reads the configuration, [`entities`] says how callers, tools, prompts and resources are seen by
+//! [`file`] reads the configuration, [`schema`] checks the names in policies, [`entities`] says how callers, tools, prompts and resources are seen by
 //! policies, [`lists`] makes the policies by which lists are shown, [`spelling`] says in which forms, [`context`] what
 //! they read of a call, [`values`] makes Cedar's values of JSON. Here is the decision. It fails closed: nothing is allowed
 //! that no policy permits, and a policy that forbids and cannot be evaluated forbids.
@@ -9,6 +9,7 @@ mod context;
 mod entities;
 mod file;
 mod lists;
+mod schema;
 mod spelling;
 mod values;
 
@@ -27,6 +28,7 @@ pub(crate) use values::{Arguments, Unfit};
 use context::Read;
 use entities::{Scheme, action};
 use lists::Lists;
+use schema::Names;
 
 use super::invalid;
 use crate::{Error, Result};
@@ -64,7 +66,7 @@ impl Authorization {
     /// Reads policies and entities. `server` is the server's name.
     ///
     /// # Errors
-    /// `InvalidOption` with the number of the policy and the place in it.
+    /// `InvalidOption` with the number of the policy and the place in it, or the name in it that no request has.
     pub(super) fn new(spec: &AuthorizationSpec, server: &str) -> Result<Self> {
         let mut policies = PolicySet::new();
         for (number, text) in spec.policies.iter().enumerate() {
@@ -82,12 +84,24 @@ impl Authorization {
             Some(text) => Entities::from_json_str(text, None)
                 .map_err(|error| invalid(format!("`entities_json` cannot be read: {}", chain(&error))))?,
         };
+        let scheme = Scheme::new(spec, server)?;
+        let names = Names::known(scheme.group(), &entities)
+            .map_err(|error| invalid(format!("`entities_json` cannot be read: {error}")))?;
+        // In the order of the configuration.
+        for number in 0..spec.policies.len() {
+            let id = PolicyId::new(format!("policy{number}"));
+            if let Some(Err((what, hint))) = policies.policy(&id).map(|policy| names.check(policy)) {
+                let named = policies.annotation(&id, "id").map(|name| format!(" ({name})"));
+                let named = named.unwrap_or_default();
+                return Err(invalid(format!("the policy {number}{named} can never apply: {what}")).hint(hint));
+            }
+        }
         let uses_annotations =
             spec.policies.iter().any(|text| ANNOTATIONS.iter().any(|name| text.contains(name)));
         let read = Read::by(&policies);
         let lists = Lists::of(&policies)
             .map_err(|error| invalid(format!("the policies cannot be read for lists: {error}")))?;
-        Ok(Self { policies, lists, entities, scheme: Scheme::new(spec, server)?, uses_annotations, read })
+        Ok(Self { policies, lists, entities, scheme, uses_annotations, read })
     }
 
     /// Reads the arguments of a call, which are an object.

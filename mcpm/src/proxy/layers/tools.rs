@@ -182,11 +182,38 @@ struct Lists(Arc<tools::Tools>);
 
 impl Hook for Lists {
     fn message(&mut self, said: &Said<'_>) -> Verdict {
+        if self.0.awaits_list() {
+            self.note(said.message);
+        }
         rewrite(said.message, ["tools"], |_, item| self.item(item))
     }
 }
 
 impl Lists {
+    /// Warns of names in the options that no tool has, once the first list is complete.
+    fn note(&self, message: &Message) {
+        #[derive(serde::Deserialize)]
+        struct Page<'a> {
+            #[serde(borrow)]
+            tools: Vec<Tool<'a>>,
+            #[serde(rename = "nextCursor")]
+            next: Option<serde::de::IgnoredAny>,
+        }
+        #[derive(serde::Deserialize)]
+        struct Tool<'a> {
+            #[serde(borrow)]
+            name: std::borrow::Cow<'a, str>,
+        }
+        let Ok(page) = serde_json::from_str::<Page<'_>>(message.result()) else { return };
+        let own = page.tools.iter().map(|tool| &*tool.name);
+        if let Some(names) = self.0.note_list(own, page.next.is_none()) {
+            let names = names.join("`, `");
+            tracing::warn!(
+                "the tool filter or the overrides name `{names}`, but the server lists no such tool"
+            );
+        }
+    }
+
     fn item(&self, item: &str) -> Item {
         // What has no name, or two, is no tool that anybody could call.
         let Some(fields) = Fields::read(item) else { return Item::Drop };

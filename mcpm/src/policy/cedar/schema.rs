@@ -1,0 +1,126 @@
+//! The names that policies may use: the schema of requests, as far as it is known before one comes.
+//!
+//! A policy that names another entity type or action applies to no request. Where it permits, that is noticed at the
+//! first refusal; where it forbids, never. Attributes have no schema: claims and arguments are anybody's.
+
+use std::collections::BTreeSet;
+
+use cedar_policy::{Entities, EntityTypeName, Policy};
+use serde_json::Value;
+
+use super::chain;
+
+/// The entity types of requests, beside that of groups.
+const TYPES: [&str; 6] = ["Action", "Client", "MCP", "Prompt", "Resource", "Tool"];
+/// The actions of requests.
+const ACTIONS: [&str; 3] = ["call_tool", "get_prompt", "read_resource"];
+
+/// Entity types, and actions by their ids.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    types: BTreeSet<String>,
+    actions: BTreeSet<String>,
+}
+
+impl Names {
+    /// The names of requests and of the entities in the configuration.
+    pub(super) fn known(group: &EntityTypeName, entities: &Entities) -> Result<Self, String> {
+        let mut names = Self::default();
+        names.types.extend(TYPES.map(str::to_owned));
+        names.types.insert(group.to_string());
+        names.actions.extend(ACTIONS.map(str::to_owned));
+        names.collect(&entities.to_json_value().map_err(|error| chain(&error))?);
+        Ok(names)
+    }
+
+    /// Checks that a policy names nothing else.
+    ///
+    /// # Errors
+    /// What is unknown, and what to write in its place.
+    pub(super) fn check(&self, policy: &Policy) -> Result<(), (String, String)> {
+        let mut used = Self::default();
+        match policy.to_json() {
+            Ok(json) => used.collect(&json),
+            Err(error) => return Err((chain(&error), "write the policy in another way".to_owned())),
+        }
+        let hint = |known: &BTreeSet<String>, name: &str| match nearest(known, name) {
+            Some(nearest) => format!("did you mean `{nearest}`?"),
+            None => format!("known are {}", known.iter().cloned().collect::<Vec<_>>().join(", ")),
+        };
+        if let Some(name) = used.types.difference(&self.types).next() {
+            return Err((format!("no request has the entity type `{name}`"), hint(&self.types, name)));
+        }
+        if let Some(name) = used.actions.difference(&self.actions).next() {
+            return Err((format!("no request has the action `{name}`"), hint(&self.actions, name)));
+        }
+        Ok(())
+    }
+
+    /// Collects the names in Cedar's JSON of policies or entities: entities are `{"type": ..., "id": ...}`, and `is` has
+    /// an `entity_type`.
+    fn collect(&mut self, json: &Value) {
+        match json {
+            Value::Object(fields) => {
+                let text = |name: &str| fields.get(name).and_then(Value::as_str);
+                if let (Some(kind), Some(id), 2) = (text("type"), text("id"), fields.len()) {
+                    self.types.insert(kind.to_owned());
+                    if kind == "Action" {
+                        self.actions.insert(id.to_owned());
+                    }
+                }
+                self.types.extend(text("entity_type").map(str::to_owned));
+                fields.values().for_each(|part| self.collect(part));
+            }
+            Value::Array(parts) => parts.iter().for_each(|part| self.collect(part)),
+            _ => {}
+        }
+    }
+}
+
+/// The known name that differs in the fewest letters, if it is alike.
+fn nearest<'a>(known: &'a BTreeSet<String>, name: &str) -> Option<&'a str> {
+    let alike = known.iter().map(|one| (distance(&one.to_lowercase(), &name.to_lowercase()), one));
+    let (distance, nearest) = alike.min()?;
+    (distance <= nearest.len().max(3) / 3).then_some(nearest)
+}
+
+/// How many letters to put in, take out or replace make one text the other (Levenshtein).
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
+    for (place, letter) in one.chars().enumerate() {
+        let mut diagonal = place;
+        let mut left = place + 1;
+        for (above, its) in row.iter_mut().skip(1).zip(other.chars()) {
+            let replaced = diagonal + usize::from(letter != its);
+            diagonal = *above;
+            left = replaced.min(left + 1).min(diagonal + 1);
+            *above = left;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = place + 1;
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_one_that_is_alike() {
+        assert_eq!((distance("", "ab"), distance("kitten", "sitting"), distance("ab", "ab")), (2, 3, 0));
+        let known: BTreeSet<String> = TYPES.iter().chain(&ACTIONS).map(|name| (*name).to_owned()).collect();
+        for (name, expected) in [
+            ("Tol", Some("Tool")),
+            ("tool", Some("Tool")),
+            ("calltool", Some("call_tool")),
+            ("resources", Some("Resource")),
+            ("mcp", Some("MCP")),
+            ("list_tools", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(&known, name), expected, "{name}");
+        }
+    }
+}
