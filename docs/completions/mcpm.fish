@@ -110,6 +110,7 @@ false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l offline -d 'Fetch nothing: the image must be on this machine [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l allowed-origins -d 'Origins of browser pages that may call the proxy, beside its own' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l allowed-hosts -d 'Host names that clients may call the proxy by, beside the one it listens on' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l registry -d 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-issuer -d 'OIDC issuer URL' -r -f
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l oidc-audience -d 'Expected audience of the token [default: the resource URL, else the URL of the proxy]' -r
@@ -180,6 +181,7 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l target-uri -d 'URI o
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l host -d 'IP or hostname the proxy listens on [default: 127.0.0.1]' -r -f -a "(__fish_print_hostnames)"
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l port -d 'Port of this machine the proxy listens on; 0 picks a free one [default: a free port]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l allowed-origins -d 'Origins of browser pages that may call the proxy, beside its own' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l allowed-hosts -d 'Host names that clients may call the proxy by, beside the one it listens on' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l tools -d 'Tools of the server that are let through, all others are hidden' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l tools-override -d 'JSON file that overrides tool names and descriptions' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l authz-config -d 'Authorization configuration file' -r -F

@@ -85,14 +85,14 @@ fn a_proxy_writes_its_audit_log_to_standard_output_and_its_refusals_are_explaine
         (&refused["server"], &refused["inputs"]["Origin"]),
         (&json!("my front"), &json!("https://evil.example"))
     );
-    assert_eq!(refused["fix"], "add `--allowed-origins https://evil.example`");
+    assert_eq!(refused["fix"], "if you trust the page, add `--allowed-origins https://evil.example`");
     for (args, code, lines) in [
         (
             &["explain", refusal.as_str()][..],
             0,
             &["origin.not_allowed", "my front", "https://evil.example"][..],
         ),
-        (&["explain", "tools.not_listed"], 0, &["usual fix", "let the tool through with `--tools`"]),
+        (&["explain", "tools.not_listed"], 0, &["usual fix", "call a tool by the name that lists show"]),
         (&["explain", "tools.not_listed", "-o", "json"], 0, &[r#""layer": "tools""#]),
         (
             &["explain", "0123456789abcdef0123"],

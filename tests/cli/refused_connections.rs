@@ -113,9 +113,9 @@ fn a_refused_connection_is_on_record_with_its_call_and_the_changes_it_names_let_
         assert_eq!((&refusal["inputs"]["host"], &refusal["server"]), (&json!(host), &json!(name)));
         reasons.push(explained["reason"].as_str().unwrap().to_owned());
         assert!(reasons.len() < 3, "it is still refused: {reasons:?}");
-        // "add `HOST:PORT` to `network.outbound.allow_host` of the permission profile"
+        // "if the server is to reach it, add `HOST:PORT` to `network.outbound.allow_host` of a permission profile ..."
         let mut words = refusal["fix"].as_str().unwrap().split('`');
-        assert_eq!(words.next(), Some("add "));
+        assert_eq!(words.next(), Some("if the server is to reach it, add "));
         allowed.push(words.next().unwrap().to_owned());
         assert_eq!(words.nth(1), Some("network.outbound.allow_host"));
         home.run(&["rm", &name]).succeeded();

@@ -137,9 +137,7 @@ async fn what_is_wrong_with_a_token_is_told() {
             "another audience" => {
                 assert_eq!(of_token, [("token_audience", "https://x.example")]);
                 assert!(explained.inputs["audience"].contains(&resource), "{explained:?}");
-                let fix = format!(
-                    "ask for a token for `{resource}`, or set `--oidc-audience` to `https://x.example`"
-                );
+                let fix = format!("ask the issuer for a token whose audience is `{resource}`");
                 assert_eq!(explained.fix, fix);
             }
             "no audience" => assert_eq!(of_token, [("token_audience", "none")]),

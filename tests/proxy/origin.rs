@@ -106,12 +106,21 @@ async fn an_allowed_origin_passes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_listener_beyond_this_machine_takes_any_host_and_no_origin() {
+async fn a_listener_beyond_this_machine_takes_the_hosts_that_it_was_told_and_no_origin() {
     let script = script().await;
     let proxy = StdioProxy::new("scripted", script.process(&[])).listen("0.0.0.0", 0);
-    let bridge = script.serve(proxy).await;
+    let bridge = script.serve(proxy.allow_hosts(["box.lan"])).await;
     let http = Http(([127, 0, 0, 1], bridge.http.0.port()).into());
-    assert_eq!(http.get("/health").header("Host", "box.lan").send().await.status, 200);
+    for host in ["box.lan", "BOX.lan:8080", "192.0.2.7", "[2001:db8::1]:80", "localhost"] {
+        assert_eq!(http.get("/health").header("Host", host).send().await.status, 200, "{host}");
+    }
+    // As a page sends it whose name was pointed here: a GET to its own origin has no `Origin`.
+    for (method, path) in PLACES {
+        for host in ["evil.example", "box.lan.evil.example", "192.0.2.7.evil.example", ""] {
+            let response = http.request(method, path).header("Host", host).send().await;
+            assert_eq!(response.status, 403, "{method} {path} Host: {host}");
+        }
+    }
     for origin in ["http://box.lan", "http://localhost", "null"] {
         let request = http.get("/health").header("Host", "box.lan").header("Origin", origin);
         assert_eq!(request.send().await.status, 403, "{origin}");

@@ -668,6 +668,14 @@ void mcpm_workload_builder_offline(mcpm_workload_builder *builder, bool value);
 void mcpm_workload_builder_allowed_origins(mcpm_workload_builder *builder, const char *value);
 
 /**
+ * Host names that clients may call the proxy by, beside the one it listens on.
+ *
+ * Without authentication, a request that names another host is refused, since a web page whose name
+ * was pointed here could send it. Addresses and loopback names need not be listed.
+ */
+void mcpm_workload_builder_allowed_hosts(mcpm_workload_builder *builder, const char *value);
+
+/**
  * Registry that server names are looked up in: `embedded`, a file, or a URL.
  *
  * A URL whose path ends in `.json` is that of a document, any other is the base of a registry's REST
@@ -1068,6 +1076,14 @@ void mcpm_proxy_builder_debug(mcpm_proxy_builder *builder, bool value);
  * Origins of browser pages that may call the proxy, beside its own.
  */
 void mcpm_proxy_builder_allowed_origins(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Host names that clients may call the proxy by, beside the one it listens on.
+ *
+ * Without authentication, a request that names another host is refused, since a web page whose name
+ * was pointed here could send it. Addresses and loopback names need not be listed.
+ */
+void mcpm_proxy_builder_allowed_hosts(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * Tools of the server that are let through, all others are hidden.

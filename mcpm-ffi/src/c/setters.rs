@@ -447,6 +447,16 @@ pub unsafe extern "C" fn mcpm_workload_builder_allowed_origins(builder: *mut Wor
     unsafe { builder::set_text(builder, "allowed_origins", value) }
 }
 
+/// Host names that clients may call the proxy by, beside the one it listens on.
+///
+/// Without authentication, a request that names another host is refused, since a web page whose name
+/// was pointed here could send it. Addresses and loopback names need not be listed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_allowed_hosts(builder: *mut WorkloadBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "allowed_hosts", value) }
+}
+
 /// Registry that server names are looked up in: `embedded`, a file, or a URL.
 ///
 /// A URL whose path ends in `.json` is that of a document, any other is the base of a registry's REST
@@ -955,6 +965,16 @@ pub unsafe extern "C" fn mcpm_proxy_builder_debug(builder: *mut ProxyBuilder, va
 pub unsafe extern "C" fn mcpm_proxy_builder_allowed_origins(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "allowed_origins", value) }
+}
+
+/// Host names that clients may call the proxy by, beside the one it listens on.
+///
+/// Without authentication, a request that names another host is refused, since a web page whose name
+/// was pointed here could send it. Addresses and loopback names need not be listed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_allowed_hosts(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "allowed_hosts", value) }
 }
 
 /// Tools of the server that are let through, all others are hidden.

@@ -253,6 +253,12 @@ pub struct WorkloadOptions {
     /// Origins of browser pages that may call the proxy, beside its own.
     #[uniffi(default)]
     pub allowed_origins: Vec<String>,
+    /// Host names that clients may call the proxy by, beside the one it listens on.
+    ///
+    /// Without authentication, a request that names another host is refused, since a web page whose name
+    /// was pointed here could send it. Addresses and loopback names need not be listed.
+    #[uniffi(default)]
+    pub allowed_hosts: Vec<String>,
     /// Registry that server names are looked up in: `embedded`, a file, or a URL.
     ///
     /// A URL whose path ends in `.json` is that of a document, any other is the base of a registry's REST
@@ -548,6 +554,12 @@ pub struct ProxyOptions {
     /// Origins of browser pages that may call the proxy, beside its own.
     #[uniffi(default)]
     pub allowed_origins: Vec<String>,
+    /// Host names that clients may call the proxy by, beside the one it listens on.
+    ///
+    /// Without authentication, a request that names another host is refused, since a web page whose name
+    /// was pointed here could send it. Addresses and loopback names need not be listed.
+    #[uniffi(default)]
+    pub allowed_hosts: Vec<String>,
     /// Tools of the server that are let through, all others are hidden.
     ///
     /// Names are those that clients see. `*` stands for any text and `?` for any one letter. With a `!`

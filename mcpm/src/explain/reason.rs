@@ -59,10 +59,10 @@ reasons! {
     }
     "origin" {
         /// The request comes from a web page of another origin.
-        OriginNotAllowed = "origin.not_allowed", "name the origin of the page in `--allowed-origins`";
+        OriginNotAllowed = "origin.not_allowed", "use a page of an allowed origin; if you trust the page, name its origin in `--allowed-origins`";
         /// The request calls the proxy by a name that is not its own, as a page does whose name was pointed here.
         HostNotAllowed = "origin.host_not_allowed",
-            "call the proxy by the name or address it listens on, or by one of `--allowed-origins`";
+            "call the proxy by the name or address it listens on; if the name is its own, add it to `--allowed-hosts`";
     }
     "authenticate" {
         /// The request has no token, and callers must say who they are.
@@ -73,7 +73,7 @@ reasons! {
         AuthMalformed = "auth.malformed_request", "send one token, as `Authorization: Bearer TOKEN`";
         /// The token is of no form that can be checked here.
         TokenMalformed = "auth.token_malformed",
-            "send an access token of the issuer; for opaque ones, set `--oidc-introspection-url`";
+            "send an access token of the issuer; opaque ones need the issuer's endpoint in `--oidc-introspection-url`";
         /// The token is an ID token or of another kind, and not one that lets its bearer in.
         NotAnAccessToken = "auth.not_an_access_token", "send the access token that came with it";
         /// The token is bound to a key that its sender must show, which is not asked for here.
@@ -90,7 +90,7 @@ reasons! {
         WrongIssuer = "auth.wrong_issuer", "send a token of the issuer in `--oidc-issuer`";
         /// The token is meant for another resource.
         WrongAudience = "auth.wrong_audience",
-            "ask for a token for this resource, or set `--oidc-audience` to what its tokens say";
+            "ask the issuer for a token whose audience is this resource";
         /// The token has expired, or does not say when it does.
         TokenExpired = "auth.token_expired", "get a new token";
         /// The token is not valid yet.
@@ -138,27 +138,27 @@ reasons! {
     "audit" {
         /// What would be done cannot be recorded, and the audit log is to be complete.
         AuditNotWritten = "audit.not_written",
-            "make room for the audit log, or take `failClosed` out of its configuration";
+            "make room for the audit log";
     }
     "reach" {
         /// The request is for something of the server that is no MCP endpoint, about which no rule can decide.
         NotAnEndpoint = "reach.not_an_endpoint",
-            "call it at the server itself; where it is the MCP endpoint, name its path in the target's URI";
+            "where it is the MCP endpoint, name its path in the target's URI";
         /// The request holds no message of MCP, such as a form, and rules decide about nothing else.
         NoMessage = "reach.no_message", "post a JSON-RPC message";
     }
     "tools" {
         /// The tool is hidden by the filter, is called by a name that clients do not see, or is named in no clear way.
         ToolNotListed = "tools.not_listed",
-            "let the tool through with `--tools`, or call it by the name that lists show";
+            "call a tool by the name that lists show; if clients are to use it, let it through with `--tools`";
         /// The method does something with tools that the filter does not know.
-        ToolsUnknownMethod = "tools.unknown_method", "leave out `--tools`";
+        ToolsUnknownMethod = "tools.unknown_method", "use `tools/list` and `tools/call`";
     }
     "authorization" {
         /// No policy permits it.
-        AuthorizationDenied = "authorization.denied", "add a policy that permits it";
+        AuthorizationDenied = "authorization.denied", "if the caller is to do it, add a policy that permits it";
         /// A policy forbids it, whatever others permit.
-        AuthorizationForbidden = "authorization.forbidden", "change the policy that forbids it";
+        AuthorizationForbidden = "authorization.forbidden", "if the caller is to do it, change the policy that forbids it";
         /// A policy that might forbid it cannot be evaluated.
         AuthorizationUndecided = "authorization.undecided",
             "have policies ask for an attribute with `has` before they read it";
@@ -167,7 +167,7 @@ reasons! {
             "send a message with each field once, and of its own type, and a URI without `..` and the like";
         /// The method is one that policies cannot decide about.
         AuthorizationUnknownMethod = "authorization.unknown_method",
-            "use a method of the protocol, or leave out `--authz-config`";
+            "use a method of the protocol";
         /// A policy depends on what the server says of the tool, and the server does not say it.
         AnnotationsUnknown = "authorization.annotations_unknown",
             "list the tools first, or write policies that do not depend on it";
@@ -194,33 +194,34 @@ reasons! {
     "isolation" {
         /// The permission profile allows the server no connection at all.
         NoNetwork = "egress.no_network",
-            "add the host to `network.outbound.allow_host` of the permission profile";
+            "if the server is to reach it, add the host to `network.outbound.allow_host` of a permission profile";
         /// The permission profile does not name the host.
         EgressHost = "egress.host_not_allowed",
-            "add the host to `network.outbound.allow_host` of the permission profile";
+            "if the server is to reach it, add the host to `network.outbound.allow_host` of a permission profile";
         /// The permission profile names the host, but not with that port.
         EgressPort = "egress.port_not_allowed",
-            "add the host and the port to `network.outbound.allow_host` of the permission profile";
+            "if the server is to reach it, add the host and the port to `network.outbound.allow_host` of a permission profile";
         /// The connection leads to the machine by the engine's gateway.
-        EgressGateway = "egress.runtime_gateway", "add `--allow-runtime-gateway`";
+        EgressGateway = "egress.runtime_gateway",
+            "if the server is to reach this machine, add `--allow-runtime-gateway`";
         /// Machines in clouds read credentials at that address.
         EgressMetadata = "egress.metadata_address",
-            "add the address itself to `network.outbound.allow_host` of the permission profile";
+            "find out why the server asks for credentials of this machine; a sound server need not reach them";
         /// The address is the machine's loopback.
         EgressLoopback = "egress.loopback_address",
-            "add the address itself to `network.outbound.allow_host` of the permission profile";
+            "if the server is to reach it, add the address itself to `network.outbound.allow_host` of a permission profile";
         /// The address is one of the machine's own.
         EgressOwn = "egress.own_address",
-            "add the address itself to `network.outbound.allow_host` of the permission profile";
+            "if the server is to reach it, add the address itself to `network.outbound.allow_host` of a permission profile";
         /// The address is of the machine's own link.
         EgressLinkLocal = "egress.link_local_address",
-            "add the address itself to `network.outbound.allow_host` of the permission profile";
+            "if the server is to reach it, add the address itself to `network.outbound.allow_host` of a permission profile";
         /// The address is of a private network.
         EgressPrivate = "egress.private_address",
-            "add the address itself to `network.outbound.allow_host` of the permission profile";
+            "if the server is to reach it, add the address itself to `network.outbound.allow_host` of a permission profile";
         /// Nobody is to be reached by such an address.
         EgressReserved = "egress.reserved_address",
-            "add the address itself to `network.outbound.allow_host` of the permission profile";
+            "if the server is to reach it, add the address itself to `network.outbound.allow_host` of a permission profile";
         /// The name in the TLS handshake is not that of the connection.
         EgressNameMismatch = "egress.server_name_mismatch",
             "connect to the name that the handshake asks for";

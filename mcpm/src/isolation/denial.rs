@@ -163,13 +163,21 @@ impl Denial {
             Some(port) => format!("{}:{port}", self.host),
             None => self.host.to_string(),
         };
-        let add =
-            |entry: &str| format!("add `{entry}` to `network.outbound.allow_host` of the permission profile");
+        // The server chose what to connect to, so that allowing it is for people to decide. A profile that is built in
+        // has no file to add to.
+        let add = |entry: &str| {
+            format!(
+                "if the server is to reach it, add `{entry}` to `network.outbound.allow_host` of a permission profile \
+                 in a file"
+            )
+        };
         match self.rule {
             Rule::NoNetwork | Rule::HostNotAllowed | Rule::PortNotAllowed => add(&place),
-            Rule::RuntimeGateway => "add `--allow-runtime-gateway`".to_owned(),
-            Rule::MetadataAddress
-            | Rule::LoopbackAddress
+            Rule::RuntimeGateway => {
+                "if the server is to reach this machine, add `--allow-runtime-gateway`".to_owned()
+            }
+            Rule::MetadataAddress => Rule::MetadataAddress.reason().fix().to_owned(),
+            Rule::LoopbackAddress
             | Rule::OwnAddress
             | Rule::LinkLocalAddress
             | Rule::PrivateAddress
@@ -204,6 +212,6 @@ impl fmt::Display for Denial {
         if let Some(address) = self.address.filter(|address| self.host != Host::Address(*address)) {
             write!(f, " (it is {address})")?;
         }
-        write!(f, "; to allow it, {}", self.fix)
+        write!(f, "; {}", self.fix)
     }
 }

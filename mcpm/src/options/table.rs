@@ -176,6 +176,11 @@ options! {
         offline: Option<bool> = "false" [addition: true];
         /// Origins of browser pages that may call the proxy, beside its own
         allowed_origins: List<String> [placeholder: Some("ORIGIN,..."), addition: true];
+        /// Host names that clients may call the proxy by, beside the one it listens on
+        ///
+        /// Without authentication, a request that names another host is refused, since a web page whose name was pointed
+        /// here could send it. Addresses and loopback names need not be listed.
+        allowed_hosts: List<String> [placeholder: Some("HOST,..."), addition: true];
         /// Registry that server names are looked up in: `embedded`, a file, or a URL
         ///
         /// A URL whose path ends in `.json` is that of a document, any other is the base of a registry's REST API.
@@ -200,6 +205,11 @@ options! {
         debug: Option<bool> = "false" [place: Place::Global];
         /// Origins of browser pages that may call the proxy, beside its own
         allowed_origins: List<String> [placeholder: Some("ORIGIN,..."), addition: true];
+        /// Host names that clients may call the proxy by, beside the one it listens on
+        ///
+        /// Without authentication, a request that names another host is refused, since a web page whose name was pointed
+        /// here could send it. Addresses and loopback names need not be listed.
+        allowed_hosts: List<String> [placeholder: Some("HOST,..."), addition: true];
         /// Tools of the server that are let through, all others are hidden
         ///
         /// Names are those that clients see. `*` stands for any text and `?` for any one letter. With a `!` before it, a

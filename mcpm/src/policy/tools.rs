@@ -53,6 +53,8 @@ pub(crate) struct Hidden {
     pub(crate) rule: String,
     /// The smallest change that would let it through.
     pub(crate) fix: String,
+    /// Whether that shows more tools.
+    pub(crate) widens: bool,
 }
 
 impl Tools {
@@ -120,7 +122,8 @@ impl Tools {
     pub(crate) fn hidden(&self, name: &str) -> Hidden {
         if self.is_too_long(name) {
             let rule = format!("a name of more than {LONGEST_COMPARED} bytes is compared with nothing");
-            return Hidden { rule, fix: "call the tool by the name that lists show".to_owned() };
+            let fix = "call the tool by the name that lists show".to_owned();
+            return Hidden { rule, fix, widens: false };
         }
         let other = self.overrides.get(name).and_then(|given| given.name.as_deref());
         let other = other.filter(|other| *other != name && !self.renamed.contains_key(name));
@@ -143,7 +146,7 @@ impl Tools {
         if !listed {
             fix.push(format!("add `{shown}` to `--tools`"));
         }
-        Hidden { rule, fix: fix.join(", and ") }
+        Hidden { rule, fix: fix.join(", and "), widens: !denied.is_empty() || !listed }
     }
 
     /// How clients see a tool of the server's; `None` when they do not.

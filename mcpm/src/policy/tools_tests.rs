@@ -100,7 +100,8 @@ fn what_hides_a_tool_is_named_with_the_smallest_change() {
         let patterns: Vec<String> = patterns.iter().map(|one| (*one).to_owned()).collect();
         let tools = Tools::new(&patterns, &overrides).expect("options").expect("something to decide");
         assert_eq!(tools.called(name), None, "{patterns:?} {name}");
-        let expected = Hidden { rule: rule.to_owned(), fix: fix.to_owned() };
+        let widens = fix.contains("`--tools`");
+        let expected = Hidden { rule: rule.to_owned(), fix: fix.to_owned(), widens };
         assert_eq!(tools.hidden(name), expected, "{patterns:?} {name}");
     }
 }

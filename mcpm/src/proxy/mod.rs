@@ -67,6 +67,7 @@ mod untaken;
 use certificates::check_bundle;
 use forward::Forward;
 pub(crate) use layer::{Answer, Endpoint};
+pub(crate) use layers::origin::check_hosts;
 use layers::{authenticate::Gate, origin::Origin};
 use public::Publicity;
 use resource::Resource;
@@ -133,6 +134,7 @@ impl ProxyBuilder {
             incoming.check_secret(client_secret.as_ref())?;
             incoming.check_reach(host, options.trust_proxy_headers.unwrap_or(false))?;
         }
+        check_hosts(&options.allowed_hosts)?;
         let name = required(&options.server_name, "SERVER_NAME")?;
         let policy = PolicySpec::read(
             &options.tools,
@@ -246,6 +248,7 @@ impl Proxy {
             transport: TRANSPORT,
             allowed_origins: self.options.allowed_origins.to_vec(),
             allowed_hosts: Vec::new(),
+            more_hosts: self.options.allowed_hosts.to_vec(),
             policy: self.policy,
             recent: self.recent,
             audit,
@@ -272,6 +275,8 @@ pub(crate) struct Served<'a> {
     pub(crate) allowed_origins: Vec<String>,
     /// Names that clients may call it by; empty leaves that to the address.
     pub(crate) allowed_hosts: Vec<String>,
+    /// Names that clients may call it by as well.
+    pub(crate) more_hosts: Vec<String>,
     /// Who is let in; `None` lets everybody.
     pub(crate) incoming: Option<Incoming>,
     /// What callers' tokens are exchanged for, if they are.
@@ -337,7 +342,9 @@ impl RunningProxy {
             .map_err(|error| Error::new(ErrorKind::Io, "the listener has no address").source(error))?;
         let names_origins = !served.allowed_origins.is_empty();
         let origin = Origin::new(served.host, address.ip().is_loopback(), served.allowed_origins)
-            .only_hosts(served.allowed_hosts);
+            .only_hosts(served.allowed_hosts)
+            .more_hosts(served.more_hosts)
+            .authenticated(served.incoming.is_some());
         let trusted = served.publicity.trusted;
         let gate = served.incoming.map(|incoming| {
             let explicit = incoming.spec().resource_url.clone();

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use super::{
     RunningProxy, Served,
     bridge::Bridge,
-    listener,
+    check_hosts, listener,
     public::Publicity,
     target::{MCP_PATH, SSE_PATH},
 };
@@ -107,6 +107,7 @@ pub struct StdioProxy {
     mode: ProxyMode,
     policy: RestartPolicy,
     patience: Duration,
+    allowed_hosts: Vec<String>,
     rules: PolicySpec,
     audit: Option<AuditSpec>,
     telemetry: Option<(TelemetrySpec, Vec<Header>)>,
@@ -123,6 +124,7 @@ impl StdioProxy {
             mode: ProxyMode::StreamableHttp,
             policy: RestartPolicy::default(),
             patience: PATIENCE,
+            allowed_hosts: Vec::new(),
             rules: PolicySpec::default(),
             audit: None,
             telemetry: None,
@@ -133,6 +135,13 @@ impl StdioProxy {
     pub fn listen(mut self, host: impl Into<String>, port: u16) -> Self {
         self.host = host.into();
         self.port = port;
+        self
+    }
+
+    /// Takes requests that name one of these hosts as well; otherwise those that name an address, a loopback name or the
+    /// name it listens on.
+    pub fn allow_hosts(mut self, hosts: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.allowed_hosts.extend(hosts.into_iter().map(Into::into));
         self
     }
 
@@ -186,6 +195,7 @@ impl StdioProxy {
         on_event: impl Fn(ServerEvent) + Send + Sync + 'static,
     ) -> Result<RunningStdioProxy> {
         let policy = self.rules.policy(&self.name)?;
+        check_hosts(&self.allowed_hosts)?;
         let headers = self.telemetry.iter().flat_map(|(_, headers)| headers);
         let secrets: Vec<Secret> = headers.map(|header| header.value.clone()).collect();
         let recent = Recent::new(&*self.name, None).masks(Masks::new(secrets.clone(), &[]));
@@ -205,6 +215,7 @@ impl StdioProxy {
             transport: TRANSPORT,
             allowed_origins: Vec::new(),
             allowed_hosts: Vec::new(),
+            more_hosts: self.allowed_hosts,
             incoming: None,
             exchange: None,
             publicity: Publicity::default(),

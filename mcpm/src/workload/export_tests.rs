@@ -195,6 +195,7 @@ fn values(spec: &'static OptionSpec) -> BoxedStrategy<String> {
         "ca_cert" => Just(place("ca.pem")).boxed(),
         "runtime_image" => of(&["debian:13", "registry.example.com/base:1"]),
         "endpoint_prefix" => "/[a-z]{1,6}".boxed(),
+        "allowed_hosts" => "[a-z]{1,8}\\.example".boxed(),
         "allowed_origins" => "https://[a-z]{1,8}\\.example".boxed(),
         "registry" => of(&["embedded", "https://registry.example.com/v0.1", "/etc/servers.json"]),
         _ => match spec.kind {

@@ -182,6 +182,7 @@ impl Launch {
             transport: self.spec.transport.as_str(),
             allowed_origins: self.spec.proxy.allowed_origins.clone(),
             allowed_hosts: self.spec.proxy.allowed_hosts.clone(),
+            more_hosts: self.spec.proxy.more_hosts.clone(),
             incoming,
             exchange,
             publicity: self.publicity(),

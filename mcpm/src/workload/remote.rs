@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn an_option_of_a_workload_is_for_containers_or_for_every_server() {
         // A new one is in neither list: is it used for a server that others run, or to be refused there?
-        const FOR_EVERY_SERVER: [&str; 19] = [
+        const FOR_EVERY_SERVER: [&str; 20] = [
             "server",
             "name",
             "group",
@@ -288,6 +288,7 @@ mod tests {
             "enable_audit",
             "debug",
             "allowed_origins",
+            "allowed_hosts",
             "registry",
         ];
         let section = WorkloadOptions::spec("server").map(|spec| spec.section);

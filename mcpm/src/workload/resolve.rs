@@ -33,7 +33,7 @@ use crate::{
     options::{OptionSet as _, ProxyMode, SecretTarget, Transport, VolumeSpec, WorkloadOptions},
     package::certificates,
     policy::PolicySpec,
-    proxy::certificates::check_bundle,
+    proxy::{certificates::check_bundle, check_hosts},
     runtime::{ContainerSpec, EngineInfo, ImageInfo, Mount, Network, PublishedPort, labels},
     state::{SPEC_VERSION, Store},
     telemetry::{AskedOfTelemetry as _, TelemetrySpec},
@@ -232,6 +232,7 @@ pub(super) fn proxy(
             }
         }
     }
+    check_hosts(&options.allowed_hosts)?;
     let proxy = ProxySpec {
         host: options.host.clone().unwrap_or_default(),
         port: options.proxy_port.unwrap_or(0),
@@ -240,6 +241,7 @@ pub(super) fn proxy(
         trust_proxy_headers: options.trust_proxy_headers.unwrap_or(false),
         allowed_origins: options.allowed_origins.clone(),
         allowed_hosts: Vec::new(),
+        more_hosts: options.allowed_hosts.clone(),
         exchange: exchange(&asked.options, incoming.as_ref(), environment)?,
         incoming,
         policy: policy(options, working_dir)?,

@@ -151,6 +151,9 @@ pub struct ProxySpec {
     /// Names that clients may call it by; empty leaves that to the address it listens on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_hosts: Vec<String>,
+    /// Names that clients may call it by as well.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more_hosts: Vec<String>,
     /// What callers are asked for; `None` lets everybody in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incoming: Option<IncomingSpec>,

@@ -1725,6 +1725,13 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var allowedOrigins: [String]
     /**
+     * Host names that clients may call the proxy by, beside the one it listens on.
+     *
+     * Without authentication, a request that names another host is refused, since a web page whose name
+     * was pointed here could send it. Addresses and loopback names need not be listed.
+     */
+    public var allowedHosts: [String]
+    /**
      * Tools of the server that are let through, all others are hidden.
      *
      * Names are those that clients see. `*` stands for any text and `?` for any one letter. With a `!`
@@ -2102,6 +2109,12 @@ public struct ProxyOptions: Equatable, Hashable {
          * Origins of browser pages that may call the proxy, beside its own.
          */allowedOrigins: [String] = [], 
         /**
+         * Host names that clients may call the proxy by, beside the one it listens on.
+         *
+         * Without authentication, a request that names another host is refused, since a web page whose name
+         * was pointed here could send it. Addresses and loopback names need not be listed.
+         */allowedHosts: [String] = [], 
+        /**
          * Tools of the server that are let through, all others are hidden.
          *
          * Names are those that clients see. `*` stands for any text and `?` for any one letter. With a `!`
@@ -2399,6 +2412,7 @@ public struct ProxyOptions: Equatable, Hashable {
         self.port = port
         self.debug = debug
         self.allowedOrigins = allowedOrigins
+        self.allowedHosts = allowedHosts
         self.tools = tools
         self.toolsOverride = toolsOverride
         self.authzConfig = authzConfig
@@ -2478,6 +2492,7 @@ public struct FfiConverterTypeProxyOptions: FfiConverterRustBuffer {
                 port: FfiConverterOptionUInt16.read(from: &buf), 
                 debug: FfiConverterOptionBool.read(from: &buf), 
                 allowedOrigins: FfiConverterSequenceString.read(from: &buf), 
+                allowedHosts: FfiConverterSequenceString.read(from: &buf), 
                 tools: FfiConverterSequenceString.read(from: &buf), 
                 toolsOverride: FfiConverterOptionTypePathBuf.read(from: &buf), 
                 authzConfig: FfiConverterOptionTypePathBuf.read(from: &buf), 
@@ -2543,6 +2558,7 @@ public struct FfiConverterTypeProxyOptions: FfiConverterRustBuffer {
         FfiConverterOptionUInt16.write(value.port, into: &buf)
         FfiConverterOptionBool.write(value.debug, into: &buf)
         FfiConverterSequenceString.write(value.allowedOrigins, into: &buf)
+        FfiConverterSequenceString.write(value.allowedHosts, into: &buf)
         FfiConverterSequenceString.write(value.tools, into: &buf)
         FfiConverterOptionTypePathBuf.write(value.toolsOverride, into: &buf)
         FfiConverterOptionTypePathBuf.write(value.authzConfig, into: &buf)
@@ -3276,6 +3292,13 @@ public struct WorkloadOptions: Equatable, Hashable {
      */
     public var allowedOrigins: [String]
     /**
+     * Host names that clients may call the proxy by, beside the one it listens on.
+     *
+     * Without authentication, a request that names another host is refused, since a web page whose name
+     * was pointed here could send it. Addresses and loopback names need not be listed.
+     */
+    public var allowedHosts: [String]
+    /**
      * Registry that server names are looked up in: `embedded`, a file, or a URL.
      *
      * A URL whose path ends in `.json` is that of a document, any other is the base of a registry's REST
@@ -3843,6 +3866,12 @@ public struct WorkloadOptions: Equatable, Hashable {
          * Origins of browser pages that may call the proxy, beside its own.
          */allowedOrigins: [String] = [], 
         /**
+         * Host names that clients may call the proxy by, beside the one it listens on.
+         *
+         * Without authentication, a request that names another host is refused, since a web page whose name
+         * was pointed here could send it. Addresses and loopback names need not be listed.
+         */allowedHosts: [String] = [], 
+        /**
          * Registry that server names are looked up in: `embedded`, a file, or a URL.
          *
          * A URL whose path ends in `.json` is that of a document, any other is the base of a registry's REST
@@ -4154,6 +4183,7 @@ public struct WorkloadOptions: Equatable, Hashable {
         self.rebuild = rebuild
         self.offline = offline
         self.allowedOrigins = allowedOrigins
+        self.allowedHosts = allowedHosts
         self.registry = registry
         self.oidcIssuer = oidcIssuer
         self.oidcAudience = oidcAudience
@@ -4269,6 +4299,7 @@ public struct FfiConverterTypeWorkloadOptions: FfiConverterRustBuffer {
                 rebuild: FfiConverterOptionBool.read(from: &buf), 
                 offline: FfiConverterOptionBool.read(from: &buf), 
                 allowedOrigins: FfiConverterSequenceString.read(from: &buf), 
+                allowedHosts: FfiConverterSequenceString.read(from: &buf), 
                 registry: FfiConverterOptionString.read(from: &buf), 
                 oidcIssuer: FfiConverterOptionString.read(from: &buf), 
                 oidcAudience: FfiConverterOptionString.read(from: &buf), 
@@ -4370,6 +4401,7 @@ public struct FfiConverterTypeWorkloadOptions: FfiConverterRustBuffer {
         FfiConverterOptionBool.write(value.rebuild, into: &buf)
         FfiConverterOptionBool.write(value.offline, into: &buf)
         FfiConverterSequenceString.write(value.allowedOrigins, into: &buf)
+        FfiConverterSequenceString.write(value.allowedHosts, into: &buf)
         FfiConverterOptionString.write(value.registry, into: &buf)
         FfiConverterOptionString.write(value.oidcIssuer, into: &buf)
         FfiConverterOptionString.write(value.oidcAudience, into: &buf)

@@ -123,9 +123,9 @@ impl Gate {
             Refusal::Audience(said) if said.is_empty() => denial.input("token_audience", "none"),
             Refusal::Audience(said) => {
                 let wanted = self.audiences.first().map_or("", String::as_str);
-                let (said, first) = (said.join(" "), said[0].clone());
-                let fix = format!("ask for a token for `{wanted}`, or set `--oidc-audience` to `{first}`");
-                denial.input("token_audience", said).fix(fix)
+                // Never to take what the token says: a token for another resource may come from there.
+                let fix = format!("ask the issuer for a token whose audience is `{wanted}`");
+                denial.input("token_audience", said.join(" ")).fix(fix)
             }
             Refusal::Expired(end) => {
                 let end = end.map_or_else(|| "not said".to_owned(), at);

@@ -232,13 +232,16 @@ impl Authorize {
 fn judged(asker: &Asker, used: &Used<'_>, arguments: Option<&Arguments>) -> Result<(), Denial> {
     let denial = match asker.decide(used, arguments) {
         Decision::Allowed => return Ok(()),
-        Decision::Denied(rules) if rules.is_empty() => Denial::new(Reason::AuthorizationDenied)
-            .rule("no policy permits it")
-            .fix(format!("add the policy `{}`", asker.permits(used).join("` and the policy `"))),
+        Decision::Denied(rules) if rules.is_empty() => {
+            Denial::new(Reason::AuthorizationDenied).rule("no policy permits it").fix(format!(
+                "if the caller is to do it, add the policy `{}`",
+                asker.permits(used).join("` and the policy `")
+            ))
+        }
         Decision::Denied(rules) => {
             let rules = rules.join(", ");
             Denial::new(Reason::AuthorizationForbidden)
-                .fix(format!("change {rules} so that it does not forbid this"))
+                .fix(format!("if the caller is to do it, change {rules} so that it does not forbid this"))
                 .rule(rules)
         }
         Decision::Undecided(reason) => Denial::new(Reason::AuthorizationUndecided).rule(reason),

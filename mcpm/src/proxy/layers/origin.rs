@@ -1,13 +1,16 @@
 //! Keeps web pages of other origins out (MCP 2025-11-25, transports, "Security Warning": DNS rebinding).
 //!
-//! `Origin` is checked always. `Host` is checked on a loopback listener, where a name that is not a loopback
-//! one can only come from a page whose name was pointed here; elsewhere any name may be the machine's.
+//! `Origin` is checked always. `Host` is checked wherever callers are not authenticated: a page whose name was pointed
+//! here sends no `Origin` with a GET, but its own name in `Host`. Names are those that the listener was told. An address
+//! is no such name, so that a listener beyond loopback takes all of them.
 
 use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderName, StatusCode, Uri, header};
 
 use crate::{
+    Result,
+    config_file::invalid,
     explain::Reason,
     mcp::error_code,
     proxy::{
@@ -27,13 +30,34 @@ pub(crate) struct Origin {
     allowed: Vec<String>,
     /// When it has names, these and no others.
     only_hosts: Vec<String>,
+    /// Names that clients may call the proxy by as well.
+    more_hosts: Vec<String>,
+    /// Whether callers are authenticated, who may come by any name to a listener beyond loopback.
+    authenticated: bool,
 }
 
 impl Origin {
     pub(crate) fn new(host: &str, loopback: bool, allowed: impl IntoIterator<Item = String>) -> Self {
         let allowed =
             allowed.into_iter().map(|origin| origin.trim_end_matches('/').to_ascii_lowercase()).collect();
-        Self { host: host.to_ascii_lowercase(), loopback, allowed, only_hosts: Vec::new() }
+        Self {
+            host: host.trim_matches(['[', ']']).to_ascii_lowercase(),
+            loopback,
+            allowed,
+            only_hosts: Vec::new(),
+            more_hosts: Vec::new(),
+            authenticated: false,
+        }
+    }
+
+    /// Lets these names pass in `Host` as well.
+    pub(crate) fn more_hosts(self, more_hosts: Vec<String>) -> Self {
+        Self { more_hosts, ..self }
+    }
+
+    /// Says whether callers are authenticated.
+    pub(crate) fn authenticated(self, authenticated: bool) -> Self {
+        Self { authenticated, ..self }
     }
 
     /// Lets only these names pass in `Host`, if there are any, wherever the listener is.
@@ -50,7 +74,7 @@ impl Origin {
                 return Some(Strange::Origin);
             }
         }
-        if self.loopback || !self.only_hosts.is_empty() {
+        if self.loopback || !self.only_hosts.is_empty() || !self.authenticated {
             let mut hosts = headers.get_all(header::HOST).iter();
             let host = hosts.next().and_then(|host| host.to_str().ok());
             if hosts.next().is_some() || !host.is_some_and(|host| self.allows_host(host)) {
@@ -71,10 +95,13 @@ impl Origin {
 
     fn allows_host(&self, host: &str) -> bool {
         let Some(name) = name_of(host) else { return false };
-        if !self.only_hosts.is_empty() {
-            // They are written as hosts are, an IPv6 address in brackets.
-            let is_it = |allowed: &String| allowed.trim_matches(['[', ']']).eq_ignore_ascii_case(name);
-            return self.only_hosts.iter().any(is_it);
+        // They are written as hosts are, an IPv6 address in brackets.
+        let is_it = |allowed: &String| allowed.trim_matches(['[', ']']).eq_ignore_ascii_case(name);
+        if !self.only_hosts.is_empty() || self.more_hosts.iter().any(is_it) {
+            return self.only_hosts.iter().chain(&self.more_hosts).any(is_it);
+        }
+        if !self.loopback && name.parse::<IpAddr>().is_ok() {
+            return true;
         }
         let of_allowed = |origin: &String| {
             let uri = origin.parse::<Uri>();
@@ -115,7 +142,10 @@ impl Strange {
                 // What is more than one origin, or none of a page, cannot be named.
                 let nameable = plain(&origin)
                     && origin.split_once("://").is_some_and(|(_, host)| name_of(host).is_some());
-                if nameable { denial.fix(format!("add `--allowed-origins {origin}`")) } else { denial }
+                match nameable {
+                    true => denial.fix(format!("if you trust the page, add `--allowed-origins {origin}`")),
+                    false => denial,
+                }
             }
             Self::Host => {
                 let host = said(header::HOST);
@@ -123,10 +153,12 @@ impl Strange {
                 match name_of(&host).filter(|name| plain(name)) {
                     None => denial,
                     Some(name) if layer.only_hosts.is_empty() => denial.fix(format!(
-                        "add `--allowed-origins http://{name}`, or call the proxy by the name or address it listens on"
+                        "if the name is the proxy's own, add `--allowed-hosts {name}`; otherwise call the proxy by the \
+                         name or address it listens on"
                     )),
                     Some(name) => denial.fix(format!(
-                        "add `{name}` to `network.inbound.allow_host` of the permission profile"
+                        "if the name is the proxy's own, add `{name}` to `network.inbound.allow_host` of the \
+                         permission profile"
                     )),
                 }
             }
@@ -165,9 +197,45 @@ impl Layer for Origin {
     }
 }
 
+/// Checks names and addresses that clients may call a proxy by.
+///
+/// # Errors
+/// `InvalidOption` for what is neither, such as a URL or a name with a port.
+pub(crate) fn check_hosts(hosts: &[String]) -> Result<()> {
+    let is_host = |host: &str| {
+        let of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        let is_address = host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+        is_address || (!host.is_empty() && host.bytes().all(of_name))
+    };
+    match hosts.iter().find(|host| !is_host(host)) {
+        None => Ok(()),
+        Some(host) => Err(invalid(format!("`{}` is not a host name or address", host.escape_debug()))
+            .hint("write it without a scheme, a port and a path, such as `mcp.example`")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hosts_are_names_and_addresses() {
+        for (host, sound) in [
+            ("mcp.example", true),
+            ("box_1", true),
+            ("192.0.2.1", true),
+            ("[::1]", true),
+            ("2001:db8::1", true),
+            ("", false),
+            ("mcp.example:80", false),
+            ("http://mcp.example", false),
+            ("*.example", false),
+            ("a b", false),
+        ] {
+            let outcome = check_hosts(&[host.to_owned()]);
+            assert_eq!(outcome.is_ok(), sound, "{host}: {outcome:?}");
+        }
+    }
 
     fn verdict(layer: &Origin, host: &str, origins: &[&str]) -> Option<Strange> {
         let mut headers = HeaderMap::new();
@@ -250,8 +318,36 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_listener_takes_any_host_but_no_unlisted_origin() {
-        let layer = Origin::new("0.0.0.0", false, []);
+    fn a_wide_listener_takes_addresses_and_the_names_that_it_was_told() {
+        let more = vec!["box.lan".to_owned(), "Mcp.Example".to_owned()];
+        let origins = ["https://app.example".to_owned()];
+        let layer = Origin::new("mcp-host", false, origins).more_hosts(more);
+        for host in [
+            "127.0.0.1:1",
+            "localhost",
+            "192.0.2.7:80",
+            "[2001:db8::1]:80",
+            "BOX.lan:8080",
+            "mcp.example",
+            "mcp-host:1",
+            "app.example",
+        ] {
+            assert_eq!(verdict(&layer, host, &[]), None, "{host}");
+        }
+        for host in ["evil.example", "192.0.2.7.evil.example", "lan", "", "box.lan.evil.example:8080"] {
+            assert_eq!(verdict(&layer, host, &[]), Some(Strange::Host), "{host}");
+        }
+        // Beside those of a profile, which are the only ones otherwise.
+        let layer = layer.only_hosts(vec!["inner".to_owned()]);
+        for (host, passes) in [("inner", true), ("box.lan", true), ("192.0.2.7", false), ("mcp-host", false)]
+        {
+            assert_eq!(verdict(&layer, host, &[]).is_none(), passes, "{host}");
+        }
+    }
+
+    #[test]
+    fn a_wide_listener_with_authentication_takes_any_host_but_no_unlisted_origin() {
+        let layer = Origin::new("0.0.0.0", false, []).authenticated(true);
         assert_eq!(verdict(&layer, "box.lan:8080", &[]), None);
         assert!(verdict(&layer, "box.lan:8080", &["http://box.lan:8080"]).is_some());
         assert!(verdict(&layer, "box.lan:8080", &["http://localhost"]).is_some());

@@ -88,7 +88,8 @@ impl Tools {
         let denial = Denial::new(Reason::ToolNotListed).input("method", message.method());
         let Some(name) = named else { return denial.fix("name one tool in the call") };
         let hidden = self.tools.hidden(&name);
-        denial.input("tool", &name).rule(hidden.rule).fix(hidden.fix)
+        let condition = if hidden.widens { "if clients are to use the tool, " } else { "" };
+        denial.input("tool", &name).rule(hidden.rule).fix(format!("{condition}{}", hidden.fix))
     }
 
     /// Decides about a request, and writes the server's own names into it.
