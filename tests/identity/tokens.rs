@@ -289,7 +289,7 @@ async fn the_proxy_says_who_issues_its_tokens() {
             document.json().await,
             json!({
                 "resource": local.resource(), "resource_name": "guarded",
-                "authorization_servers": [provider.issuer], "scopes_supported": ["mcp"],
+                "authorization_servers": [provider.issuer], "scopes_supported": ["mcp", "offline_access"],
                 "bearer_methods_supported": ["header"],
             })
         );

@@ -224,7 +224,10 @@ pub(super) fn proxy(
     environment: &Environment,
 ) -> Result<ProxySpec> {
     let working_dir = &environment.working_dir;
-    let incoming = asked.options.incoming(working_dir)?;
+    let mut incoming = asked.options.incoming(working_dir)?;
+    if let Some(incoming) = &mut incoming {
+        incoming.has_secret |= incoming.takes_secret() && environment.oidc_client_secret.is_some();
+    }
     if incoming.is_some() {
         for name in ["oidc_issuer", "oidc_jwks_url", "oidc_introspection_url"] {
             if asked.options.is_given(name) {

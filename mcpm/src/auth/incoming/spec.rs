@@ -23,6 +23,9 @@ pub struct IncomingSpec {
     pub audience: Option<String>,
     /// Who asks about tokens.
     pub client_id: Option<String>,
+    /// Whether there is a client secret, which is not on record itself. A public client has none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_secret: bool,
     /// Where tokens are asked about; otherwise what the issuer says, if there is a client secret.
     pub introspection_url: Option<String>,
     /// Where the issuer's keys are; otherwise what the issuer says.
@@ -83,6 +86,7 @@ macro_rules! asked_of_callers {
                     issuer: self.oidc_issuer.clone(),
                     audience: self.oidc_audience.clone(),
                     client_id: self.oidc_client_id.clone(),
+                    has_secret: self.oidc_client_secret.is_some(),
                     introspection_url: self.oidc_introspection_url.clone(),
                     jwks_url: self.oidc_jwks_url.clone(),
                     scopes: match &self.oidc_scopes[..] {
@@ -177,12 +181,12 @@ impl IncomingSpec {
         self.resource_url.as_deref().map_or(Ok(()), check_resource)
     }
 
-    /// Refuses to ask about tokens in nobody's name. The secret is known last of all: it is in no record and no file.
+    /// Refuses to start again without the client secret that there was. It is in no record and no file.
     ///
     /// # Errors
     /// `InvalidOption` says where it is looked for.
     pub(crate) fn check_secret(&self, secret: Option<&Secret>) -> Result<()> {
-        if self.introspection_url.is_none() || secret.is_some() || self.token_file.is_some() {
+        if !self.has_secret || secret.is_some() {
             return Ok(());
         }
         Err(refused("the client secret for introspection is missing, and it is not kept on record")
@@ -280,6 +284,20 @@ mod tests {
             let error = asked(&[(name, value)]).expect_err(name).to_string();
             assert!(error.contains(name) && error.contains("--oidc-issuer"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_client_secret_is_optional_and_one_that_there_was_is_needed_again() {
+        let public = [("oidc-introspection-url", "https://id.example/ask"), ("oidc-client-id", "me")];
+        let spec = asked(&public).expect("fine").expect("on");
+        spec.check_secret(None).expect("a public client has none");
+        let secret = Secret::from("hush");
+        spec.check_secret(Some(&secret)).expect("it may have one");
+        let confidential = [public[0], public[1], ("oidc-client-secret", "hush")];
+        let spec = asked(&confidential).expect("fine").expect("on");
+        spec.check_secret(Some(&secret)).expect("it is there");
+        let error = spec.check_secret(None).expect_err("it is missing").to_string();
+        assert!(error.contains("`MCPM_OIDC_CLIENT_SECRET`") && !error.contains("hush"), "{error}");
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl Gate {
         let mut document = json!({
             "resource": self.resource.seen(headers).resource,
             "resource_name": self.name,
-            "scopes_supported": self.scopes(),
+            "scopes_supported": self.scopes(|_| true),
             "bearer_methods_supported": ["header"],
         });
         if let Some(issuer) = &self.incoming.spec().issuer {
@@ -64,12 +64,12 @@ impl Gate {
         document
     }
 
-    /// What clients are told to ask for.
-    fn scopes(&self) -> Vec<&str> {
+    /// The scopes that clients are told of, of those that `which` chooses.
+    fn scopes(&self, which: impl Fn(&str) -> bool) -> Vec<&str> {
         let spec = self.incoming.spec();
         let mut scopes: Vec<&str> = Vec::new();
         for scope in spec.required_scopes.iter().chain(&spec.scopes) {
-            if scope != OFFLINE && !scopes.contains(&scope.as_str()) {
+            if which(scope) && !scopes.contains(&scope.as_str()) {
                 scopes.push(scope);
             }
         }
@@ -90,7 +90,7 @@ impl Gate {
         // A token that lacks scopes needs those that are required, and a client without one is told all.
         let scopes = match status {
             StatusCode::FORBIDDEN => self.incoming.spec().required_scopes.join(" "),
-            _ => self.scopes().join(" "),
+            _ => self.scopes(|scope| scope != OFFLINE).join(" "),
         };
         if !scopes.is_empty() {
             challenge += &format!(", scope=\"{scopes}\"");
