@@ -80,11 +80,13 @@ fn a_target_that_is_not_there_is_answered_for() {
 fn who_can_use_a_proxy_is_said_where_that_is_more_than_one_would_think() {
     let home = Home::without_engine();
     let anybody = "every address of this machine: whoever reaches it can use the server";
+    let issuer = "no caller can be authenticated now, since the issuer's keys cannot be fetched";
     let silent = "clients are not told where to log in";
     for (more, warning) in [
         ("--host 127.0.0.1", None),
         ("--host 0.0.0.0", Some(anybody)),
-        ("--host 0.0.0.0 --oidc-issuer https://id.example --oidc-audience api", None),
+        ("--host 0.0.0.0 --oidc-issuer https://id.example --oidc-audience api", Some(issuer)),
+        ("--oidc-issuer http://127.0.0.1:1 --oidc-audience api", Some("`127.0.0.1` is a private address")),
         (
             "--oidc-introspection-url https://id.example/ask --oidc-client-id x --oidc-audience api",
             Some(silent),

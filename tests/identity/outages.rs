@@ -31,10 +31,10 @@ async fn new_keys_are_found_and_strange_ones_are_not_searched_for_again_and_agai
 async fn a_provider_that_is_away_keeps_out_those_whom_nobody_can_vouch_for() {
     let provider = Provider::start().await;
     for mode in ["down", "silent", "huge"] {
-        // A failure counts for a moment, so each is another proxy's.
-        let guarded = guarded(&provider, |proxy| proxy).await;
-        let token = provider.token("robot", guarded.resource()).await;
+        // A failure counts for a moment, so each is another proxy's. Its start already asks for the keys.
+        let token = provider.token("robot", "https://mcp.example/mcp").await;
         provider.mode(mode).await;
+        let guarded = guarded(&provider, |proxy| proxy.oidc_audience("https://mcp.example/mcp")).await;
         let response = guarded.send(&token).await;
         assert_eq!(response.headers.get("retry-after"), Some("1"), "{mode}");
         assert_eq!(response.headers.get("www-authenticate"), None, "{mode}");
@@ -136,4 +136,34 @@ async fn a_key_that_cannot_be_looked_for_may_be_a_good_one() {
         assert_eq!(told(guarded.send(&strange).await).await, (503, json!("auth.provider_unavailable")));
     }
     assert_eq!(guarded.send(&token).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_issuer_is_asked_at_the_start_and_callers_are_told_by_health_when_it_is_away() {
+    let provider = Provider::start().await;
+    let guarded = guarded(&provider, |proxy| proxy).await;
+    assert_eq!(provider.seen("/jwks").await, 1, "it is asked before anybody calls");
+    let token = provider.token("robot", guarded.resource()).await;
+    let header = json!({ "alg": "ES256", "kid": "strange" });
+    let strange = provider.mint(header, json!({}), "stranger").await;
+    let health = async |token: Option<&str>| {
+        let request = guarded.http.get("/health");
+        let request = match token {
+            Some(token) => request.header("Authorization", &format!("Bearer {token}")),
+            None => request,
+        };
+        request.send().await.json().await
+    };
+    let details = health(Some(&token)).await;
+    assert_eq!(details["authentication"], json!({ "available": true, "error": null }), "{details}");
+    assert_eq!(details["mcp"]["available"], true, "{details}");
+    // Its keys are kept, and one that nobody knows makes the proxy ask again.
+    provider.mode("down").await;
+    assert_eq!(told(guarded.send(&strange).await).await, (503, json!("auth.provider_unavailable")));
+    let details = health(Some(&token)).await;
+    assert_eq!(details["authentication"]["available"], false, "{details}");
+    assert!(details["authentication"]["error"].is_string(), "{details}");
+    for other in [None, Some(strange.as_str()), Some("x")] {
+        assert_eq!(health(other).await, json!({ "status": "healthy" }), "{other:?}");
+    }
 }

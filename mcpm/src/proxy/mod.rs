@@ -8,6 +8,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use tokio::{
@@ -34,6 +35,9 @@ use crate::{
     telemetry::{AskedOfTelemetry as _, Telemetry, TelemetrySpec},
     transport::http::is_this_machine,
 };
+
+/// How long a start waits for the issuer.
+const ISSUER_TIMEOUT: Duration = Duration::from_secs(3);
 
 mod admission;
 pub(crate) mod bridge;
@@ -258,7 +262,8 @@ impl Proxy {
             publicity: publicity.clone(),
             endpoint: Box::new(Forward::new(target, publicity)),
         };
-        for message in served.warnings(&listener) {
+        let issuer = issuer_warning(served.incoming.as_ref()).await;
+        for message in served.warnings(&listener).into_iter().chain(issuer) {
             tracing::warn!("{message}");
         }
         RunningProxy::serve(self.name.clone(), listener, served)
@@ -300,6 +305,17 @@ impl Served<'_> {
         let ip = listener.local_addr().map_or(Ipv4Addr::UNSPECIFIED.into(), |address| address.ip());
         warnings(ip, self.incoming.as_ref().map(Incoming::spec))
     }
+}
+
+/// Asks the issuer once, for a short time, and says what is wrong with it. The start goes on all the same: it may come
+/// back.
+pub(crate) async fn issuer_warning(incoming: Option<&Incoming>) -> Option<String> {
+    let why = match tokio::time::timeout(ISSUER_TIMEOUT, Box::pin(incoming?.prefetch())).await {
+        Ok(Ok(())) => return None,
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no answer within {} s", ISSUER_TIMEOUT.as_secs()),
+    };
+    Some(format!("no caller can be authenticated now, since the issuer's keys cannot be fetched: {why}"))
 }
 
 /// What is to be known of who can use a server behind a proxy that listens there.

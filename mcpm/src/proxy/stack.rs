@@ -101,7 +101,7 @@ impl Stack {
             layers.push(Box::new(Cors));
         }
         // For probes of the machine, which are no MCP clients and have no token.
-        layers.push(Box::new(Health::new(settings.transport, settings.gate.is_some())));
+        layers.push(Box::new(Health::new(settings.transport, settings.gate.clone())));
         if let Some(gate) = settings.gate.clone() {
             // Before anybody is asked who they are: it says how they find that out.
             layers.push(Box::new(WellKnown::new(Arc::clone(&gate))));

@@ -150,7 +150,8 @@ impl Launch {
         let record = Arc::new(Record::begin(store.clone(), self.spec.name.clone(), self.events.clone())?);
         record.events.tell(WorkloadEvent::Starting { name: self.spec.name.to_string() });
         let open = proxy::warnings(address.ip(), self.spec.proxy.incoming.as_ref());
-        for message in open.into_iter().chain(self.spec.warnings.clone()).chain(notices) {
+        let issuer = Box::pin(proxy::issuer_warning(incoming.as_ref())).await;
+        for message in open.into_iter().chain(self.spec.warnings.clone()).chain(notices).chain(issuer) {
             record.events.tell(WorkloadEvent::Warning { message });
         }
         let refusals = explain::file_of_workload(&store.folder(&self.spec.name));

@@ -107,6 +107,11 @@ impl<T: Send + Sync + 'static> Kept<T> {
         (since.elapsed() < DUE).then(|| Arc::clone(document))
     }
 
+    /// Why the last fetch failed; `None` when it did not.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.shared.lock().failure.as_ref().map(|(failure, _)| failure.clone())
+    }
+
     /// A document that is newer than `old`, in which a token has not found what it needs; `None` when one was fetched
     /// a moment ago.
     ///

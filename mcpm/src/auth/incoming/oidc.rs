@@ -61,6 +61,22 @@ impl Incoming {
         &self.source.spec
     }
 
+    /// Fetches what tokens are checked with, before the first one comes.
+    ///
+    /// # Errors
+    /// Why the issuer cannot be asked, or is not who it should be.
+    pub(crate) async fn prefetch(&self) -> Result<()> {
+        if let Some(place) = self.keys_place().await? {
+            self.keys.get(self.source.clone().keys(place)).await?;
+        }
+        Ok(())
+    }
+
+    /// Why the last fetch from the issuer failed; `None` when it did not.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.metadata.failure().or_else(|| self.keys.failure())
+    }
+
     /// Says whom a token stands for that is meant for one of `audiences`. Whether it also allows what it must is for
     /// [`suffices`](Self::suffices).
     ///

@@ -46,6 +46,18 @@ impl Gate {
         Self { incoming, resource, name, audiences }
     }
 
+    /// Whether a token lets its bearer in.
+    pub(super) async fn admits(&self, token: &Secret) -> bool {
+        // Boxed, since most of it is for the rare case that the provider is asked.
+        let principal = Box::pin(self.incoming.check(token.expose(), &self.audiences)).await;
+        principal.is_ok_and(|principal| self.incoming.suffices(&principal).is_ok())
+    }
+
+    /// Why the identity provider could not be asked the last time.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.incoming.failure()
+    }
+
     pub(super) fn resource(&self) -> &Resource {
         &self.resource
     }
@@ -157,7 +169,7 @@ impl Gate {
     }
 
     /// The token of a request.
-    fn token(&self, request: &Request) -> Result<Secret, Box<Response>> {
+    pub(super) fn token(&self, request: &Request) -> Result<Secret, Box<Response>> {
         let headers = request.headers();
         let in_query = request.uri().query().is_some_and(|query| {
             url::form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "access_token")

@@ -1,10 +1,13 @@
 //! Answers `GET /health`: 200 when the server behind can be used, 503 when not.
 //!
-//! Anybody may ask. Where callers are asked who they are, strangers are told no more than that: why a server cannot be
-//! used says where it is, and what it is.
+//! Anybody may ask. Where callers are authenticated, only those with a token that lets them in are told details: why a
+//! server or an identity provider cannot be used says where it is, and what it is.
+
+use std::sync::Arc;
 
 use http::{Method, StatusCode};
 
+use super::authenticate::Gate;
 use crate::proxy::{
     layer::{Answer, Layer, Next},
     respond::{self, Request},
@@ -16,13 +19,13 @@ pub(super) const PATH: &str = "/health";
 #[derive(Debug)]
 pub(crate) struct Health {
     transport: &'static str,
-    /// Whether the answer is for strangers.
-    brief: bool,
+    /// Who is told details; `None` tells everybody.
+    gate: Option<Arc<Gate>>,
 }
 
 impl Health {
-    pub(crate) fn new(transport: &'static str, brief: bool) -> Self {
-        Self { transport, brief }
+    pub(crate) fn new(transport: &'static str, gate: Option<Arc<Gate>>) -> Self {
+        Self { transport, gate }
     }
 }
 
@@ -34,15 +37,26 @@ impl Layer for Health {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return Box::pin(std::future::ready(respond::method_not_allowed("GET, HEAD")));
         }
+        let token = self.gate.as_ref().and_then(|gate| gate.token(&request).ok());
         Box::pin(async move {
+            let tells_details = match (&self.gate, token) {
+                (None, _) => true,
+                (Some(gate), Some(token)) => gate.admits(&token).await,
+                (Some(_), None) => false,
+            };
             let (status, word, error) = match next.health().await {
                 Ok(()) => (StatusCode::OK, "healthy", None),
                 Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, "unhealthy", Some(reason)),
             };
             let mut body = serde_json::json!({ "status": word });
-            if !self.brief {
+            if tells_details {
                 body["transport"] = self.transport.into();
                 body["mcp"] = serde_json::json!({ "available": error.is_none(), "error": error });
+                if let Some(gate) = &self.gate {
+                    let error = gate.failure();
+                    body["authentication"] =
+                        serde_json::json!({ "available": error.is_none(), "error": error });
+                }
             }
             respond::json(status, body.to_string().into())
         })
