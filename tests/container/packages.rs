@@ -38,6 +38,7 @@ impl Package<'_> {
         let _ = std::process::Command::new("docker").args(["rmi", &image]).output();
         let (first, second) = (home.name("first"), home.name("second"));
         let url = home.run(&self.args(&[], &[&["--name", &first], server].concat())).succeeded().url();
+        self.left_no_more_than(&image);
         let built = docker(&["image", "inspect", "--format", "{{.Id}} {{.Config.User}}", &image]);
         assert!(built.ends_with(" 65532:65532"), "{built}");
         let again = [&["--name", &second, "--offline"], server].concat();
@@ -47,6 +48,20 @@ impl Package<'_> {
         // A start from the record builds nothing either, and needs no base.
         home.run(&["restart", &second]).succeeded();
         url
+    }
+}
+
+impl Package<'_> {
+    /// A build leaves no image without a name: that of a local project the one with its modules.
+    #[track_caller]
+    fn left_no_more_than(&self, image: &str) {
+        let format = "{{index .Config.Labels \"mcpm-package-build\"}}";
+        let build = docker(&["image", "inspect", "--format", format, image]);
+        assert_ne!(build, "");
+        let filter = format!("label=mcpm-package-build={build}");
+        let left = docker(&["images", "--quiet", "--filter", "dangling=true", "--filter", &filter]);
+        let kept = usize::from(self.reference.starts_with("go://./"));
+        assert_eq!(left.lines().count(), kept, "{left}");
     }
 }
 

@@ -11,7 +11,7 @@ use futures_util::stream::BoxStream;
 use super::*;
 use crate::runtime::{
     Attachment, BuildProgress, BuildRequest, ContainerId, ContainerInfo, ContainerSpec, EngineInfo, Exit,
-    LogChunk, LogOptions,
+    LogChunk, LogOptions, UntaggedImage,
 };
 
 /// A runtime that only knows images: one here, perhaps, and one in the registry, perhaps.
@@ -50,6 +50,14 @@ impl Runtime for Images {
     }
 
     async fn build(&self, _: BuildRequest, _: &(dyn Fn(BuildProgress) + Send + Sync)) -> Result<String> {
+        unreachable!()
+    }
+
+    async fn untagged_images(&self, _: &str) -> Result<Vec<UntaggedImage>> {
+        unreachable!()
+    }
+
+    async fn remove_image(&self, _: &str) -> Result<()> {
         unreachable!()
     }
 

@@ -8,19 +8,22 @@
 use std::{
     collections::BTreeMap,
     sync::{Mutex, PoisonError},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use super::{dockerfile, recipe::Recipe, report::Report};
 use crate::{
     Error, ErrorKind, Result,
     image::ImageReference,
-    runtime::{BuildProgress, BuildRequest, ImageInfo, PullProgress, Runtime, labels},
+    runtime::{BuildProgress, BuildRequest, ImageInfo, PullProgress, Runtime, UntaggedImage, labels},
 };
 
 /// The label that says which version of it was found.
 const VERSION: &str = "mcpm-package-version";
 /// The label that says which base images it was built from.
 const BASES: &str = "mcpm-package-bases";
+/// Images that a build has left are kept no longer, whatever they were left for.
+const MAX_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// What may be done to get an image.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -94,9 +97,31 @@ pub(crate) async fn ensure(
         };
         bases.push(found.id);
     }
-    let (id, report) = installed(runtime, recipe, allowed, progress)
-        .await
-        .map_err(|error| error.with("package", package))?;
+    // Steps of a local project are found again by the next build of it; a package is installed once.
+    let build = match package.project() {
+        Some(_) => package.to_string(),
+        None => random_word()?,
+    };
+    let replaced = runtime.image(&recipe.image).await?.and_then(|mut info| info.labels.remove(labels::BUILD));
+    let outcome = finished(runtime, recipe, &build, &bases, allowed, progress).await;
+    // A failure to remove what the steps left is none of the build.
+    if let Err(error) = remove_leftovers(runtime, recipe, &build, replaced.as_deref()).await {
+        tracing::warn!(%error, "images of a build were left behind");
+    }
+    outcome.map_err(|error| error.with("package", package))
+}
+
+/// Does both steps of the build.
+async fn finished(
+    runtime: &dyn Runtime,
+    recipe: &Recipe,
+    build: &str,
+    bases: &[String],
+    allowed: Allowed,
+    progress: &(dyn Fn(Progress) + Send + Sync),
+) -> Result<Built> {
+    let (id, report) = installed(runtime, recipe, build, allowed, progress).await?;
+    let package = &recipe.package;
     let command = report.choose(package, recipe.command.as_deref())?;
     let labels = BTreeMap::from([
         (labels::PACKAGE.to_owned(), package.to_string()),
@@ -109,10 +134,34 @@ pub(crate) async fn ensure(
         labels,
         ..BuildRequest::default()
     };
-    runtime.build(request, &|_| {}).await.map_err(|error| error.with("package", package))?;
+    runtime.build(request, &|_| {}).await?;
     let info = runtime.image(&recipe.image).await?;
     let gone = || Error::new(ErrorKind::Engine, format!("`{}` was built and is not here", recipe.image));
     Ok(Built { info: info.ok_or_else(gone)?, version: report.version })
+}
+
+/// Removes images without a name that builds have left: the stage that installs, the image that a rebuilt one replaced,
+/// and those of builds that were interrupted.
+async fn remove_leftovers(
+    runtime: &dyn Runtime,
+    recipe: &Recipe,
+    build: &str,
+    replaced: Option<&str>,
+) -> Result<()> {
+    let mut found = runtime.untagged_images(labels::BUILD).await?;
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let oldest = i64::try_from(since_1970.saturating_sub(MAX_AGE.as_secs())).unwrap_or_default();
+    found.sort_by_key(|image| std::cmp::Reverse(image.created));
+    let own = |image: &&UntaggedImage| image.value == build;
+    // The next build of a local project finds the modules there that it has already fetched.
+    let kept = recipe.package.project().and_then(|_| found.iter().find(own)).map(|image| image.id.clone());
+    for image in &found {
+        let is_leftover = own(&image) || replaced == Some(&image.value) || image.created < oldest;
+        if is_leftover && kept.as_ref() != Some(&image.id) {
+            runtime.remove_image(&image.id).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Gets a base image. One that cannot be fetched anew is used as it is here.
@@ -136,16 +185,15 @@ async fn pulled(
 async fn installed(
     runtime: &dyn Runtime,
     recipe: &Recipe,
+    build: &str,
     allowed: Allowed,
     progress: &(dyn Fn(Progress) + Send + Sync),
 ) -> Result<(String, Report)> {
     // A word that nothing which is installed can know.
-    let mut random = [0_u8; 16];
-    getrandom::fill(&mut random)
-        .map_err(|error| Error::new(ErrorKind::Internal, "no random numbers").source(error.to_string()))?;
-    let word: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    let word = random_word()?;
     let mut args = recipe.args.clone();
     args.insert(dockerfile::REPORT.to_owned(), word.clone());
+    args.insert(dockerfile::BUILD.to_owned(), build.to_owned());
     let request = BuildRequest {
         context: recipe.context.clone(),
         args,
@@ -168,4 +216,11 @@ async fn installed(
     let report = said
         .ok_or_else(|| Error::new(ErrorKind::ImageUnavailable, "the build did not say what it installed"))?;
     Ok((id, report))
+}
+
+fn random_word() -> Result<String> {
+    let mut random = [0_u8; 16];
+    getrandom::fill(&mut random)
+        .map_err(|error| Error::new(ErrorKind::Internal, "no random numbers").source(error.to_string()))?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -6,10 +6,12 @@
 use std::fmt::Write as _;
 
 use super::{Ecosystem, certificates};
-use crate::image::ImageReference;
+use crate::{image::ImageReference, runtime::labels};
 
 /// The variable by which a report is told from all else that a build writes.
 pub(super) const REPORT: &str = "MCPM_REPORT";
+/// The variable that says which build an image is of.
+pub(super) const BUILD: &str = "MCPM_BUILD";
 /// The user that servers run as, and its group.
 const USER: &str = "65532:65532";
 
@@ -60,7 +62,8 @@ impl Layout<'_> {
         if self.has_certificates {
             self.trust(text);
         }
-        text.push('\n');
+        // After the steps that builds have in common, which are not done again.
+        let _ = writeln!(text, "ARG {BUILD}\nLABEL {}=\"${BUILD}\"\n", labels::BUILD);
     }
 
     /// Tells programs of the certificates.

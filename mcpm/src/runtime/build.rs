@@ -32,6 +32,17 @@ impl fmt::Debug for BuildRequest {
     }
 }
 
+/// An image without a name that no other image is based on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UntaggedImage {
+    /// Its id.
+    pub id: String,
+    /// When it was made, in seconds since 1970.
+    pub created: i64,
+    /// The value of the label that was asked for.
+    pub value: String,
+}
+
 /// What happens in a build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BuildProgress {

@@ -15,6 +15,9 @@ pub const SPEC: &str = "mcpm-spec";
 /// The package that an image was built for. Other labels of such an image begin with it.
 pub const PACKAGE: &str = "mcpm-package";
 
+/// Which build of a package an image is of. Images without a name that have it are removed when a build ends.
+pub const BUILD: &str = "mcpm-package-build";
+
 /// Tells whether a label key is ours, and so not the user's to set.
 pub fn is_reserved(key: &str) -> bool {
     key == MANAGED || key.starts_with("mcpm-")

@@ -20,7 +20,7 @@ use tokio::io::AsyncWrite;
 
 pub use crate::options::{Protocol, Relabel};
 use crate::{Result, image::ImageReference};
-pub use build::{BuildProgress, BuildRequest};
+pub use build::{BuildProgress, BuildRequest, UntaggedImage};
 
 mod build;
 pub mod discover;
@@ -57,6 +57,13 @@ pub trait Runtime: Send + Sync + fmt::Debug {
         request: BuildRequest,
         progress: &(dyn Fn(BuildProgress) + Send + Sync),
     ) -> Result<String>;
+
+    /// Lists images that have a label and no name, and that no other image is based on.
+    async fn untagged_images(&self, label: &str) -> Result<Vec<UntaggedImage>>;
+
+    /// Removes an image, and those without a name that only it was based on. One that is in use stays, and one that is
+    /// gone already is success.
+    async fn remove_image(&self, id: &str) -> Result<()>;
 
     /// Tells whether a network of that name exists.
     async fn network_exists(&self, name: &str) -> Result<bool>;

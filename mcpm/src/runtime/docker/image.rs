@@ -1,11 +1,11 @@
 //! Images: found on the engine's machine, or pulled from their registry.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use bollard::{
     auth::DockerCredentials,
     models::{CreateImageInfo, ImageConfig, ImageInspect},
-    query_parameters::CreateImageOptionsBuilder,
+    query_parameters::{CreateImageOptionsBuilder, ListImagesOptionsBuilder, RemoveImageOptions},
 };
 use futures_util::StreamExt;
 
@@ -20,7 +20,7 @@ use crate::{
         ImageReference,
         credentials::{Credentials, registry_key},
     },
-    runtime::{ImageInfo, Protocol, PullProgress, labels},
+    runtime::{ImageInfo, Protocol, PullProgress, UntaggedImage, labels},
 };
 
 impl Docker {
@@ -64,6 +64,29 @@ impl Docker {
         let pulled =
             pulled.map_err(|error| translate(&error, format!("cannot look at image `{reference}`")))?;
         Ok(image_info(reference, pulled))
+    }
+
+    pub(super) async fn list_untagged(&self, label: &str) -> Result<Vec<UntaggedImage>> {
+        let filters = HashMap::from([("dangling", vec!["true"]), ("label", vec![label])]);
+        let options = ListImagesOptionsBuilder::default().filters(&filters).build();
+        let found = self.api.list_images(Some(options)).await;
+        let found = found.map_err(|error| translate(&error, "cannot list images".to_owned()))?;
+        let untagged = found.into_iter().map(|mut image| UntaggedImage {
+            value: image.labels.remove(label).unwrap_or_default(),
+            id: image.id,
+            created: image.created,
+        });
+        Ok(untagged.collect())
+    }
+
+    pub(super) async fn remove_unused_image(&self, id: &str) -> Result<()> {
+        match self.api.remove_image(id, None::<RemoveImageOptions>, None).await {
+            Ok(_) => Ok(()),
+            Err(error) => match Failure::of(&error) {
+                Failure::Refused(404 | 409, _) => Ok(()),
+                failure => Err(failure.into_error(format!("cannot remove image `{id}`"))),
+            },
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use futures_util::stream::BoxStream;
 use self::{connect::Traits, errors::translate};
 use super::{
     Attachment, BuildProgress, BuildRequest, ContainerId, ContainerInfo, ContainerSpec, EngineInfo,
-    EngineName, Exit, ImageInfo, LogChunk, LogOptions, PullProgress, Runtime,
+    EngineName, Exit, ImageInfo, LogChunk, LogOptions, PullProgress, Runtime, UntaggedImage,
 };
 use crate::{
     Result,
@@ -81,6 +81,14 @@ impl Runtime for Docker {
         progress: &(dyn Fn(BuildProgress) + Send + Sync),
     ) -> Result<String> {
         self.build_image(request, progress).await
+    }
+
+    async fn untagged_images(&self, label: &str) -> Result<Vec<UntaggedImage>> {
+        self.list_untagged(label).await
+    }
+
+    async fn remove_image(&self, id: &str) -> Result<()> {
+        self.remove_unused_image(id).await
     }
 
     async fn network_exists(&self, name: &str) -> Result<bool> {
