@@ -156,6 +156,46 @@ fn a_server_works_in_every_network_that_reaches_it() {
 }
 
 #[test]
+fn a_server_that_speaks_http_is_reached_in_another_containers_network() {
+    let home = Home::new();
+    let other = home.name("other");
+    docker(&[
+        "run",
+        "--detach",
+        "--name",
+        &other,
+        "--entrypoint",
+        "/busybox",
+        "mcpm-test/silent:1",
+        "sleep",
+        "600",
+    ]);
+    let (name, network) = (home.name("joined"), format!("container:{other}"));
+    let outcome = home.run(&["run", HTTP, "--name", &name, "--network", &network]);
+    let tools = (outcome.code == Some(0)).then(|| Session::open(&outcome.url()).tools());
+    docker(&["rm", "--force", &other]);
+    assert!(!tools.unwrap_or_else(|| panic!("{outcome:?}")).is_empty());
+    home.run(&["rm", &name]).succeeded();
+    home.has_nothing_left();
+}
+
+#[test]
+fn ports_are_not_published_in_the_network_of_the_machine_and_the_user_is_told() {
+    let home = Home::new();
+    let name = home.name("host");
+    let run = ["run", STDIO, "--name", &name, "--network", "host", "--publish", "8080:80", "-p", "9000"];
+    let outcome = home.run(&run).succeeded();
+    assert_eq!(
+        outcome.stderr.lines().find(|line| line.contains("published")),
+        Some(
+            "warning: `8080:80`, `9000` are not published: in the network `host`, the server listens on this machine itself"
+        ),
+        "{outcome:?}"
+    );
+    home.run(&["rm", &name]).succeeded();
+}
+
+#[test]
 fn the_proxy_listens_where_it_is_told() {
     let home = Home::new();
     for (host, url, warns) in [

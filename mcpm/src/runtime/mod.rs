@@ -309,6 +309,13 @@ pub enum Network {
     Custom(String),
 }
 
+impl Network {
+    /// Tells whether it is the network of another container.
+    pub(crate) fn is_of_container(&self) -> bool {
+        matches!(self, Self::Custom(mode) if mode.starts_with("container:"))
+    }
+}
+
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

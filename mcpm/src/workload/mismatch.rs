@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use super::{container::Containers, listening};
-use crate::{Error, ErrorKind, runtime::Network};
+use crate::{Error, ErrorKind};
 
 /// A stdio server that listens on a port may do so for other reasons; one that is silent too is no stdio server.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
 
 /// Completes with an explanation once the silent server is seen to listen on a port.
 pub(super) async fn of_stdio(containers: &Containers) -> Error {
-    if matches!(&containers.spec.network, Network::Custom(mode) if mode.starts_with("container:")) {
+    if containers.spec.network.is_of_container() {
         // The ports of another container's network are not this server's.
         return std::future::pending().await;
     }

@@ -134,10 +134,11 @@ impl Reach {
                 .map_err(|error| error.hint("add `--isolate-network`"));
         }
         if network == Network::Host && !options.publish.is_empty() {
-            return refused(
-                "a container in the network `host` publishes no ports: they are the machine's own".to_owned(),
-            )
-            .map_err(|error| error.hint("leave out `--publish`, or `--network`"));
+            let ports: Vec<String> = options.publish.iter().map(|port| format!("`{port}`")).collect();
+            warnings.push(format!(
+                "{} not published: in the network `host`, the server listens on this machine itself",
+                ports.join(", ") + if ports.len() == 1 { " is" } else { " are" }
+            ));
         }
         if held {
             network = Network::None;

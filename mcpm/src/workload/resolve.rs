@@ -108,7 +108,7 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
     let working_dir = &around.environment.working_dir;
     let reach = Reach::of(asked, working_dir)?;
     reach.tell_origins(&mut origins);
-    let mut ports = published(&options);
+    let mut ports = if reach.network == Network::Host { Vec::new() } else { published(&options) };
     let target = if transport == Transport::Stdio {
         refuse_for_stdio(asked)?;
         None

@@ -71,6 +71,21 @@ pub(super) fn target_port(asked: &Asked, exposed: &[u16]) -> Result<(u16, Origin
 pub(super) fn via(asked: &Asked, network: &Network, engine: &EngineInfo) -> Result<Via> {
     refuse_unreachable(network)?;
     let host = asked.options.target_host.clone();
+    if network.is_of_container() {
+        let refused = |message, hint| Err(Error::new(ErrorKind::InvalidOption, message).hint(hint));
+        // Its ports can only be published with that container.
+        return match host {
+            None if engine.reaches_container_addresses => Ok(Via::ContainerAddress),
+            None => refused(
+                "this engine does not let mcpm reach a server in another container's network",
+                "use another network, or an engine that runs as root on this machine",
+            ),
+            Some(_) => refused(
+                "a server in another container's network is reached at that container's address",
+                "leave out the target host",
+            ),
+        };
+    }
     Ok(match network {
         Network::Host => Via::Host(host.unwrap_or_else(|| Ipv4Addr::LOCALHOST.to_string())),
         _ if host.is_none() && engine.reaches_container_addresses => Via::ContainerAddress,
@@ -84,9 +99,6 @@ pub(super) fn refuse_unreachable(network: &Network) -> Result<()> {
     match network {
         Network::None => refused("a server that speaks HTTP cannot be reached with `--network none`")
             .map_err(|error| error.hint("use `--transport stdio`, or another network")),
-        Network::Custom(name) if name.starts_with("container:") => {
-            refused("a server that speaks HTTP cannot be reached in another container's network")
-        }
         Network::Bridge | Network::Host | Network::Custom(_) => Ok(()),
     }
 }

@@ -35,12 +35,18 @@ const REMOVAL: Duration = Duration::from_secs(30);
 impl Docker {
     /// Returns the container of exactly that name or full id, if it is ours.
     pub(super) async fn find_ours(&self, id_or_name: &str) -> Result<Option<Description>> {
+        let found = self.find_any(id_or_name).await?;
+        Ok(found.filter(Description::is_ours))
+    }
+
+    /// Returns the container of exactly that name or full id, whoever made it. It is looked at and never touched.
+    pub(super) async fn find_any(&self, id_or_name: &str) -> Result<Option<Description>> {
         if !is_name(id_or_name) {
             return Ok(None);
         }
         let path = format!("/v{}/containers/{id_or_name}/json", self.engine.api_version);
         match get_json::<Description>(&self.endpoint, &path).await {
-            Ok(found) => Ok(Some(found).filter(|found| found.is_called(id_or_name) && found.is_ours())),
+            Ok(found) => Ok(Some(found).filter(|found| found.is_called(id_or_name))),
             Err(Failure::Refused(404, _)) => Ok(None),
             Err(failure) => Err(failure.into_error(format!("cannot look at container `{id_or_name}`"))),
         }

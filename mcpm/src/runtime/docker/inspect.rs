@@ -20,7 +20,14 @@ pub(super) struct Description {
     name: String,
     config: Config,
     state: State,
+    host_config: HostConfig,
     network_settings: NetworkSettings,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct HostConfig {
+    network_mode: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -73,6 +80,17 @@ impl Description {
     /// Tells whether it is the container of exactly that name or id; engines also take the start of an id.
     pub(super) fn is_called(&self, id_or_name: &str) -> bool {
         self.bare_name() == id_or_name || self.id == id_or_name
+    }
+
+    /// The container whose network it is in, if that is another one.
+    pub(super) fn network_of(&self) -> Option<&str> {
+        self.host_config.network_mode.strip_prefix("container:")
+    }
+
+    /// Takes the addresses of the container whose network it is in.
+    pub(super) fn with_addresses_of(mut self, other: Self) -> Self {
+        self.network_settings.networks = other.network_settings.networks;
+        self
     }
 
     /// Tells whether its labels mark it as ours.

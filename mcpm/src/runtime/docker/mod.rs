@@ -116,8 +116,13 @@ impl Runtime for Docker {
     }
 
     async fn inspect(&self, id_or_name: &str) -> Result<Option<ContainerInfo>> {
-        let found = self.find_ours(id_or_name).await?;
-        found.map(|found| found.info(self.traits.same_kernel)).transpose()
+        let Some(mut found) = self.find_ours(id_or_name).await? else { return Ok(None) };
+        if let Some(other) = found.network_of()
+            && let Some(other) = self.find_any(other).await?
+        {
+            found = found.with_addresses_of(other);
+        }
+        found.info(self.traits.same_kernel).map(Some)
     }
 
     async fn list(&self) -> Result<Vec<ContainerInfo>> {
