@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use super::support::{Home, docker, until};
+use super::support::{Home, Program, docker, testbed, until};
 
 /// An image with a shell.
 const IMAGE: &str = "mcpm-test/python:1";
@@ -239,4 +239,57 @@ fn git_agrees_about_what_is_ignored() {
     };
     let covered: Vec<&String> = paths.iter().filter(is_covered).collect();
     assert_eq!(covered, ignored);
+}
+
+/// A file system that ignores the case of names, as those of macOS and Windows do.
+struct IgnoringCase {
+    folder: String,
+    _server: Program,
+}
+
+impl IgnoringCase {
+    fn mount(home: &Home, folder: &str, files: &[&str]) -> Self {
+        let folder = home.text(folder);
+        fs::create_dir(&folder).unwrap();
+        let program = mcpm_tests::root().join("tests/cli/ignoring_case.py");
+        let mut server = home.command(testbed("MCPM_TEST_PYTHON"));
+        let mut server = Program::start(server.arg(program).arg(&folder).args(files));
+        assert_eq!(server.line(), "mounted");
+        Self { folder, _server: server }
+    }
+}
+
+impl Drop for IgnoringCase {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.folder).status();
+    }
+}
+
+#[test]
+fn what_is_ignored_on_a_file_system_that_ignores_case_is_refused() {
+    let home = Home::new();
+    home.write("home/.config/mcpm/mcpmignore", ".env\n");
+    for (folder, file) in [("lower", ".env"), ("upper", ".ENV")] {
+        let mounted = IgnoringCase::mount(&home, folder, &["plain", file]);
+        let name = home.name(folder);
+        let volume = format!("{}:/d", mounted.folder);
+        let run =
+            ["run", IMAGE, "--name", &name, "-v", &volume, "--transport", "stdio", "--", "mcp-server-time"];
+        let outcome = home.run(&run);
+        let expected = format!(
+            "error: `{}/{file}` is ignored and cannot be covered: its file system ignores the case of letters, so a \
+             server could open it by another name; move it out of the mounted folder, or mount folders that do not \
+             hold it\n",
+            mounted.folder
+        );
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(2), expected.as_str()), "{outcome:?}");
+    }
+    // What is not ignored can be mounted.
+    let mounted = IgnoringCase::mount(&home, "other", &["plain", "Readme"]);
+    let volume = format!("{}:/d", mounted.folder);
+    let name = home.name("other");
+    let run = ["run", IMAGE, "--name", &name, "-v", &volume, "--transport", "stdio", "--", "mcp-server-time"];
+    home.run(&run).succeeded();
+    assert_eq!(says(&name, "cat /d/README"), "content of Readme\n");
+    home.run(&["rm", &name]).succeeded();
 }

@@ -23,6 +23,7 @@ use crate::{
 
 mod known;
 mod rules;
+mod spelling;
 mod walk;
 
 use known::Known;
@@ -116,6 +117,15 @@ pub(super) fn covers(mounts: &[Mount], globally: bool, environment: &Environment
             }
             let target = target(mount, below, path)?;
             if owner(mounts, &target).is_some_and(|owner| owner.target == mount.target) {
+                if matches!(kind, Kind::File | Kind::Folder) && spelling::is_ambiguous(root, path) {
+                    let message = format!(
+                        "`{}` is ignored and cannot be covered: its file system ignores the case of letters, so a \
+                         server could open it by another name",
+                        path.display()
+                    );
+                    return Err(Error::new(ErrorKind::InvalidOption, message)
+                        .hint("move it out of the mounted folder, or mount folders that do not hold it"));
+                }
                 let source = match kind {
                     Kind::File => sources.file.clone(),
                     Kind::Folder => sources.folder.clone(),

@@ -41,7 +41,10 @@ pub(super) fn read(path: &Path) -> Result<Option<Patterns>> {
 #[cfg(any(fuzzing, test))]
 pub(in crate::workload) fn ignores(text: &str, folder: &Path, path: &Path) -> Result<bool> {
     let patterns = Patterns { text: text.to_owned(), shown: "fuzzed".to_owned() };
-    Ok(Rules::default().with(folder, Some(&patterns), Said::First)?.verdict(path, false).is_some())
+    Ok(Rules::default()
+        .with(folder, Some(&patterns), Said::First)?
+        .verdict(path, false, Case::Counts)
+        .is_some())
 }
 
 /// The patterns in force in a folder.
@@ -99,13 +102,21 @@ impl Rules {
         Ok(Self { today, held })
     }
 
-    /// Says why a path is ignored, if it is.
-    pub(super) fn verdict(&self, path: &Path, is_folder: bool) -> Option<Verdict> {
-        let (today, held) = (self.today.decide(path, is_folder), self.held.decide(path, is_folder));
+    /// Says why a path is ignored, if it is. Where the file system ignores case, patterns do so, too.
+    pub(super) fn verdict(&self, path: &Path, is_folder: bool, case: Case) -> Option<Verdict> {
+        let (today, held) =
+            (self.today.decide(path, is_folder, case), self.held.decide(path, is_folder, case));
         let kept = today.is_none();
         today.or(held)?;
         Some(Verdict { kept, global: [today, held].iter().flatten().all(|by| *by == By::Global) })
     }
+}
+
+/// Whether the case of letters counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Case {
+    Counts,
+    Ignored,
 }
 
 /// What a file's patterns can do.
@@ -129,22 +140,33 @@ enum By {
 #[derive(Debug, Clone, Default)]
 struct Chain(Option<Rc<Level>>);
 
+/// The patterns of one file.
+#[derive(Debug)]
+struct Compiled {
+    exact: Gitignore,
+    any_case: Gitignore,
+}
+
 #[derive(Debug)]
 struct Level {
-    own: Rc<Gitignore>,
+    own: Rc<Compiled>,
     power: Power,
     outer: Chain,
 }
 
 impl Chain {
-    fn add(&self, own: Rc<Gitignore>, power: Power) -> Self {
+    fn add(&self, own: Rc<Compiled>, power: Power) -> Self {
         Self(Some(Rc::new(Level { own, power, outer: self.clone() })))
     }
 
-    fn decide(&self, path: &Path, is_folder: bool) -> Option<By> {
+    fn decide(&self, path: &Path, is_folder: bool, case: Case) -> Option<By> {
         let (mut chain, mut decided) = (self, None);
         while let Some(level) = &chain.0 {
-            let found = level.own.matched(path, is_folder);
+            let own = match case {
+                Case::Counts => &level.own.exact,
+                Case::Ignored => &level.own.any_case,
+            };
+            let found = own.matched(path, is_folder);
             let ignored = found.is_ignore();
             match level.power {
                 Power::Final if ignored && decided != Some(true) => return Some(By::Global),
@@ -158,17 +180,23 @@ impl Chain {
     }
 }
 
-fn compile(folder: &Path, patterns: &Patterns) -> Result<Rc<Gitignore>> {
+fn compile(folder: &Path, patterns: &Patterns) -> Result<Rc<Compiled>> {
+    let exact = compile_for(folder, patterns, Case::Counts)?;
+    Ok(Rc::new(Compiled { exact, any_case: compile_for(folder, patterns, Case::Ignored)? }))
+}
+
+fn compile_for(folder: &Path, patterns: &Patterns, case: Case) -> Result<Gitignore> {
     let refused = |line: Option<usize>, error: ignore::Error| {
         let place = line.map(|line| format!("line {line} of ")).unwrap_or_default();
         let message = format!("{place}`{}` is no ignore pattern", patterns.shown);
         Error::new(ErrorKind::InvalidOption, message).source(error)
     };
     let mut builder = GitignoreBuilder::new(folder);
+    builder.case_insensitive(case == Case::Ignored).map_err(|error| refused(None, error))?;
     // A class that is not closed is an error, not a name with a bracket.
     builder.allow_unclosed_class(false);
     for (number, line) in patterns.text.trim_start_matches('\u{feff}').lines().enumerate() {
         builder.add_line(None, line).map_err(|error| refused(Some(number + 1), error))?;
     }
-    builder.build().map(Rc::new).map_err(|error| refused(None, error))
+    builder.build().map_err(|error| refused(None, error))
 }

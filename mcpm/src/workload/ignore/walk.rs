@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
+    fs::{self, DirEntry},
     io::ErrorKind as IoErrorKind,
     os::unix::fs::DirEntryExt as _,
     path::{Path, PathBuf},
@@ -13,7 +13,8 @@ use rustix::io::Errno;
 use super::{
     Kind,
     known::Known,
-    rules::{self, Patterns, Rules, Verdict},
+    rules::{self, Case, Patterns, Rules, Verdict},
+    spelling,
 };
 use crate::{Result, state::file::cannot};
 
@@ -74,13 +75,19 @@ impl Walked {
                 Err(error) if error.kind() == IoErrorKind::PermissionDenied && rules.is_empty() => continue,
                 entries => entries.map_err(failed)?,
             };
+            let entries: Vec<_> = entries.collect::<Result<_, _>>().map_err(failed)?;
+            let names = || entries.iter().map(DirEntry::file_name);
+            let case = if !rules.is_empty() && spelling::ignores_case(&folder, names) {
+                Case::Ignored
+            } else {
+                Case::Counts
+            };
             for entry in entries {
-                let entry = entry.map_err(failed)?;
                 let (path, kind) = (entry.path(), entry.file_type().map_err(failed)?);
                 let is_folder = kind.is_dir();
                 if kind.is_symlink() {
-                    self.follow(&path, &rules)?;
-                } else if let Some(why) = rules.verdict(&path, is_folder) {
+                    self.follow(&path, &rules, case)?;
+                } else if let Some(why) = rules.verdict(&path, is_folder, case) {
                     self.covered.insert(path, Covered::new(is_folder, why));
                 } else if let Some(why) = known.covered_before(entry.ino(), &path, global)? {
                     self.covered.entry(path).or_insert(Covered::new(is_folder, why));
@@ -94,7 +101,7 @@ impl Walked {
 
     /// Covers what an ignored link leads to. A link to a folder counts as one, too: patterns that end with `/` are
     /// meant for it.
-    fn follow(&mut self, link: &Path, rules: &Rules) -> Result<()> {
+    fn follow(&mut self, link: &Path, rules: &Rules, case: Case) -> Result<()> {
         if rules.is_empty() {
             return Ok(());
         }
@@ -110,7 +117,8 @@ impl Walked {
             Err(error) => return Err(cannot("follow", link, error)),
         };
         let is_folder = end.is_dir();
-        if let Some(why) = rules.verdict(link, false).or_else(|| rules.verdict(link, is_folder)) {
+        let verdict = |is_folder| rules.verdict(link, is_folder, case);
+        if let Some(why) = verdict(false).or_else(|| verdict(is_folder)) {
             let path = link.canonicalize().map_err(|error| cannot("follow", link, error))?;
             // A folder that the link itself is in was not meant.
             if !link.starts_with(&path) {
