@@ -51,6 +51,17 @@ async fn the_gateway_is_allowed_by_its_flag_alone() {
 }
 
 #[tokio::test]
+async fn an_allowed_name_that_resolves_to_the_gateway_needs_its_flag() {
+    let gateways: Vec<IpAddr> = ["127.0.0.1", "::1"].map(|address| address.parse().unwrap()).into();
+    // The name is allowed, and so are the addresses it has.
+    let outbound = r#"{"allow_host": ["localhost", "127.0.0.0/8", "127.0.0.1:443", "::1"]}"#;
+    let policy = |flag| Policy::new(serde_json::from_str(outbound).unwrap(), flag, gateways.clone());
+    assert_eq!(verdict(&policy(false), "localhost", 443).await, Err(Rule::RuntimeGateway));
+    let allowed = verdict(&policy(true), "localhost", 443).await.unwrap();
+    assert!(allowed.contains(&"127.0.0.1:443".parse().unwrap()), "{allowed:?}");
+}
+
+#[tokio::test]
 async fn a_name_does_not_vouch_for_an_address_that_is_not_public() {
     let by_name = policy(r#"{"allow_host": ["localhost"]}"#, false);
     assert_eq!(verdict(&by_name, "localhost", 443).await, Err(Rule::LoopbackAddress));

@@ -89,7 +89,9 @@ impl Place {
 
     /// One with the same engine where no socket can be shared with it.
     pub(crate) fn afar(what: &str) -> Self {
-        Self { engine: Some(super::afar::engine()), ..Self::new(what) }
+        let mut place = Self::new(what);
+        place.engine = Some(super::afar::engine());
+        place
     }
 
     pub(crate) fn path(&self, below: &str) -> std::path::PathBuf {
@@ -135,6 +137,23 @@ impl Place {
 
     pub(crate) async fn forget(&self) {
         Workloads::new(self.environment()).remove(&self.name, Duration::ZERO).await.unwrap();
+    }
+}
+
+impl Drop for Place {
+    /// Removes what a test that failed has left behind; one that passes has removed it.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        let docker = |args: &[&str]| Command::new("docker").args(args).output();
+        let filter = format!("name=^/?{}(\\.P[0-9]+)?$", self.name);
+        let Ok(found) = docker(&["ps", "-aq", "--filter", &filter]) else { return };
+        let found = String::from_utf8_lossy(&found.stdout);
+        let remove: Vec<&str> = ["rm", "-fv"].into_iter().chain(found.split_whitespace()).collect();
+        if remove.len() > 2 {
+            let _ = docker(&remove);
+        }
     }
 }
 

@@ -106,6 +106,22 @@ async fn a_profile_bounds_memory_processes_and_what_can_be_written() {
     place.forget().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_test_that_fails_leaves_no_container() {
+    let place = Place::new("failing");
+    let name = place.name.clone();
+    let (started_it, was_started) = tokio::sync::oneshot::channel();
+    let failing = tokio::spawn(async move {
+        let (_running, ..) = Box::pin(started(place.workload(PYTHON).isolate_network(true))).await;
+        let there = docker(&["ps", "-aq", "--filter", &format!("name={}", place.name)]);
+        started_it.send(there).unwrap();
+        panic!("this failure is meant");
+    });
+    assert_ne!(was_started.await.unwrap(), "");
+    assert!(failing.await.unwrap_err().is_panic());
+    assert_eq!(docker(&["ps", "-aq", "--filter", &format!("name={name}")]), "");
+}
+
 /// Answers what is asked, and holds what is posted until its client is gone.
 const HOLDING: &str = r#"
 import asyncio
