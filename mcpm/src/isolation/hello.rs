@@ -3,13 +3,12 @@
 use std::io;
 
 use rustls::server::Acceptor;
-use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 /// The first byte of a TLS handshake.
 const HANDSHAKE: u8 = 0x16;
-/// Methods that plain requests begin with.
-const METHODS: [&str; 9] =
-    ["GET ", "POST ", "HEAD ", "PUT ", "DELETE ", "OPTIONS ", "PATCH ", "TRACE ", "CONNECT "];
+/// Longest method of a plain request.
+const METHOD: usize = 64;
 /// Most headers of a plain request.
 const HEADERS: usize = 128;
 /// Longest handshake, or head of a request, that is waited for.
@@ -20,7 +19,7 @@ pub(super) const ACCESS_DENIED: [u8; 7] = [0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0
 /// What a client said first.
 #[derive(Debug)]
 pub(super) struct FirstWords {
-    /// All of it.
+    /// What was not passed on yet.
     pub(super) bytes: Vec<u8>,
     /// What it is.
     pub(super) kind: Kind,
@@ -40,64 +39,105 @@ pub(super) enum Kind {
 }
 
 /// Reads as much as is needed, and waits for as long as the client says nothing.
-pub(super) async fn first_words(client: &mut (impl AsyncRead + Unpin)) -> io::Result<FirstWords> {
+///
+/// The beginning of a line that may or may not become a request line is passed on to `server` at once, since other
+/// protocols may wait for an answer to it; no server acts on it before the line ends.
+pub(super) async fn first_words(
+    client: &mut (impl AsyncRead + Unpin),
+    server: &mut (impl AsyncWrite + Unpin),
+) -> io::Result<FirstWords> {
     let mut bytes = Vec::new();
-    let mut acceptor = Acceptor::default();
-    let mut read = 0;
-    loop {
-        if client.read_buf(&mut bytes).await? == 0 {
-            let kind = if bytes.first() == Some(&HANDSHAKE) { Kind::Strange } else { Kind::Other };
-            return Ok(FirstWords { bytes, kind });
+    let mut passed = 0;
+    let kind = loop {
+        let begun = client.read_buf(&mut bytes).await? > 0;
+        if bytes.first() == Some(&HANDSHAKE) {
+            return handshake(client, bytes).await;
         }
-        if bytes.first() != Some(&HANDSHAKE) {
-            match plain(&bytes) {
-                Some(kind) => return Ok(FirstWords { bytes, kind }),
-                None if bytes.len() > LIMIT => return Ok(FirstWords { bytes, kind: Kind::Strange }),
-                None => continue,
+        match plain(&bytes) {
+            Plain::Known(kind) => break kind,
+            _ if !begun => break Kind::Other,
+            _ if bytes.len() > LIMIT => break Kind::Strange,
+            Plain::Head => {}
+            Plain::Line => {
+                server.write_all(&bytes[passed..]).await?;
+                passed = bytes.len();
             }
         }
+    };
+    bytes.drain(..passed);
+    Ok(FirstWords { bytes, kind })
+}
+
+/// Reads on until a TLS handshake says which host it is for.
+async fn handshake(client: &mut (impl AsyncRead + Unpin), mut bytes: Vec<u8>) -> io::Result<FirstWords> {
+    let mut acceptor = Acceptor::default();
+    let mut read = 0;
+    let kind = 'read: loop {
         while read < bytes.len() {
             let mut rest = &bytes[read..];
             match acceptor.read_tls(&mut rest) {
-                Ok(0) | Err(_) => return Ok(FirstWords { bytes, kind: Kind::Strange }),
+                Ok(0) | Err(_) => break 'read Kind::Strange,
                 Ok(count) => read += count,
             }
             match acceptor.accept() {
                 Ok(None) => {}
                 Ok(Some(accepted)) => {
-                    let name = accepted.client_hello().server_name().map(str::to_owned);
-                    return Ok(FirstWords { bytes, kind: Kind::Tls(name) });
+                    break 'read Kind::Tls(accepted.client_hello().server_name().map(str::to_owned));
                 }
-                Err(_) => return Ok(FirstWords { bytes, kind: Kind::Strange }),
+                Err(_) => break 'read Kind::Strange,
             }
         }
-        if bytes.len() > LIMIT {
-            return Ok(FirstWords { bytes, kind: Kind::Strange });
+        if bytes.len() > LIMIT || client.read_buf(&mut bytes).await? == 0 {
+            break Kind::Strange;
         }
-    }
+    };
+    Ok(FirstWords { bytes, kind })
 }
 
-/// What bytes are that begin no handshake; `None` while that is not known.
-fn plain(bytes: &[u8]) -> Option<Kind> {
+/// What bytes are that begin no handshake.
+#[derive(Debug, PartialEq, Eq)]
+enum Plain {
+    Known(Kind),
+    /// The first line is not whole, and may become a request line.
+    Line,
+    /// The first line is a request line; its headers are not whole.
+    Head,
+}
+
+/// Reads the head of a plain request, with any method.
+fn plain(bytes: &[u8]) -> Plain {
+    let other = Plain::Known(Kind::Other);
     // Servers pass over empty lines before a request.
-    let begin = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n'))?;
+    let Some(begin) = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n')) else {
+        return Plain::Line;
+    };
     let text = &bytes[begin..];
-    if !METHODS
-        .iter()
-        .any(|method| text.starts_with(method.as_bytes()) || method.as_bytes().starts_with(text))
-    {
-        return Some(Kind::Other);
+    let method = text.iter().position(|byte| !is_token(*byte)).unwrap_or(text.len());
+    if method == 0 || method > METHOD || text.get(method).is_some_and(|byte| !matches!(byte, b' ' | b'\t')) {
+        return other;
     }
-    let line = text[..text.iter().position(|byte| *byte == b'\n')?].trim_ascii_end();
-    if ![b" HTTP/1.0", b" HTTP/1.1"].iter().any(|version| line.ends_with(*version)) {
-        return Some(Kind::Other);
+    let Some(end) = text.iter().position(|byte| *byte == b'\n') else { return Plain::Line };
+    let line = text[method..end].trim_ascii();
+    let mut words = line.split(|byte| matches!(byte, b' ' | b'\t'));
+    let (target, version) = (words.next().unwrap_or_default(), words.next_back());
+    match version.and_then(|version| version.strip_prefix(b"HTTP/")) {
+        Some(b"1.0" | b"1.1") => {}
+        // The name is in a part that is not read: HTTP/2 without TLS, say.
+        Some(_) => return Plain::Known(Kind::Http(Vec::new())),
+        // The first version of HTTP had no headers.
+        None if version.is_none()
+            && (target.first() == Some(&b'/') || target.windows(3).any(|part| part == b"://")) =>
+        {
+            return Plain::Known(Kind::Http(Vec::new()));
+        }
+        None => return other,
     }
     let mut headers = [httparse::EMPTY_HEADER; HEADERS];
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(text) {
-        Ok(httparse::Status::Partial) => return None,
+        Ok(httparse::Status::Partial) => return Plain::Head,
         Ok(httparse::Status::Complete(_)) => {}
-        Err(_) => return Some(Kind::Strange),
+        Err(_) => return Plain::Known(Kind::Strange),
     }
     let whole = request.path.and_then(|target| target.parse::<http::Uri>().ok());
     let mut asked: Vec<http::uri::Authority> =
@@ -105,10 +145,15 @@ fn plain(bytes: &[u8]) -> Option<Kind> {
     for header in request.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("host")) {
         match http::uri::Authority::try_from(header.value) {
             Ok(host) => asked.push(host),
-            Err(_) => return Some(Kind::Strange),
+            Err(_) => return Plain::Known(Kind::Strange),
         }
     }
-    Some(Kind::Http(asked.iter().map(|host| host.host().to_owned()).collect()))
+    Plain::Known(Kind::Http(asked.iter().map(|host| host.host().to_owned()).collect()))
+}
+
+/// Tells whether a byte may be in a method (RFC 9110, section 5.6.2).
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 #[cfg(test)]
@@ -126,9 +171,20 @@ mod tests {
             ("GET / HTTP/1.1\r\nHost: a.example\r\nHost: b\r\n\r\n", asks(&["a.example", "b"])),
             ("GET / HTTP/1.1\r\nHost: a b\r\n\r\n", Kind::Strange),
             ("GET / HTTP/1.1\r\nHost : a.example\r\n\r\n", Kind::Strange),
+            ("PROPFIND /x HTTP/1.1\r\nHost: b.example\r\n\r\n", asks(&["b.example"])),
+            ("QUERY /x HTTP/1.1\r\nHost: b.example\r\n\r\n", asks(&["b.example"])),
+            ("any-thing /x HTTP/1.1\r\nHost: b.example\r\n\r\n", asks(&["b.example"])),
+            ("GET \t /x HTTP/1.1\r\nHost: b.example\r\n\r\n", Kind::Strange),
+            // HTTP/2 without TLS, whose names are compressed, and a version of HTTP that has none.
+            ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", asks(&[])),
+            ("GET /x\r\n", asks(&[])),
+            ("GET http://a.example/x\r\n", asks(&[])),
             ("GET key\r\n", Kind::Other),
             ("SSH-2.0-x\r\n", Kind::Other),
-            ("GETTING", Kind::Other),
+            ("EHLO a.example\r\n", Kind::Other),
+            ("a1 LOGIN user password\r\n", Kind::Other),
+            ("DESCRIBE rtsp://a.example/ RTSP/1.0\r\n", Kind::Other),
+            ("*1\r\n$4\r\nPING\r\n", Kind::Other),
             ("\0\0\0\x08", Kind::Other),
         ] {
             // The client goes on waiting for an answer; its words come one by one.
@@ -138,11 +194,30 @@ mod tests {
                 let _ = tokio::io::AsyncWriteExt::write_all(&mut client, words.as_bytes()).await;
                 client
             });
-            let words = first_words(&mut ours).await.unwrap();
+            let mut passed = Vec::new();
+            let words = first_words(&mut ours, &mut passed).await.unwrap();
             assert_eq!(words.kind, kind, "{said:?}");
-            assert!(said.as_bytes().starts_with(&words.bytes));
+            // No line was passed on before it was looked at.
+            assert!(!passed.trim_ascii_start().contains(&b'\n'), "{said:?}");
+            passed.extend_from_slice(&words.bytes);
+            assert!(said.as_bytes().starts_with(&passed));
             drop(ours);
             drop(saying.await.unwrap());
         }
+    }
+
+    #[tokio::test]
+    async fn what_may_become_a_request_line_is_passed_on_at_once() {
+        let (mut client, mut ours) = tokio::io::duplex(64);
+        let (mut server, mut theirs) = tokio::io::duplex(64);
+        let reading = tokio::spawn(async move { first_words(&mut ours, &mut theirs).await.unwrap() });
+        // A protocol without lines, whose server answers to this.
+        client.write_all(b"GETTING").await.unwrap();
+        let mut heard = [0; 7];
+        server.read_exact(&mut heard).await.unwrap();
+        assert_eq!(&heard, b"GETTING");
+        client.write_all(b" on\n").await.unwrap();
+        let words = reading.await.unwrap();
+        assert_eq!((words.kind, words.bytes), (Kind::Other, b" on\n".to_vec()));
     }
 }

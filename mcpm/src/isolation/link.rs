@@ -1,6 +1,10 @@
 //! Takes the connections of containers and reads what each is for.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{
+    io,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -22,9 +26,15 @@ const FIRST_LINE: Duration = Duration::from_secs(10);
 /// Pause after a connection could not be taken, for lack of files say.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// Most failed connections that are logged in a period; a server can try for ever.
+const REPORTS: u32 = 64;
+const REPORT_PERIOD: Duration = Duration::from_secs(60);
+
 /// What bounds the connections of one workload.
 #[derive(Debug)]
 pub(super) struct Bounds {
+    /// When the period began, and how many failures were logged since.
+    reports: Mutex<(Instant, u32)>,
     /// Connections of any kind.
     pub(super) links: Arc<Semaphore>,
     /// Connections to hosts.
@@ -33,7 +43,32 @@ pub(super) struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { links: Arc::new(Semaphore::new(LINKS)), connections: Arc::new(Semaphore::new(CONNECTIONS)) }
+        Self {
+            reports: Mutex::new((Instant::now(), 0)),
+            links: Arc::new(Semaphore::new(LINKS)),
+            connections: Arc::new(Semaphore::new(CONNECTIONS)),
+        }
+    }
+}
+
+impl Bounds {
+    /// Logs why a connection that is allowed failed, if few did so lately.
+    pub(super) fn report(&self, why: &str) {
+        if self.may_report(Instant::now()) {
+            tracing::info!("{why}");
+        } else {
+            tracing::debug!("{why}");
+        }
+    }
+
+    fn may_report(&self, now: Instant) -> bool {
+        // No code panics while it holds the lock.
+        let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.duration_since(reports.0) >= REPORT_PERIOD {
+            *reports = (now, 0);
+        }
+        reports.1 = reports.1.saturating_add(1);
+        reports.1 <= REPORTS
     }
 }
 
@@ -143,5 +178,18 @@ async fn open(mut link: Link, gate: &Gate, host: &Host, port: u16) -> io::Result
             link.write_all(&answer).await?;
             link.shutdown().await
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_logged_up_to_a_bound_in_each_period() {
+        let bounds = Bounds::default();
+        let begin = Instant::now();
+        assert_eq!((0..2 * REPORTS).filter(|_| bounds.may_report(begin)).count(), REPORTS as usize);
+        assert!(bounds.may_report(begin + REPORT_PERIOD));
     }
 }

@@ -17,6 +17,8 @@ use crate::permission::{Host, HostRule, Outbound, PortRange, Refusal};
 const LOOKUP: Duration = Duration::from_secs(10);
 /// Most names that are looked up at once. The threads for that are those of the whole process.
 const LOOKUPS: usize = 16;
+/// Most addresses of a name that are tried: whoever controls the name chooses how many it has.
+const MAX_ADDRESSES: usize = 16;
 /// Names that engines give the machine they run on.
 const GATEWAY_NAMES: [&str; 3] =
     ["host.docker.internal", "gateway.docker.internal", "host.containers.internal"];
@@ -111,7 +113,10 @@ impl Policy {
         match refused {
             Some(denial) if allowed.is_empty() => Err(denial.into()),
             None if allowed.is_empty() => Err(No::Failed(format!("`{host}` has no address"))),
-            _ => Ok(allowed),
+            _ => {
+                allowed.truncate(MAX_ADDRESSES);
+                Ok(allowed)
+            }
         }
     }
 

@@ -30,6 +30,8 @@ use crate::permission::Host;
 
 /// How long the head of a request may take.
 const HEAD: Duration = Duration::from_secs(30);
+/// Longest head of a request.
+const HEAD_BYTES: usize = 64 * 1024;
 /// Headers that concern one connection alone (RFC 9110, section 7.6.1).
 const OF_CONNECTION: [&str; 8] = [
     "connection",
@@ -55,7 +57,7 @@ pub(super) async fn serve(link: Link, gate: Arc<Gate>) -> io::Result<()> {
         service_fn(move |request| answer(request, Arc::clone(&gate), Arc::clone(&agreed)))
     };
     let mut http = hyper::server::conn::http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD);
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(HEAD_BYTES);
     http.serve_connection(TokioIo::new(link), service).with_upgrades().await.map_err(io::Error::other)?;
     let agreed = agreed.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some((upgrade, host, port, server)) = agreed {

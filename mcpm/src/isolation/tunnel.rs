@@ -42,7 +42,7 @@ pub(super) async fn dial(gate: &Gate, host: &Host, port: u16) -> Result<TcpStrea
             return Err(No::Denied(denial));
         }
         Err(No::Failed(why)) => {
-            tracing::info!("{why}");
+            gate.bounds.report(&why);
             return Err(No::Failed(why));
         }
     };
@@ -56,7 +56,7 @@ pub(super) async fn dial(gate: &Gate, host: &Host, port: u16) -> Result<TcpStrea
             Err(error) => failure = format!("`{host}:{port}` cannot be reached at {address}: {error}"),
         }
     }
-    tracing::info!("{failure}");
+    gate.bounds.report(&failure);
     Err(No::Failed(failure))
 }
 
@@ -84,7 +84,7 @@ pub(super) async fn join(
     let refusal = std::sync::OnceLock::new();
     let refused = tokio::sync::Notify::new();
     let out = async {
-        let words = hello::first_words(&mut from_client).await?;
+        let words = hello::first_words(&mut from_client, &mut to_server).await?;
         if let Some(denial) = wrong_name(gate, host, port, address, &words.kind) {
             gate.tell_denied(&denial);
             let _ = refusal.set(match words.kind {

@@ -93,9 +93,12 @@ async fn a_handshake_that_names_nobody_is_for_whoever_may_reach_the_address() {
     }
 }
 
+/// What a client of HTTP/2 begins with; the name that it asks for comes later, compressed.
+const PREFACE: &str = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
 #[tokio::test]
 async fn a_plain_request_is_for_the_name_that_is_allowed() {
-    for (rules, host, asked, rule) in [
+    for (rules, host, said, rule) in [
         (&["a.example"][..], "a.example", "Host: a.example", None),
         (&["a.example"], "a.example", "Host: A.example.:80", None),
         (&["a.example"], "a.example", "Host: b.example", Some(Rule::ServerNameMismatch)),
@@ -103,22 +106,30 @@ async fn a_plain_request_is_for_the_name_that_is_allowed() {
         (&["a.example"], "a.example", "X: y", Some(Rule::ServerNameMissing)),
         (&["a.example", "127.0.0.1"], "a.example", "X: y", None),
         (&["127.0.0.1"], "127.0.0.1", "Host: b.example", None),
-    ] {
+    ]
+    .into_iter()
+    .flat_map(|case| ["GET", "PROPFIND", "QUERY", "x-any"].map(|method| (method, case)))
+    .map(|(method, (rules, host, asked, rule))| {
+        (rules, host, format!("{method} / HTTP/1.1\r\n{asked}\r\n\r\n"), rule)
+    })
+    .chain([
+        (&["a.example"][..], "a.example", PREFACE.to_owned(), Some(Rule::ServerNameMissing)),
+        (&["a.example", "127.0.0.1"], "a.example", PREFACE.to_owned(), None),
+    ]) {
         let mut joined = joined(rules, host).await;
-        let said = format!("GET / HTTP/1.1\r\n{asked}\r\n\r\n");
         joined.client.write_all(said.as_bytes()).await.unwrap();
         if let Some(rule) = rule {
             let mut answer = String::new();
             joined.client.read_to_string(&mut answer).await.unwrap();
             assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
             assert!(answer.contains(rule.as_str()), "{answer}");
-            assert_eq!(joined.denied.lock().unwrap()[0].0, rule, "{asked}");
+            assert_eq!(joined.denied.lock().unwrap()[0].0, rule, "{said}");
             joined.joined.await.unwrap().unwrap();
             assert_eq!(joined.host.read(&mut [0]).await.unwrap(), 0);
         } else {
             let mut heard = vec![0; said.len()];
             joined.host.read_exact(&mut heard).await.unwrap();
-            assert_eq!(heard, said.as_bytes(), "{asked}");
+            assert_eq!(heard, said.as_bytes(), "{said}");
             assert!(joined.denied.lock().unwrap().is_empty());
         }
     }
