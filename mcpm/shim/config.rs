@@ -25,6 +25,8 @@ pub(crate) struct Config {
     pub(crate) inbound_port: Option<u16>,
     /// Whether attempts to go around are told to mcpm.
     pub(crate) watch: bool,
+    /// Whether mcpm is told of allowed names that are looked up.
+    pub(crate) report_lookups: bool,
 }
 
 impl Config {
@@ -47,6 +49,7 @@ impl Config {
                 b'h' => config.proxy_port = port()?,
                 b'i' => config.inbound_port = Some(port()?),
                 b'w' => config.watch = true,
+                b'l' => config.report_lookups = true,
                 b'.' => return (bytes.is_empty() && !config.args.is_empty()).then_some(config),
                 _ => return None,
             }

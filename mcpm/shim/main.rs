@@ -4,8 +4,8 @@
 //! The container has no network. mcpm's socket is mounted at `/.mcpm/link.sock`, or carried to mcpm by a second process
 //! of this program (`carry`), where engines share no sockets. Each connection to it begins with a line that says what
 //! it is: `start SLOT` (answered with the configuration), `proxy` (an HTTP proxy follows),
-//! `open PORT NAME` (a stream to that host follows), `inbound` (waits until mcpm wants to reach the server) or
-//! `refused ...` (something that was not even tried). What is allowed, mcpm alone decides: whatever runs in the
+//! `open PORT NAME` (a stream to that host follows), `inbound` (waits until mcpm wants to reach the server),
+//! `looked-up NAME` (an allowed name was looked up) or `refused ...` (something that was not even tried). What is allowed, mcpm alone decides: whatever runs in the
 //! container can talk to the socket itself.
 //!
 //! It has one thread, needs no C library and no other file, and copies nothing of the server's standard streams,

@@ -1,12 +1,18 @@
-//! Loopback addresses that stand for host names.
+//! Addresses that stand for host names in the container.
 //!
-//! The name with number 0 is 127.77.0.1, the next 127.77.0.2, and so on. Names that are allowed one by one keep
-//! theirs; those that came up later give way, the oldest first, when there are too many.
+//! The name with number 0 has 127.77.0.1, the next 127.77.0.2, and so on: loopback addresses, on which the shim can
+//! listen. Programs are told 25.77.0.1 and so on in their place, where the shim can redirect their connections: many
+//! refuse to connect to addresses that are not public. Nothing leaves the container for either network. Names that
+//! are allowed one by one keep their address; those that came up later give way, the oldest first, when there are too
+//! many.
 
 use alloc::vec::Vec;
 
-/// The network of the addresses.
-pub(crate) const NETWORK: [u8; 2] = [127, 77];
+/// The network of the addresses that are connected to.
+const LOOPBACK: [u8; 2] = [127, 77];
+/// The network of the addresses that programs are told: public, but announced nowhere on the internet. It differs from
+/// the other one in the first byte only.
+const PUBLIC: [u8; 2] = [25, 77];
 /// Most names at once.
 const LIMIT: usize = 16_384;
 
@@ -20,45 +26,63 @@ pub(crate) struct Names {
     oldest: usize,
     below: Vec<Vec<u8>>,
     any: bool,
+    /// The network of the addresses that programs are told.
+    network: [u8; 2],
 }
 
 impl Names {
-    pub(crate) fn new(names: Vec<Vec<u8>>, below: Vec<Vec<u8>>, any: bool) -> Self {
+    /// `redirected` says whether connections to the public addresses are redirected.
+    pub(crate) fn new(names: Vec<Vec<u8>>, below: Vec<Vec<u8>>, any: bool, redirected: bool) -> Self {
         let fixed = names.len();
-        Self { names, fixed, oldest: fixed, below, any }
+        let network = if redirected { PUBLIC } else { LOOPBACK };
+        Self { names, fixed, oldest: fixed, below, any, network }
     }
 
-    /// The address of a name in lower case, if it is allowed one.
+    /// The address that programs are told for a name in lower case, if it is allowed one.
     pub(crate) fn address(&mut self, name: &[u8]) -> Option<[u8; 4]> {
+        let number = self.number(name)?;
+        let [high, low] = u16::try_from(number + 1).ok()?.to_be_bytes();
+        Some([self.network[0], self.network[1], high, low])
+    }
+
+    fn number(&mut self, name: &[u8]) -> Option<usize> {
         if let Some(number) = self.names.iter().position(|known| known == name) {
-            return address_of(number);
+            return Some(number);
         }
         if !self.any && !self.below.iter().any(|top| is_below(name, top)) {
             return None;
         }
         if self.names.len() < LIMIT {
             self.names.push(name.to_vec());
-            return address_of(self.names.len() - 1);
+            return Some(self.names.len() - 1);
         }
         let number = self.oldest;
         *self.names.get_mut(number)? = name.to_vec();
         self.oldest = if number + 1 < LIMIT { number + 1 } else { self.fixed };
-        address_of(number)
+        Some(number)
     }
 
-    /// The name that an address stands for.
+    /// How many names have an address.
+    pub(crate) fn count(&self) -> usize {
+        self.names.len()
+    }
+
+    /// The name that an address stands for that was connected to.
     pub(crate) fn name(&self, address: [u8; 4]) -> Option<&[u8]> {
         let [first, second, high, low] = address;
         let number = usize::from(u16::from_be_bytes([high, low])).checked_sub(1)?;
         let known = self.names.get(number)?;
-        ([first, second] == NETWORK).then_some(known)
+        ([first, second] == LOOPBACK).then_some(known)
     }
 }
 
-fn address_of(number: usize) -> Option<[u8; 4]> {
-    let [high, low] = u16::try_from(number + 1).ok()?.to_be_bytes();
-    Some([NETWORK[0], NETWORK[1], high, low])
+/// Tells whether an address is one that programs are told for a name.
+pub(crate) fn is_public(address: &[u8]) -> bool {
+    address.starts_with(&PUBLIC)
 }
+
+/// The first byte of the address to connect to in place of such a one.
+pub(crate) const REDIRECTED: u8 = LOOPBACK[0];
 
 fn is_below(name: &[u8], top: &[u8]) -> bool {
     name.strip_suffix(top).is_some_and(|rest| rest.len() > 1 && rest.last() == Some(&b'.'))

@@ -32,6 +32,7 @@ struct Shim {
     way: Way,
     epoll: Epoll,
     names: Names,
+    report_lookups: bool,
     inbound_port: Option<u16>,
     offers: Offers,
     links: Vec<Option<Box<Link>>>,
@@ -46,7 +47,8 @@ enum Link {
 
 /// Runs the server until it ends; returns its exit code.
 pub(crate) fn run(way: Way, config: Config, engine_env: &[&[u8]]) -> Result<i32, &'static [u8]> {
-    let Config { args, env, names, below, any_name, ports, proxy_port, inbound_port, watch } = config;
+    let Config { args, env, names, below, any_name, ports, proxy_port, inbound_port, watch, report_lookups } =
+        config;
     let epoll = Epoll::new().map_err(|_| b"the kernel gives no epoll" as &[u8])?;
     let signals = sys::signals().map_err(|_| b"the kernel gives no signalfd" as &[u8])?;
     let proxy = listen(LOOPBACK, proxy_port);
@@ -62,9 +64,7 @@ pub(crate) fn run(way: Way, config: Config, engine_env: &[&[u8]]) -> Result<i32,
             epoll.watch(fd, token).map_err(|_| b"the kernel watches no sockets" as &[u8])?;
         }
     }
-    let names = Names::new(names, below, any_name);
     let offers = Offers::new(inbound_port.is_some());
-    let mut shim = Shim { way, epoll, names, inbound_port, offers, links: Vec::new() };
     let variables = child::environment(engine_env, &env);
     let watcher = if watch { sys::Watcher::prepare() } else { None };
     let started = child::start(&args, &variables, || {
@@ -74,6 +74,9 @@ pub(crate) fn run(way: Way, config: Config, engine_env: &[&[u8]]) -> Result<i32,
     });
     let child = started.map_err(|_| b"the kernel starts no process" as &[u8])?;
     let watcher = watcher.and_then(sys::Watcher::installed);
+    // Only a process that is watched has its connections redirected.
+    let names = Names::new(names, below, any_name, watcher.is_some());
+    let mut shim = Shim { way, epoll, names, report_lookups, inbound_port, offers, links: Vec::new() };
     if let Some(notices) = &watcher {
         let _ = shim.epoll.watch(notices.fd(), WATCH);
     }
@@ -234,13 +237,22 @@ impl Shim {
         let mut packet = [0; dns::PACKET];
         for _ in 0..DATAGRAMS {
             let Ok((count, from)) = sys::receive_from(socket, &mut packet) else { return };
-            let names = &mut self.names;
+            let (names, mut new) = (&mut self.names, None);
             let question = packet.get(..count).unwrap_or_default();
-            let Some(reply) = dns::answer(question, |name| names.address(name)) else { continue };
+            let reply = dns::answer(question, |name| {
+                let known = names.count();
+                let address = names.address(name);
+                new = (names.count() > known).then(|| name.to_vec());
+                address
+            });
+            let Some(reply) = reply else { continue };
             // Who does not get it asks again.
             let _ = sys::send_to(socket, &reply.bytes, from);
             if let Some(name) = reply.refused {
-                tell(self.way, &[b"dns ", &name]);
+                tell(self.way, &[b"refused dns ", &name]);
+            }
+            if let Some(name) = new.filter(|_| self.report_lookups) {
+                tell(self.way, &[b"looked-up ", &name]);
             }
         }
     }
@@ -248,7 +260,7 @@ impl Shim {
     /// Somebody tries to reach an address without us.
     fn take_notice(&mut self, notices: &sys::Notices) {
         if let Some(attempt) = notices.take() {
-            tell(self.way, &[&attempt]);
+            tell(self.way, &[b"refused ", &attempt]);
         }
     }
 }
@@ -256,7 +268,7 @@ impl Shim {
 /// Tells mcpm of what did not get as far as it.
 fn tell(way: Way, words: &[&[u8]]) {
     if let Ok(link) = way.connect() {
-        let line = [&[b"refused " as &[u8]], words, &[b"\n" as &[u8]]].concat().concat();
+        let line = [words, &[b"\n" as &[u8]]].concat().concat();
         let _ = sys::send(&link, &line);
     }
 }

@@ -48,6 +48,8 @@ pub(super) mod number {
     pub(crate) const WAIT4: usize = 260;
     pub(crate) const OPENAT: usize = 56;
     pub(crate) const PREAD64: usize = 67;
+    pub(crate) const PWRITE64: usize = 68;
+    pub(crate) const GETXATTR: usize = 8;
     pub(crate) const PPOLL: usize = 73;
     pub(crate) const CLOCK_GETTIME: usize = 113;
     pub(crate) const SECCOMP: usize = 277;

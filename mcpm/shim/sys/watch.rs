@@ -1,18 +1,25 @@
-//! Tells of connections that a program tries to open past the shim.
+//! Redirects connections to addresses that stand for host names, and reports connections that a program tries to open
+//! past the shim.
 //!
-//! They fail whatever is done here, since the container has no network; but a failure that nobody is told of is
-//! hard to explain. A filter on the server's system calls has the kernel ask before each `connect`, and before
-//! each `sendto` with an address. The answer is always to go on.
+//! A filter on the server's system calls has the kernel ask before each `connect`, and before each `sendto` with an
+//! address. The answer is always to go on. Programs know allowed names by public addresses, which the container has no
+//! route to; in the memory of a program that connects to one of them, the address becomes the loopback address on which
+//! the shim listens. Other connections that lead out of the container fail whatever is done here; but a failure that
+//! nobody is told of is hard to explain.
 
 use alloc::vec::Vec;
 
 use super::{
     Fd, Result,
     arch::AUDIT_ARCH,
-    call,
-    number::{CONNECT, IOCTL, OPENAT, PRCTL, PREAD64, RECVMSG, SECCOMP, SENDMSG, SENDTO, SOCKETPAIR},
+    call, complain,
+    number::{
+        CONNECT, GETXATTR, IOCTL, OPENAT, PRCTL, PREAD64, PWRITE64, RECVMSG, SECCOMP, SENDMSG, SENDTO,
+        SOCKETPAIR,
+    },
     opened,
 };
+use crate::names;
 
 /// One instruction of a filter.
 #[repr(C)]
@@ -22,6 +29,10 @@ struct Instruction {
     if_false: u8,
     value: u32,
 }
+
+/// Families of socket addresses.
+const IPV4: u16 = 2;
+const IPV6: u16 = 10;
 
 const LOAD: u16 = 0x20;
 const JUMP_IF_EQUAL: u16 = 0x15;
@@ -204,40 +215,97 @@ impl Notices {
         let mut notice = Notice::default();
         // SAFETY: the kernel writes a question of that size there.
         unsafe { call(IOCTL, [self.0.arg(), RECEIVE, &raw mut notice as usize, 0, 0, 0]) }.ok()?;
-        let attempt = attempt(&notice);
+        let attempt = self.attempt(&notice);
         let answer = Answer { id: notice.id, value: 0, error: 0, flags: GO_ON };
         // SAFETY: the kernel reads an answer of that size there. A process that is gone needs none.
         let _ = unsafe { call(IOCTL, [self.0.arg(), SEND, &raw const answer as usize, 0, 0, 0]) };
         attempt
     }
+
+    /// Looks at what a call would do, as far as its address can be read, and redirects it where that is to be done.
+    fn attempt(&self, notice: &Notice) -> Option<Vec<u8>> {
+        let connects = notice.number == CONNECT as i32;
+        let (verb, at, length): (&[u8], _, _) = if connects {
+            (b"connect ", notice.args[1], notice.args[2])
+        } else {
+            (b"send ", notice.args[4], notice.args[5])
+        };
+        let at = at as usize;
+        let mut address = [0_u8; 28];
+        let wanted = usize::try_from(length).ok()?.min(address.len());
+        let count = self.memory(notice, Memory::READ).ok()?.read(at, address.get_mut(..wanted)?).ok()?;
+        let address = address.get(..count)?;
+        if let Some(first) = stands_for_name(address) {
+            // Datagrams go nowhere. Resolvers connect sockets for them to sort addresses, and return what is in their
+            // memory afterwards.
+            if connects && is_tcp(notice.process, notice.args[0]) {
+                let memory = self.memory(notice, Memory::READ_WRITE);
+                if memory.and_then(|memory| memory.write(at + first, &[names::REDIRECTED])).is_err() {
+                    complain(&[b"a program that protects its memory reaches hosts over the proxy only"]);
+                }
+            }
+            return None;
+        }
+        Some([verb, &shown(address)?].concat())
+    }
+
+    /// Opens the memory of the process that asked, which waits for the answer.
+    fn memory(&self, notice: &Notice, access: usize) -> Result<Memory> {
+        // The number that kernels before 5.8 know as well.
+        const IS_WAITING: usize = 0x8008_2102;
+        let memory = Memory::open(notice.process, access)?;
+        // SAFETY: the kernel reads a number of eight bytes there. It fails if another process has that number now.
+        unsafe { call(IOCTL, [self.0.arg(), IS_WAITING, &raw const notice.id as usize, 0, 0, 0]) }?;
+        Ok(memory)
+    }
 }
 
-/// What a call would do, as far as its address can be read.
-fn attempt(notice: &Notice) -> Option<Vec<u8>> {
-    let connects = notice.number == CONNECT as i32;
-    let (verb, at, length): (&[u8], _, _) = if connects {
-        (b"connect ", notice.args[1], notice.args[2])
-    } else {
-        (b"send ", notice.args[4], notice.args[5])
-    };
-    let mut address = [0_u8; 28];
-    let wanted = usize::try_from(length).ok()?.min(address.len());
-    let count = read_memory(notice.process, at as usize, address.get_mut(..wanted)?).ok()?;
-    let place = shown(address.get(..count)?)?;
-    Some([verb, &place].concat())
+/// Another process's memory. It is opened as a file: engines forbid the system calls that are made for it.
+struct Memory(Fd);
+
+impl Memory {
+    const READ: usize = 0;
+    const READ_WRITE: usize = 2;
+
+    fn open(process: u32, access: usize) -> Result<Self> {
+        const HERE: usize = -100_isize as usize;
+        const CLOEXEC: usize = 0x8_0000;
+        let mut path = b"/proc/".to_vec();
+        decimal(&mut path, process);
+        path.extend_from_slice(b"/mem\0");
+        // SAFETY: the kernel reads a path that ends with a zero byte.
+        let file = unsafe { call(OPENAT, [HERE, path.as_ptr() as usize, access | CLOEXEC, 0, 0, 0]) };
+        file.map(opened).map(Self)
+    }
+
+    fn read(&self, from: usize, to: &mut [u8]) -> Result<usize> {
+        // SAFETY: the kernel writes at most that many bytes there; what it reads is another process's.
+        unsafe { call(PREAD64, [self.0.arg(), to.as_mut_ptr() as usize, to.len(), from, 0, 0]) }
+    }
+
+    fn write(&self, to: usize, bytes: &[u8]) -> Result<usize> {
+        // SAFETY: the kernel reads that many bytes there; what it writes is another process's.
+        unsafe { call(PWRITE64, [self.0.arg(), bytes.as_ptr() as usize, bytes.len(), to, 0, 0]) }
+    }
 }
 
-/// Copies another process's memory. It is read as a file: engines forbid the system call that is made for it.
-fn read_memory(process: u32, from: usize, to: &mut [u8]) -> Result<usize> {
-    const HERE: usize = -100_isize as usize;
-    const CLOEXEC: usize = 0x8_0000;
+/// Tells whether a process's file is a socket for TCP connections. The kernel names the protocol of a socket in an
+/// extended attribute: `TCP`, `TCPv6`, `MPTCP`, `UDP` and so on.
+fn is_tcp(process: u32, file: u64) -> bool {
+    let Ok(file) = u32::try_from(file) else { return false };
     let mut path = b"/proc/".to_vec();
     decimal(&mut path, process);
-    path.extend_from_slice(b"/mem\0");
-    // SAFETY: the kernel reads a path that ends with a zero byte.
-    let memory = unsafe { call(OPENAT, [HERE, path.as_ptr() as usize, CLOEXEC, 0, 0, 0]) }.map(opened)?;
-    // SAFETY: the kernel writes at most that many bytes there; what it reads is another process's.
-    unsafe { call(PREAD64, [memory.arg(), to.as_mut_ptr() as usize, to.len(), from, 0, 0]) }
+    path.extend_from_slice(b"/fd/");
+    decimal(&mut path, file);
+    path.push(0);
+    let attribute = b"system.sockprotoname\0";
+    let mut protocol = [0_u8; 32];
+    let (path, attribute, to) =
+        (path.as_ptr() as usize, attribute.as_ptr() as usize, protocol.as_mut_ptr() as usize);
+    // SAFETY: the kernel reads two texts that end with a zero byte, and writes at most that many bytes.
+    let found = unsafe { call(GETXATTR, [path, attribute, to, protocol.len(), 0, 0]) };
+    let protocol = found.ok().and_then(|count| protocol.get(..count)).unwrap_or_default();
+    protocol.windows(3).any(|part| part == b"TCP")
 }
 
 fn decimal(text: &mut Vec<u8>, number: u32) {
@@ -247,10 +315,24 @@ fn decimal(text: &mut Vec<u8>, number: u32) {
     text.push(b'0' + (number % 10) as u8);
 }
 
+/// Where the four bytes of an IPv4 address begin in a socket address, which may hold it in the form of IPv6.
+fn ipv4(address: &[u8]) -> Option<usize> {
+    const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+    match u16::from_ne_bytes(*address.first_chunk()?) {
+        IPV4 => Some(4),
+        IPV6 if address.get(8..)?.starts_with(&MAPPED) => Some(20),
+        _ => None,
+    }
+}
+
+/// Where the address begins, if it is one that stands for a name.
+fn stands_for_name(address: &[u8]) -> Option<usize> {
+    let first = ipv4(address)?;
+    names::is_public(address.get(first..first + 4)?).then_some(first)
+}
+
 /// `ADDRESS PORT` of a socket address that leads out of the container.
 fn shown(address: &[u8]) -> Option<Vec<u8>> {
-    const IPV4: u16 = 2;
-    const IPV6: u16 = 10;
     let (family, rest) = address.split_first_chunk::<2>()?;
     let (port, rest) = rest.split_first_chunk::<2>()?;
     let mut text = Vec::new();

@@ -48,6 +48,8 @@ pub(super) mod number {
     pub(crate) const EPOLL_CREATE1: usize = 291;
     pub(crate) const OPENAT: usize = 257;
     pub(crate) const PREAD64: usize = 17;
+    pub(crate) const PWRITE64: usize = 18;
+    pub(crate) const GETXATTR: usize = 191;
     pub(crate) const PPOLL: usize = 271;
     pub(crate) const CLOCK_GETTIME: usize = 228;
     pub(crate) const SECCOMP: usize = 317;

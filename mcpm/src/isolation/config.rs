@@ -9,7 +9,12 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// # Errors
 /// `InvalidOption` for a text that no program can be given.
-pub(super) fn encode(layout: &Layout, command: &[String], env: &BTreeMap<String, String>) -> Result<Vec<u8>> {
+pub(super) fn encode(
+    layout: &Layout,
+    command: &[String],
+    env: &BTreeMap<String, String>,
+    report_lookups: bool,
+) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut put = |letter: u8, value: &[u8]| -> Result<()> {
         let too_long = |error| Error::new(ErrorKind::InvalidOption, "a value is too long").source(error);
@@ -43,6 +48,9 @@ pub(super) fn encode(layout: &Layout, command: &[String], env: &BTreeMap<String,
         put(b'i', &port.to_le_bytes())?;
     }
     put(b'w', b"")?;
+    if report_lookups {
+        put(b'l', b"")?;
+    }
     put(b'.', b"")?;
     Ok(bytes)
 }

@@ -23,6 +23,11 @@ pub enum Decision {
     },
     /// It was refused.
     Denied(Denial),
+    /// An allowed name was looked up for the first time. This is heard of while a profile is learnt.
+    LookedUp {
+        /// The name.
+        host: Host,
+    },
 }
 
 /// Why a connection is refused.

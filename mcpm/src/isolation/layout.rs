@@ -1,7 +1,5 @@
 //! What a container is told of the hosts it may reach: names with an address of its loopback, and ports.
 
-use std::{collections::BTreeMap, net::Ipv4Addr};
-
 use crate::permission::Outbound;
 
 /// Port of the HTTP proxy, unless the server itself listens there.
@@ -56,16 +54,6 @@ impl Layout {
             outbound.insecure_allow_all || outbound.allow_host.is_empty() && !outbound.allow_port.is_empty();
         let below = rules().filter_map(|rule| rule.below()).map(str::to_owned).collect();
         Self { names, below, any_name, ports, proxy_port, target_port }
-    }
-
-    /// The addresses of the names, as the shim counts them.
-    pub(crate) fn hosts(&self) -> BTreeMap<String, Ipv4Addr> {
-        let numbered = self.names.iter().zip(1_u16..);
-        let address = |number: u16| {
-            let [high, low] = number.to_be_bytes();
-            Ipv4Addr::new(127, 77, high, low)
-        };
-        numbered.map(|(name, number)| (name.clone(), address(number))).collect()
     }
 
     /// The variables that name the proxy.

@@ -12,7 +12,7 @@ use tokio::{
     sync::Semaphore,
 };
 
-use super::{Denial, Gate, Link, Rule, hello, policy::No, proxy, tunnel};
+use super::{Decision, Denial, Gate, Link, Rule, hello, policy::No, proxy, tunnel};
 use crate::permission::Host;
 
 /// Most connections to hosts at once.
@@ -126,6 +126,13 @@ async fn take(mut link: Link, gate: Arc<Gate>) -> io::Result<()> {
         // Those that are too many find no room, and are closed.
         ("inbound", None, None) => {
             let _ = gate.inbound.try_send(link);
+            Ok(())
+        }
+        ("looked-up", Some(name), None) => {
+            let host = name.parse::<Host>().ok();
+            if let Some(host @ Host::Name(_)) = host.filter(|host| gate.policy.allows_lookup(host)) {
+                (gate.tell)(Decision::LookedUp { host });
+            }
             Ok(())
         }
         ("refused", Some("dns"), Some(name)) => {

@@ -75,6 +75,7 @@ pub(crate) struct Isolation {
     command: Vec<String>,
     gate: Arc<Gate>,
     inbound: Inbound,
+    learner: Option<Arc<Learner>>,
     /// What is done for the container of each slot.
     slots: Mutex<HashMap<usize, CancellationToken>>,
     stop: CancellationToken,
@@ -107,7 +108,16 @@ impl Isolation {
         target_port: Option<u16>,
         gateways: Vec<IpAddr>,
         tell: Tell,
+        learner: Option<Learner>,
     ) -> Result<Self> {
+        let learner = learner.map(Arc::new);
+        let tell: Tell = match learner.clone() {
+            None => tell,
+            Some(learner) => Arc::new(move |decision| {
+                learner.hear(&decision);
+                tell(decision);
+            }),
+        };
         let listener = folder.map(folder::prepare).transpose()?;
         let stop = CancellationToken::new();
         let (inbound, offers) = Inbound::new();
@@ -124,13 +134,21 @@ impl Isolation {
             gate.in_background(link::serve(listener, Arc::clone(&gate)));
         }
         let layout = Layout::of(&spec.outbound, target_port);
-        Ok(Self { layout, command: spec.command.clone(), gate, inbound, slots: Mutex::default(), stop })
+        Ok(Self {
+            layout,
+            command: spec.command.clone(),
+            gate,
+            inbound,
+            learner,
+            slots: Mutex::default(),
+            stop,
+        })
     }
 
     /// Has the next start of a container answered: its server gets these variables, which the engine never sees.
     /// Whoever asks first gets them, so no other container of the workload may be left from before.
     pub(crate) fn arm(&self, slot: usize, env: &BTreeMap<String, String>) -> Result<()> {
-        let config = config::encode(&self.layout, &self.command, env)?;
+        let config = config::encode(&self.layout, &self.command, env, self.learner.is_some())?;
         // No code panics while it holds the lock.
         self.gate.armed.lock().unwrap_or_else(PoisonError::into_inner).insert(slot, config);
         Ok(())
@@ -155,6 +173,11 @@ impl Isolation {
     /// Returns the way to a server that speaks HTTP.
     pub(crate) fn inbound(&self) -> Inbound {
         self.inbound.clone()
+    }
+
+    /// Completes the profile that is learnt, and returns what the user should know about it.
+    pub(crate) fn finish_learning(&self) -> Option<String> {
+        self.learner.as_ref()?.finish()
     }
 
     /// Tells whether the shim itself listens on a port of the container.

@@ -138,6 +138,11 @@ impl Policy {
         }
     }
 
+    /// Tells whether a name may be looked up.
+    pub(super) fn allows_lookup(&self, host: &Host) -> bool {
+        self.refusal_of_attempt(host, None).is_none()
+    }
+
     /// Tells whether an address may be connected to by itself, whatever name leads there.
     pub(super) fn allows_address(&self, address: SocketAddr) -> bool {
         let ip = address.ip().to_canonical();

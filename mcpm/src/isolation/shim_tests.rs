@@ -26,7 +26,7 @@ fn layout(outbound: &str, target_port: Option<u16>) -> Layout {
 fn configured(layout: &Layout, command: &[&str], env: &[(&str, &str)]) -> Vec<u8> {
     let command: Vec<String> = command.iter().map(ToString::to_string).collect();
     let env = env.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-    encode(layout, &command, &env).unwrap()
+    encode(layout, &command, &env, false).unwrap()
 }
 
 #[test]
@@ -47,25 +47,29 @@ fn what_mcpm_writes_the_shim_reads() {
         proxy_port: 3128,
         inbound_port: Some(8000),
         watch: true,
+        report_lookups: false,
     };
     assert_eq!(config, expected);
+    let reporting = encode(&layout, &["server".to_owned()], &BTreeMap::new(), true).unwrap();
+    assert!(Config::parse(&reporting).unwrap().report_lookups);
     for cut in 0..bytes.len() {
         assert_eq!(Config::parse(&bytes[..cut]), None, "cut at {cut}");
     }
 }
 
 #[test]
-fn the_shim_and_mcpm_count_addresses_alike() {
-    let names: Vec<String> = (0..600).map(|number| format!("n{number}.example")).collect();
-    let outbound = serde_json::json!({ "allow_host": names }).to_string();
-    let layout = layout(&outbound, None);
-    let mut shims =
-        Names::new(layout.names.iter().map(|name| name.clone().into_bytes()).collect(), Vec::new(), false);
-    for (name, address) in layout.hosts() {
-        assert_eq!(shims.address(name.as_bytes()), Some(address.octets()), "{name}");
-        assert_eq!(shims.name(address.octets()), Some(name.as_bytes()));
+fn a_name_has_a_public_address_where_connections_are_redirected() {
+    let names = |redirected| Names::new(vec![b"a.example".to_vec()], Vec::new(), true, redirected);
+    let (mut public, mut loopback) = (names(true), names(false));
+    for (name, low) in [("a.example", 1), ("b.example", 2), ("a.example", 1)] {
+        assert_eq!(public.address(name.as_bytes()), Some([25, 77, 0, low]));
+        assert_eq!(loopback.address(name.as_bytes()), Some([127, 77, 0, low]));
+        assert_eq!(public.name([names::REDIRECTED, 77, 0, low]), Some(name.as_bytes()));
     }
-    assert_eq!(layout.hosts().len(), 600);
+    assert_eq!((public.count(), loopback.count()), (2, 2));
+    assert!(names::is_public(&[25, 77, 0, 1]) && !names::is_public(&[127, 77, 0, 1]));
+    // What nobody redirected leads nowhere, and stands for no name.
+    assert_eq!(public.name([25, 77, 0, 1]), None);
 }
 
 #[test]
@@ -86,7 +90,7 @@ fn usual_ports_are_listened_on_unless_the_rules_or_the_server_say_otherwise() {
 
 #[test]
 fn names_that_came_up_later_give_way_and_the_others_stay() {
-    let mut names = Names::new(vec![b"a.example".to_vec()], vec![b"b.example".to_vec()], false);
+    let mut names = Names::new(vec![b"a.example".to_vec()], vec![b"b.example".to_vec()], false, false);
     assert_eq!(names.address(b"c.example"), None);
     assert_eq!(names.address(b"b.example"), None);
     assert_eq!(names.address(b"x.b.example"), Some([127, 77, 0, 2]));
@@ -177,7 +181,7 @@ proptest! {
         command in prop::collection::vec("[^\0]{0,20}", 1..4),
         env in prop::collection::btree_map("[A-Z]{1,5}", "[^\0]{0,20}", 0..4),
     ) {
-        let config = Config::parse(&encode(&layout("{}", None), &command, &env).unwrap()).unwrap();
+        let config = Config::parse(&encode(&layout("{}", None), &command, &env, false).unwrap()).unwrap();
         let with_zero = |text: &str| [text.as_bytes(), b"\0"].concat();
         let args: Vec<_> = command.iter().map(|text| with_zero(text)).collect();
         let variables: Vec<_> = env.iter().map(|(name, value)| with_zero(&format!("{name}={value}"))).collect();
@@ -189,7 +193,7 @@ proptest! {
 fn a_zero_byte_is_refused() {
     let refused = |command: &str, value: &str| {
         let env = BTreeMap::from([("A".to_owned(), value.to_owned())]);
-        encode(&layout("{}", None), &[command.to_owned()], &env).is_err()
+        encode(&layout("{}", None), &[command.to_owned()], &env, false).is_err()
     };
     assert!(refused("a\0b", "") && refused("a", "\0") && !refused("a", ""));
 }

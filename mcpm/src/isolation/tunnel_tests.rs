@@ -47,7 +47,7 @@ async fn joined(rules: &[&str], host: &str) -> Joined {
             heard.lock().unwrap().push((denial.rule, denial.fix));
         }
     });
-    let isolation = Isolation::start(None, &spec, None, Vec::new(), tell).unwrap();
+    let isolation = Isolation::start(None, &spec, None, Vec::new(), tell, None).unwrap();
     let (client, theirs) = tokio::io::duplex(64 * 1024);
     let server = TcpStream::connect(address).await.unwrap();
     let (host_end, _) = listener.accept().await.unwrap();

@@ -93,11 +93,16 @@ impl HostRule {
     /// # Errors
     /// `InvalidOption` for port 0.
     pub fn exact(host: &Host, port: u16) -> Result<Self> {
+        Ok(Self { ports: vec![PortRange::one(port)?], ..Self::any_port(host) })
+    }
+
+    /// Returns the rule for one host, which leaves the ports to `allow_port`.
+    pub fn any_port(host: &Host) -> Self {
         let pattern = match host {
             Host::Name(name) => Pattern::Name(name.clone()),
             Host::Address(address) => Pattern::Network(IpNet::from(*address)),
         };
-        Ok(Self { pattern, ports: vec![PortRange::one(port)?] })
+        Self { pattern, ports: Vec::new() }
     }
 
     /// Tells whether the rule is for a host.

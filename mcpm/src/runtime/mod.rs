@@ -270,9 +270,10 @@ impl Confinement {
 pub struct Entry {
     /// The program, by its path in the container, and its arguments.
     pub command: Vec<String>,
-    /// Names that are known in the container without being looked up.
+    /// Names of `/etc/hosts` in records of earlier versions. They are looked up now, and this is not used.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hosts: BTreeMap<String, Ipv4Addr>,
-    /// Where all other names are looked up, on the container's port 53 which any user may listen on.
+    /// Where names are looked up, on the container's port 53 which any user may listen on.
     pub name_server: Ipv4Addr,
     /// A folder of the container that is a volume of its own, which the program is brought into before each start;
     /// `None` when it is mounted.

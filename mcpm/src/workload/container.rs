@@ -194,6 +194,8 @@ impl Containers {
         }
         if let Some(entry) = &mut spec.entry {
             entry.command.push(slot.to_string());
+            // A container that was made with them is not used again.
+            entry.hosts.clear();
             // The server gets them from the shim, so that the engine never sees them.
             spec.env.clear();
         }

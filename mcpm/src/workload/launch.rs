@@ -367,17 +367,15 @@ impl Launch {
         let base = reach::without_connections(&containers.spec, &self.spec.proxy.allowed_hosts, &own);
         let begin = if self.recorded { Learner::resume } else { Learner::begin };
         let learner = spec.learn.as_ref().map(|path| begin(path, base)).transpose()?;
-        let tell = Arc::new(move |decision: Decision| {
-            learner.iter().for_each(|learner| learner.hear(&decision));
-            refusals.hear(&decision);
-        });
+        let tell = Arc::new(move |decision: Decision| refusals.hear(&decision));
         // Containers that a lost supervisor left behind see the socket, whatever slot they were for.
         containers.stop_all(Duration::from_secs(2)).await?;
         let folder = isolation_folder(&store, &self.spec.name);
         let port = self.spec.target.as_ref().map(|target| target.port);
         let carried = containers.spec.entry.as_ref().is_some_and(|entry| entry.volume.is_some());
         let folder = (!carried).then_some(folder.as_path());
-        Isolation::start(folder, spec, port, gateways, tell).map(|isolation| Some(Arc::new(isolation)))
+        Isolation::start(folder, spec, port, gateways, tell, learner)
+            .map(|isolation| Some(Arc::new(isolation)))
     }
 
     /// Asks the remote server whether it is there. One that is on record may be away for now.

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, path::Path};
 use super::{Origin, asked::Asked};
 use crate::{
     Error, ErrorKind, Result,
-    isolation::{self, IsolationSpec, Layout, MOUNT_POINT, PROGRAM},
+    isolation::{self, IsolationSpec, MOUNT_POINT, PROGRAM},
     options::{PermissionProfile, VolumeSpec},
     permission::{Bytes, DEFAULT_PIDS, MountRule, Outbound, Profile, Resources, Tmpfs},
     runtime::{Confinement, ContainerSpec, EngineInfo, Entry, Mount, Network},
@@ -197,12 +197,11 @@ impl Reach {
             }
         }
         let learn = asked.options.learn.as_ref().map(|path| working_dir.join(path));
-        let layout = Layout::of(outbound, target_port);
         let mut command_of_entry = vec![format!("{MOUNT_POINT}/{PROGRAM}")];
         command_of_entry.extend(carried.then(|| CARRIED.to_owned()));
         let entry = Entry {
             command: command_of_entry,
-            hosts: layout.hosts(),
+            hosts: BTreeMap::new(),
             name_server: std::net::Ipv4Addr::LOCALHOST,
             volume: carried.then(|| MOUNT_POINT.to_owned()),
         };

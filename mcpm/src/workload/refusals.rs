@@ -100,6 +100,7 @@ impl Refusals {
             Decision::Allowed { host, port, address } => {
                 tracing::debug!(%host, port, %address, "a connection was opened");
             }
+            Decision::LookedUp { host } => tracing::debug!(%host, "a name was looked up"),
             Decision::Denied(denial) => {
                 // No code panics while it holds the lock.
                 let news =

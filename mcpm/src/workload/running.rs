@@ -97,6 +97,11 @@ impl RunningWorkload {
             Server::Remote => Ok(()),
         };
         self.proxy.flush().await;
+        let isolation = self.containers.as_ref().and_then(|containers| containers.isolation.as_ref());
+        isolation
+            .and_then(|isolation| isolation.finish_learning())
+            .into_iter()
+            .for_each(|message| record.warn(message));
         self.end.armed = false;
         if !gone {
             record.update(Phase::Stopped, None, |status| status.supervisor = None);

@@ -122,6 +122,31 @@ async fn a_test_that_fails_leaves_no_container() {
     assert_eq!(docker(&["ps", "-aq", "--filter", &format!("name={name}")]), "");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_is_only_looked_up_is_learnt_and_reported() {
+    let place = Place::new("lookup");
+    let learnt = place.path("learnt.json");
+    let attempts = json!([["lookup", "a.example"], ["lookup", "b.example"], ["lookup", "a.example"]]);
+    let builder = place.probing(&attempts).set("learn", learnt.to_str().unwrap()).unwrap();
+    let (running, refused, _) = started(builder).await;
+    assert!(refused.is_empty(), "{refused:?}");
+    let mut events = running.events();
+    running.stop(Duration::from_secs(5)).await.unwrap();
+    let mut warnings = Vec::new();
+    while let Some(event) = events.next().await {
+        if let WorkloadEvent::Warning { message } = event {
+            warnings.push(message);
+        }
+    }
+    let told =
+        |message: &String| message.contains("looked up `a.example`, `b.example` and connected to none");
+    assert!(warnings.iter().any(told), "{warnings:?}");
+    let profile = mcpm::permission::Profile::read(&learnt).unwrap();
+    let rules: Vec<String> = profile.outbound.allow_host.iter().map(ToString::to_string).collect();
+    assert_eq!(rules, ["a.example", "b.example"]);
+    place.forget().await;
+}
+
 /// Answers what is asked, and holds what is posted until its client is gone.
 const HOLDING: &str = r#"
 import asyncio

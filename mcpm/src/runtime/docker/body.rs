@@ -64,10 +64,6 @@ pub(super) fn create_body(spec: &ContainerSpec, traits: &Traits) -> Result<Conta
             nano_cpus: bytes(confinement.nano_cpus),
             readonly_rootfs: confinement.read_only_root.then_some(true),
             tmpfs: (!confinement.tmpfs.is_empty()).then(|| tmpfs(confinement, traits)),
-            extra_hosts: spec
-                .entry
-                .as_ref()
-                .map(|entry| entry.hosts.iter().map(|(name, address)| format!("{name}:{address}")).collect()),
             dns: spec.entry.as_ref().map(|entry| vec![entry.name_server.to_string()]),
             // Podman, unlike Docker, keeps low ports for root otherwise.
             sysctls: spec.entry.as_ref().map(|_| HashMap::from([LOW_PORTS.map(str::to_owned).into()])),

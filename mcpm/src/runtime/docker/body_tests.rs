@@ -143,7 +143,7 @@ fn a_program_in_front_of_the_server_is_the_first_process() {
     assert_eq!(body.entrypoint.unwrap(), ["/.mcpm/shim", "0"]);
     let host = body.host_config.unwrap();
     assert_eq!((host.init, host.network_mode.as_deref()), (Some(false), Some("none")));
-    assert_eq!(host.extra_hosts.unwrap(), ["a.example:127.77.0.1"]);
+    assert_eq!(host.extra_hosts, None);
     assert_eq!(host.dns.unwrap(), ["127.0.0.1"]);
     assert_eq!(host.sysctls.unwrap()["net.ipv4.ip_unprivileged_port_start"], "0");
     assert_eq!(host.security_opt.unwrap(), ["no-new-privileges", "label=disable"]);
