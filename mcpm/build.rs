@@ -1,48 +1,82 @@
-//! Compiles the shim, which runs in containers, so that the library can carry it.
+//! Compiles the shim, which runs in containers, so that the library can carry it: for each architecture that engines
+//! have, whatever mcpm itself is built for.
 //!
-//! It is a free-standing program: the compiler at hand makes it for the target at hand, without a C library and
-//! without another target's standard library. Isolated containers run on the kernel that mcpm runs on, so targets
-//! other than Linux get none, and say so when isolation is asked for.
+//! It is a free-standing Linux program: it needs the core library of some target of its architecture and the linker that
+//! comes with the compiler, but no C library. Where no such target is installed, the build carries no shim for that
+//! architecture, warns, and says so when isolation is asked for.
 
-use std::{env, error::Error, fs, path::PathBuf, process::Command};
+use std::{
+    env,
+    error::Error,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+const ARCHITECTURES: [&str; 2] = ["x86_64", "aarch64"];
+/// What comes after the architecture in the names of targets whose core library will do.
+const SYSTEMS: [&str; 3] = ["unknown-linux-musl", "unknown-linux-gnu", "unknown-none"];
+const SETTINGS: [&str; 11] = [
+    "linker=rust-lld",
+    "linker-flavor=ld.lld",
+    // Files that other C libraries start programs with would get in the way.
+    "link-self-contained=no",
+    "panic=abort",
+    "opt-level=s",
+    "codegen-units=1",
+    "debuginfo=0",
+    "strip=symbols",
+    "relocation-model=static",
+    "target-feature=+crt-static",
+    "link-args=-nostdlib -static --build-id=none",
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=shim");
     println!("cargo::rerun-if-changed=build.rs");
-    let out = PathBuf::from(env::var("OUT_DIR")?).join("shim");
-    let of_target = |part: &str| env::var(format!("CARGO_CFG_TARGET_{part}"));
-    // Other C libraries come with start files of their own, which get in the way.
-    let is_gnu_linux = of_target("OS")? == "linux" && of_target("ENV")? == "gnu";
-    if !is_gnu_linux || !matches!(of_target("ARCH")?.as_str(), "x86_64" | "aarch64") {
-        return Ok(fs::write(out, [])?);
+    let folder = PathBuf::from(env::var("OUT_DIR")?);
+    let (rustc, own) = (env::var("RUSTC")?, env::var("TARGET")?);
+    for architecture in ARCHITECTURES {
+        let out = folder.join(format!("shim-{architecture}"));
+        let systems = SYSTEMS.map(|system| format!("{architecture}-{system}"));
+        let candidates = std::iter::once(&own).filter(|own| systems.contains(own)).chain(&systems);
+        match candidates.into_iter().find(|target| has_core_library(&rustc, target)) {
+            Some(target) => compile(&rustc, target, &out)?,
+            None => {
+                let [usual, ..] = &systems;
+                println!(
+                    "cargo::warning=this build cannot isolate containers of {architecture} engines: run `rustup target \
+                     add {usual}` to include that"
+                );
+                fs::write(out, [])?;
+            }
+        }
     }
-    let mut rustc = Command::new(env::var("RUSTC")?);
+    Ok(())
+}
+
+/// Tells whether the core library of a target is installed.
+fn has_core_library(rustc: &str, target: &str) -> bool {
+    let found = Command::new(rustc).args(["--print", "target-libdir", "--target", target]).output();
+    let Ok(found) = found else { return false };
+    let folder = String::from_utf8_lossy(&found.stdout);
+    let entries = fs::read_dir(folder.trim()).into_iter().flatten().flatten();
+    entries.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with("libcore-"))
+}
+
+fn compile(rustc: &str, target: &str, out: &Path) -> Result<(), Box<dyn Error>> {
+    let mut rustc = Command::new(rustc);
     rustc.args(["--edition", "2024", "--crate-name", "mcpm_shim", "--crate-type", "bin"]);
-    rustc.arg("shim/main.rs").arg("-o").arg(&out).args(["--target", &env::var("TARGET")?]);
-    let settings = [
-        "panic=abort",
-        "opt-level=s",
-        "codegen-units=1",
-        "debuginfo=0",
-        "strip=symbols",
-        "relocation-model=static",
-        "target-feature=+crt-static",
-        "link-arg=-nostartfiles",
-        "link-arg=-nostdlib",
-        "link-arg=-static",
-        "link-arg=-Wl,--build-id=none",
-    ];
-    for setting in settings {
+    rustc.arg("shim/main.rs").arg("-o").arg(out).args(["--target", target]);
+    for setting in SETTINGS {
         rustc.args(["-C", setting]);
     }
-    if let Ok(linker) = env::var("RUSTC_LINKER") {
-        rustc.arg("-C").arg(format!("linker={linker}"));
-    }
     let made = rustc.output()?;
+    let said = String::from_utf8_lossy(&made.stderr);
     if !made.status.success() {
-        return Err(format!("the shim does not compile:\n{}", String::from_utf8_lossy(&made.stderr)).into());
+        return Err(format!("the shim does not compile for {target}:\n{said}").into());
     }
-    for line in String::from_utf8_lossy(&made.stderr).lines() {
+    for line in said.lines() {
         println!("cargo::warning=shim: {line}");
     }
     Ok(())

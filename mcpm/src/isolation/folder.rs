@@ -18,41 +18,43 @@ use crate::{Error, ErrorKind, Result};
 pub(crate) const MOUNT_POINT: &str = "/.mcpm";
 /// The program's name in there.
 pub(crate) const PROGRAM: &str = "shim";
-/// The program, made by the build script; empty where there is none.
-static SHIM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/shim"));
+/// The programs, made by the build script, by the architecture of the engine; empty where there is none.
+const PROGRAMS: [(&str, &[u8]); 2] = [
+    ("x86_64", include_bytes!(concat!(env!("OUT_DIR"), "/shim-x86_64"))),
+    ("aarch64", include_bytes!(concat!(env!("OUT_DIR"), "/shim-aarch64"))),
+];
 
-/// Returns the program that runs in the container.
+/// Returns the program that runs in containers of an engine with that architecture.
 ///
 /// # Errors
 /// `Unsupported` when this build has none.
-pub(crate) fn program() -> Result<&'static [u8]> {
-    if SHIM.is_empty() {
-        return Err(super::unsupported("this build of mcpm has no program for it"));
-    }
-    Ok(SHIM)
+pub(crate) fn program(architecture: &str) -> Result<&'static [u8]> {
+    let found = PROGRAMS.iter().find(|(of, program)| *of == architecture && !program.is_empty());
+    let none =
+        || super::unsupported(&format!("this build of mcpm has no program for engines on `{architecture}`"));
+    found.map(|(_, program)| *program).ok_or_else(none)
 }
 
-/// Makes the folder whole and listens on its socket.
-pub(super) fn prepare(folder: &Path) -> Result<UnixListener> {
-    program()?;
+/// Makes the folder whole, with that program in it, and listens on its socket.
+pub(super) fn prepare(folder: &Path, program: &[u8]) -> Result<UnixListener> {
     let cannot = |error: io::Error| {
         let message = format!("cannot make ready `{}` for an isolated container", folder.display());
         Error::new(ErrorKind::Io, message).source(error)
     };
-    make(folder).map_err(cannot)
+    make(folder, program).map_err(cannot)
 }
 
-fn make(folder: &Path) -> io::Result<UnixListener> {
+fn make(folder: &Path, shim: &[u8]) -> io::Result<UnixListener> {
     match fs::create_dir(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
     fs::set_permissions(folder, Permissions::from_mode(0o755))?;
     let program = folder.join(PROGRAM);
-    if fs::read(&program).ok().as_deref() != Some(SHIM) {
+    if fs::read(&program).ok().as_deref() != Some(shim) {
         // One that runs cannot be written to, but gives way to another.
         let draft = folder.join(".shim.new");
-        fs::write(&draft, SHIM)?;
+        fs::write(&draft, shim)?;
         fs::rename(&draft, &program)?;
     }
     fs::set_permissions(&program, Permissions::from_mode(0o755))?;
@@ -66,4 +68,21 @@ fn make(folder: &Path) -> io::Result<UnixListener> {
     let listener = UnixListener::bind(&socket)?;
     fs::set_permissions(&socket, Permissions::from_mode(0o666))?;
     Ok(listener)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_of_the_architecture_they_are_for() {
+        let has = |architecture| program(architecture).is_ok();
+        assert_eq!(has(std::env::consts::ARCH), cfg!(target_os = "linux"));
+        assert!(!has("riscv64"));
+        for (architecture, program) in PROGRAMS.iter().filter(|(_, program)| !program.is_empty()) {
+            let machine: u16 = if *architecture == "x86_64" { 0x3e } else { 0xb7 };
+            assert!(program.starts_with(b"\x7fELF\x02\x01"), "{architecture}");
+            assert_eq!(program[18..20], machine.to_le_bytes(), "{architecture}");
+        }
+    }
 }

@@ -100,10 +100,10 @@ pub(crate) struct Gate {
 }
 
 impl Isolation {
-    /// Puts the shim and the socket into `folder` and answers whoever connects. Without a folder, connections are
-    /// carried.
+    /// Puts the shim for that architecture and the socket into `folder` and answers whoever connects. Without a folder,
+    /// connections are carried.
     pub(crate) fn start(
-        folder: Option<&Path>,
+        folder: Option<(&Path, &str)>,
         spec: &IsolationSpec,
         target_port: Option<u16>,
         gateways: Vec<IpAddr>,
@@ -118,7 +118,8 @@ impl Isolation {
                 tell(decision);
             }),
         };
-        let listener = folder.map(folder::prepare).transpose()?;
+        let prepare = |(folder, architecture)| folder::prepare(folder, program(architecture)?);
+        let listener = folder.map(prepare).transpose()?;
         let stop = CancellationToken::new();
         let (inbound, offers) = Inbound::new();
         let gate = Arc::new(Gate {
@@ -226,22 +227,8 @@ impl Gate {
 /// A stream from the shim.
 type Link = UnixStream;
 
-/// Checks that containers of an engine of this kind of machine can be held over a stream.
-///
-/// # Errors
-/// `Unsupported` when this build has no program that runs there.
-pub(crate) fn check_carried(architecture: &str) -> Result<()> {
-    program()?;
-    if architecture == std::env::consts::ARCH {
-        return Ok(());
-    }
-    let ours = std::env::consts::ARCH;
-    Err(unsupported(&format!("its engine runs programs for {architecture}, and this build's are for {ours}")))
-}
-
 /// Makes the error for a build, or a machine, that cannot isolate.
 pub(crate) fn unsupported(why: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("this workload cannot be isolated: {why}")).hint(
-        "use an engine on a machine of the same kind, or leave out `--isolate-network` and limits of the permission profile",
-    )
+    Error::new(ErrorKind::Unsupported, format!("this workload cannot be isolated: {why}"))
+        .hint("use a build of mcpm for it, or lift the isolation and the limits of the permission profile")
 }

@@ -34,7 +34,10 @@ fn volume(spec: &ContainerSpec) -> Option<&str> {
 /// Brings the shim into a container that does not run, also over one that the server has changed.
 pub(super) async fn bring_in(runtime: &dyn Runtime, spec: &ContainerSpec, id: &ContainerId) -> Result<()> {
     match volume(spec) {
-        Some(folder) => runtime.upload(id, folder, PROGRAM, isolation::program()?).await,
+        Some(folder) => {
+            let program = isolation::program(&runtime.engine().await?.architecture)?;
+            runtime.upload(id, folder, PROGRAM, program).await
+        }
         None => Ok(()),
     }
 }

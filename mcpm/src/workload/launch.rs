@@ -373,7 +373,8 @@ impl Launch {
         let folder = isolation_folder(&store, &self.spec.name);
         let port = self.spec.target.as_ref().map(|target| target.port);
         let carried = containers.spec.entry.as_ref().is_some_and(|entry| entry.volume.is_some());
-        let folder = (!carried).then_some(folder.as_path());
+        let architecture = containers.runtime.engine().await?.architecture;
+        let folder = (!carried).then_some((folder.as_path(), architecture.as_str()));
         Isolation::start(folder, spec, port, gateways, tell, learner)
             .map(|isolation| Some(Arc::new(isolation)))
     }

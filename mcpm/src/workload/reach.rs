@@ -179,7 +179,7 @@ impl Reach {
         let carried = !engine.shares_sockets;
         let gateway = asked.options.allow_runtime_gateway.unwrap_or(false);
         if carried {
-            match isolation::check_carried(&engine.architecture) {
+            match isolation::program(&engine.architecture) {
                 // Nothing is to be joined to a stdio server without connections, but nobody hears of its attempts.
                 Err(_)
                     if outbound.is_nothing()
@@ -188,7 +188,7 @@ impl Reach {
                 {
                     return Ok(None);
                 }
-                checked => checked?,
+                found => drop(found?),
             }
             if gateway {
                 let message = "the runtime gateway is of the engine's machine, which is another one";
