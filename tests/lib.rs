@@ -11,6 +11,20 @@ use std::{
 
 use serde_json::Value;
 
+/// A Python program that serves streamable HTTP where `MCP_HOST` and `MCP_PORT` say, and answers each message alike. It
+/// has double quotes alone.
+pub const PYTHON_HTTP_SERVER: &str = "import http.server as h, json, os
+class H(h.BaseHTTPRequestHandler):
+  def do_POST(self):
+    self.rfile.read(int(self.headers[\"Content-Length\"]))
+    body = json.dumps(dict(jsonrpc=\"2.0\", id=1, result=dict())).encode()
+    self.send_response(200)
+    self.send_header(\"Content-Type\", \"application/json\")
+    self.send_header(\"Content-Length\", str(len(body)))
+    self.end_headers()
+    self.wfile.write(body)
+h.HTTPServer((os.environ[\"MCP_HOST\"], int(os.environ[\"MCP_PORT\"])), H).serve_forever()";
+
 /// Returns the root of the workspace.
 pub fn root() -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -88,9 +88,9 @@ async fn a_start_that_nobody_waits_for_is_undone() {
 
 /// A server that says something first.
 fn talkative(name: &str, state: &tempfile::TempDir) -> WorkloadBuilder {
-    let script = "echo one; echo two >&2; exec python3 -m http.server 3000";
+    let script = format!("echo one; echo two >&2; exec python3 -c '{}'", mcpm_tests::PYTHON_HTTP_SERVER);
     let builder = Workload::builder("mcpm-test/python:1").name(name).environment(environment(state));
-    let builder = builder.transport(Transport::Sse).target_port(3000_u16);
+    let builder = builder.transport(Transport::StreamableHttp).target_port(3000_u16);
     builder.args("sh").args("-c").args(script)
 }
 

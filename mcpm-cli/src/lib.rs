@@ -22,6 +22,7 @@ mod progress;
 mod signals;
 mod supervise;
 mod terminal;
+mod wording;
 
 pub use args::options;
 pub use commands::{completion::scripts, man::pages};
@@ -65,7 +66,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     logging::to_stderr(args::debug(matches));
     (entry.run)(matches).unwrap_or_else(|error| {
-        let _ = writeln!(std::io::stderr(), "error: {error}");
+        let _ = writeln!(std::io::stderr(), "error: {}", wording::with_flags(&error.to_string()));
         exit::of_error(error.kind())
     })
 }

@@ -9,6 +9,8 @@ use futures_util::FutureExt as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use mcpm::workload::{EventStream, WorkloadEvent};
 
+use crate::wording;
+
 /// Shows events on standard error.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
@@ -42,7 +44,7 @@ impl Progress {
                 }
             }
             WorkloadEvent::Warning { message } => {
-                let _ = writeln!(io::stderr(), "warning: {message}");
+                let _ = writeln!(io::stderr(), "warning: {}", wording::with_flags(message));
             }
             _ => {}
         }

@@ -89,7 +89,7 @@ fn variables_come_from_file_folder_and_command_line_in_that_order() {
 fn an_http_server_is_told_where_to_listen() {
     let home = Home::new();
     let name = home.name("t");
-    let script = "exec python3 -m http.server $MCP_PORT --bind $MCP_HOST";
+    let script = &format!("exec python3 -c '{}'", mcpm_tests::PYTHON_HTTP_SERVER);
     let run = ["run", DEBIAN, "--name", &name, "--transport", "streamable-http", "--", "sh", "-c", script];
     home.run(&run).succeeded();
     let told = exec(&name, "echo $MCP_TRANSPORT $MCP_PORT $FASTMCP_PORT $MCP_HOST").unwrap();

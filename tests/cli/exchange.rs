@@ -148,7 +148,7 @@ fn a_workload_exchanges_tokens_and_keeps_none_of_what_is_secret() {
     assert!(!outcome.stderr.contains("login"), "it will have a token: {outcome:?}");
     let url = outcome.url();
     let first = told.recv().unwrap();
-    assert!(first[0].starts_with("GET /mcp ") && first[1].is_empty(), "{first:?}");
+    assert!(first[0].starts_with("POST /mcp ") && first[1].is_empty(), "{first:?}");
     let is_exchanged = || {
         assert_eq!(call(&url), ("200".to_owned(), "{}".to_owned()));
         let mut came: Vec<[String; 3]> = Vec::new();

@@ -38,6 +38,7 @@ fn a_server_of_another_transport_is_named_with_the_fix() {
     fails(&home, 8, &[STDIO, "--transport", "streamable-http"]);
     fails(&home, 8, &[STDIO, "--transport", "sse"]);
     fails(&home, 8, &[HTTP, "--transport", "stdio"]);
+    fails(&home, 8, &[HTTP, "--transport", "sse"]);
     home.matches("failures/other_transport");
 }
 
@@ -47,6 +48,14 @@ fn a_server_that_listens_elsewhere_is_named_with_the_fix() {
     fails(&home, 8, &[HTTP, "--target-port", "99"]);
     fails(&home, 8, &[HTTP, "--", "-http", "127.0.0.1:3000"]);
     home.matches("failures/listens_elsewhere");
+}
+
+#[test]
+fn a_container_that_serves_no_mcp_is_refused() {
+    let home = Home::new();
+    let served = ["--transport", "streamable-http", "--target-port", "3000", "--"];
+    fails(&home, 8, &[&[DEBIAN][..], &served, &["python3", "-m", "http.server", "3000"]].concat());
+    home.matches("failures/no_mcp");
 }
 
 #[test]

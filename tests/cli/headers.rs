@@ -13,7 +13,7 @@ use super::{
 #[test]
 fn a_header_that_a_remote_server_requires_is_typed_once_and_sent_with_each_request() {
     let home = Home::without_engine();
-    let (authority, told) = server(&["405 Method Not Allowed", "200 OK"]);
+    let (authority, told) = server(&["200 OK"]);
     let headers = json!([{"name": "Authorization", "value": "Bearer {token}", "isRequired": true, "isSecret": true,
         "variables": {"token": {"isRequired": true}}}]);
     let remote =
@@ -69,7 +69,7 @@ fn a_header_that_a_remote_server_requires_is_typed_once_and_sent_with_each_reque
 #[test]
 fn a_header_is_given_as_a_secret_to_any_remote_server() {
     let home = Home::without_engine();
-    let (authority, told) = server(&["405 Method Not Allowed", "200 OK"]);
+    let (authority, told) = server(&["200 OK"]);
     let (name, url) = (home.name("given"), format!("http://{authority}/mcp"));
     home.set("MCPM_SECRET_login", "Bearer canary");
     let run = ["run", &url, "--name", &name, "--secret", "login,target=header:Authorization"];

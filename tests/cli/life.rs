@@ -197,12 +197,9 @@ fn a_supervisor_that_is_told_to_end_stops_its_container() {
 fn a_foreground_run_blocks_and_passes_the_exit_code_on() {
     let home = Home::new();
     let name = home.name("f");
-    // It answers, and ends with code 3 when a session is asked for.
-    let script = "import http.server as h, os\n\
-        class H(h.BaseHTTPRequestHandler):\n \
-        def do_GET(self): self.send_error(404)\n \
-        def do_POST(self): os._exit(3)\n\
-        h.HTTPServer(('', 3000), H).serve_forever()";
+    // It ends with code 3 when a stream is asked for.
+    let get = "class H(h.BaseHTTPRequestHandler):\n  def do_GET(self): os._exit(3)";
+    let script = &mcpm_tests::PYTHON_HTTP_SERVER.replace("class H(h.BaseHTTPRequestHandler):", get);
     let run =
         ["run", "mcpm-test/python:1", "--foreground", "--name", &name, "--transport", "streamable-http"];
     let mut running = Program::start(
@@ -213,10 +210,7 @@ fn a_foreground_run_blocks_and_passes_the_exit_code_on() {
     assert_eq!(home.info(&name)["status"], "running");
     assert_eq!(home.says(&["start", &name]).code, Some(0), "it runs");
     assert_eq!(home.says(&["start", &name, "--foreground"]).code, Some(5), "it runs elsewhere");
-    Command::new("curl")
-        .args(["--silent", "--noproxy", "*", "--max-time", "10", "--data", "{}", url])
-        .output()
-        .unwrap();
+    Command::new("curl").args(["--silent", "--noproxy", "*", "--max-time", "10", url]).output().unwrap();
     let outcome = running.end();
     // The same number as for an option that is not built yet, so it is said whose it is.
     let said = (outcome.code, outcome.stderr.lines().last());
@@ -240,7 +234,7 @@ fn a_killed_server_ends_a_foreground_run() {
 
 #[test]
 fn a_signal_ends_a_foreground_run_and_leaves_nothing() {
-    for signal in ["INT", "TERM", "QUIT"] {
+    for signal in ["INT", "TERM", "QUIT", "HUP"] {
         for image in [STDIO, HTTP] {
             let home = Home::new();
             let name = home.name("c");
@@ -252,6 +246,22 @@ fn a_signal_ends_a_foreground_run_and_leaves_nothing() {
             home.has_nothing_left();
         }
     }
+}
+
+#[test]
+fn a_hangup_that_was_ignored_at_the_start_ends_nothing() {
+    let home = Home::new();
+    let name = home.name("nohup");
+    let mcpm = home.mcpm(&["run", STDIO, "-f", "--name", &name]);
+    let mut nohup = home.command("nohup");
+    nohup.arg(mcpm.get_program()).args(mcpm.get_args());
+    let mut running = Program::start(&mut nohup);
+    let url = running.line().split_whitespace().nth(1).unwrap().to_owned();
+    running.signal("HUP");
+    assert!(!Session::open(&url).tools().is_empty());
+    running.signal("TERM");
+    assert_eq!(running.end().code, Some(0));
+    home.has_nothing_left();
 }
 
 #[test]

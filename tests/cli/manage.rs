@@ -171,8 +171,10 @@ fn an_exported_workload_is_planned_as_it_was() {
 fn logs_are_shown_cut_and_followed() {
     let home = Home::new();
     let name = home.name("l");
-    let script = "echo one; echo two >&2; echo three; exec python3 -m http.server 3000";
-    let run = ["run", "mcpm-test/python:1", "--name", &name, "--transport", "sse", "--target-port", "3000"];
+    let server = mcpm_tests::PYTHON_HTTP_SERVER;
+    let script = &format!("echo one; echo two >&2; echo three; exec python3 -c '{server}'");
+    let transport = ["--transport", "streamable-http", "--target-port", "3000"];
+    let run = [&["run", "mcpm-test/python:1", "--name", &name][..], &transport].concat();
     home.run(&[&run[..], &["--", "sh", "-c", script]].concat()).succeeded();
     let mut follower = Program::start(&mut home.mcpm(&["logs", &name, "--follow"]));
     assert_eq!((follower.line(), follower.line()), ("one".to_owned(), "three".to_owned()));

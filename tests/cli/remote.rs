@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::support::{Home, Program, Session, until};
+use super::support::{Home, Program, Session, testbed, until};
 
 /// A server that answers each request with the next of some statuses, the last one for ever, and tells what it was
 /// asked: request line, then `Authorization`.
@@ -97,13 +97,13 @@ fn a_remote_server_lives_as_a_workload_without_an_engine() {
 
 #[test]
 fn path_query_and_login_go_to_the_remote_as_they_are() {
-    let (authority, told) = server(&["405 Method Not Allowed", "200 OK"]);
+    let (authority, told) = server(&["200 OK"]);
     let home = Home::without_engine();
     let target = format!("http://{authority}/v1/mcp?key=k%20x#part");
     let mut run =
         Program::start(&mut home.mcpm(&["run", "--foreground", &target, "--name", &home.name("q")]));
     let url = run.line().split_whitespace().nth(1).unwrap().to_owned();
-    assert_eq!(told.recv().unwrap().0, "GET /v1/mcp?key=k%20x HTTP/1.1", "the first question");
+    assert_eq!(told.recv().unwrap().0, "POST /v1/mcp?key=k%20x HTTP/1.1", "the start check");
     let curl = |url: &str| {
         let mut curl = Command::new("curl");
         let output = curl.args(["-s", "--noproxy", "*", "-H", "Authorization: Bearer t", url]);
@@ -135,24 +135,67 @@ fn a_login_that_is_missing_is_said_and_said_no_more_once_it_is_there() {
     home.has_nothing_left();
 }
 
+/// A web server with one page.
+fn web_page() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let authority = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 4096]);
+            let head = "Content-Type: text/html; charset=utf-8\r\nConnection: close\r\nContent-Length: 6";
+            let _ = write!(stream, "HTTP/1.1 200 OK\r\n{head}\r\n\r\n<html>");
+        }
+    });
+    authority
+}
+
 #[test]
-fn what_is_odd_about_the_address_is_said_at_the_start() {
-    for (status, words) in [
-        ("404 Not Found", "knows nothing at"),
-        (
-            "308 Permanent Redirect\r\nLocation: https://s3cret:s3cret@example.com/mcp?token=s3cret#s3cret",
-            "redirects to `https://example.com/mcp`",
-        ),
-        ("500 Internal Server Error", "answers with an error (500)"),
+fn what_is_no_mcp_server_is_refused_at_the_start_and_named() {
+    let redirect =
+        "308 Permanent Redirect\r\nLocation: https://s3cret:s3cret@example.com/mcp?token=s3cret#s3cret";
+    let answering = |status: &'static str| server(Box::leak(Box::new([status]))).0;
+    let home = Home::without_engine();
+    for (authority, words) in [
+        (answering("404 Not Found"), "nothing is at"),
+        (answering("405 Method Not Allowed"), "refuses MCP requests (405)"),
+        (answering(redirect), "redirects to `https://example.com/mcp`"),
+        (answering("500 Internal Server Error"), "answers with an error (500)"),
+        (answering("503 Service Unavailable"), "answers with an error (503)"),
+        (web_page(), "is a web page"),
+        (format!("{}/v2", testbed("MCPM_TEST_REGISTRY")), "is an image registry"),
     ] {
-        let (authority, _told) = server(Box::leak(Box::new([status])));
-        let home = Home::without_engine();
         let name = home.name("odd");
-        let outcome =
-            home.run(&["run", &format!("http://{authority}/mcp?key=s3cret"), "--name", &name]).succeeded();
-        assert!(outcome.stderr.contains(words), "{outcome:?}");
-        assert!(!outcome.stderr.contains("s3cret"), "{outcome:?}");
+        let target = format!("http://{authority}/?key=s3cret");
+        for more in [&[][..], &["--foreground"]] {
+            let outcome = home.run(&[&["run", &target, "--name", &name], more].concat());
+            assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(8), ""), "{outcome:?}");
+            assert_eq!(outcome.stderr.lines().count(), 1, "one message: {outcome:?}");
+            assert!(outcome.stderr.contains(words), "{words}: {outcome:?}");
+            assert!(!outcome.stderr.contains("s3cret"), "{outcome:?}");
+            home.has_nothing_left();
+        }
+    }
+}
+
+#[test]
+fn a_remote_server_of_the_other_transport_is_refused_at_the_start_with_the_fix() {
+    let engine = Home::new();
+    let home = Home::without_engine();
+    for (mode, given, fix) in
+        [("sse", "streamable-http", "sse"), ("streamable-http", "sse", "streamable-http")]
+    {
+        let backend = engine.name(mode);
+        let run = ["run", "mcpm-test/everything:1", "--proxy-mode", mode, "--name", &backend];
+        let target = engine.run(&run).succeeded().url();
+        let name = home.name("other");
+        let outcome = home.run(&["run", &target, "--name", &name, "--transport", given]);
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(8), ""), "{outcome:?}");
+        assert!(outcome.stderr.ends_with(&format!("use `--transport {fix}`\n")), "{outcome:?}");
+        home.has_nothing_left();
+        let outcome = home.run(&["run", &target, "--name", &name, "--transport", fix]).succeeded();
+        assert_eq!(outcome.stderr, "");
         home.run(&["rm", &name]).succeeded();
+        engine.run(&["rm", &backend]).succeeded();
     }
 }
 

@@ -18,6 +18,7 @@ mod origin;
 mod policy;
 mod progress;
 mod resume;
+mod server_check;
 mod server_requests;
 mod sessions;
 mod sse_mode;

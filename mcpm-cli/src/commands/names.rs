@@ -8,7 +8,7 @@ use std::{
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
 use mcpm::{Result, workload::Workloads};
 
-use crate::exit;
+use crate::{exit, wording};
 
 const NAME: &str = "name";
 const ALL: &str = "all";
@@ -49,7 +49,7 @@ pub(crate) async fn each(names: Vec<String>, work: impl AsyncFn(String) -> Resul
     let mut code = ExitCode::SUCCESS;
     for name in names {
         if let Err(error) = work(name).await {
-            let _ = writeln!(io::stderr(), "error: {error}");
+            let _ = writeln!(io::stderr(), "error: {}", wording::with_flags(&error.to_string()));
             if code == ExitCode::SUCCESS {
                 code = exit::of_error(error.kind());
             }

@@ -9,6 +9,7 @@ use crate::{
     args, executor, logging,
     output::{self, JSON, TEXT},
     signals::Stop,
+    wording,
 };
 
 pub(crate) fn command() -> Command {
@@ -39,7 +40,18 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             _ => output::line(format!("{}  {}", running.name(), running.url()))?,
         }
         let _log = logging::serving();
-        stop.asked().await;
+        let check = async {
+            // The target need not be up yet.
+            let warning = running.check().await.unwrap_or_else(|error| Some(error.to_string()));
+            if let Some(warning) = warning {
+                tracing::warn!("{}", wording::with_flags(&warning));
+            }
+            std::future::pending().await
+        };
+        tokio::select! {
+            () = stop.asked() => {}
+            () = check => {}
+        }
         running.stop().await;
         Ok(ExitCode::SUCCESS)
     })

@@ -75,8 +75,8 @@ pub(crate) fn capability_for(method: &str) -> Option<&'static str> {
     }
 }
 
-/// The lane's own `server/discover`.
-pub(super) fn discover_request(id: u64) -> BytesMut {
+/// mcpm's own `server/discover`.
+pub(crate) fn discover_request(id: u64) -> BytesMut {
     let params = serde_json::json!({ "_meta": own_meta() });
     request(id, "server/discover", &params)
 }
@@ -90,8 +90,8 @@ pub(super) fn tools_request(id: u64, cursor: Option<&str>) -> BytesMut {
     request(id, "tools/list", &params)
 }
 
-/// The lane's own `initialize`, for a server that answers nothing else.
-pub(super) fn initialize_request(id: u64) -> BytesMut {
+/// mcpm's own `initialize`, for a server that answers nothing else.
+pub(crate) fn initialize_request(id: u64) -> BytesMut {
     let params = serde_json::json!({
         "protocolVersion": LEGACY[LEGACY.len() - 1],
         "capabilities": {},

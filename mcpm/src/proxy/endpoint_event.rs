@@ -107,11 +107,7 @@ impl<B> EndpointEvent<B> {
     }
 
     fn rewrite(&mut self, block: &[u8]) -> Option<BytesMut> {
-        let text = std::str::from_utf8(block).ok()?;
-        let mut lines = text.lines().map(|line| line.split_once(':').unwrap_or((line, "")));
-        let is_endpoint = lines.clone().any(|(field, value)| field == "event" && value.trim() == "endpoint");
-        let (_, place) = lines.find(|(field, _)| *field == "data").filter(|_| is_endpoint)?;
-        let place = place.trim();
+        let (text, place) = endpoint_of(block)?;
         let path = place.strip_prefix(self.origin.as_str()).unwrap_or(place);
         if let Some(opening) = &self.told.opening {
             self.noted = opening.at(path, &self.told.path);
@@ -127,13 +123,22 @@ impl<B> EndpointEvent<B> {
     }
 }
 
+/// The text of an `endpoint` event, and the place that it names.
+pub(super) fn endpoint_of(event: &[u8]) -> Option<(&str, &str)> {
+    let text = std::str::from_utf8(event).ok()?;
+    let mut lines = text.lines().map(|line| line.split_once(':').unwrap_or((line, "")));
+    let is_endpoint = lines.clone().any(|(field, value)| field == "event" && value.trim() == "endpoint");
+    let (_, place) = lines.find(|(field, _)| *field == "data").filter(|_| is_endpoint)?;
+    Some((text, place.trim()))
+}
+
 /// The lines of a text, without their ends; some that are empty come with them.
-fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(super) fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| matches!(byte, b'\n' | b'\r'))
 }
 
 /// Whether a line is one of that field.
-fn is_field(line: &[u8], field: &[u8]) -> bool {
+pub(super) fn is_field(line: &[u8], field: &[u8]) -> bool {
     // A stream may begin with a byte order mark.
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
     line.strip_prefix(field).is_some_and(|rest| matches!(rest.first(), None | Some(b':')))
@@ -155,7 +160,7 @@ fn said_nothing(head: &[u8]) -> usize {
 }
 
 /// Where the first block of lines ends, the empty line included.
-fn block_end(bytes: &[u8]) -> Option<usize> {
+pub(super) fn block_end(bytes: &[u8]) -> Option<usize> {
     let ends = [&b"\n\n"[..], b"\r\n\r\n", b"\r\r"];
     ends.iter().filter_map(|end| memchr::memmem::find(bytes, end).map(|at| at + end.len())).min()
 }

@@ -14,6 +14,7 @@ use memchr::memmem::Finder;
 use super::{
     endpoint_event::{EndpointEvent, Told},
     hop_by_hop::{is_disguised, is_hop_by_hop, strip},
+    last_seen::{LastExchange, Seen},
     layer::{Answer, Endpoint},
     layers::telemetry::Journey,
     looks::Looks,
@@ -21,6 +22,7 @@ use super::{
     public::{Public, Publicity},
     reopen::{self, InSession, Outcome},
     respond::{self, Request, Response},
+    server_check::{CHECK_TIMEOUT, Expected, Finding, Passed},
     sessions::{Found, Opening, SESSION, Sessions},
     target::{Reached, Target},
     trail::Trail,
@@ -33,6 +35,8 @@ use crate::{
 
 /// How long the server may take for the head of an answer to a POST.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
+/// How long a check of the server for `/health` may take.
+const HEALTH_CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 /// A body up to this size is read before it is sent on, which is one write and lets an error name its request; of a
 /// larger one, this much is read for the id.
 const SMALL: usize = 64 << 10;
@@ -45,12 +49,13 @@ pub(crate) struct Forward {
     alarms: Alarms,
     sessions: Sessions,
     looks: Looks,
+    expected: Expected,
 }
 
 impl Forward {
-    pub(crate) fn new(target: Arc<Target>, publicity: Publicity) -> Self {
+    pub(crate) fn new(target: Arc<Target>, publicity: Publicity, expected: Expected) -> Self {
         let (alarms, sessions, looks) = (Alarms::default(), Sessions::default(), Looks::default());
-        Self { target, publicity, alarms, sessions, looks }
+        Self { target, publicity, alarms, sessions, looks, expected }
     }
 
     async fn forward(&self, request: Request) -> Response {
@@ -136,14 +141,16 @@ impl Forward {
         };
         match answered {
             Some(Ok(response)) => {
+                reached.seen.answered(response.status());
                 let mut response = response.map(Body::Received);
                 strip(response.headers_mut(), |_| false);
                 Ok(response)
             }
-            Some(Err(error)) => Err(failed(&error, &asked.id())),
+            Some(Err(error)) => Err(failed(&error, &asked.id(), &reached.seen)),
             None => {
                 let status = StatusCode::GATEWAY_TIMEOUT;
                 let message = "the server did not answer in time";
+                reached.seen.failed(message);
                 Err(respond::error(status, error_code::INTERNAL_ERROR, message, &asked.id()))
             }
         }
@@ -254,8 +261,31 @@ impl Endpoint for Forward {
         Box::pin(async move {
             let reached = self.target.reached()?;
             let life = reached.life;
-            let look = || async move { reached.client.reach().await.map_err(|error| error.to_string()) };
+            let look = || {
+                let (expected, headers) = (self.expected.clone(), self.target.headers().clone());
+                async move {
+                    let known = reached.seen.check();
+                    // One that passed is connected to again, and no session is opened for it.
+                    reached.client.reach().await.map_err(|error| error.to_string())?;
+                    let outcome = match known {
+                        Some(outcome) => outcome,
+                        None => reached.check(&expected, &headers, HEALTH_CHECK_TIMEOUT).await.map(|_| ()),
+                    };
+                    outcome.map_err(|finding| finding.error(&format!("`{}`", expected.path())).to_string())
+                }
+            };
             self.looks.ask(life, look).await
+        })
+    }
+
+    fn last_exchange(&self) -> Option<LastExchange> {
+        self.target.reached().ok()?.seen.last()
+    }
+
+    fn check(&self) -> Pin<Box<dyn Future<Output = Result<Passed, Finding>> + Send + '_>> {
+        Box::pin(async move {
+            let reached = self.target.reached().map_err(Finding::Unreachable)?;
+            reached.check(&self.expected, self.target.headers(), CHECK_TIMEOUT).await
         })
     }
 }
@@ -275,16 +305,17 @@ fn is_of_proxy(name: &str) -> bool {
 
 const EVENT_STREAM: &[u8] = b"text/event-stream";
 
-fn is_event_stream(value: &HeaderValue) -> bool {
+pub(super) fn is_event_stream(value: &HeaderValue) -> bool {
     let value = value.as_bytes().trim_ascii_start();
     value.get(..EVENT_STREAM.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(EVENT_STREAM))
 }
 
 /// The answer when the server cannot be reached (503, try again) or broke off (502).
-fn failed(error: &Error, id: &[u8]) -> Response {
+fn failed(error: &Error, id: &[u8], seen: &Seen) -> Response {
     if let Some(response) = untaken::because_of(error, id) {
         return response;
     }
+    seen.failed(&error.to_string());
     // Only connecting fails with an error of the system itself. Once connected, the request may have been taken.
     let cause = std::error::Error::source(error);
     let connected = !cause.is_some_and(|cause| cause.is::<std::io::Error>());
@@ -299,7 +330,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_restarts_is_503_with_the_id_of_the_request() {
-        let forward = Forward::new(Arc::new(Target::absent("the server ended")), Publicity::default());
+        let target = Target::absent("the server ended");
+        let expected = Expected::at(&target, None);
+        let forward = Forward::new(Arc::new(target), Publicity::default(), expected);
         for id in ["7", "\"7\""] {
             let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call"}}"#);
             let mut request = Request::new(Body::from(Bytes::from(body)));

@@ -2,7 +2,11 @@
 
 use std::{future::Future, pin::Pin};
 
-use super::respond::{Request, Response};
+use super::{
+    last_seen::LastExchange,
+    respond::{Request, Response},
+    server_check::{Finding, Passed},
+};
 
 /// An answer to come.
 pub(crate) type Answer<'a> = Pin<Box<dyn Future<Output = Response> + Send + 'a>>;
@@ -23,6 +27,14 @@ pub(crate) trait Endpoint: Send + Sync {
     }
     /// Tells whether the server behind can be used, and if not, why.
     fn health(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>>;
+    /// The last exchange with a server that speaks HTTP.
+    fn last_exchange(&self) -> Option<LastExchange> {
+        None
+    }
+    /// Checks with one MCP exchange that a server behind that speaks HTTP is an MCP server.
+    fn check(&self) -> Pin<Box<dyn Future<Output = Result<Passed, Finding>> + Send + '_>> {
+        Box::pin(std::future::ready(Ok(Passed::Mcp)))
+    }
 }
 
 /// The layers further in, and the endpoint.
@@ -48,5 +60,10 @@ impl<'a> Next<'a> {
     /// The endpoint's health.
     pub(crate) async fn health(self) -> Result<(), String> {
         self.endpoint.health().await
+    }
+
+    /// The endpoint's last exchange with its server.
+    pub(crate) fn last_exchange(self) -> Option<LastExchange> {
+        self.endpoint.last_exchange()
     }
 }

@@ -7,7 +7,7 @@
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 
@@ -47,6 +47,7 @@ mod endpoint_event;
 mod expiring;
 pub(crate) mod forward;
 mod hop_by_hop;
+mod last_seen;
 mod layer;
 pub(crate) mod layers;
 pub(crate) mod listener;
@@ -60,6 +61,7 @@ mod refusal;
 mod reopen;
 pub(crate) mod resource;
 pub(crate) mod respond;
+pub(crate) mod server_check;
 mod sessions;
 pub(crate) mod stack;
 pub(crate) mod stdio;
@@ -70,11 +72,13 @@ mod untaken;
 
 use certificates::check_bundle;
 use forward::Forward;
+pub(crate) use last_seen::LastExchange;
 pub(crate) use layer::{Answer, Endpoint};
 pub(crate) use layers::origin::check_hosts;
 use layers::{authenticate::Gate, origin::Origin};
 use public::Publicity;
 use resource::Resource;
+use server_check::{Expected, Passed};
 use stack::Stack;
 pub use stdio::{RunningStdioProxy, StdioProxy};
 use target::{MCP_PATH, Target};
@@ -221,7 +225,7 @@ impl Proxy {
         let listener =
             listener::bind(host, self.options.port.unwrap_or(0)).await.map_err(|error| {
                 match error.kind() {
-                    ErrorKind::PortTaken => error.hint("choose another with `--port`, or 0 for a free one"),
+                    ErrorKind::PortTaken => error.hint("set `port` to another, or to 0 for a free one"),
                     _ => error,
                 }
             })?;
@@ -243,6 +247,7 @@ impl Proxy {
         {
             tracing::warn!("{}", exchange::shown_on_the_way(&shown(&uri)));
         }
+        let expected = Expected::at(&self.target, None);
         let target = Arc::new(self.target);
         let trusted = self.options.trust_proxy_headers.unwrap_or(false);
         let publicity = Publicity { prefix: None, trusted };
@@ -260,7 +265,7 @@ impl Proxy {
             incoming: self.incoming,
             exchange: self.exchange,
             publicity: publicity.clone(),
-            endpoint: Box::new(Forward::new(target, publicity)),
+            endpoint: Box::new(Forward::new(target, publicity, expected)),
         };
         let issuer = issuer_warning(served.incoming.as_ref()).await;
         for message in served.warnings(&listener).into_iter().chain(issuer) {
@@ -349,6 +354,8 @@ pub struct RunningProxy {
     telemetry: Option<Arc<Telemetry>>,
     /// The same task, to look at while somebody waits for its end.
     listening: AbortHandle,
+    /// Gone once the proxy has stopped.
+    stack: Weak<Stack>,
 }
 
 impl RunningProxy {
@@ -383,11 +390,12 @@ impl RunningProxy {
         };
         let stack = Arc::new(Stack::new(settings, served.endpoint));
         let stop = CancellationToken::new();
+        let weak = Arc::downgrade(&stack);
         let task = tokio::spawn(listener::serve(listener, stack, trusted, stop.clone()));
         let url = format!("http://{}{}", shown_authority(served.host, address), served.path);
         let listening = task.abort_handle();
         let task = Mutex::new(Some(task));
-        Ok(Self { name, url, address, recent, audit, stop, task, telemetry, listening })
+        Ok(Self { name, url, address, recent, audit, stop, task, telemetry, listening, stack: weak })
     }
 
     /// Returns the name of the server.
@@ -403,6 +411,27 @@ impl RunningProxy {
     /// Returns the address the proxy listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Checks with one MCP exchange whether the target is an MCP server, and returns what there is to say of one that
+    /// passes, such as that it asks for a login.
+    ///
+    /// The proxy needs no target that is up, so this is not part of the start.
+    ///
+    /// # Errors
+    /// `StartFailed` says what was found instead.
+    pub async fn check(&self) -> Result<Option<String>> {
+        let Some(stack) = self.stack.upgrade() else { return Ok(None) };
+        match stack.check().await {
+            Ok(Passed::Mcp) => Ok(None),
+            Ok(Passed::NeedsLogin(status)) => {
+                Ok(Some(format!("the target asks for a login ({})", status.as_u16())))
+            }
+            Ok(Passed::Redirects(to)) => {
+                Ok(Some(format!("the target redirects to `{to}`, where clients may go past the proxy")))
+            }
+            Err(finding) => Err(finding.error("the target")),
+        }
     }
 
     /// Explains the id of a reason, or of one of the last 256 refusals of this proxy.

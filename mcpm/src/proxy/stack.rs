@@ -26,6 +26,7 @@ use super::{
     },
     owners::Owners,
     respond::{Request, Response},
+    server_check::{Finding, Passed},
     target::MCP_PATH,
 };
 use crate::{audit::Audit, auth::exchange::Exchange, explain::Recent, policy::Policy, telemetry::Telemetry};
@@ -159,6 +160,11 @@ impl Stack {
     /// Whether the layers want to know who is at the other end of a connection ([`Peer`](super::trail::Peer)).
     pub(crate) fn tells_peers(&self) -> bool {
         self.tells_peers
+    }
+
+    /// Checks with one MCP exchange that the server behind is an MCP server.
+    pub(crate) async fn check(&self) -> Result<Passed, Finding> {
+        self.endpoint.check().await
     }
 
     /// Answers a request, and keeps why when a layer refuses it: whoever is told the id of a refusal can have it

@@ -11,6 +11,7 @@ use http::{
 };
 use url::Url;
 
+use super::last_seen::Seen;
 use crate::{
     Error, ErrorKind, Result,
     shown::shown_text,
@@ -48,6 +49,8 @@ pub(crate) struct Reached {
     pub(crate) origin: String,
     /// Another number after each restart.
     pub(crate) life: u64,
+    /// What was last seen of it.
+    pub(super) seen: Seen,
 }
 
 impl Target {
@@ -118,23 +121,20 @@ impl Target {
         }
     }
 
-    /// Says where the server is now.
-    pub(crate) fn move_to(&self, address: Address) -> Result<()> {
-        let host = address.to_string();
-        let life = self.moves.fetch_add(1, Ordering::Relaxed) + 1;
-        let reached = Reached::new(address, host, life)?;
-        *self.client.write().unwrap_or_else(PoisonError::into_inner) = Ok(Arc::new(reached));
-        Ok(())
-    }
-
-    /// Says that the server is connected to in another way than by its address.
-    pub(crate) fn reach_through(&self, dial: Arc<dyn Dial>, address: Address) -> Result<()> {
+    /// The server at an address, or at the other end of `dial`, in a new life. Requests are not forwarded there yet.
+    pub(crate) fn prepare(&self, address: Address, dial: Option<Arc<dyn Dial>>) -> Result<Reached> {
         let host = address.to_string();
         let life = self.moves.fetch_add(1, Ordering::Relaxed) + 1;
         let mut reached = Reached::new(address.clone(), host, life)?;
-        reached.client = Client::through(dial, address);
+        if let Some(dial) = dial {
+            reached.client = Client::through(dial, address);
+        }
+        Ok(reached)
+    }
+
+    /// Forwards requests there from now on.
+    pub(crate) fn move_to(&self, reached: Reached) {
         *self.client.write().unwrap_or_else(PoisonError::into_inner) = Ok(Arc::new(reached));
-        Ok(())
     }
 
     /// Says that the server is not reached now, and why.
@@ -182,7 +182,8 @@ impl Reached {
         host.parse::<Authority>().map_err(|error| bad().source(error))?;
         let value = HeaderValue::from_str(&host).map_err(|error| bad().source(error))?;
         let scheme = if address.tls { "https" } else { "http" };
-        Ok(Self { client: Client::new(address), host: value, origin: format!("{scheme}://{host}"), life })
+        let origin = format!("{scheme}://{host}");
+        Ok(Self { client: Client::new(address), host: value, origin, life, seen: Seen::default() })
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use http::{HeaderValue, Method, header};
+use http::HeaderMap;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -14,12 +14,14 @@ use super::{TargetSpec, Via, container::Containers, listening};
 use crate::{
     Error, ErrorKind, Result,
     options::Transport,
-    proxy::target::Target,
+    proxy::{
+        server_check::{CHECK_TIMEOUT, Expected, Finding, Passed},
+        target::{Reached, Target},
+    },
     runtime::{ContainerId, ContainerInfo, ContainerState, Network},
     transport::{
         Ended, RestartPolicy, ServerEvent,
-        body::Body,
-        http::{Address, Client, Dial},
+        http::{Address, Dial},
         keeper::OnEvent,
     },
 };
@@ -30,8 +32,8 @@ pub(super) const START_LIMIT: Duration = Duration::from_secs(60);
 const LOOK_AFTER: Duration = Duration::from_secs(3);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// How long one question whether it answers may take.
-const ASK_LIMIT: Duration = Duration::from_secs(10);
+/// How long an answer that is no MCP may be due to a server that is still starting.
+const SETTLING: Duration = Duration::from_secs(3);
 /// How often an engine that is gone is looked for.
 const ENGINE_PAUSE: Duration = Duration::from_secs(2);
 
@@ -50,24 +52,28 @@ pub(super) struct Care {
     pub(super) spec: TargetSpec,
     pub(super) transport: Transport,
     pub(super) target: Arc<Target>,
+    pub(super) expected: Expected,
     pub(super) policy: RestartPolicy,
     pub(super) on_event: OnEvent,
 }
 
 impl HttpServer {
-    /// Starts the container and waits until the server answers.
-    pub(super) async fn start(care: Care) -> Result<Self> {
+    /// Starts the container, waits until the server takes part in an MCP exchange, and tells how it did.
+    pub(super) async fn start(care: Care) -> Result<(Self, Passed)> {
         let id = care.containers.prepare(0).await?;
-        if let Err(error) = care.bring_up(&id).await {
-            if let Err(left) = care.containers.runtime.stop(&id, Duration::ZERO).await {
-                tracing::warn!(error = %left, "a container could not be stopped");
+        let passed = match care.bring_up(&id).await {
+            Ok(passed) => passed,
+            Err(error) => {
+                if let Err(left) = care.containers.runtime.stop(&id, Duration::ZERO).await {
+                    tracing::warn!(error = %left, "a container could not be stopped");
+                }
+                return Err(error);
             }
-            return Err(error);
-        }
+        };
         (care.on_event)(ServerEvent::Ready);
         let stop = CancellationToken::new();
         let task = tokio::spawn(care.clone().keep(id, stop.clone()));
-        Ok(Self { containers: care.containers, stop, task })
+        Ok((Self { containers: care.containers, stop, task }, passed))
     }
 
     /// Ends the container.
@@ -88,15 +94,13 @@ impl Drop for HttpServer {
 
 impl Care {
     /// Starts the container, waits until the server answers and points the proxy at it.
-    async fn bring_up(&self, id: &ContainerId) -> Result<()> {
+    async fn bring_up(&self, id: &ContainerId) -> Result<Passed> {
         self.containers.start(0, id).await?;
         let ready = async {
-            let address = self.address(id).await?;
-            self.until_ready(id, &address).await?;
-            match self.dial() {
-                Some(dial) => self.target.reach_through(dial, address),
-                None => self.target.move_to(address),
-            }
+            let reached = self.target.prepare(self.address(id).await?, self.dial())?;
+            let passed = self.until_ready(id, &reached).await?;
+            self.target.move_to(reached);
+            Ok(passed)
         };
         tokio::select! {
             outcome = ready => outcome,
@@ -106,7 +110,8 @@ impl Care {
                 let error = Error::new(ErrorKind::StartFailed, message);
                 // With its input closed, a stdio server ends at once and without a complaint.
                 let clean = ended.exit.is_some_and(|exit| exit.code == 0);
-                Err(if clean { error.hint("if it speaks over stdio, add `--transport stdio`") } else { error })
+                let stdio = "set `transport` to `stdio` if it speaks over stdio";
+                Err(if clean { error.hint(stdio) } else { error })
             }
         }
     }
@@ -156,24 +161,31 @@ impl Care {
         wanted.or_else(any).or_else(|| info.addresses.values().next()).copied()
     }
 
-    /// Asks until anything answers in HTTP. No session is opened for it.
-    async fn until_ready(&self, id: &ContainerId, address: &Address) -> Result<()> {
-        let client = match self.dial() {
-            Some(dial) => Client::through(dial, address.clone()),
-            None => Client::new(address.clone()),
-        };
+    /// Repeats an MCP exchange until the server takes part in it.
+    async fn until_ready(&self, id: &ContainerId, reached: &Reached) -> Result<Passed> {
+        // What a container's server gets with each request is for its clients to send.
+        let headers = HeaderMap::new();
         let since = Instant::now();
-        let (mut pause, mut looked) = (FIRST_PAUSE, false);
+        let (mut pause, mut looked, mut answering) = (FIRST_PAUSE, false, None);
         loop {
-            let asked = tokio::time::timeout(ASK_LIMIT, client.send(self.question(address))).await;
-            if matches!(asked, Ok(Ok(_))) {
-                return Ok(());
+            let limit = START_LIMIT.saturating_sub(since.elapsed()).clamp(LONGEST_PAUSE, CHECK_TIMEOUT);
+            let finding = match reached.check(&self.expected, &headers, limit).await {
+                Ok(passed) => return Ok(passed),
+                Err(finding) => finding,
+            };
+            let is_late = since.elapsed() > START_LIMIT;
+            if matches!(finding, Finding::Unreachable(_)) {
+                if since.elapsed() > LOOK_AFTER && !looked {
+                    looked = true;
+                    self.explain(id).await?;
+                }
+            } else {
+                let answering = *answering.get_or_insert_with(Instant::now);
+                if is_late || !finding.is_temporary() && answering.elapsed() > SETTLING {
+                    return Err(self.no_mcp(reached.explain(finding, &self.expected, &headers).await));
+                }
             }
-            if since.elapsed() > LOOK_AFTER && !looked {
-                looked = true;
-                self.explain(id).await?;
-            }
-            if since.elapsed() > START_LIMIT {
+            if is_late {
                 let message = format!(
                     "nothing answered HTTP on port {} within {} s{}",
                     self.spec.port,
@@ -181,7 +193,8 @@ impl Care {
                     self.containers.last_words(id).await
                 );
                 return Err(Error::new(ErrorKind::StartFailed, message).hint(
-                    "say where it listens with `--target-port`, or add `--transport stdio` if it speaks over stdio",
+                    "set `target_port` to the port it listens on, or set `transport` to `stdio` if it speaks over \
+                     stdio",
                 ));
             }
             tokio::time::sleep(pause).await;
@@ -189,17 +202,17 @@ impl Care {
         }
     }
 
-    fn question(&self, address: &Address) -> http::Request<Body> {
-        let mut request = http::Request::new(Body::empty());
-        *request.method_mut() = Method::GET;
-        *request.uri_mut() =
-            http::Uri::from_static(if self.transport == Transport::Sse { "/sse" } else { "/mcp" });
-        let headers = request.headers_mut();
-        headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
-        if let Ok(host) = HeaderValue::from_str(&address.to_string()) {
-            headers.insert(header::HOST, host);
+    /// Says that the server answers and does not speak MCP over its transport.
+    fn no_mcp(&self, finding: Finding) -> Error {
+        let (path, port) = (self.expected.path(), self.spec.port);
+        let error = finding.error(&format!("`{path}` on port {port}"));
+        match finding {
+            Finding::Speaks(_) | Finding::NoAnswer(_) => error,
+            _ => error.hint(format!(
+                "have the server serve `{}` at `{path}`, or set `target_port` to the port where it does",
+                self.transport
+            )),
         }
-        request
     }
 
     /// Says so when the server listens where nobody looks for it.
@@ -221,7 +234,7 @@ impl Care {
             None => match found.first() {
                 Some(other) => failed(
                     format!("the server listens on port {}, not on {port}", other.port),
-                    format!("use `--target-port {}`", other.port),
+                    format!("set `target_port` to `{}`", other.port),
                 ),
                 None => Ok(()),
             },
@@ -274,7 +287,7 @@ impl Care {
             let again = async {
                 tokio::time::sleep(delay).await;
                 let id = self.containers.prepare(0).await?;
-                self.bring_up(&id).await.map(|()| id)
+                self.bring_up(&id).await.map(|_| id)
             };
             let outcome = tokio::select! {
                 outcome = again => outcome,

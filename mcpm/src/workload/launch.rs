@@ -32,6 +32,7 @@ use crate::{
         forward::Forward,
         listener,
         public::Publicity,
+        server_check::Expected,
         stdio::{StdioServer, path_of},
         target::Target,
     },
@@ -138,7 +139,7 @@ impl Launch {
                 ErrorKind::PortTaken if self.recorded => {
                     error.hint("it is the port that clients know; free it")
                 }
-                ErrorKind::PortTaken => error.hint("choose another with `--proxy-port`, or 0 for a free one"),
+                ErrorKind::PortTaken => error.hint("set `proxy_port` to another, or to 0 for a free one"),
                 _ => error,
             })?;
         let address = listener
@@ -330,7 +331,9 @@ impl Launch {
             }),
             Some(spec) => {
                 let target = Arc::new(Target::absent("the server is starting"));
+                let expected = Expected::at(&target, Some(self.spec.transport));
                 let care = Care {
+                    expected: expected.clone(),
                     containers: containers.clone(),
                     spec: spec.clone(),
                     transport: self.spec.transport,
@@ -338,8 +341,13 @@ impl Launch {
                     policy: self.policy,
                     on_event,
                 };
-                HttpServer::start(care).await.map(|server| {
-                    let endpoint: Box<dyn Endpoint> = Box::new(Forward::new(target, publicity));
+                HttpServer::start(care).await.map(|(server, passed)| {
+                    if let Some(remark) =
+                        remote_server::remark(&passed, "server", &format!("`{}`", expected.path()))
+                    {
+                        record.warn(remark.message);
+                    }
+                    let endpoint: Box<dyn Endpoint> = Box::new(Forward::new(target, publicity, expected));
                     (Server::Http(Box::new(server)), endpoint)
                 })
             }
@@ -379,7 +387,7 @@ impl Launch {
             .map(|isolation| Some(Arc::new(isolation)))
     }
 
-    /// Asks the remote server whether it is there. One that is on record may be away for now.
+    /// Checks that the remote server is there. One that is on record may be away for now.
     async fn start_remote(
         &self,
         remote: &RemoteSpec,
@@ -388,15 +396,16 @@ impl Launch {
         record: &Arc<Record>,
     ) -> Result<Box<dyn Endpoint>> {
         let target = Arc::new(Target::parse(&remote.url)?.with_headers(headers));
-        match remote_server::ask(&target, &remote.shown()).await {
+        let expected = Expected::at_own_path(&target, Some(self.spec.transport));
+        match remote_server::check(&target, &expected, &remote.shown()).await {
             Ok(None) => {}
             // What asks for a login gets an exchanged token with each request.
-            Ok(Some(message)) if self.spec.proxy.exchange.is_some() && message.asks_for_login() => {}
-            Ok(Some(message)) => record.warn(message.0),
+            Ok(Some(remark)) if self.spec.proxy.exchange.is_some() && remark.needs_login => {}
+            Ok(Some(remark)) => record.warn(remark.message),
             Err(error) if self.recorded => record.warn(error.to_string()),
             Err(error) => return Err(error),
         }
-        Ok(Box::new(Remote::new(Forward::new(target, publicity), Arc::clone(record))))
+        Ok(Box::new(Remote::new(Forward::new(target, publicity, expected), Arc::clone(record))))
     }
 
     async fn start_stdio(&self, containers: &Containers, on_event: OnEvent) -> Result<StdioServer> {

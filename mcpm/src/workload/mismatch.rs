@@ -20,7 +20,7 @@ pub(super) async fn of_stdio(containers: &Containers) -> Error {
         if let Some(found) = listening::of(containers, &info.id).await.first() {
             let message = format!("the server says nothing over stdio and listens on port {}", found.port);
             return Error::new(ErrorKind::StartFailed, message).hint(format!(
-                "use `--transport streamable-http --target-port {}`, or `--transport sse`",
+                "set `transport` to `streamable-http` or `sse`, and set `target_port` to `{}`",
                 found.port
             ));
         }

@@ -1,4 +1,4 @@
-//! Reaches a remote server: asked once at the start, then watched for refusals.
+//! Reaches a remote server: checked at the start, then watched for refusals.
 
 use std::{
     pin::Pin,
@@ -6,79 +6,76 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
 };
 
-use http::{HeaderValue, Method, StatusCode, Uri, header};
+use http::StatusCode;
 
 use super::record::Record;
 use crate::{
-    Error, ErrorKind, Result,
+    Result,
     proxy::{
-        Answer, Endpoint,
+        Answer, Endpoint, LastExchange,
         forward::Forward,
         respond::{Request, Response},
+        server_check::{CHECK_TIMEOUT, Expected, Finding, Passed},
         target::Target,
     },
-    shown::shown_text,
-    transport::body::Body,
 };
 
-/// How long the answer to the first question may take. A stream that holds back its head is an answer, too.
-const ASK_LIMIT: Duration = Duration::from_secs(5);
 /// What is on record while the server answers 401.
 const LOGIN_NEEDED: &str = "the remote server asks for a login (401)";
 /// What to do about it.
 const LOGIN_HINT: &str = "the refusal is passed on, and clients that can log in may do so";
 
-/// Asks whether anything answers, and returns what the user should know of the answer.
+/// Checks with one MCP exchange that the server is there, and returns what the user should know of how it passed.
 ///
 /// # Errors
-/// `StartFailed` when nothing is reached there.
-pub(super) async fn ask(target: &Target, shown: &str) -> Result<Option<Oddity>> {
-    let failed = |error: Error| {
-        Error::new(ErrorKind::StartFailed, format!("nothing is reached at `{shown}`"))
-            .source(error.to_string())
-            .hint("check the URL and the network")
+/// `StartFailed` says what was found instead.
+pub(super) async fn check(target: &Target, expected: &Expected, shown: &str) -> Result<Option<Remark>> {
+    let place = format!("`{shown}`");
+    let outcome = match target.reached() {
+        Ok(reached) => match reached.check(expected, target.headers(), CHECK_TIMEOUT).await {
+            Err(finding) => Err(reached.explain(finding, expected, target.headers()).await),
+            passed => passed,
+        },
+        Err(reason) => Err(Finding::Unreachable(reason)),
     };
-    let reached = target.reached().map_err(|reason| failed(Error::new(ErrorKind::Upstream, reason)))?;
-    // What takes no connection is told from what takes its time.
-    reached.client.reach().await.map_err(failed)?;
-    let mut question = http::Request::new(Body::empty());
-    *question.method_mut() = Method::GET;
-    *question.uri_mut() = target.map(&Uri::from_static("/"));
-    question.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
-    question.headers_mut().insert(header::HOST, reached.host.clone());
-    target.dress(question.headers_mut());
-    let Ok(asked) = tokio::time::timeout(ASK_LIMIT, reached.client.send(question)).await else {
-        return Ok(None);
-    };
-    let answer = asked.map_err(failed)?;
-    let status = answer.status();
-    let oddity = match status {
-        StatusCode::UNAUTHORIZED => Some(format!("{LOGIN_NEEDED}; {LOGIN_HINT}")),
-        StatusCode::NOT_FOUND => Some(format!("the remote server knows nothing at `{shown}` (404)")),
-        _ if status.is_redirection() => {
-            let place = answer.headers().get(header::LOCATION).and_then(|place| place.to_str().ok());
-            let place = place.map(|place| format!(" to `{}`", shown_text(place))).unwrap_or_default();
-            Some(format!("the remote server redirects{place} ({}); run that URL instead", status.as_u16()))
-        }
-        _ if status.is_server_error() => {
-            Some(format!("the remote server answers with an error ({})", status.as_u16()))
-        }
-        _ => None,
-    };
-    Ok(oddity.map(Oddity))
+    match outcome {
+        Ok(Passed::Mcp) => Ok(None),
+        Ok(passed) => Ok(remark(&passed, "remote server", &place)),
+        Err(finding) => Err(match finding {
+            Finding::Speaks(_) => finding.error(&place),
+            Finding::Unreachable(_) => finding.error(&place).hint("check the URL and the network"),
+            Finding::Redirects(..) => {
+                finding.error(&place).hint("name that URL instead, if it is the server's")
+            }
+            _ => finding.error(&place).hint("name the URL where the server speaks MCP, with its path"),
+        }),
+    }
 }
 
-/// What is odd about a server's first answer.
-pub(super) struct Oddity(pub(super) String);
-
-impl Oddity {
-    /// Whether it is no more than that the server lets nobody in without a token.
-    pub(super) fn asks_for_login(&self) -> bool {
-        self.0.starts_with(LOGIN_NEEDED)
+/// What the user should know of a server that passed.
+pub(super) fn remark(passed: &Passed, server: &str, place: &str) -> Option<Remark> {
+    match passed {
+        Passed::Mcp => None,
+        Passed::NeedsLogin(status) => {
+            let verb = if *status == StatusCode::UNAUTHORIZED { "asks for" } else { "may need" };
+            let message = format!("the {server} {verb} a login ({}); {LOGIN_HINT}", status.as_u16());
+            Some(Remark { message, needs_login: true })
+        }
+        Passed::Redirects(to) => {
+            let message =
+                format!("the {server} redirects from {place} to `{to}`, where clients may go past the proxy");
+            Some(Remark { message, needs_login: false })
+        }
     }
+}
+
+/// What is to be said of a server that passed.
+pub(super) struct Remark {
+    pub(super) message: String,
+    /// Whether it is no more than that the server lets nobody in without a token.
+    pub(super) needs_login: bool,
 }
 
 /// Forwards to a remote server and says when it asks for a login.
@@ -126,5 +123,13 @@ impl Endpoint for Remote {
 
     fn health(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {
         self.forward.health()
+    }
+
+    fn last_exchange(&self) -> Option<LastExchange> {
+        self.forward.last_exchange()
+    }
+
+    fn check(&self) -> Pin<Box<dyn Future<Output = Result<Passed, Finding>> + Send + '_>> {
+        self.forward.check()
     }
 }

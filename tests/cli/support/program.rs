@@ -3,7 +3,7 @@
 use std::{
     io::{BufRead as _, BufReader, Read as _},
     path::Path,
-    process::{Child, ChildStdout, Command, Stdio},
+    process::{Child, ChildStderr, ChildStdout, Command, Stdio},
 };
 
 use super::{Outcome, kill};
@@ -17,14 +17,17 @@ pub(crate) fn path() -> &'static Path {
 pub(crate) struct Program {
     child: Child,
     stdout: BufReader<ChildStdout>,
+    stderr: BufReader<ChildStderr>,
     read: String,
+    read_of_stderr: String,
 }
 
 impl Program {
     pub(crate) fn start(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
-        Self { child, stdout, read: String::new() }
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        Self { child, stdout, stderr, read: String::new(), read_of_stderr: String::new() }
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -40,6 +43,15 @@ impl Program {
         self.read[from..].trim_end().to_owned()
     }
 
+    /// Waits for a line on standard error that holds these words. The test's own time limit bounds it.
+    #[track_caller]
+    pub(crate) fn until_stderr(&mut self, words: &str) {
+        while !self.read_of_stderr.contains(words) {
+            let read = self.stderr.read_line(&mut self.read_of_stderr).unwrap();
+            assert!(read > 0, "it ended without saying `{words}`: {}", self.read_of_stderr);
+        }
+    }
+
     pub(crate) fn signal(&self, signal: &str) {
         kill(signal, self.pid());
     }
@@ -49,8 +61,8 @@ impl Program {
     pub(crate) fn end(mut self) -> Outcome {
         super::until("the program ends", || self.child.try_wait().unwrap().is_some());
         self.stdout.read_to_string(&mut self.read).unwrap();
-        let mut stderr = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        let mut stderr = std::mem::take(&mut self.read_of_stderr);
+        self.stderr.read_to_string(&mut stderr).unwrap();
         let code = self.child.wait().unwrap().code();
         Outcome { code, stdout: std::mem::take(&mut self.read), stderr }
     }

@@ -57,6 +57,9 @@ impl Layer for Health {
                     body["authentication"] =
                         serde_json::json!({ "available": error.is_none(), "error": error });
                 }
+                if let Some(last) = next.last_exchange() {
+                    body["mcp"]["last_exchange"] = serde_json::json!(last);
+                }
             }
             respond::json(status, body.to_string().into())
         })

@@ -1,0 +1,465 @@
+//! Checks with one MCP exchange that a server speaks MCP over the expected transport.
+//!
+//! Over streamable HTTP it is `server/discover` and, when that is refused, `initialize`, whose session is ended again.
+//! Over the deprecated SSE transport the `endpoint` event is read. A server that asks for a login passes, and so does one
+//! that answers with a JSON-RPC error. What a server sends is bounded in size and time.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use tokio::time::timeout;
+
+use super::{
+    endpoint_event::{block_end, endpoint_of, is_field, lines},
+    forward::is_event_stream,
+    respond::JSON,
+    sessions::SESSION,
+    target::{MCP_PATH, Reached, SSE_PATH, Target},
+};
+use crate::{
+    Error, ErrorKind,
+    mcp::{
+        era::{self, FIRST_MODERN},
+        error_code,
+        message::{Kind, Message},
+    },
+    options::Transport,
+    shown::shown_text,
+    transport::{body::Body, http::Received},
+};
+
+/// How long `server/discover` may take: older servers may leave it unanswered.
+const DISCOVER_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long `initialize` may take.
+const INITIALIZE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the first event of a stream may take.
+const EVENT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a whole check may take.
+pub(crate) const CHECK_TIMEOUT: Duration = Duration::from_secs(40);
+/// How long ending a session may take.
+const DELETE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Most bytes that are read of an answer.
+const MAX_ANSWER_BYTES: usize = 1 << 20;
+/// Most of a redirect's target that is kept.
+const MAX_LOCATION_CHARS: usize = 1000;
+const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+/// What image registries send with each answer (OCI distribution).
+const REGISTRY: &str = "docker-distribution-api-version";
+
+/// Where a server is expected to speak MCP.
+#[derive(Debug, Clone)]
+pub(crate) struct Expected {
+    /// `None` for either of the two over HTTP.
+    transport: Option<Transport>,
+    streamable: Uri,
+    sse: Uri,
+}
+
+impl Expected {
+    /// Expects MCP at the target's own path, else at the usual path of each transport.
+    pub(crate) fn at(target: &Target, transport: Option<Transport>) -> Self {
+        match target.path() {
+            "/" => {
+                let (streamable, sse) = (Uri::from_static(MCP_PATH), Uri::from_static(SSE_PATH));
+                Self { transport, streamable: target.map(&streamable), sse: target.map(&sse) }
+            }
+            _ => Self::at_own_path(target, transport),
+        }
+    }
+
+    /// Expects MCP at the target's own path, even if that is `/`.
+    pub(crate) fn at_own_path(target: &Target, transport: Option<Transport>) -> Self {
+        let uri = target.map(&Uri::from_static("/"));
+        Self { transport, streamable: uri.clone(), sse: uri }
+    }
+
+    /// The path that was checked, for messages.
+    pub(crate) fn path(&self) -> &str {
+        match self.transport {
+            Some(Transport::Sse) => self.sse.path(),
+            _ => self.streamable.path(),
+        }
+    }
+}
+
+/// How a server passed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Passed {
+    /// It took part in an MCP exchange.
+    Mcp,
+    /// It answered 401 or 403: a login may be needed.
+    NeedsLogin(StatusCode),
+    /// It speaks MCP where it redirects to, on the same host.
+    Redirects(String),
+}
+
+/// Why a server did not pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Finding {
+    /// It cannot be connected to, or broke off.
+    Unreachable(String),
+    /// It did not answer in time.
+    NoAnswer(Duration),
+    /// It answered with a status that says no.
+    Status(StatusCode),
+    /// It redirects, to somewhere else if that is named.
+    Redirects(StatusCode, Option<String>),
+    /// It answered with a web page.
+    WebPage,
+    /// It is an image registry.
+    ImageRegistry,
+    /// It answered with what is not MCP, of that content type.
+    NotMcp(Option<String>),
+    /// It speaks the other transport.
+    Speaks(Transport),
+}
+
+impl Finding {
+    /// Whether a server that is still starting may get over it.
+    pub(crate) fn is_temporary(&self) -> bool {
+        match self {
+            Self::Unreachable(_) | Self::NoAnswer(_) => true,
+            Self::Status(status) => status.is_server_error(),
+            _ => false,
+        }
+    }
+
+    /// What was found at a place, and what to do about it.
+    pub(crate) fn error(&self, place: &str) -> Error {
+        let error = |message: String| Error::new(ErrorKind::StartFailed, message);
+        match self {
+            Self::Unreachable(cause) => error(format!("nothing is reached at {place}")).source(cause.clone()),
+            Self::NoAnswer(limit) => error(format!("no answer from {place} within {} s", limit.as_secs())),
+            Self::Status(StatusCode::NOT_FOUND) => error(format!("nothing is at {place} (404)")),
+            Self::Status(status) if status.is_server_error() => {
+                error(format!("{place} answers with an error ({})", status.as_u16()))
+            }
+            Self::Status(status) => error(format!("{place} refuses MCP requests ({})", status.as_u16())),
+            Self::Redirects(status, to) => {
+                let to = to.as_ref().map(|to| format!(" to `{}`", shown_text(to))).unwrap_or_default();
+                error(format!("{place} redirects{to} ({})", status.as_u16()))
+            }
+            Self::WebPage => error(format!("{place} is a web page, not an MCP server")),
+            Self::ImageRegistry => error(format!("{place} is an image registry, not an MCP server")),
+            Self::NotMcp(kind) => {
+                let kind = kind.as_ref().map_or_else(|| "nothing".to_owned(), |kind| format!("`{kind}`"));
+                error(format!("{place} is not an MCP server: it answers `initialize` with {kind}"))
+            }
+            Self::Speaks(transport) => error(format!("{place} speaks another transport"))
+                .hint(format!("set `transport` to `{transport}`")),
+        }
+    }
+}
+
+impl Reached {
+    /// Checks that the server speaks MCP where it is expected to.
+    ///
+    /// # Errors
+    /// What was found instead.
+    pub(crate) async fn check(
+        &self,
+        expected: &Expected,
+        headers: &HeaderMap,
+        limit: Duration,
+    ) -> Result<Passed, Finding> {
+        let check = Check { reached: self, headers };
+        let exchange = async {
+            match expected.transport {
+                Some(Transport::Sse) => check.sse(&expected.sse).await,
+                Some(_) => check.streamable(&expected.streamable).await,
+                None => match check.streamable(&expected.streamable).await {
+                    Err(finding) if !finding.is_temporary() => {
+                        check.sse(&expected.sse).await.map_err(|_| finding)
+                    }
+                    outcome => outcome,
+                },
+            }
+        };
+        let outcome = timeout(limit, exchange).await.unwrap_or(Err(Finding::NoAnswer(limit)));
+        self.seen.checked(&outcome);
+        outcome
+    }
+
+    /// Finds out whether a server that did not pass speaks the other transport.
+    pub(crate) async fn explain(
+        &self,
+        finding: Finding,
+        expected: &Expected,
+        headers: &HeaderMap,
+    ) -> Finding {
+        let check = Check { reached: self, headers };
+        let other = match (&finding, expected.transport) {
+            (Finding::Unreachable(_), _) | (_, None) => return finding,
+            (_, Some(Transport::Sse)) => {
+                (Transport::StreamableHttp, check.streamable(&expected.streamable).await)
+            }
+            (_, Some(_)) => (Transport::Sse, check.sse(&expected.sse).await),
+        };
+        match other {
+            (transport, Ok(Passed::Mcp | Passed::Redirects(_))) => {
+                let finding = Finding::Speaks(transport);
+                self.seen.checked(&Err(finding.clone()));
+                finding
+            }
+            _ => finding,
+        }
+    }
+}
+
+/// One check of a server.
+struct Check<'a> {
+    reached: &'a Reached,
+    /// The server's own headers.
+    headers: &'a HeaderMap,
+}
+
+impl Check<'_> {
+    async fn streamable(&self, uri: &Uri) -> Result<Passed, Finding> {
+        match self.exchanges(uri).await {
+            Err(Finding::Redirects(status, Some(to)))
+                if matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) =>
+            {
+                match self.own_place(&to) {
+                    Some(place) => {
+                        self.exchanges(&place).await.map(|_| Passed::Redirects(place.path().to_owned()))
+                    }
+                    None => Err(Finding::Redirects(status, Some(to))),
+                }
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// The place that a redirect names, if it is on the server itself.
+    fn own_place(&self, location: &str) -> Option<Uri> {
+        let place = location.strip_prefix(self.reached.origin.as_str()).unwrap_or(location);
+        let is_path = place.starts_with('/') && !place.starts_with("//");
+        place.parse().ok().filter(|_| is_path)
+    }
+
+    async fn exchanges(&self, uri: &Uri) -> Result<Passed, Finding> {
+        let mut discover = self.post(uri, era::discover_request(1).freeze());
+        discover.headers_mut().insert(VERSION, HeaderValue::from_static(FIRST_MODERN));
+        discover.headers_mut().insert(METHOD, HeaderValue::from_static("server/discover"));
+        match self.exchange(discover, DISCOVER_TIMEOUT).await {
+            Ok(answer)
+                if answer.error().is_empty()
+                    || answer.error_code() == Some(error_code::UNSUPPORTED_VERSION) =>
+            {
+                return Ok(Passed::Mcp);
+            }
+            // Older servers refuse it in many ways, or not at all.
+            Ok(_) | Err(Finding::NoAnswer(_)) => {}
+            Err(Finding::Status(status)) if is_login(status) => return Ok(Passed::NeedsLogin(status)),
+            Err(Finding::Status(_) | Finding::NotMcp(_)) => {}
+            Err(finding) => return Err(finding),
+        }
+        let initialize = self.post(uri, era::initialize_request(2).freeze());
+        match self.exchange(initialize, INITIALIZE_TIMEOUT).await {
+            Ok(_) => Ok(Passed::Mcp),
+            Err(Finding::Status(status)) if is_login(status) => Ok(Passed::NeedsLogin(status)),
+            Err(finding) => Err(finding),
+        }
+    }
+
+    /// Sends a request over streamable HTTP and returns the JSON-RPC response. A session that the answer names is ended.
+    async fn exchange(&self, request: Request<Body>, limit: Duration) -> Result<Message, Finding> {
+        let uri = request.uri().clone();
+        let mut session = None;
+        let exchange = async {
+            let response = self.send(request).await?;
+            session = response.headers().get(SESSION).cloned();
+            answer_in(response).await
+        };
+        let outcome = timeout(limit, exchange).await.unwrap_or(Err(Finding::NoAnswer(limit)));
+        if let Some(session) = session {
+            let version = outcome.as_ref().ok().and_then(|answer| version_in(answer));
+            self.end(&uri, session, version).await;
+        }
+        outcome
+    }
+
+    async fn end(&self, uri: &Uri, session: HeaderValue, version: Option<HeaderValue>) {
+        let mut delete = self.request(Method::DELETE, uri, Body::empty());
+        delete.headers_mut().insert(SESSION, session);
+        if let Some(version) = version {
+            delete.headers_mut().insert(VERSION, version);
+        }
+        // A server that does not know DELETE ends the session in its own time.
+        if let Ok(Ok(response)) = timeout(DELETE_TIMEOUT, self.reached.client.send(delete)).await {
+            tracing::debug!(status = %response.status(), "the session of the start check was ended");
+        }
+    }
+
+    async fn sse(&self, uri: &Uri) -> Result<Passed, Finding> {
+        let mut open = self.request(Method::GET, uri, Body::empty());
+        open.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+        let exchange = async {
+            let response = self.send(open).await?;
+            let status = response.status();
+            if is_login(status) {
+                return Ok(Passed::NeedsLogin(status));
+            }
+            if !status.is_success() || !is_of_type(&response, is_event_stream) {
+                return Err(other_than_mcp(&response));
+            }
+            let is_endpoint = |event: &[u8]| endpoint_of(event).map(|_| ());
+            match find_event(response.into_body(), |event| Some(is_endpoint(event))).await? {
+                Some(Some(())) => Ok(Passed::Mcp),
+                _ => Err(Finding::NotMcp(Some("text/event-stream".to_owned()))),
+            }
+        };
+        timeout(EVENT_TIMEOUT, exchange).await.unwrap_or(Err(Finding::NoAnswer(EVENT_TIMEOUT)))
+    }
+
+    async fn send(&self, request: Request<Body>) -> Result<Response<Received>, Finding> {
+        match self.reached.client.send(request).await {
+            Ok(response) => {
+                self.reached.seen.answered(response.status());
+                Ok(response)
+            }
+            Err(error) => {
+                self.reached.seen.failed(&error.to_string());
+                Err(Finding::Unreachable(error.to_string()))
+            }
+        }
+    }
+
+    fn post(&self, uri: &Uri, message: Bytes) -> Request<Body> {
+        let mut request = self.request(Method::POST, uri, Body::from(message));
+        let headers = request.headers_mut();
+        headers.insert(header::CONTENT_TYPE, JSON);
+        headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        request
+    }
+
+    fn request(&self, method: Method, uri: &Uri, body: Body) -> Request<Body> {
+        let mut request = Request::new(body);
+        *request.method_mut() = method;
+        *request.uri_mut() = uri.clone();
+        let headers = request.headers_mut();
+        headers.clone_from(self.headers);
+        headers.insert(header::HOST, self.reached.host.clone());
+        request
+    }
+}
+
+fn is_login(status: StatusCode) -> bool {
+    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+}
+
+/// The version that an answer to `initialize` chose.
+fn version_in(answer: &Message) -> Option<HeaderValue> {
+    let version = crate::mcp::handshake::chosen_version(answer.result())?;
+    HeaderValue::from_str(&version).ok()
+}
+
+/// Reads the JSON-RPC response out of an answer.
+async fn answer_in(response: Response<Received>) -> Result<Message, Finding> {
+    let status = response.status();
+    let other = other_than_mcp(&response);
+    // Gateways say so of servers that are not up yet, whatever the body is.
+    let is_gateway = matches!(
+        status,
+        StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT
+    );
+    if is_login(status) || is_gateway {
+        return Err(other);
+    }
+    let answer = if is_of_type(&response, is_event_stream) {
+        find_event(response.into_body(), response_in_event).await?
+    } else if is_of_type(&response, is_json) {
+        let body = read(Body::Received(response.into_body())).await?;
+        body.and_then(response_in)
+    } else {
+        None
+    };
+    match answer {
+        // What is said of a path says nothing of a server; of a method, it does.
+        Some(answer)
+            if status == StatusCode::NOT_FOUND
+                && answer.error_code() != Some(error_code::METHOD_NOT_FOUND) =>
+        {
+            Err(other)
+        }
+        Some(answer) => Ok(answer),
+        None => Err(other),
+    }
+}
+
+fn response_in(text: Bytes) -> Option<Message> {
+    Message::parse(text).ok().filter(|message| message.kind() == Kind::Response)
+}
+
+/// The response in an event; other messages may come before it.
+fn response_in_event(event: &[u8]) -> Option<Message> {
+    let data = lines(event).filter(|line| is_field(line, b"data"));
+    let values = data.map(|line| line.get(b"data:".len()..).unwrap_or_default().trim_ascii_start());
+    response_in(Bytes::from(values.collect::<Vec<_>>().join(&b'\n')))
+}
+
+/// What an answer is that holds no JSON-RPC response.
+fn other_than_mcp(response: &Response<Received>) -> Finding {
+    let status = response.status();
+    let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+    let kind = text("content-type").map(|kind| kind.split(';').next().unwrap_or_default().trim().to_owned());
+    if response.headers().contains_key(REGISTRY) {
+        Finding::ImageRegistry
+    } else if status.is_redirection() {
+        Finding::Redirects(status, text("location").map(|to| to.chars().take(MAX_LOCATION_CHARS).collect()))
+    } else if !status.is_success() {
+        Finding::Status(status)
+    } else if kind.as_deref() == Some("text/html") {
+        Finding::WebPage
+    } else {
+        Finding::NotMcp(kind.map(|kind| kind.escape_debug().take(100).collect()))
+    }
+}
+
+fn is_of_type(response: &Response<Received>, is: fn(&HeaderValue) -> bool) -> bool {
+    response.headers().get(header::CONTENT_TYPE).is_some_and(is)
+}
+
+fn is_json(value: &HeaderValue) -> bool {
+    let kind = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
+    kind.trim_ascii().eq_ignore_ascii_case(b"application/json")
+}
+
+/// Reads a body whole; `None` if it is too large.
+async fn read(mut body: Body) -> Result<Option<Bytes>, Finding> {
+    let mut whole = BytesMut::new();
+    while let Some(piece) = next(&mut body).await? {
+        if whole.len() + piece.len() > MAX_ANSWER_BYTES {
+            return Ok(None);
+        }
+        whole.extend_from_slice(&piece);
+    }
+    Ok(Some(whole.freeze()))
+}
+
+/// Returns what `find` makes of the first event with data that it makes something of; `None` if there is none.
+async fn find_event<T>(body: Received, find: impl Fn(&[u8]) -> Option<T>) -> Result<Option<T>, Finding> {
+    let (mut body, mut held, mut read) = (Body::Received(body), BytesMut::new(), 0);
+    while let Some(piece) = next(&mut body).await? {
+        read += piece.len();
+        held.extend_from_slice(&piece);
+        while let Some(end) = block_end(&held) {
+            let event = held.split_to(end);
+            if lines(&event).any(|line| is_field(line, b"data"))
+                && let Some(found) = find(&event)
+            {
+                return Ok(Some(found));
+            }
+        }
+        if read > MAX_ANSWER_BYTES {
+            return Ok(None);
+        }
+    }
+    Ok(None)
+}
+
+async fn next(body: &mut Body) -> Result<Option<Bytes>, Finding> {
+    body.piece().await.map_err(|error| Finding::Unreachable(error.to_string()))
+}
