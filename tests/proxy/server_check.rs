@@ -82,6 +82,7 @@ async fn what_a_server_answers_decides_whether_it_passes() {
         ("400 Bad Request", JSON, error(-32600), true),
         ("404 Not Found", JSON, error(-32601), true),
         ("404 Not Found", JSON, error(-32600), false),
+        ("405 Method Not Allowed", JSON, error(-32600), false),
         ("503 Service Unavailable", JSON, error(-32603), false),
         ("401 Unauthorized", JSON, r#"{"error":"invalid_token"}"#.to_owned(), true),
         ("403 Forbidden", HTML, String::new(), true),

@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use tokio::time::timeout;
 
 use super::{
-    endpoint_event::{block_end, endpoint_of, is_field, lines},
+    endpoint_event::{endpoint_of, is_field, lines},
     forward::is_event_stream,
     respond::JSON,
     sessions::SESSION,
@@ -121,7 +121,7 @@ impl Finding {
     pub(crate) fn is_temporary(&self) -> bool {
         match self {
             Self::Unreachable(_) | Self::NoAnswer(_) => true,
-            Self::Status(status) => status.is_server_error(),
+            Self::Status(status) => is_failure(*status),
             _ => false,
         }
     }
@@ -133,7 +133,7 @@ impl Finding {
             Self::Unreachable(cause) => error(format!("nothing is reached at {place}")).source(cause.clone()),
             Self::NoAnswer(limit) => error(format!("no answer from {place} within {} s", limit.as_secs())),
             Self::Status(StatusCode::NOT_FOUND) => error(format!("nothing is at {place} (404)")),
-            Self::Status(status) if status.is_server_error() => {
+            Self::Status(status) if is_failure(*status) => {
                 error(format!("{place} answers with an error ({})", status.as_u16()))
             }
             Self::Status(status) => error(format!("{place} refuses MCP requests ({})", status.as_u16())),
@@ -144,8 +144,8 @@ impl Finding {
             Self::WebPage => error(format!("{place} is a web page, not an MCP server")),
             Self::ImageRegistry => error(format!("{place} is an image registry, not an MCP server")),
             Self::NotMcp(kind) => {
-                let kind = kind.as_ref().map_or_else(|| "nothing".to_owned(), |kind| format!("`{kind}`"));
-                error(format!("{place} is not an MCP server: it answers `initialize` with {kind}"))
+                let kind = kind.as_ref().map_or_else(|| "none".to_owned(), |kind| format!("`{kind}`"));
+                error(format!("{place} is not an MCP server: its answer is not MCP (content type: {kind})"))
             }
             Self::Speaks(transport) => error(format!("{place} speaks another transport"))
                 .hint(format!("set `transport` to `{transport}`")),
@@ -346,6 +346,11 @@ impl Check<'_> {
     }
 }
 
+/// Whether a status says that the server failed, which may pass; that it does not know a method does not.
+fn is_failure(status: StatusCode) -> bool {
+    status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED
+}
+
 fn is_login(status: StatusCode) -> bool {
     matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
 }
@@ -377,7 +382,8 @@ async fn answer_in(response: Response<Received>) -> Result<Message, Finding> {
         None
     };
     match answer {
-        // What is said of a path says nothing of a server; of a method, it does.
+        // These say something of the path, unless the MCP method is what does not exist.
+        Some(_) if status == StatusCode::METHOD_NOT_ALLOWED => Err(other),
         Some(answer)
             if status == StatusCode::NOT_FOUND
                 && answer.error_code() != Some(error_code::METHOD_NOT_FOUND) =>
@@ -445,7 +451,7 @@ async fn find_event<T>(body: Received, find: impl Fn(&[u8]) -> Option<T>) -> Res
     while let Some(piece) = next(&mut body).await? {
         read += piece.len();
         held.extend_from_slice(&piece);
-        while let Some(end) = block_end(&held) {
+        while let Some(end) = event_end(&held) {
             let event = held.split_to(end);
             if lines(&event).any(|line| is_field(line, b"data"))
                 && let Some(found) = find(&event)
@@ -460,6 +466,40 @@ async fn find_event<T>(body: Received, find: impl Fn(&[u8]) -> Option<T>) -> Res
     Ok(None)
 }
 
+/// Where the first event ends, its blank line included. No more is looked at.
+fn event_end(bytes: &[u8]) -> Option<usize> {
+    let mut line = 0;
+    for at in memchr::memchr2_iter(b'\n', b'\r', bytes) {
+        let is_second_half = bytes[at] == b'\n' && at > 0 && bytes[at - 1] == b'\r';
+        if at == line && !is_second_half {
+            let has_second_half = bytes[at] == b'\r' && bytes.get(at + 1) == Some(&b'\n');
+            return Some(at + 1 + usize::from(has_second_half));
+        }
+        line = at + 1;
+    }
+    None
+}
+
 async fn next(body: &mut Body) -> Result<Option<Bytes>, Finding> {
     body.piece().await.map_err(|error| Finding::Unreachable(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_ends_with_its_blank_line() {
+        for (text, end) in [
+            ("data: a\n\ndata: b\n\n", Some(9)),
+            ("data: a\r\n\r\nx", Some(11)),
+            ("data: a\r\rx", Some(9)),
+            ("\nx", Some(1)),
+            ("data: a\r\n", None),
+            ("data: a", None),
+            ("", None),
+        ] {
+            assert_eq!(event_end(text.as_bytes()), end, "{text:?}");
+        }
+    }
 }
