@@ -160,7 +160,7 @@ fn said_nothing(head: &[u8]) -> usize {
 }
 
 /// Where the first block of lines ends, the empty line included.
-pub(super) fn block_end(bytes: &[u8]) -> Option<usize> {
+fn block_end(bytes: &[u8]) -> Option<usize> {
     let ends = [&b"\n\n"[..], b"\r\n\r\n", b"\r\r"];
     ends.iter().filter_map(|end| memchr::memmem::find(bytes, end).map(|at| at + end.len())).min()
 }

@@ -30,6 +30,8 @@ struct Versioned {
 pub(super) fn text(spec: &WorkloadSpec) -> Result<String> {
     let mut run = spec.asked.clone();
     run.name = Some(spec.name.to_string());
+    // Clients know the URL, so a port that was assigned is part of it.
+    run.proxy_port = Some(spec.proxy.port).filter(|port| *port != 0).or(run.proxy_port);
     let exported = Exported { version: FORMAT_VERSION, run };
     let text = serde_json::to_string_pretty(&exported)
         .map_err(|error| Error::new(ErrorKind::Internal, "cannot write the configuration").source(error))?;
