@@ -177,7 +177,7 @@ fn contradictions_name_both_options() {
             vec![("remote-auth-bearer-token", "t"), ("remote-auth-bearer-token-file", "f")],
             "`--remote-auth-bearer-token` cannot be used with `--remote-auth-bearer-token-file`",
         ),
-        (vec![("from-config", "f"), ("name", "n")], "`--from-config` cannot be used with `--name`"),
+        (vec![("from-config", "f"), ("host", "h")], "`--from-config` cannot be used with `--host`"),
         (
             vec![("from-config", "f"), ("server", "s")],
             "`--from-config` cannot be used with `SERVER_OR_IMAGE_OR_PROTOCOL`",

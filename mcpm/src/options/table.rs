@@ -28,9 +28,13 @@ options! {
         /// Arguments passed to the MCP server
         args: Vec<String> [place: Place::Trailing, placeholder: Some("ARGS")];
         /// Name of the MCP server
-        name: Option<String> [placeholder: Some("NAME"), computed: Some("generated from the image")];
+        name: Option<String> [
+            placeholder: Some("NAME"), computed: Some("generated from the image"), allowed_with_from_config: true,
+        ];
         /// Group the workload belongs to
-        group: Option<String> = "default" [placeholder: Some("GROUP")];
+        ///
+        /// A group that does not exist is created.
+        group: Option<String> = "default" [placeholder: Some("GROUP"), allowed_with_from_config: true];
         /// Label on the container
         label: Vec<KeyValue> [short: Some('l')];
         /// Transport mode of the server
@@ -40,7 +44,7 @@ options! {
         /// IP or hostname the HTTP proxy listens on
         host: Option<String> = "127.0.0.1" [kind: Kind::Host];
         /// Port of this machine the HTTP proxy listens on; 0 picks a free one
-        proxy_port: Option<u16> [computed: Some("a free port")];
+        proxy_port: Option<u16> [computed: Some("a free port"), allowed_with_from_config: true];
         /// Host that traffic is forwarded to, for the transports `sse` and `streamable-http`
         target_host: Option<String> = "127.0.0.1" [kind: Kind::Host];
         /// Port the container exposes, for the transports `sse` and `streamable-http`
@@ -93,7 +97,8 @@ options! {
         foreground: Option<bool> = "false" [short: Some('f'), allowed_with_from_config: true];
         /// Load the configuration from an exported file
         ///
-        /// It stands for all other options, which cannot be given beside it.
+        /// Of all other options, only `--name`, `--group`, `--proxy-port`, `--foreground` and `--debug` can be given beside
+        /// it. They take precedence over the file.
         from_config: Option<PathBuf> [replaces_others: true];
         /// Load global ignore patterns from `~/.config/mcpm/mcpmignore`
         ///

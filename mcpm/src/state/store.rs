@@ -49,7 +49,7 @@ impl Store {
         let folder = file::create_folder(&path).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => {
                 Error::new(ErrorKind::NameTaken, format!("a workload named `{name}` exists already"))
-                    .hint(format!("remove it with `mcpm rm {name}`, or choose another name with `--name`"))
+                    .hint(format!("remove it with `mcpm rm {name}`, or set `name` to another"))
             }
             _ => cannot("make", &path, error),
         })?;

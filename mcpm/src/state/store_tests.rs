@@ -95,8 +95,7 @@ fn of_many_threads_one_gets_the_name() {
         assert_eq!(error.kind(), ErrorKind::NameTaken);
         assert_eq!(
             error.to_string(),
-            "a workload named `time` exists already; remove it with `mcpm rm time`, or choose another name with \
-             `--name`"
+            "a workload named `time` exists already; remove it with `mcpm rm time`, or set `name` to another"
         );
     }
 }

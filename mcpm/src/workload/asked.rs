@@ -27,6 +27,8 @@ pub(super) struct Asked {
     /// Whether the name was worked out, and may get a suffix.
     pub(super) name_is_generated: bool,
     from_file: bool,
+    /// The options that were given beside the exported file.
+    beside_file: Vec<&'static str>,
     /// What the registry says of the server, once it was looked up.
     pub(super) supplied: Option<Box<Supplied>>,
     /// Variables that the user was asked for, and that may be shown.
@@ -40,16 +42,15 @@ impl Asked {
     pub(super) fn read(options: WorkloadOptions, working_dir: &Path) -> Result<Self> {
         options.check()?;
         let from_file = options.from_config.is_some();
-        let mut notices = Vec::new();
+        let (mut notices, mut beside_file) = (Vec::new(), Vec::new());
         let mut options = match &options.from_config {
             Some(path) => {
                 let imported = export::read(path)?;
                 notices = imported.notices;
-                let mut exported = imported.options;
-                exported.foreground = options.foreground.or(exported.foreground);
-                exported.debug = options.debug.or(exported.debug);
+                let exported = imported.options;
                 exported.check().map_err(|error| error.with("file", path.display()))?;
-                exported
+                beside_file = options.given().collect();
+                WorkloadOptions { from_config: None, ..options }.or(exported)
             }
             None => options,
         };
@@ -76,6 +77,7 @@ impl Asked {
             name,
             name_is_generated,
             from_file,
+            beside_file,
             supplied: None,
             answered: Vec::new(),
             notices,
@@ -123,7 +125,7 @@ impl Asked {
     }
 
     pub(super) fn origin(&self, name: &str) -> Origin {
-        match (self.options.is_given(name), self.from_file) {
+        match (self.options.is_given(name), self.from_file && !self.beside_file.contains(&name)) {
             (true, false) => Origin::Given,
             (true, true) => Origin::ExportedFile,
             (false, _) if self.supplied.as_ref().is_some_and(|supplied| supplied.options.is_given(name)) => {
