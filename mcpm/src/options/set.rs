@@ -48,8 +48,8 @@ pub trait OptionSet: Default + Sized {
         self.slot(name).is_some_and(Stored::is_given)
     }
 
-    /// Returns the first of these options that was given and says more than its default does.
-    fn beyond_default(&self, names: &[&str]) -> Option<&'static OptionSpec> {
+    /// Returns those of these options that were given and say more than their defaults do.
+    fn beyond_default(&self, names: &[&str]) -> Vec<&'static OptionSpec> {
         let defaults = Self::defaults();
         let says_more = |name: &&&str| {
             self.slot(name).is_some_and(|slot| {
@@ -58,7 +58,7 @@ pub trait OptionSet: Default + Sized {
                 slot.is_given() && (!slot.secrets().is_empty() || differs())
             })
         };
-        names.iter().find(says_more).and_then(|name| Self::spec(name))
+        names.iter().filter(says_more).filter_map(|name| Self::spec(name)).collect()
     }
 
     /// Returns the names of the options that were given, in the order of the table.

@@ -69,6 +69,7 @@ pub(crate) mod target;
 mod trail;
 mod trail_call;
 mod untaken;
+pub(crate) mod without_effect;
 
 use certificates::check_bundle;
 use forward::Forward;
@@ -124,6 +125,7 @@ impl ProxyBuilder {
     /// `InvalidOption` for bad, missing or contradicting options, `Unsupported` for features not built yet.
     pub fn build(self) -> Result<Proxy> {
         self.options.check()?;
+        let warnings = without_effect::warnings(&self.options);
         // Relative paths are those of the process, which has no other folder here.
         let incoming = self.options.incoming(Path::new(""))?;
         let client_secret = self.options.oidc_client_secret.clone();
@@ -175,6 +177,7 @@ impl ProxyBuilder {
             name,
             target: Target::parse(&required(&options.target_uri, "--target-uri")?)?,
             options,
+            warnings,
         })
     }
 }
@@ -200,6 +203,8 @@ pub struct Proxy {
     telemetry: Option<TelemetrySpec>,
     variables: Variables,
     options: ProxyOptions,
+    /// What was asked and has no effect.
+    warnings: Vec<String>,
 }
 
 impl Proxy {
@@ -268,7 +273,7 @@ impl Proxy {
             endpoint: Box::new(Forward::new(target, publicity, expected)),
         };
         let issuer = issuer_warning(served.incoming.as_ref()).await;
-        for message in served.warnings(&listener).into_iter().chain(issuer) {
+        for message in served.warnings(&listener).into_iter().chain(issuer).chain(self.warnings) {
             tracing::warn!("{message}");
         }
         RunningProxy::serve(self.name.clone(), listener, served)

@@ -29,7 +29,7 @@ use prometheus::{Registry, TextEncoder};
 pub(crate) use context::{Carrier, parent_of};
 pub(crate) use instruments::Instruments;
 pub(crate) use labels::{http_method, mcp_method, mcp_version, rpc_code};
-pub(crate) use spec::AskedOfTelemetry;
+pub(crate) use spec::{AskedOfTelemetry, OF_ALL, OF_OTLP};
 pub use spec::{OtlpSpec, TelemetrySpec};
 
 use sending::Collector;

@@ -63,8 +63,8 @@ pub struct OtlpSpec {
 /// The rate is from 0 to 1, and so equal to itself.
 impl Eq for OtlpSpec {}
 
-/// What means nothing without an endpoint.
-const OF_OTLP: [&str; 7] = [
+/// What has no effect without an endpoint.
+pub(crate) const OF_OTLP: [&str; 7] = [
     "otel_insecure",
     "otel_headers",
     "otel_env_vars",
@@ -73,8 +73,9 @@ const OF_OTLP: [&str; 7] = [
     "otel_sampling_rate",
     "otel_protocol",
 ];
-/// What means nothing without an endpoint or `/metrics`.
-const OF_ALL: [&str; 3] = ["otel_service_name", "otel_custom_attributes", "otel_use_legacy_attributes"];
+/// What has no effect without an endpoint or `/metrics`.
+pub(crate) const OF_ALL: [&str; 3] =
+    ["otel_service_name", "otel_custom_attributes", "otel_use_legacy_attributes"];
 /// Variables that may hold secrets of mcpm's own.
 const OWN: &str = "MCPM_";
 
@@ -104,9 +105,7 @@ macro_rules! asked_of_telemetry {
             ) -> Result<Option<TelemetrySpec>> {
                 let prometheus = self.otel_enable_prometheus_metrics_path.unwrap_or(false);
                 let endpoint = self.otel_endpoint.as_deref();
-                says_nothing(self, &OF_OTLP, endpoint.is_some(), "--otel-endpoint")?;
                 let on = prometheus || endpoint.is_some();
-                says_nothing(self, &OF_ALL, on, "--otel-endpoint` or `--otel-enable-prometheus-metrics-path")?;
                 if !on {
                     return Ok(None);
                 }
@@ -151,17 +150,6 @@ asked_of_telemetry!(WorkloadOptions, ProxyOptions);
 
 fn refused(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOption, message.into())
-}
-
-/// Refuses options that would be without effect, unless they say no more than their defaults.
-fn says_nothing<O: OptionSet>(options: &O, names: &[&str], on: bool, needed: &str) -> Result<()> {
-    if on {
-        return Ok(());
-    }
-    match options.beyond_default(names) {
-        None => Ok(()),
-        Some(option) => Err(refused(format!("`{}` means nothing without `{needed}`", option.shown()))),
-    }
 }
 
 /// Whether certificates concern an endpoint.

@@ -20,7 +20,7 @@ fn otlp(options: &[(&str, &str)]) -> OtlpSpec {
 const ENDPOINT: (&str, &str) = ("otel-endpoint", "https://otel.example:4318");
 
 #[test]
-fn an_endpoint_or_a_path_turns_it_on_and_nothing_else_means_anything_alone() {
+fn an_endpoint_or_a_path_turns_it_on_and_nothing_else_has_an_effect_alone() {
     assert_eq!(asked(&[]).expect("fine"), None);
     for off in [("otel-sampling-rate", "0.10"), ("otel-tracing-enabled", "true"), ("otel-insecure", "false")]
     {
@@ -30,7 +30,7 @@ fn an_endpoint_or_a_path_turns_it_on_and_nothing_else_means_anything_alone() {
     assert!(given.tracing && given.metrics && given.protocol == OtlpProtocol::Http);
     assert_eq!((given.sampling_rate, given.endpoint.as_str()), (0.1, "https://otel.example:4318"));
     let path = asked(&[("otel-enable-prometheus-metrics-path", "true")]).expect("fine").expect("on");
-    assert_eq!((path.service_name.as_str(), path.legacy, path.otlp), ("mcpm-server", true, None));
+    assert_eq!((path.service_name.as_str(), path.legacy, path.otlp.clone()), ("mcpm-server", true, None));
     for (name, value) in [
         ("otel-insecure", "true"),
         ("otel-headers", "x-key=hush"),
@@ -43,15 +43,12 @@ fn an_endpoint_or_a_path_turns_it_on_and_nothing_else_means_anything_alone() {
         ("otel-custom-attributes", "a=b"),
         ("otel-use-legacy-attributes", "false"),
     ] {
-        let error = asked(&[(name, value)]).expect_err(name).to_string();
-        assert!(
-            error.contains(name) && error.contains("--otel-endpoint") && !error.contains("hush"),
-            "{error}"
-        );
+        assert_eq!(asked(&[(name, value)]).expect(name), None, "it is warned of");
         // A path for scrapers is no collector.
         let scraped = asked(&[(name, value), ("otel-enable-prometheus-metrics-path", "true")]);
         let is_of_all = OF_ALL.contains(&name.replace('-', "_").as_str());
-        assert_eq!(scraped.is_ok(), is_of_all, "{name}");
+        let changes = scraped.expect(name).expect("on") != path;
+        assert_eq!(changes, is_of_all, "{name}");
     }
 }
 

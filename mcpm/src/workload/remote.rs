@@ -16,7 +16,7 @@ use crate::{
     Environment, Error, ErrorKind, Result,
     auth::exchange::{self, ExchangeSpec},
     options::{OptionSet as _, SecretRef, SecretTarget, Transport, WorkloadOptions},
-    proxy::target::Target,
+    proxy::{target::Target, without_effect},
     shown::{shown, shown_text},
     state::SPEC_VERSION,
 };
@@ -182,7 +182,7 @@ pub(super) fn resolve(
     let typed = asked.typed_secrets(&name);
     let secrets: Vec<SecretRef> = options.secret.iter().chain(typed.keys()).cloned().collect();
     headers::check(secrets.iter(), url)?;
-    let mut warnings = Vec::new();
+    let mut warnings = without_effect::warnings(&asked.options);
     if let Some(exchange) = &proxy.exchange {
         let of_secret = secrets.iter().filter_map(|secret| match secret.destination() {
             SecretTarget::Header(name) => Some(name),

@@ -47,8 +47,8 @@ pub enum ClientSecret {
     File(PathBuf),
 }
 
-/// What means nothing without the endpoint.
-const FURTHER: [&str; 7] = [
+/// What has no effect without the endpoint.
+pub(crate) const FURTHER: [&str; 7] = [
     "token_exchange_audience",
     "token_exchange_client_id",
     "token_exchange_client_secret",
@@ -112,9 +112,7 @@ macro_rules! asked_of_exchange {
                 from_environment: bool,
                 working_dir: &Path,
             ) -> Result<Option<ExchangeSpec>> {
-                let Some(url) = self.token_exchange_url.clone() else {
-                    return refuse_alone(self).map(|()| None);
-                };
+                let Some(url) = self.token_exchange_url.clone() else { return Ok(None) };
                 let client_id = self.token_exchange_client_id.clone();
                 let given = self.token_exchange_client_secret.is_some();
                 let file = self.token_exchange_client_secret_file.as_ref();
@@ -140,17 +138,6 @@ macro_rules! asked_of_exchange {
     )+};
 }
 asked_of_exchange!(WorkloadOptions, ProxyOptions);
-
-/// Refuses what means nothing, as nothing is exchanged.
-fn refuse_alone<O: OptionSet>(options: &O) -> Result<()> {
-    match options.beyond_default(&FURTHER) {
-        None => Ok(()),
-        Some(option) => {
-            let message = format!("`{}` means nothing while tokens are not exchanged", option.shown());
-            Err(refused(message).hint("say where they are with `--token-exchange-url`"))
-        }
-    }
-}
 
 fn refused(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOption, message.into())

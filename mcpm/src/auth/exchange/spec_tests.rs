@@ -15,7 +15,7 @@ fn asked(options: &[(&str, &str)]) -> Result<Option<ExchangeSpec>> {
 }
 
 #[test]
-fn the_endpoint_turns_it_on_and_nothing_else_means_anything_alone() {
+fn the_endpoint_turns_it_on_and_nothing_else_has_an_effect_alone() {
     assert_eq!(asked(&[ISSUER]).expect("fine"), None);
     assert_eq!(asked(&[("token-exchange-subject-token-type", "access_token")]).expect("fine"), None);
     for (name, value) in [
@@ -27,12 +27,7 @@ fn the_endpoint_turns_it_on_and_nothing_else_means_anything_alone() {
         ("token-exchange-subject-token-type", "id_token"),
         ("token-exchange-header-name", "X-Token"),
     ] {
-        let error = asked(&[ISSUER, (name, value)]).expect_err(name).to_string();
-        assert!(
-            error.contains(&format!("`--{name}`")) && error.contains("`--token-exchange-url`"),
-            "{error}"
-        );
-        assert!(!error.contains("hush"), "{error}");
+        assert_eq!(asked(&[ISSUER, (name, value)]).expect(name), None, "it is warned of");
     }
     let error = asked(&[URL]).expect_err("a refusal").to_string();
     assert!(error.contains("--token-exchange-url") && error.contains("--oidc-issuer"), "{error}");
