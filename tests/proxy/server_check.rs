@@ -80,6 +80,9 @@ async fn what_a_server_answers_decides_whether_it_passes() {
     for (status, headers, body, passes) in [
         ("200 OK", JSON, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#.to_owned(), true),
         ("400 Bad Request", JSON, error(-32600), true),
+        ("500 Internal Server Error", JSON, error(-32603), true),
+        ("500 Internal Server Error", JSON, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#.to_owned(), false),
+        ("302 Found", JSON, error(-32600), false),
         ("404 Not Found", JSON, error(-32601), true),
         ("404 Not Found", JSON, error(-32600), false),
         ("405 Method Not Allowed", JSON, error(-32600), false),

@@ -382,17 +382,20 @@ async fn answer_in(response: Response<Received>) -> Result<Message, Finding> {
         None
     };
     match answer {
-        // These say something of the path, unless the MCP method is what does not exist.
-        Some(_) if status == StatusCode::METHOD_NOT_ALLOWED => Err(other),
-        Some(answer)
-            if status == StatusCode::NOT_FOUND
-                && answer.error_code() != Some(error_code::METHOD_NOT_FOUND) =>
-        {
-            Err(other)
-        }
-        Some(answer) => Ok(answer),
-        None => Err(other),
+        Some(answer) if status.is_success() || refuses_message(status, &answer) => Ok(answer),
+        _ => Err(other),
     }
+}
+
+/// Whether an answer refuses an MCP message. Some statuses say something of the path instead, unless the MCP method is what
+/// does not exist.
+fn refuses_message(status: StatusCode, answer: &Message) -> bool {
+    let is_of_path = match status {
+        StatusCode::NOT_FOUND => answer.error_code() != Some(error_code::METHOD_NOT_FOUND),
+        StatusCode::METHOD_NOT_ALLOWED => true,
+        _ => status.is_redirection(),
+    };
+    !is_of_path && !answer.error().is_empty()
 }
 
 fn response_in(text: Bytes) -> Option<Message> {
