@@ -234,4 +234,8 @@ fn a_server_on_a_target_host_is_published_there_and_nowhere_else() {
         Some(2)
     );
     home.matches("container/target_host");
+    home.run(&["rm", &name]).succeeded();
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let url = home.run(&["run", HTTP, "--name", &name, "--target-host", host.trim()]).succeeded().url();
+    assert!(!Session::open(&url).tools().is_empty(), "a name is looked up");
 }

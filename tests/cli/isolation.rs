@@ -25,7 +25,6 @@ fn what_cannot_be_held_is_refused_before_an_engine_is_asked() {
         ("--isolate-network --network host", 2),
         ("--isolate-network --network other", 2),
         ("--isolate-network --target-host 127.0.0.2 --transport sse", 2),
-        ("--allow-runtime-gateway", 2),
         ("--learn out.json --permission-profile none", 2),
         ("--volume .:/.mcpm/x", 2),
     ] {

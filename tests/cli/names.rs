@@ -101,7 +101,6 @@ fn groups_are_made_shown_and_removed() {
         (5, &["group", "create", "default"]),
         (2, &["group", "create", "Bad/Name"]),
         (0, &["group", "list", "--output", "json"]),
-        (4, &["run", EVERYTHING, "--name", &name, "--group", "absent"]),
         (0, &["run", EVERYTHING, "--name", &name, "--group", "tools"]),
         (0, &["list", "--group", "tools"]),
         (0, &["list", "--group", "default"]),

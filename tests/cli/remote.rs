@@ -135,20 +135,6 @@ fn a_login_that_is_missing_is_said_and_said_no_more_once_it_is_there() {
     home.has_nothing_left();
 }
 
-/// A web server with one page.
-fn web_page() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let authority = listener.local_addr().unwrap().to_string();
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            let _ = stream.read(&mut [0; 4096]);
-            let head = "Content-Type: text/html; charset=utf-8\r\nConnection: close\r\nContent-Length: 6";
-            let _ = write!(stream, "HTTP/1.1 200 OK\r\n{head}\r\n\r\n<html>");
-        }
-    });
-    authority
-}
-
 #[test]
 fn what_is_no_mcp_server_is_refused_at_the_start_and_named() {
     let redirect =
@@ -161,7 +147,7 @@ fn what_is_no_mcp_server_is_refused_at_the_start_and_named() {
         (answering(redirect), "redirects to `https://example.com/mcp`"),
         (answering("500 Internal Server Error"), "answers with an error (500)"),
         (answering("503 Service Unavailable"), "answers with an error (503)"),
-        (web_page(), "is a web page"),
+        (answering("200 OK\r\nContent-Type: text/html; charset=utf-8"), "is a web page"),
         (format!("{}/v2", testbed("MCPM_TEST_REGISTRY")), "is an image registry"),
     ] {
         let name = home.name("odd");
@@ -213,7 +199,7 @@ fn what_a_remote_server_cannot_be_asked_is_refused_and_leaves_nothing() {
         (2, &["run", "https://user:password@mcp.example.com/mcp"]),
         (2, &["run", "https://"]),
         (2, &["run", url, "--endpoint-prefix", "x"]),
-        (4, &["run", url, "--group", "absent"]),
+        (2, &["run", url, "--group", "Bad/Name"]),
         (8, &["run", &nowhere]),
         (8, &["run", "--foreground", &nowhere]),
     ] {
@@ -225,6 +211,82 @@ fn what_a_remote_server_cannot_be_asked_is_refused_and_leaves_nothing() {
     home.says(&["run", "https://mcp.example.com/v1/mcp?key=hidden", "--plan"]).succeeded();
     home.has_nothing_left();
     home.matches("remote/refused");
+}
+
+#[test]
+fn a_group_that_does_not_exist_is_created_by_a_start_that_succeeds() {
+    let home = Home::without_engine();
+    let groups = || home.run(&["group", "list"]).succeeded().stdout;
+    let name = home.name("grouped");
+    let (absent, _told) = server(&["404 Not Found"]);
+    let absent = format!("http://{absent}/mcp");
+    let plan = home.run(&["run", &absent, "--name", &name, "--group", "team", "--plan"]).succeeded().stdout;
+    assert!(plan.contains("team, which is created"), "{plan}");
+    assert_eq!(home.run(&["run", &absent, "--name", &name, "--group", "team"]).code, Some(8));
+    assert_eq!(groups(), "default\n");
+    let (authority, _told) = server(&["200 OK"]);
+    let target = format!("http://{authority}/mcp");
+    let outcome = home.run(&["run", &target, "--name", &name, "--group", "team"]).succeeded();
+    assert_eq!(outcome.stderr, "warning: the group `team` did not exist and was created\n");
+    assert_eq!(groups(), "default\nteam\n");
+    assert_eq!(home.info(&name)["group"], "team");
+    let second = home.name("second");
+    let outcome = home.run(&["run", &target, "--name", &second, "--group", "team"]).succeeded();
+    assert_eq!(outcome.stderr, "");
+    home.run(&["rm", "--all"]).succeeded();
+    home.has_nothing_left();
+}
+
+#[test]
+fn options_without_effect_are_warned_of() {
+    let home = Home::without_engine();
+    let (authority, _told) = server(&["200 OK"]);
+    let (target, name) = (format!("http://{authority}/mcp"), home.name("none"));
+    let more =
+        ["--resource-url", "https://a.example", "--otel-service-name", "s", "--otel-sampling-rate", "0.1"];
+    let expected = [
+        "warning: `--resource-url` has no effect without incoming authentication; set `--oidc-issuer` to turn it on",
+        "warning: `--otel-service-name` has no effect without telemetry; set `--otel-endpoint` or set \
+         `--otel-enable-prometheus-metrics-path` to turn it on",
+    ];
+    let outcome = home.run(&[&["run", &target, "--name", &name][..], &more].concat()).succeeded();
+    assert_eq!(outcome.stderr.lines().collect::<Vec<_>>(), expected);
+    home.run(&["rm", &name]).succeeded();
+    let mut run = home.mcpm(&["proxy", "p", "--target-uri", &target]);
+    let mut proxy = Program::start(run.args(more));
+    proxy.line();
+    proxy.signal("TERM");
+    let outcome = proxy.end();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert_eq!(outcome.stderr.matches("has no effect without").count(), 2, "{outcome:?}");
+    home.has_nothing_left();
+}
+
+#[test]
+fn an_exported_workload_keeps_its_url_and_takes_another_name_group_or_port() {
+    let home = Home::without_engine();
+    let (authority, _told) = server(&["200 OK"]);
+    let (name, other) = (home.name("one"), home.name("two"));
+    let url = home.run(&["run", &format!("http://{authority}/mcp"), "--name", &name]).succeeded().url();
+    let exported = home.text("exported.json");
+    home.run(&["export", &name, &exported]).succeeded();
+    let import = |more: &[&str]| home.run(&[&["run", "--from-config", &exported][..], more].concat());
+    let taken = import(&[]);
+    assert_eq!(taken.code, Some(5), "{taken:?}");
+    assert!(taken.stderr.contains("set `--name` to another"), "{taken:?}");
+    let taken = import(&["--name", &other]);
+    assert_eq!(taken.code, Some(5), "{taken:?}");
+    assert!(taken.stderr.contains("set `--proxy-port` to another, or to 0 for a free one"), "{taken:?}");
+    let second = import(&["--name", &other, "--proxy-port", "0", "--group", "team"]).succeeded();
+    assert_ne!(second.url(), url);
+    assert_eq!(home.info(&other)["group"], "team");
+    let plan = import(&["--name", "third", "--plan", "-o", "json"]).succeeded().json();
+    let origins = ["name", "proxy_port", "url"].map(|field| plan["spec"]["origins"][field].clone());
+    assert_eq!(origins, ["given", "exported_file", "exported_file"]);
+    home.run(&["rm", &name, &other]).succeeded();
+    assert_eq!(import(&[]).succeeded().url(), url);
+    home.run(&["rm", &name]).succeeded();
+    home.has_nothing_left();
 }
 
 #[test]

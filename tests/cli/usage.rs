@@ -131,12 +131,9 @@ fn options_that_contradict_each_other_are_refused() {
     let lines = [
         "run image --remote-auth-issuer https://a --remote-auth-token-url https://b",
         "run image --token-exchange-client-secret s --token-exchange-client-secret-file f",
-        "run --from-config file --name other",
+        "run --from-config file --env A=b",
         "run image --from-config file",
-        "run image --otel-headers a=b",
-        "run image --otel-service-name a",
         "run image --otel-endpoint https://otel.example --otel-tracing-enabled=false --otel-metrics-enabled=false",
-        "proxy p --target-uri http://127.0.0.1:1 --otel-sampling-rate 1",
         "run image --transport stdio --target-port 80",
         "run image --transport stdio --target-host 127.0.0.1",
         "run image --isolate-network --network host",

@@ -346,6 +346,8 @@ void mcpm_workload_builder_name(mcpm_workload_builder *builder, const char *valu
 /**
  * Group the workload belongs to.
  *
+ * A group that does not exist is created.
+ *
  * Default: `default`.
  */
 void mcpm_workload_builder_group(mcpm_workload_builder *builder, const char *value);
@@ -491,7 +493,8 @@ void mcpm_workload_builder_foreground(mcpm_workload_builder *builder, bool value
 /**
  * Load the configuration from an exported file.
  *
- * It stands for all other options, which cannot be given beside it.
+ * Of all other options, only `--name`, `--group`, `--proxy-port`, `--foreground` and `--debug` can be
+ * given beside it. They take precedence over the file.
  */
 void mcpm_workload_builder_from_config(mcpm_workload_builder *builder, const char *value);
 

@@ -35,6 +35,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_name(builder: *mut WorkloadBuilde
 
 /// Group the workload belongs to.
 ///
+/// A group that does not exist is created.
+///
 /// Default: `default`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_group(builder: *mut WorkloadBuilder, value: *const c_char) {
@@ -220,7 +222,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_foreground(builder: *mut Workload
 
 /// Load the configuration from an exported file.
 ///
-/// It stands for all other options, which cannot be given beside it.
+/// Of all other options, only `--name`, `--group`, `--proxy-port`, `--foreground` and `--debug` can be
+/// given beside it. They take precedence over the file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_from_config(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.

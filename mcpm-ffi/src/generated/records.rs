@@ -21,6 +21,8 @@ pub struct WorkloadOptions {
     pub name: Option<String>,
     /// Group the workload belongs to.
     ///
+    /// A group that does not exist is created.
+    ///
     /// Default: `default`.
     #[uniffi(default)]
     pub group: Option<String>,
@@ -126,7 +128,8 @@ pub struct WorkloadOptions {
     pub foreground: Option<bool>,
     /// Load the configuration from an exported file.
     ///
-    /// It stands for all other options, which cannot be given beside it.
+    /// Of all other options, only `--name`, `--group`, `--proxy-port`, `--foreground` and `--debug` can be
+    /// given beside it. They take precedence over the file.
     #[uniffi(default)]
     pub from_config: Option<PathBuf>,
     /// Load global ignore patterns from `~/.config/mcpm/mcpmignore`.

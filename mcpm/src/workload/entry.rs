@@ -34,6 +34,15 @@ pub(super) struct Supplied {
     pub(super) secrets: BTreeMap<String, Secret>,
     /// What would be asked for, in a plan.
     pub(super) questions: Vec<String>,
+    /// Whether the user has confirmed what the permissions of the entry open of this machine.
+    confirmed: bool,
+}
+
+impl Supplied {
+    /// The permissions of the entry, and whether the user has confirmed what they open of this machine.
+    pub(super) fn permissions(&self) -> Option<(&serde_json::Value, bool)> {
+        self.way.permissions.as_ref().map(|permissions| (permissions, self.confirmed))
+    }
 }
 
 /// What to do about a value that nobody gave.
@@ -102,6 +111,24 @@ pub(super) async fn locate(
         }
     }
     Ok(located)
+}
+
+/// Has the user confirm what the permissions of the entry open of this machine, unless a profile was given.
+///
+/// # Errors
+/// `Registry` for permissions that cannot be used, `Interrupted`. What is not confirmed is refused when the profile is
+/// read.
+pub(super) async fn confirm(mut asked: Asked, asking: &Asking<'_>) -> Result<Asked> {
+    let given = asked.options.permission_profile.is_some() || matches!(asked.source, Source::Remote(_));
+    let Some(supplied) = asked.supplied.as_mut().filter(|_| !given) else { return Ok(asked) };
+    let Some((permissions, _)) = supplied.permissions() else { return Ok(asked) };
+    for opening in super::reach::openings(permissions)? {
+        if !asking.confirm(&opening).await? {
+            return Ok(asked);
+        }
+    }
+    supplied.confirmed = true;
+    Ok(asked)
 }
 
 /// What a way runs. The values in the URL of a remote server are filled in by [`supply`].
@@ -255,27 +282,35 @@ async fn arguments(way: &Way, asking: &Asking<'_>) -> Result<Vec<String>> {
     Ok(args)
 }
 
-/// What an entry wants mounted. The place on this machine is the user's to name: one that the entry names would open
-/// this machine to a server without anybody's consent.
+/// What an entry wants mounted. The place on this machine is the user's to name, or to confirm: one that the entry names
+/// would open this machine to a server without anybody's consent.
 async fn volume(input: &Input, asking: &Asking<'_>) -> Result<Option<VolumeSpec>> {
     refuse_secret(input, "a part of a mount")?;
     let refused = |what: &str| {
         let what = what.escape_debug();
         let message = format!("the entry mounts `{what}`, and a place on this machine is not its to choose");
-        Error::new(ErrorKind::Registry, message).hint("name what is mounted with `--volume`")
+        Error::new(ErrorKind::Registry, message)
+            .hint("set `volume` to what is to be mounted, or run in a terminal to confirm it")
     };
-    let (source, rest) = match &input.value {
-        None => (input.clone(), ""),
+    let named = match &input.value {
+        None => Some((input.clone(), "")),
         Some(template) => {
             let variable = template.strip_prefix('{').and_then(|after| after.split_once('}'));
             let variable = variable.and_then(|(name, rest)| Some((input.variables.get(name)?, rest)));
-            let (variable, rest) = variable.ok_or_else(|| refused(template))?;
-            (Input { required: variable.required || input.required, ..variable.clone() }, rest)
+            variable.map(|(variable, rest)| {
+                (Input { required: variable.required || input.required, ..variable.clone() }, rest)
+            })
         }
     };
-    if let Some(chosen) = source.value.as_ref().or(source.default.as_ref()) {
-        return Err(refused(chosen));
-    }
+    let named = named.filter(|(source, _)| source.value.is_none() && source.default.is_none());
+    let Some((source, rest)) = named else {
+        let Some(whole) = value_of(input, asking).await? else { return Ok(None) };
+        let volume: VolumeSpec = whole.text.parse()?;
+        let how = if volume.read_only { "to read" } else { "to write" };
+        let place = volume.host_path.to_string_lossy().into_owned();
+        let opening = format!("`{}` of this machine, {how}", place.escape_debug());
+        return if asking.confirm(&opening).await? { Ok(Some(volume)) } else { Err(refused(&place)) };
+    };
     let Some(source) = value_of(&source, asking).await? else { return Ok(None) };
     let Some(rest) = filled(rest, input, asking).await? else { return Ok(None) };
     let volume: VolumeSpec = format!("{}{}", source.text, rest.text).parse()?;
@@ -336,6 +371,21 @@ async fn filled(template: &str, input: &Input, asking: &Asking<'_>) -> Result<Op
 }
 
 impl Asking<'_> {
+    /// Asks the user whether a server may have something of this machine; nobody being there is a no.
+    async fn confirm(&self, opening: &str) -> Result<bool> {
+        let interaction = match self {
+            Self::Note(noted) => {
+                let mut noted = noted.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                noted.push(format!("permission for {opening}"));
+                return Ok(true);
+            }
+            Self::User(Some(interaction)) => interaction,
+            Self::User(None) => return Ok(false),
+        };
+        let question = format!("the registry's entry asks for {opening} - allow it? [yes, no]");
+        Ok(interaction.ask_text(&question).await?.is_some_and(|answer| answer.trim() == "yes"))
+    }
+
     async fn ask(&self, input: &Input) -> Result<Option<Value>> {
         let interaction = match self {
             Self::Note(noted) => {

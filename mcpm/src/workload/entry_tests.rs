@@ -296,7 +296,7 @@ async fn an_entry_mounts_only_what_the_user_named() {
         let user = User::default();
         let error = volume(&input(template), &Asking::User(Some(&user))).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Registry, "{template}: {error}");
-        assert!(error.to_string().contains("`--volume`"), "{template}: {error}");
+        assert!(error.to_string().contains("set `volume`"), "{template}: {error}");
     }
     let fallback = Input { default: Some("/:/host".to_owned()), ..Input::default() };
     assert!(volume(&fallback, &Asking::User(None)).await.is_err());
@@ -330,10 +330,70 @@ async fn the_permissions_of_an_entry_open_nothing_of_this_machine() {
         assert_eq!(error.kind(), ErrorKind::Registry, "{error}");
         let text = error.to_string();
         assert!(text.contains(&format!("it asks for {wanted}")), "{text}");
-        assert!(text.contains("`--permission-profile`"), "{text}");
+        assert!(text.contains("set `permission_profile`"), "{text}");
     }
     for mode in ["bridge", "none", ""] {
         let outbound = serde_json::json!({"insecure_allow_all": true});
         reach(serde_json::json!({"network": {"mode": mode, "outbound": outbound}})).unwrap();
     }
+}
+
+/// A user who gives the same answer to every question.
+#[derive(Debug)]
+struct Says(&'static str, Mutex<Vec<String>>);
+
+#[async_trait]
+impl Interaction for Says {
+    async fn ask_secret(&self, question: &str) -> Result<Option<Secret>> {
+        self.1.lock().unwrap().push(question.to_owned());
+        Ok(Some(Secret::from(self.0)))
+    }
+}
+
+#[tokio::test]
+async fn what_an_entry_opens_of_this_machine_is_applied_once_the_user_confirms_it() {
+    let home = home();
+    let located = locate(
+        &Asked::read(options("weather", "server"), Path::new("/")).unwrap(),
+        &home.environment,
+        &|_| {},
+    )
+    .await
+    .unwrap();
+    let network = serde_json::json!({"mode": "host", "outbound": {"insecure_allow_all": true}});
+    let permissions = serde_json::json!({"read": ["/etc:/data"], "write": ["/tmp"], "network": network});
+    for (answer, is_applied) in [("yes", true), ("no", false), ("", false)] {
+        let mut asked = located.clone();
+        asked.supplied.as_mut().unwrap().way.permissions = Some(permissions.clone());
+        let user = Says(answer, Mutex::default());
+        let asked = confirm(asked, &Asking::User(Some(&user))).await.unwrap();
+        let questions = user.1.into_inner().unwrap();
+        assert!(questions[0].contains("`/etc` of this machine, to read"), "{questions:?}");
+        let reach = crate::workload::reach::Reach::of(&asked, Path::new("/"));
+        assert_eq!(reach.is_ok(), is_applied, "{answer}");
+        if let Ok(reach) = reach {
+            assert_eq!(questions.len(), 3, "{questions:?}");
+            assert_eq!(reach.network, crate::runtime::Network::Host);
+            assert_eq!(reach.profile.mounts.len(), 2);
+        }
+    }
+    // A profile of the user's own is taken as it is, and nobody is asked.
+    let mut asked = located;
+    asked.supplied.as_mut().unwrap().way.permissions = Some(permissions);
+    asked.options.permission_profile = Some("none".parse().unwrap());
+    let user = Says("yes", Mutex::default());
+    let asked = confirm(asked, &Asking::User(Some(&user))).await.unwrap();
+    assert_eq!(user.1.into_inner().unwrap(), [""; 0]);
+    assert!(crate::workload::reach::Reach::of(&asked, Path::new("/")).unwrap().profile.mounts.is_empty());
+}
+
+#[tokio::test]
+async fn a_place_that_an_entry_mounts_is_mounted_once_the_user_confirms_it() {
+    let input = Input { value: Some("/etc:/data:ro".to_owned()), ..Input::default() };
+    let user = Says("yes", Mutex::default());
+    let mounted = volume(&input, &Asking::User(Some(&user))).await.unwrap().unwrap();
+    assert_eq!(mounted, VolumeSpec::new("/etc", "/data").read_only());
+    assert!(user.1.into_inner().unwrap()[0].contains("`/etc` of this machine, to read"));
+    let user = Says("no", Mutex::default());
+    assert!(volume(&input, &Asking::User(Some(&user))).await.is_err());
 }

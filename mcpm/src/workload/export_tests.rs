@@ -52,6 +52,7 @@ fn resolved(options: WorkloadOptions) -> Result<WorkloadSpec> {
         image: Some(&image),
         verified: None,
         package: None,
+        target_address: std::net::Ipv4Addr::LOCALHOST.into(),
     };
     resolve::resolve(&asked, name, surroundings)
 }

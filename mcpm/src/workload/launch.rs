@@ -38,7 +38,7 @@ use crate::{
     },
     redact::{Masks, names_secret},
     secrets::SecretValues,
-    state::{Claim, Document, Lock, Phase, Store},
+    state::{Claim, Document, Groups, Lock, Phase, Store},
     telemetry::{Telemetry, listed_headers},
     transport::{RestartPolicy, keeper::OnEvent},
 };
@@ -148,11 +148,15 @@ impl Launch {
         // Clients keep the URL, so the port stays the same from now on.
         self.spec.proxy.port = address.port();
         store.save(&self.spec.name, Document::Spec, &self.spec)?;
+        let group = if self.recorded { None } else { self.create_group()? };
         let record = Arc::new(Record::begin(store.clone(), self.spec.name.clone(), self.events.clone())?);
         record.events.tell(WorkloadEvent::Starting { name: self.spec.name.to_string() });
         let open = proxy::warnings(address.ip(), self.spec.proxy.incoming.as_ref());
         let issuer = Box::pin(proxy::issuer_warning(incoming.as_ref())).await;
-        for message in open.into_iter().chain(self.spec.warnings.clone()).chain(notices).chain(issuer) {
+        let created =
+            group.as_ref().map(|_| format!("the group `{}` did not exist and was created", self.spec.group));
+        let warnings = open.into_iter().chain(self.spec.warnings.clone()).chain(notices);
+        for message in warnings.chain(created).chain(issuer) {
             record.events.tell(WorkloadEvent::Warning { message });
         }
         let refusals = explain::file_of_workload(&store.folder(&self.spec.name));
@@ -205,6 +209,9 @@ impl Launch {
         if let Some(claim) = claim {
             Claim::keep(claim);
         }
+        if let Some(group) = group {
+            group.keep();
+        }
         Ok(RunningWorkload {
             proxy,
             server,
@@ -219,6 +226,20 @@ impl Launch {
             }),
             _lock: lock,
         })
+    }
+
+    /// Creates the group, unless it exists; until it is kept, a start that fails takes it back.
+    fn create_group(&self) -> Result<Option<NewGroup>> {
+        let groups = Groups::new(&self.environment.state_dir);
+        if groups.exists(&self.spec.group)? {
+            return Ok(None);
+        }
+        match groups.create(&self.spec.group) {
+            Ok(()) => Ok(Some(NewGroup { groups, name: self.spec.group.clone(), kept: false })),
+            // Another start was first.
+            Err(error) if error.kind() == ErrorKind::NameTaken => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// How clients see the proxy.
@@ -420,6 +441,29 @@ impl Launch {
                 }
                 Err(mismatch)
             }
+        }
+    }
+}
+
+/// A group that was created for a workload.
+struct NewGroup {
+    groups: Groups,
+    name: String,
+    kept: bool,
+}
+
+impl NewGroup {
+    fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for NewGroup {
+    fn drop(&mut self) {
+        if !self.kept
+            && let Err(error) = self.groups.remove(&self.name)
+        {
+            tracing::warn!(%error, "a group was left behind");
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::{
         discover::{discover, reach},
     },
     secrets::{self, SecretValues},
-    state::Store,
+    state::{Groups, Store},
 };
 
 mod asked;
@@ -164,10 +164,11 @@ impl Workload {
     /// `EngineUnavailable`; `InvalidOption` for options that contradict the image or this machine; `Registry`.
     pub async fn plan(&self) -> Result<Plan> {
         let noted = Asking::Note(std::sync::Mutex::default());
-        let asked = Box::pin(self.located()).await?;
+        let asked = entry::confirm(Box::pin(self.located()).await?, &noted).await?;
         resolve::check(&asked, &self.environment)?;
         let asked = &Box::pin(entry::supply(&asked, &self.environment, &noted)).await?;
         let name = self.name(asked)?;
+        let creates_group = self.creates_group()?;
         let questions =
             asked.supplied.as_ref().map(|supplied| supplied.questions.clone()).unwrap_or_default();
         let wanted = match &asked.source {
@@ -181,6 +182,7 @@ impl Workload {
                     build: None,
                     verification: None,
                     questions,
+                    creates_group,
                 });
             }
             Source::Image(_) | Source::Package(_) => self.wanted(asked)?,
@@ -189,6 +191,7 @@ impl Workload {
         let verification = Verification::of(asked, &self.environment)?.planned();
         let runtime = self.runtime().await?;
         let engine = runtime.engine().await?;
+        let target_address = target::target_address(&asked.without_defaults()).await?;
         let found = wanted.here(runtime.as_ref()).await?;
         let (image, package) = match found {
             Some(found) => (Some(found.info), found.package),
@@ -201,11 +204,13 @@ impl Workload {
             image: image.as_ref(),
             verified: None,
             package,
+            target_address,
         };
         let spec = resolve::resolve(asked, name, around)?;
         let build = wanted.recipe().map(PlannedBuild::of);
         let command = plan::command(&spec, image.as_ref());
-        Ok(Plan { spec, engine: Some(engine), image, command, build, verification, questions })
+        let engine = Some(engine);
+        Ok(Plan { spec, engine, image, command, build, verification, questions, creates_group })
     }
 
     /// Pulls or builds the image if it is needed, asks the user for what a registry's entry wants, and works out what
@@ -216,7 +221,7 @@ impl Workload {
     pub async fn resolve(&self) -> Result<WorkloadSpec> {
         // Before anything else is asked, as far as it is known.
         self.name(&self.asked)?;
-        self.check_group()?;
+        self.creates_group()?;
         let asked = self.settled.get_or_try_init(|| Box::pin(self.settle())).await?;
         let name = self.name(asked)?;
         let wanted = match &asked.source {
@@ -228,6 +233,7 @@ impl Workload {
         let runtime = self.runtime().await?;
         let engine = runtime.engine().await?;
         self.check_network(runtime.as_ref()).await?;
+        let target_address = target::target_address(&asked.without_defaults()).await?;
         let offline = self.asked.options.offline.unwrap_or(false);
         let verified =
             verification.carry_out(wanted.reference(), offline, &self.environment, &self.events).await?;
@@ -240,14 +246,15 @@ impl Workload {
             image: Some(&found.info),
             verified,
             package: found.package,
+            target_address,
         };
         resolve::resolve(asked, name, around)
     }
 
     async fn settle(&self) -> Result<Box<Asked>> {
-        let located = self.located().await?;
-        resolve::check(&located, &self.environment)?;
         let user = Asking::User(self.environment.interaction.as_deref());
+        let located = entry::confirm(self.located().await?, &user).await?;
+        resolve::check(&located, &self.environment)?;
         entry::supply(&located, &self.environment, &user).await.map(Box::new)
     }
 
@@ -320,20 +327,20 @@ impl Workload {
         if taken.contains(&name) {
             let message = format!("a workload named `{name}` exists already");
             return Err(Error::new(ErrorKind::NameTaken, message)
-                .hint(format!("remove it with `mcpm rm {name}`, or choose another name with `--name`")));
+                .hint(format!("remove it with `mcpm rm {name}`, or set `name` to another")));
         }
         Ok(name)
     }
 
-    /// Checks that the group is there before anything is made for it.
-    fn check_group(&self) -> Result<()> {
-        if let Some(group) = &self.asked.options.group
-            && !crate::state::Groups::new(&self.environment.state_dir).exists(group)?
-        {
-            return Err(Error::new(ErrorKind::NotFound, format!("there is no group `{group}`"))
-                .hint(format!("make it with `mcpm group create {group}`")));
+    /// Tells whether the start would create the group.
+    ///
+    /// # Errors
+    /// `InvalidOption` if no group can be named so; `CorruptState` if its file is damaged.
+    fn creates_group(&self) -> Result<bool> {
+        match &self.asked.options.group {
+            Some(group) => Ok(!Groups::new(&self.environment.state_dir).exists(group)?),
+            None => Ok(false),
         }
-        Ok(())
     }
 
     /// Checks that the network is there before an image is pulled for nothing.

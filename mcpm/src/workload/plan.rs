@@ -34,6 +34,9 @@ pub struct Plan {
     pub verification: Option<PlannedVerification>,
     /// Names of the values that the user would be asked for.
     pub questions: Vec<String>,
+    /// Whether the group does not exist yet, and would be created.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub creates_group: bool,
 }
 
 /// How the image of a package is built.
@@ -68,8 +71,9 @@ impl Plan {
         let spec = &self.spec;
         let origin = |name: &str| spec.origins.get(name).map(ToString::to_string).unwrap_or_default();
         let row = |name: &str, value: String, field: &str| (name.to_owned(), value, origin(field));
-        let mut rows =
-            vec![row("name", spec.name.to_string(), "name"), row("group", spec.group.clone(), "group")];
+        let created = if self.creates_group { ", which is created" } else { "" };
+        let group = format!("{}{created}", spec.group);
+        let mut rows = vec![row("name", spec.name.to_string(), "name"), row("group", group, "group")];
         let container = match &spec.place {
             Place::Container(container) => Some(container.as_ref()),
             Place::Remote(remote) => {

@@ -31,24 +31,36 @@ pub(super) struct Reach {
     pub(super) warnings: Vec<String>,
 }
 
-/// Reads the profile of a registry's entry. It may not open this machine, which nobody here asked for.
-fn of_registry(text: &str) -> Result<Profile> {
-    let refused = |error: Error| {
-        Error::new(ErrorKind::Registry, "the permissions of the entry cannot be used")
-            .source(error.to_string())
-            .hint("name a profile of your own with `--permission-profile`")
-    };
-    let profile = Profile::from_json(text).map_err(refused)?;
-    let other_network = profile
-        .network_mode
-        .as_deref()
-        .filter(|mode| !matches!(network(mode), Network::Bridge | Network::None))
-        .map(|mode| format!("the network `{}`", mode.escape_debug()));
-    let mounted = profile.mounts.first().map(|mount| format!("`{}` of this machine", mount.source.display()));
-    match profile.privileged.then(|| "`privileged`".to_owned()).or(mounted).or(other_network) {
-        Some(wanted) => Err(refused(Error::new(ErrorKind::Registry, format!("it asks for {wanted}")))),
-        None => Ok(profile),
+/// The error for permissions of a registry's entry that cannot be used.
+fn unusable(reason: String) -> Error {
+    Error::new(ErrorKind::Registry, "the permissions of the entry cannot be used")
+        .source(reason)
+        .hint("set `permission_profile` to a profile of your own, or run in a terminal to confirm them")
+}
+
+/// Reads the profile of a registry's entry, and what it opens of this machine, which the user has to confirm.
+fn of_registry(text: &str) -> Result<(Profile, Vec<String>)> {
+    let profile = Profile::from_json(text).map_err(|error| unusable(error.to_string()))?;
+    if profile.privileged {
+        return Err(unusable("it asks for `privileged`".to_owned()));
     }
+    let opens_machine = |mode: &&str| !matches!(network(mode), Network::Bridge | Network::None);
+    let network = profile.network_mode.as_deref().filter(opens_machine);
+    let mounts = profile.mounts.iter().map(|mount| {
+        let how = if mount.read_only { "to read" } else { "to write" };
+        format!("`{}` of this machine, {how}", mount.source.display().to_string().escape_debug())
+    });
+    let openings = mounts.chain(network.map(|mode| format!("the network `{}`", mode.escape_debug())));
+    let openings = openings.collect();
+    Ok((profile, openings))
+}
+
+/// What the permissions of a registry's entry open of this machine.
+///
+/// # Errors
+/// `Registry` for permissions that cannot be used.
+pub(super) fn openings(permissions: &serde_json::Value) -> Result<Vec<String>> {
+    of_registry(&permissions.to_string()).map(|(_, openings)| openings)
 }
 
 /// Says that what is mounted is another machine's, where ignore files are not looked for.
@@ -70,8 +82,13 @@ impl Reach {
         let options = &asked.options;
         let (profile, profile_origin) = match &options.permission_profile {
             Some(named) => (Profile::load(named, working_dir)?, asked.origin("permission_profile")),
-            None => match asked.supplied.as_ref().and_then(|supplied| supplied.way.permissions.as_ref()) {
-                Some(permissions) => (of_registry(&permissions.to_string())?, Origin::Registry),
+            None => match asked.supplied.as_ref().and_then(|supplied| supplied.permissions()) {
+                Some((permissions, confirmed)) => match of_registry(&permissions.to_string())? {
+                    (_, openings) if !confirmed && !openings.is_empty() => {
+                        return Err(unusable(format!("it asks for {}", openings.join(", "))));
+                    }
+                    (profile, _) => (profile, Origin::Registry),
+                },
                 None => (Profile::network(), Origin::Default),
             },
         };
@@ -130,8 +147,10 @@ impl Reach {
             warnings.push("the permission profile has `privileged`: nothing confines the server".to_owned());
         }
         if options.allow_runtime_gateway == Some(true) && !held {
-            return refused("`--allow-runtime-gateway` is for isolated containers".to_owned())
-                .map_err(|error| error.hint("add `--isolate-network`"));
+            warnings.push(
+                "`allow_runtime_gateway` has no effect without isolation; set `isolate_network` to isolate the container"
+                    .to_owned(),
+            );
         }
         if network == Network::Host && !options.publish.is_empty() {
             let ports: Vec<String> = options.publish.iter().map(|port| format!("`{port}`")).collect();

@@ -5,7 +5,7 @@
 
 use std::{
     collections::BTreeMap,
-    net::Ipv4Addr,
+    net::{IpAddr, Ipv4Addr},
     path::{Path, PathBuf},
 };
 
@@ -16,9 +16,7 @@ use super::{
     reach::{Reach, mounted_elsewhere},
     remote,
     source::Source,
-    target::{
-        published, refuse_for_http, refuse_for_stdio, refuse_unreachable, target_address, target_port, via,
-    },
+    target::{published, refuse_for_http, refuse_for_stdio, refuse_unreachable, target_port, via},
     trust,
 };
 use crate::{
@@ -33,7 +31,7 @@ use crate::{
     options::{OptionSet as _, ProxyMode, SecretTarget, Transport, VolumeSpec, WorkloadOptions},
     package::certificates,
     policy::PolicySpec,
-    proxy::{certificates::check_bundle, check_hosts},
+    proxy::{certificates::check_bundle, check_hosts, without_effect},
     runtime::{ContainerSpec, EngineInfo, ImageInfo, Mount, Network, PublishedPort, labels},
     state::{SPEC_VERSION, Store},
     telemetry::{AskedOfTelemetry as _, TelemetrySpec},
@@ -52,6 +50,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) verified: Option<Verified>,
     /// The package in the image, if it is built for one.
     pub(super) package: Option<PackageSpec>,
+    /// Where the server's port is published, if it is published for the proxy.
+    pub(super) target_address: IpAddr,
 }
 
 /// Refuses what is wrong whatever the engine and the image say, before they are asked.
@@ -73,8 +73,7 @@ pub(super) fn check(asked: &Asked, environment: &Environment) -> Result<()> {
             if reach.outbound.is_some() || reach.network == Network::Host {
                 return Ok(());
             }
-            refuse_unreachable(&reach.network)?;
-            target_address(&asked.without_defaults()).map(drop)
+            refuse_unreachable(&reach.network)
         }
         None => Ok(()),
     }
@@ -122,7 +121,7 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
         };
         if via == Via::PublishedPort {
             ports.push(PublishedPort {
-                host_ip: target_address(&options)?,
+                host_ip: around.target_address,
                 host_port: 0,
                 container_port: port,
                 protocol: crate::options::Protocol::Tcp,
@@ -151,6 +150,12 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
     let globally = options.ignore_globally.unwrap_or(true);
     let overlays = ignore::covers(&mounts, globally, around.environment)?.overlays;
     let mut warnings = reach.warnings.clone();
+    warnings.extend(without_effect::warnings(&asked.options));
+    if transport == Transport::Stdio && asked.options.proxy_mode == Some(ProxyMode::Sse) {
+        let message =
+            "the proxy mode `sse` is deprecated and will be removed; set `proxy_mode` to `streamable-http`";
+        warnings.push(message.to_owned());
+    }
     warnings.extend(mounted_elsewhere(&around.engine.endpoint, &mounts));
     let target_port = target.as_ref().map(|target| target.port);
     let command = command(&options.args, around.image)?;

@@ -3,7 +3,10 @@
 //! What is given for it is weighed as all else, see `resolve.rs`; what cannot work with the transport
 //! or the network is refused.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    time::Duration,
+};
 
 use super::{Origin, Via, asked::Asked};
 use crate::{
@@ -14,6 +17,8 @@ use crate::{
 
 /// Port of an HTTP server whose image exposes none; the server is told.
 const DEFAULT_TARGET_PORT: u16 = 8080;
+/// How long looking up the name of the target host may take.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) fn refuse_for_stdio(asked: &Asked) -> Result<()> {
     for name in ["target_port", "target_host"] {
@@ -103,16 +108,33 @@ pub(super) fn refuse_unreachable(network: &Network) -> Result<()> {
     }
 }
 
-/// The address of this machine that the server's port is published on for the proxy.
-pub(super) fn target_address(options: &WorkloadOptions) -> Result<IpAddr> {
-    match options.target_host.as_deref() {
-        None | Some("localhost") => Ok(Ipv4Addr::LOCALHOST.into()),
-        Some(host) => host.trim_matches(['[', ']']).parse().map_err(|error| {
-            Error::new(ErrorKind::InvalidOption, format!("`--target-host {host}` is no address"))
-                .source(error)
-                .hint("the container's port is published on it, so it must be an address of the engine's machine")
-        }),
+/// The address of this machine that the server's port is published on for the proxy. A name is looked up.
+///
+/// # Errors
+/// `InvalidOption` for a name that has no address.
+pub(super) async fn target_address(options: &WorkloadOptions) -> Result<IpAddr> {
+    let host = match options.target_host.as_deref() {
+        None | Some("localhost") => return Ok(Ipv4Addr::LOCALHOST.into()),
+        Some(host) => host.trim_matches(['[', ']']),
+    };
+    if let Ok(address) = host.parse() {
+        return Ok(address);
     }
+    let failed = |cause: String| {
+        Error::new(
+            ErrorKind::InvalidOption,
+            format!("the target host `{}` has no address", host.escape_debug()),
+        )
+        .source(cause)
+        .hint("set `target_host` to an address or a name of the engine's machine")
+    };
+    let found = tokio::time::timeout(LOOKUP_TIMEOUT, tokio::net::lookup_host((host, 0))).await;
+    let found = found.map_err(|_| failed("no answer in time".to_owned()))?;
+    let found: Vec<IpAddr> =
+        found.map_err(|error| failed(error.to_string()))?.map(|found| found.ip()).collect();
+    // Engines publish on IPv4 for sure.
+    let first = found.iter().find(|address| address.is_ipv4()).or_else(|| found.first());
+    first.copied().ok_or_else(|| failed("it is not known".to_owned()))
 }
 
 pub(super) fn published(options: &WorkloadOptions) -> Vec<PublishedPort> {
