@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mcpm::{ProxyBuilder, RunningProxy, environment::Variables, options::ProxyOptions, state::Phase};
+use mcpm::{Environment, ProxyBuilder, RunningProxy, options::ProxyOptions, state::Phase};
 
 use crate::{Explanation, McpmError, executor};
 
@@ -18,7 +18,7 @@ impl Proxy {
     #[uniffi::constructor]
     pub async fn start(options: ProxyOptions) -> Result<Arc<Self>, McpmError> {
         let started = async move {
-            ProxyBuilder::from(options).variables(Variables::from_process()).build()?.start().await
+            ProxyBuilder::from(options).environment(Environment::from_process()).build()?.start().await
         };
         Ok(Arc::new(Self(Arc::new(executor::start(started)?.owned().await?))))
     }

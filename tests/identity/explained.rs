@@ -20,9 +20,9 @@ async fn a_refused_caller_is_explained_and_the_change_that_is_named_lets_them_in
     let provider = Provider::start().await;
     let folder = tempfile::tempdir().unwrap();
     let state_dir = folder.path().join("mcpm");
-    let guarded =
-        guarded(&provider, |proxy| proxy.oidc_required_scopes("mcp").keep_refusals(&state_dir)).await;
     let environment = Environment { state_dir: state_dir.clone(), ..Environment::from_process() };
+    let of_proxy = environment.clone();
+    let guarded = guarded(&provider, |proxy| proxy.oidc_required_scopes("mcp").environment(of_proxy)).await;
     // As another process does.
     let explain = |response: &Response| -> Explanation {
         let explained = mcpm::explain(&id(response), &environment).unwrap();

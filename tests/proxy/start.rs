@@ -2,7 +2,9 @@
 
 use std::{pin::pin, time::Duration};
 
-use mcpm::{ErrorKind, proxy::StdioProxy, transport::LocalProcess};
+use mcpm::{
+    Environment, ErrorKind, auth::incoming::IncomingSpec, proxy::StdioProxy, transport::LocalProcess,
+};
 use mcpm_tests::harness::{
     mcp::{Modern, Session},
     within,
@@ -115,4 +117,27 @@ async fn a_failed_start_keeps_neither_port_nor_process() {
     let proxy = StdioProxy::new("scripted", script.process(&[])).listen("127.0.0.1", port);
     let bridge = script.serve(proxy).await;
     assert_eq!(bridge.http.0.port(), port);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stdio_proxy_requires_tokens_and_keeps_its_denials() {
+    let folder = tempfile::tempdir().unwrap();
+    let state_dir = folder.path().join("mcpm");
+    let environment = Environment { state_dir, ..Environment::from_lookup(|_| None) };
+    let spec =
+        IncomingSpec { jwks_url: Some("https://id.example/keys".to_owned()), ..IncomingSpec::default() };
+    let script = script().await;
+    let proxy = StdioProxy::new("guarded", script.process(&[])).incoming(spec.clone(), None);
+    let bridge = script.serve(proxy.environment(environment.clone())).await;
+    let response = bridge.http.post("/mcp", r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).send().await;
+    assert_eq!(response.status, 401);
+    let id = response.headers.get("mcpm-refusal").unwrap();
+    // As another process does.
+    assert_eq!(mcpm::explain(id, &environment).unwrap().reason, "auth.token_missing");
+
+    let unsaid = StdioProxy::new("wide", LocalProcess::new(SERVER, ["--silent"]))
+        .listen("0.0.0.0", 0)
+        .incoming(spec, None);
+    let error = within("the start to fail", unsaid.start(|_| {})).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOption, "nothing says whom tokens are meant for: {error}");
 }

@@ -1,6 +1,7 @@
 //! Spans and metrics of requests, as a collector gets them.
 
 use mcpm::{
+    Environment,
     environment::Variables,
     options::{Attributes, OtlpProtocol},
     proxy::StdioProxy,
@@ -31,7 +32,7 @@ async fn a_call_is_one_trace_over_both_protocols_and_holds_no_secret() {
                 .otel_service_name("front")
                 .otel_custom_attributes(Attributes::from_iter([("deployment.environment", "test")]))
                 .otel_env_vars("REGION")
-                .variables(variables)
+                .environment(Environment { variables, ..Environment::from_lookup(|_| None) })
         })
         .await;
         let request = measured.http.post("/mcp?token=canary-query", call("add", ""));
@@ -263,9 +264,10 @@ async fn variables_of_opentelemetry_say_what_options_do_not() {
         ];
         let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let proxy = proxy.otel_endpoint(format!("http://{}", receiver.http)).otel_sampling_rate(1.0);
-        proxy
-            .otel_custom_attributes(Attributes::from_iter([("team", "option")]))
-            .variables(variables.into_iter().collect())
+        proxy.otel_custom_attributes(Attributes::from_iter([("team", "option")])).environment(Environment {
+            variables: variables.into_iter().collect(),
+            ..Environment::from_lookup(|_| None)
+        })
     })
     .await;
     assert_eq!(measured.http.post("/mcp", call("add", "")).send().await.status, 200);

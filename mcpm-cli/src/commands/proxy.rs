@@ -19,18 +19,8 @@ pub(crate) fn command() -> Command {
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
-    let mut options = args::options::<ProxyOptions>(matches)?;
-    if options.oidc_client_id.is_some() && options.oidc_client_secret.is_none() {
-        options.oidc_client_secret = Environment::from_process().oidc_client_secret;
-    }
-    if options.token_exchange_client_id.is_some()
-        && options.token_exchange_client_secret.is_none()
-        && options.token_exchange_client_secret_file.is_none()
-    {
-        options.token_exchange_client_secret = Environment::from_process().token_exchange_client_secret;
-    }
-    let Environment { state_dir, variables, .. } = Environment::from_process();
-    let proxy = ProxyBuilder::from(options).keep_refusals(state_dir).variables(variables).build()?;
+    let options = args::options::<ProxyOptions>(matches)?;
+    let proxy = ProxyBuilder::from(options).environment(Environment::from_process()).build()?;
     executor::run(async {
         // Whoever knows the URL may ask it to end.
         let mut stop = Stop::listen()?;

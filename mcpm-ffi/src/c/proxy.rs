@@ -82,7 +82,7 @@ pub unsafe extern "C" fn mcpm_proxy_start(
             executor::may_wait()?;
             let out = Out::new(proxy, "proxy")?;
             let builder = mcpm::ProxyBuilder::from(builder::take(builder)?)
-                .variables(mcpm::environment::Variables::from_process());
+                .environment(mcpm::Environment::from_process());
             let running = executor::start(async move { builder.build()?.start().await })?.wait()?;
             let (name, url) = (handle::c_text(running.name()), handle::c_text(running.url()));
             out.put(handle::give(CProxy { running: Arc::new(running), name, url }));

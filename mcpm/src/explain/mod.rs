@@ -65,8 +65,8 @@ impl Explanation {
 
 /// Explains the id of a reason, such as `tools.not_listed`, or of a refusal.
 ///
-/// Refusals are looked for among those that workloads have on record, and proxies that were told to keep some
-/// ([`ProxyBuilder::keep_refusals`](crate::ProxyBuilder::keep_refusals)).
+/// Refusals are looked for among those that workloads have on record, and proxies that were given an
+/// environment ([`ProxyBuilder::environment`](crate::ProxyBuilder::environment)).
 ///
 /// # Errors
 /// `NotFound` for an id that is neither.

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::{
-    Error, ErrorKind, Result,
+    Environment, Error, ErrorKind, Result,
     audit::{Audit, AuditOf, AuditSpec},
     auth::{
         exchange::{self, AskedOfExchange as _, Exchange},
@@ -91,15 +91,16 @@ const TRANSPORT: &str = "http";
 #[derive(Debug, Clone, Default)]
 pub struct ProxyBuilder {
     pub(crate) options: ProxyOptions,
-    refusals: Option<PathBuf>,
-    variables: Variables,
+    environment: Option<Environment>,
 }
 
 impl ProxyBuilder {
-    /// Says which variables there are that options name; without, there is none.
+    /// Takes client secrets that the options do not give, and variables that they name, from an environment, and keeps
+    /// the last denials below its state folder, where [`explain()`](crate::explain()) finds them in other processes.
+    /// Without an environment there are neither, and denials are kept in memory alone.
     #[must_use]
-    pub fn variables(mut self, variables: Variables) -> Self {
-        self.variables = variables;
+    pub fn environment(mut self, environment: Environment) -> Self {
+        self.environment = Some(environment);
         self
     }
 
@@ -112,20 +113,20 @@ impl ProxyBuilder {
         Ok(self)
     }
 
-    /// Keeps the last refusals below a state folder as well, where [`explain()`](crate::explain()) finds them in
-    /// other processes. Otherwise they are kept in memory alone.
-    #[must_use]
-    pub fn keep_refusals(self, state_dir: impl Into<PathBuf>) -> Self {
-        Self { refusals: Some(state_dir.into()), ..self }
-    }
-
     /// Checks the options and fills the defaults.
     ///
     /// # Errors
     /// `InvalidOption` for bad, missing or contradicting options, `Unsupported` for features not built yet.
-    pub fn build(self) -> Result<Proxy> {
+    pub fn build(mut self) -> Result<Proxy> {
         self.options.check()?;
         let warnings = without_effect::warnings(&self.options);
+        let variables = match &self.environment {
+            Some(environment) => {
+                add_secrets(&mut self.options, environment);
+                environment.variables.clone()
+            }
+            None => Variables::default(),
+        };
         // Relative paths are those of the process, which has no other folder here.
         let incoming = self.options.incoming(Path::new(""))?;
         let client_secret = self.options.oidc_client_secret.clone();
@@ -159,19 +160,22 @@ impl ProxyBuilder {
             AuditOf::Proxy,
         )?;
         let guard = incoming.as_ref().map(IncomingSpec::guard).unwrap_or_default();
-        let telemetry = options.telemetry(&name, Path::new(""), &self.variables)?;
+        let telemetry = options.telemetry(&name, Path::new(""), &variables)?;
         check_bundle(&options, incoming.as_ref(), telemetry.as_ref())?;
         telemetry.as_ref().map_or(Ok(()), TelemetrySpec::check_files)?;
         Ok(Proxy {
             audit,
             exchange: exchange.map(|spec| Exchange::new(spec, guard, exchange_secret)).transpose()?,
             telemetry,
-            variables: self.variables,
+            variables,
             incoming: incoming.map(|spec| Incoming::new(spec, client_secret)).transpose()?,
             policy: policy.policy(&name)?,
             recent: Arc::new(
-                Recent::new(&*name, self.refusals.map(|state_dir| refusals(&state_dir, &name)))
-                    .masks(Masks::new(secrets.clone(), &[])),
+                Recent::new(
+                    &*name,
+                    self.environment.map(|environment| refusals(&environment.state_dir, &name)),
+                )
+                .masks(Masks::new(secrets.clone(), &[])),
             ),
             secrets,
             name,
@@ -499,6 +503,19 @@ impl Drop for RunningProxy {
     }
 }
 
+/// Adds the client secrets that the options do not give. What an option gives takes precedence.
+fn add_secrets(options: &mut ProxyOptions, environment: &Environment) {
+    if options.oidc_client_id.is_some() && options.oidc_client_secret.is_none() {
+        options.oidc_client_secret.clone_from(&environment.oidc_client_secret);
+    }
+    if options.token_exchange_client_id.is_some()
+        && options.token_exchange_client_secret.is_none()
+        && options.token_exchange_client_secret_file.is_none()
+    {
+        options.token_exchange_client_secret.clone_from(&environment.token_exchange_client_secret);
+    }
+}
+
 /// Where a proxy keeps its refusals. Its name may be any text; those of one name have one file.
 fn refusals(state_dir: &Path, name: &str) -> PathBuf {
     let kept = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
@@ -529,6 +546,30 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+
+    #[test]
+    fn an_environment_gives_the_client_secrets_that_the_options_do_not() {
+        let secret = |text: &str| Some(Secret::from(text));
+        let environment = Environment {
+            oidc_client_secret: secret("from-environment"),
+            token_exchange_client_secret: secret("exchange-from-environment"),
+            ..Environment::from_lookup(|_| None)
+        };
+        let builder = || {
+            let builder = Proxy::builder("p", "http://127.0.0.1:1/mcp").oidc_client_id("me");
+            builder.oidc_introspection_url("https://id.example/ask")
+        };
+        assert!(builder().build().is_err(), "without an environment there is no secret");
+        let used = |proxy: Proxy| proxy.options.oidc_client_secret.map(|secret| secret.expose().to_owned());
+        let proxy = builder().environment(environment.clone()).build().expect("a proxy");
+        assert_eq!(used(proxy).as_deref(), Some("from-environment"));
+        let proxy = builder().oidc_client_secret("given").environment(environment.clone()).build();
+        assert_eq!(used(proxy.expect("a proxy")).as_deref(), Some("given"), "an option takes precedence");
+        let exchanging = builder().environment(environment).token_exchange_url("https://id.example/token");
+        let proxy = exchanging.token_exchange_client_id("me").build().expect("a proxy");
+        let used = proxy.options.token_exchange_client_secret;
+        assert_eq!(used.as_ref().map(Secret::expose), Some("exchange-from-environment"));
+    }
 
     #[test]
     fn proxies_of_different_names_keep_their_refusals_in_different_files() {

@@ -15,9 +15,9 @@ use super::{
     target::{MCP_PATH, SSE_PATH},
 };
 use crate::{
-    Result,
+    Environment, Result,
     audit::{Audit, AuditSpec},
-    environment::Variables,
+    auth::incoming::{Incoming, IncomingSpec},
     explain::Recent,
     mcp::{lane::Limits, router::Router},
     options::{Header, ProxyMode, Secret},
@@ -111,6 +111,8 @@ pub struct StdioProxy {
     rules: PolicySpec,
     audit: Option<AuditSpec>,
     telemetry: Option<(TelemetrySpec, Vec<Header>)>,
+    incoming: Option<(IncomingSpec, Option<Secret>)>,
+    environment: Option<Environment>,
 }
 
 impl StdioProxy {
@@ -128,6 +130,8 @@ impl StdioProxy {
             rules: PolicySpec::default(),
             audit: None,
             telemetry: None,
+            incoming: None,
+            environment: None,
         }
     }
 
@@ -184,26 +188,55 @@ impl StdioProxy {
         self
     }
 
+    /// Requires a token of each caller so, with the client secret for introspection; otherwise everybody is let in.
+    pub fn incoming(mut self, spec: IncomingSpec, client_secret: Option<Secret>) -> Self {
+        self.incoming = Some((spec, client_secret));
+        self
+    }
+
+    /// Takes the client secret, if none is given, and variables from an environment, and keeps the last denials below
+    /// its state folder; otherwise there are neither, and denials are kept in memory alone.
+    pub fn environment(mut self, environment: Environment) -> Self {
+        self.environment = Some(environment);
+        self
+    }
+
     /// Starts the server, waits until it answers, and listens.
     ///
     /// # Errors
     /// `PortTaken`, `InvalidOption` for the host, `StartFailed` when the server ends, or stays silent for longer than
-    /// its [`patience`](Self::patience), `InvalidOption` for its [`rules`](Self::rules), `Io` when its
-    /// [`audit`](Self::audit) log cannot be written.
+    /// its [`patience`](Self::patience), `InvalidOption` for its [`rules`](Self::rules) and for how callers come
+    /// [in](Self::incoming), `Io` when its [`audit`](Self::audit) log cannot be written.
     pub async fn start(
         self,
         on_event: impl Fn(ServerEvent) + Send + Sync + 'static,
     ) -> Result<RunningStdioProxy> {
         let policy = self.rules.policy(&self.name)?;
         check_hosts(&self.allowed_hosts)?;
+        let environment = self.environment.as_ref();
         let headers = self.telemetry.iter().flat_map(|(_, headers)| headers);
-        let secrets: Vec<Secret> = headers.map(|header| header.value.clone()).collect();
-        let recent = Recent::new(&*self.name, None).masks(Masks::new(secrets.clone(), &[]));
+        let mut secrets: Vec<Secret> = headers.map(|header| header.value.clone()).collect();
+        let incoming = match self.incoming {
+            Some((spec, given)) => {
+                let from_environment = environment.filter(|_| spec.takes_secret());
+                let secret = given.or_else(|| from_environment?.oidc_client_secret.clone());
+                spec.check(secret.as_ref())?;
+                spec.check_secret(secret.as_ref())?;
+                spec.check_reach(&self.host, false)?;
+                secrets.extend(secret.clone());
+                Some(Incoming::new(spec, secret)?)
+            }
+            None => None,
+        };
+        let denials = environment.map(|environment| super::refusals(&environment.state_dir, &self.name));
+        let recent = Recent::new(&*self.name, denials).masks(Masks::new(secrets.clone(), &[]));
         let open = |spec| Audit::open(spec, &self.name, None, secrets);
         let audit = self.audit.as_ref().map(open).transpose()?;
         let telemetry = match &self.telemetry {
             Some((spec, headers)) => {
-                Some(Telemetry::start(spec, headers, &Variables::default(), &self.name, TRANSPORT)?)
+                let variables =
+                    environment.map(|environment| environment.variables.clone()).unwrap_or_default();
+                Some(Telemetry::start(spec, headers, &variables, &self.name, TRANSPORT)?)
             }
             None => None,
         };
@@ -216,7 +249,7 @@ impl StdioProxy {
             allowed_origins: Vec::new(),
             allowed_hosts: Vec::new(),
             more_hosts: self.allowed_hosts,
-            incoming: None,
+            incoming,
             exchange: None,
             publicity: Publicity::default(),
             policy,

@@ -3015,6 +3015,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Group the workload belongs to.
      *
+     * A group that does not exist is created.
+     *
      * Default: `default`.
      */
     public var group: String?
@@ -3140,7 +3142,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Load the configuration from an exported file.
      *
-     * It stands for all other options, which cannot be given beside it.
+     * Of all other options, only `--name`, `--group`, `--proxy-port`, `--foreground` and `--debug` can be
+     * given beside it. They take precedence over the file.
      */
     public var fromConfig: PathBuf?
     /**
@@ -3634,6 +3637,8 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Group the workload belongs to.
          *
+         * A group that does not exist is created.
+         *
          * Default: `default`.
          */group: String? = nil, 
         /**
@@ -3739,7 +3744,8 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Load the configuration from an exported file.
          *
-         * It stands for all other options, which cannot be given beside it.
+         * Of all other options, only `--name`, `--group`, `--proxy-port`, `--foreground` and `--debug` can be
+         * given beside it. They take precedence over the file.
          */fromConfig: PathBuf? = nil, 
         /**
          * Load global ignore patterns from `~/.config/mcpm/mcpmignore`.
