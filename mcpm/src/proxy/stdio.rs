@@ -258,7 +258,8 @@ impl StdioProxy {
             telemetry,
             endpoint: Box::new(server.bridge(self.mode, Publicity::default())),
         };
-        for message in served.warnings(&listener) {
+        let issuer = super::issuer_warning(served.incoming.as_ref()).await;
+        for message in served.warnings(&listener).into_iter().chain(issuer) {
             tracing::warn!("{message}");
         }
         Ok(RunningStdioProxy { proxy: RunningProxy::serve(self.name, listener, served)?, server })
