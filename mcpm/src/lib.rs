@@ -38,6 +38,8 @@ pub mod isolation;
 mod journal;
 #[cfg(test)]
 mod layers_tests;
+#[cfg(test)]
+mod limits_tests;
 mod mcp;
 mod memory;
 mod name;

@@ -1,0 +1,160 @@
+//! Holds the constants of the library against the table of limits in `docs/request.md`.
+
+use std::{fs, path::Path};
+
+const PAGE: &str = include_str!("../../docs/request.md");
+
+/// Constants that bound nothing which a client, a server, a container or a caller can make mcpm hold, start or write.
+const NO_LIMITS: [&str; 18] = [
+    "explain/recent.rs RANDOM",
+    "explain/recent.rs VERSION",
+    "isolation/carried.rs WORTH_TELLING",
+    "isolation/hello.rs HANDSHAKE",
+    "isolation/layout.rs PROXY_PORT",
+    "mcp/id_scan.rs LONGEST_NAME",
+    "package/recipe.rs TAG_LENGTH",
+    "proxy/last_seen.rs FAILED",
+    "proxy/last_seen.rs NONE",
+    "runtime/docker/body.rs OOM_SCORE",
+    "runtime/docker/connect.rs PLAIN_PORT",
+    "runtime/docker/connect.rs TLS_PORT",
+    "secrets/sealed.rs KEY",
+    "secrets/sealed.rs SALT",
+    "state/document.rs FORMAT_VERSION",
+    "state/document.rs SPEC_VERSION",
+    "state/status.rs LAST_SECOND",
+    "testing.rs LIMIT",
+];
+
+/// The rows of the table: the values, and the files that they are in.
+fn rows() -> Vec<(&'static str, Vec<&'static str>)> {
+    let table = PAGE.split("\n## ").find(|part| part.starts_with("Limits\n")).expect("a table of limits");
+    let cells = |line: &'static str| line.trim_matches('|').split(" | ").collect::<Vec<_>>();
+    let rows = table.lines().filter(|line| line.starts_with('|')).map(cells);
+    rows.filter(|cells| cells.len() == 3)
+        .map(|cells| (cells[1], cells[2].split('`').skip(1).step_by(2).collect()))
+        .collect()
+}
+
+/// The value of `1 << 20`, `5 * 60` and the like.
+fn number(text: &str) -> Option<u64> {
+    let text = text.replace('_', "");
+    let text = text.trim();
+    if let Some((left, right)) = text.split_once("<<") {
+        return Some(number(left)? << number(right)?);
+    }
+    match text.split_once('*') {
+        Some((left, right)) => Some(number(left)? * number(right)?),
+        None => text.parse().ok(),
+    }
+}
+
+/// The ways in which the page may write a constant's value.
+fn written(value: &str) -> Vec<String> {
+    let duration = |unit: &str| value.strip_prefix("Duration::from_")?.strip_prefix(unit)?.strip_suffix(')');
+    if let Some(seconds) = duration("secs(").and_then(number) {
+        let whole = |unit: u64, name: &str| {
+            seconds.is_multiple_of(unit).then(|| format!("{} {name}", seconds / unit))
+        };
+        let units = [whole(24 * 3600, "days"), whole(3600, "h"), whole(60, "min"), whole(1, "s")];
+        return units.into_iter().flatten().collect();
+    }
+    if let Some(millis) = duration("millis(").and_then(number) {
+        let tenths =
+            millis.is_multiple_of(100).then(|| format!("{}.{} s", millis / 1000, millis % 1000 / 100));
+        return [Some(format!("{millis} ms")), tenths].into_iter().flatten().collect();
+    }
+    let Some(number) = number(value) else { return Vec::new() };
+    let digits = number.to_string();
+    let from = digits.len() % 3;
+    let mut groups: Vec<&str> = digits.as_bytes()[from..]
+        .chunks(3)
+        .map(|group| std::str::from_utf8(group).expect("digits"))
+        .collect();
+    if from > 0 {
+        groups.insert(0, &digits[..from]);
+    }
+    let whole = |unit: u64, name: &str| {
+        (number > 0 && number.is_multiple_of(unit)).then(|| format!("{} {name}", number / unit))
+    };
+    [whole(1 << 20, "MiB"), whole(1 << 10, "KiB"), Some(groups.join(" ")), Some(digits.clone())]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// Whether a cell has a value, and not as a part of another number.
+fn has(cell: &str, value: &str) -> bool {
+    cell.match_indices(value).any(|(at, _)| {
+        let before = cell[..at].chars().next_back();
+        let after = cell[at + value.len()..].chars().next();
+        !before.is_some_and(|c| c.is_ascii_digit() || c == '.')
+            && !after.is_some_and(|c| c.is_ascii_alphanumeric())
+    })
+}
+
+fn each_source(folder: &Path, take: &mut impl FnMut(&Path, &str)) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_dir() {
+            each_source(&path, take);
+        } else if name.ends_with(".rs") && !name.ends_with("_tests.rs") {
+            let text = fs::read_to_string(&path).expect("a source");
+            take(&path, text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default());
+        }
+    }
+}
+
+#[test]
+fn every_limit_stands_in_the_table_with_its_value() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let (rows, mut seen, mut missing) = (rows(), 0, Vec::new());
+    each_source(&root, &mut |path, text| {
+        let file = path.strip_prefix(&root).expect("below the root").to_string_lossy().into_owned();
+        for line in text.lines() {
+            let line = line.trim_start().trim_start_matches("pub(crate) ").trim_start_matches("pub(super) ");
+            let Some((name, rest)) = line.strip_prefix("const ").and_then(|rest| rest.split_once(": "))
+            else {
+                continue;
+            };
+            let Some((kind, value)) = rest.strip_suffix(';').and_then(|rest| rest.split_once(" = ")) else {
+                continue;
+            };
+            let limit = format!("{file} {name}");
+            if !["usize", "u64", "u32", "u16", "u8", "Duration"].contains(&kind)
+                || NO_LIMITS.contains(&&*limit)
+            {
+                continue;
+            }
+            seen += 1;
+            let cells = rows.iter().filter(|(_, files)| {
+                files.iter().any(|named| {
+                    file == *named
+                        || named.ends_with('/') && file.starts_with(named)
+                        || file.ends_with(&format!("/{named}"))
+                })
+            });
+            let values = written(value);
+            if !cells.into_iter().any(|(cell, _)| values.iter().any(|value| has(cell, value))) {
+                missing.push(format!("{limit} = {value}"));
+            }
+        }
+    });
+    assert!(missing.is_empty(), "not in the table of docs/request.md:\n{}", missing.join("\n"));
+    assert!(seen > 100, "{seen}");
+}
+
+#[test]
+fn every_file_that_the_table_names_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for (value, files) in rows() {
+        for file in files {
+            let places = [root.join("src").join(file), root.join(file), root.join("..").join(file)];
+            assert!(
+                places.iter().any(|place| place.exists()) || !file.contains('/'),
+                "`{file}` of `{value}` is not there"
+            );
+        }
+    }
+}
