@@ -108,7 +108,7 @@ pub(crate) async fn ensure(
     if let Err(error) = remove_leftovers(runtime, recipe, &build, replaced.as_deref()).await {
         tracing::warn!(%error, "images of a build were left behind");
     }
-    outcome.map_err(|error| error.with("package", package))
+    outcome
 }
 
 /// Does both steps of the build.
@@ -120,13 +120,15 @@ async fn finished(
     allowed: Allowed,
     progress: &(dyn Fn(Progress) + Send + Sync),
 ) -> Result<Built> {
-    let (id, report) = installed(runtime, recipe, build, allowed, progress).await?;
     let package = &recipe.package;
+    let of_package = |error: Error| error.with("package", package);
+    let (id, report) = installed(runtime, recipe, build, allowed, progress).await.map_err(of_package)?;
     let command = report.choose(package, recipe.command.as_deref())?;
     let labels = BTreeMap::from([
         (labels::PACKAGE.to_owned(), package.to_string()),
         (VERSION.to_owned(), report.version.clone()),
         (BASES.to_owned(), bases.join(" ")),
+        (labels::BUILD.to_owned(), build.to_owned()),
     ]);
     let request = BuildRequest {
         context: Recipe::finishing(&id, &command.path)?,
@@ -134,7 +136,7 @@ async fn finished(
         labels,
         ..BuildRequest::default()
     };
-    runtime.build(request, &|_| {}).await?;
+    runtime.build(request, &|_| {}).await.map_err(of_package)?;
     let info = runtime.image(&recipe.image).await?;
     let gone = || Error::new(ErrorKind::Engine, format!("`{}` was built and is not here", recipe.image));
     Ok(Built { info: info.ok_or_else(gone)?, version: report.version })
@@ -197,6 +199,8 @@ async fn installed(
     let request = BuildRequest {
         context: recipe.context.clone(),
         args,
+        // The last stage may be based on nothing that has it.
+        labels: BTreeMap::from([(labels::BUILD.to_owned(), build.to_owned())]),
         afresh: allowed.rebuild,
         ..BuildRequest::default()
     };
