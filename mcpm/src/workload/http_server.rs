@@ -23,6 +23,7 @@ use crate::{
         Ended, RestartPolicy, ServerEvent,
         http::{Address, Dial},
         keeper::OnEvent,
+        restart::Backoff,
     },
 };
 
@@ -243,7 +244,7 @@ impl Care {
 
     /// Keeps the server alive until it is stopped or given up.
     async fn keep(self, mut id: ContainerId, stop: CancellationToken) {
-        let mut attempt = 0;
+        let mut backoff = Backoff::new(self.policy);
         let mut since = Instant::now();
         loop {
             let ended = tokio::select! {
@@ -258,10 +259,7 @@ impl Care {
                 }
             }
             self.target.lose(&format!("the server {}", ended.reason));
-            if since.elapsed() >= self.policy.steady {
-                attempt = 0;
-            }
-            match self.restart(ended, &mut attempt, &stop).await {
+            match self.restart(ended, since.elapsed(), &mut backoff, &stop).await {
                 Some(started) => id = started,
                 None => return,
             }
@@ -274,16 +272,17 @@ impl Care {
     async fn restart(
         &self,
         mut ended: Ended,
-        attempt: &mut u32,
+        mut lived: Duration,
+        backoff: &mut Backoff,
         stop: &CancellationToken,
     ) -> Option<ContainerId> {
         loop {
-            *attempt += 1;
-            let Some(delay) = self.policy.delay(*attempt) else {
+            let Some((attempt, delay)) = backoff.next(&ended, lived) else {
                 (self.on_event)(ServerEvent::Ended(ended));
                 return None;
             };
-            (self.on_event)(ServerEvent::Restarting { ended, attempt: *attempt, delay });
+            lived = Duration::ZERO;
+            (self.on_event)(ServerEvent::Restarting { ended, attempt, delay });
             let again = async {
                 tokio::time::sleep(delay).await;
                 let id = self.containers.prepare(0).await?;
@@ -300,10 +299,6 @@ impl Care {
                 }
                 Err(error) => {
                     let passing = error.kind() == ErrorKind::EngineUnavailable;
-                    if passing {
-                        // Waiting for an engine is no fault of the server's.
-                        *attempt = (*attempt).min(self.policy.attempts.saturating_sub(1));
-                    }
                     ended = Ended { exit: None, reason: error.to_string(), passing };
                 }
             }
