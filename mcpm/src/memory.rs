@@ -66,23 +66,19 @@ impl Account {
     #[must_use = "what is refused must not be kept"]
     pub(crate) fn take(&self, bytes: usize) -> bool {
         // Two accounts that take at the same moment may both pass: the threshold is a share, not a promise.
-        let own = self.used.load(Ordering::Relaxed).saturating_add(bytes);
-        let all = self.budget.used.load(Ordering::Relaxed).saturating_add(bytes);
-        let left = self.budget.limit.saturating_sub(all);
-        let fits = own <= left.saturating_mul(2) || own <= FLOOR && all <= self.budget.limit + FLOORS;
+        let fits = self.has_room(bytes);
         if fits {
             self.force(bytes);
         }
         fits
     }
 
-    /// Whether `bytes` more would find room now.
+    /// Whether `bytes` more find room now.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        let fits = self.take(bytes);
-        if fits {
-            self.give(bytes);
-        }
-        fits
+        let own = self.used.load(Ordering::Relaxed).saturating_add(bytes);
+        let all = self.budget.used.load(Ordering::Relaxed).saturating_add(bytes);
+        let left = self.budget.limit.saturating_sub(all);
+        own <= left.saturating_mul(2) || own <= FLOOR && all <= self.budget.limit + FLOORS
     }
 
     /// Books `bytes` whether or not there is room, for what is bounded in number elsewhere.
