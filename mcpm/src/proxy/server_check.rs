@@ -275,7 +275,7 @@ impl Check<'_> {
         };
         let outcome = timeout(limit, exchange).await.unwrap_or(Err(Finding::NoAnswer(limit)));
         if let Some(session) = session {
-            let version = outcome.as_ref().ok().and_then(|answer| version_in(answer));
+            let version = outcome.as_ref().ok().and_then(version_in);
             self.end(&uri, session, version).await;
         }
         outcome

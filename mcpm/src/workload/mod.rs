@@ -120,7 +120,7 @@ impl WorkloadBuilder {
     /// for an exported configuration that cannot be read.
     pub fn build(self) -> Result<Workload> {
         let environment = self.environment.unwrap_or_else(Environment::from_process);
-        let asked = Asked::read(self.options, &environment.working_dir)?;
+        let asked = Box::new(Asked::read(self.options, &environment.working_dir)?);
         Ok(Workload { asked, environment, events: Events::new(), settled: OnceCell::new() })
     }
 }
@@ -134,7 +134,8 @@ impl From<WorkloadOptions> for WorkloadBuilder {
 /// A workload that can be started.
 #[derive(Debug)]
 pub struct Workload {
-    asked: Asked,
+    /// Boxed, since it would be most of what a start keeps.
+    asked: Box<Asked>,
     environment: Environment,
     events: Events,
     /// What was asked, looked up in the registry and filled in by the user, once it was.
