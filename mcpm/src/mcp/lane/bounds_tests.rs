@@ -126,7 +126,7 @@ async fn requests_of_a_server_are_bounded_in_number_and_size() {
     assert_eq!(server.lane.lock().asked.len(), 0);
     let answered = std::iter::from_fn(|| heard(&mut server)).filter(|heard| heard.get("error").is_some());
     assert_eq!(answered.count(), MAX_ASKED_OF_SESSION);
-    assert!(server.lane.lock().sessions.get(&id).is_none(), "nobody used it for as long");
+    assert!(!server.lane.lock().sessions.contains_key(&id), "nobody used it for as long");
 }
 
 #[tokio::test]
