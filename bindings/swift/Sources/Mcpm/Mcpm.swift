@@ -5848,6 +5848,42 @@ public enum WorkloadEvent: Equatable, Hashable {
          */delayMs: UInt64
     )
     /**
+     * One of several processes of the server ended and is started again, while another one is ready.
+     */
+    case processRestarting(
+        /**
+         * Which process, from 0 on.
+         */process: UInt32, 
+        /**
+         * How it ended.
+         */reason: String, 
+        /**
+         * Which restart in a row this is.
+         */attempt: UInt32, 
+        /**
+         * Milliseconds until then.
+         */delayMs: UInt64
+    )
+    /**
+     * One of several processes of the server is ready, as another one was before.
+     */
+    case processReady(
+        /**
+         * Which process, from 0 on.
+         */process: UInt32
+    )
+    /**
+     * One of several processes of the server ended for good, while another one lives on.
+     */
+    case processEnded(
+        /**
+         * Which process, from 0 on.
+         */process: UInt32, 
+        /**
+         * How it ended.
+         */reason: String
+    )
+    /**
      * The server answers again.
      */
     case recovered
@@ -5927,12 +5963,21 @@ public struct FfiConverterTypeWorkloadEvent: FfiConverterRustBuffer {
         case 7: return .restarting(reason: try FfiConverterString.read(from: &buf), attempt: try FfiConverterUInt32.read(from: &buf), delayMs: try FfiConverterUInt64.read(from: &buf)
         )
         
-        case 8: return .recovered
-        
-        case 9: return .connectionRefused(host: try FfiConverterString.read(from: &buf), port: try FfiConverterOptionUInt16.read(from: &buf), address: try FfiConverterOptionString.read(from: &buf), rule: try FfiConverterString.read(from: &buf), fix: try FfiConverterString.read(from: &buf), refusal: try FfiConverterString.read(from: &buf)
+        case 8: return .processRestarting(process: try FfiConverterUInt32.read(from: &buf), reason: try FfiConverterString.read(from: &buf), attempt: try FfiConverterUInt32.read(from: &buf), delayMs: try FfiConverterUInt64.read(from: &buf)
         )
         
-        case 10: return .ended(reason: try FfiConverterString.read(from: &buf), exitCode: try FfiConverterOptionInt64.read(from: &buf)
+        case 9: return .processReady(process: try FfiConverterUInt32.read(from: &buf)
+        )
+        
+        case 10: return .processEnded(process: try FfiConverterUInt32.read(from: &buf), reason: try FfiConverterString.read(from: &buf)
+        )
+        
+        case 11: return .recovered
+        
+        case 12: return .connectionRefused(host: try FfiConverterString.read(from: &buf), port: try FfiConverterOptionUInt16.read(from: &buf), address: try FfiConverterOptionString.read(from: &buf), rule: try FfiConverterString.read(from: &buf), fix: try FfiConverterString.read(from: &buf), refusal: try FfiConverterString.read(from: &buf)
+        )
+        
+        case 13: return .ended(reason: try FfiConverterString.read(from: &buf), exitCode: try FfiConverterOptionInt64.read(from: &buf)
         )
         
         default: throw UniffiInternalError.unexpectedEnumCase
@@ -5986,12 +6031,31 @@ public struct FfiConverterTypeWorkloadEvent: FfiConverterRustBuffer {
             FfiConverterUInt64.write(delayMs, into: &buf)
             
         
-        case .recovered:
+        case let .processRestarting(process,reason,attempt,delayMs):
             writeInt(&buf, Int32(8))
+            FfiConverterUInt32.write(process, into: &buf)
+            FfiConverterString.write(reason, into: &buf)
+            FfiConverterUInt32.write(attempt, into: &buf)
+            FfiConverterUInt64.write(delayMs, into: &buf)
+            
+        
+        case let .processReady(process):
+            writeInt(&buf, Int32(9))
+            FfiConverterUInt32.write(process, into: &buf)
+            
+        
+        case let .processEnded(process,reason):
+            writeInt(&buf, Int32(10))
+            FfiConverterUInt32.write(process, into: &buf)
+            FfiConverterString.write(reason, into: &buf)
+            
+        
+        case .recovered:
+            writeInt(&buf, Int32(11))
         
         
         case let .connectionRefused(host,port,address,rule,fix,refusal):
-            writeInt(&buf, Int32(9))
+            writeInt(&buf, Int32(12))
             FfiConverterString.write(host, into: &buf)
             FfiConverterOptionUInt16.write(port, into: &buf)
             FfiConverterOptionString.write(address, into: &buf)
@@ -6001,7 +6065,7 @@ public struct FfiConverterTypeWorkloadEvent: FfiConverterRustBuffer {
             
         
         case let .ended(reason,exitCode):
-            writeInt(&buf, Int32(10))
+            writeInt(&buf, Int32(13))
             FfiConverterString.write(reason, into: &buf)
             FfiConverterOptionInt64.write(exitCode, into: &buf)
             

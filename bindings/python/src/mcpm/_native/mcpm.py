@@ -5226,6 +5226,128 @@ class WorkloadEvent:
             return True
 
     @dataclass
+    class PROCESS_RESTARTING:
+        """
+        One of several processes of the server ended and is started again, while another one is ready.
+"""
+        
+        def __init__(self, process:int, reason:str, attempt:int, delay_ms:int):
+            self.process = process
+            
+            """
+        Which process, from 0 on.
+"""
+        
+            self.reason = reason
+            
+            """
+        How it ended.
+"""
+        
+            self.attempt = attempt
+            
+            """
+        Which restart in a row this is.
+"""
+        
+            self.delay_ms = delay_ms
+            
+            """
+        Milliseconds until then.
+"""
+        
+            pass
+
+    
+            
+            
+    
+        def __str__(self):
+            return "WorkloadEvent.PROCESS_RESTARTING(process={}, reason={}, attempt={}, delay_ms={})".format(self.process, self.reason, self.attempt, self.delay_ms)
+        def __eq__(self, other):
+            if not isinstance(other, WorkloadEvent):
+                return NotImplemented
+            if not other.is_PROCESS_RESTARTING():
+                return False
+            if self.process != other.process:
+                return False
+            if self.reason != other.reason:
+                return False
+            if self.attempt != other.attempt:
+                return False
+            if self.delay_ms != other.delay_ms:
+                return False
+            return True
+
+    @dataclass
+    class PROCESS_READY:
+        """
+        One of several processes of the server is ready, as another one was before.
+"""
+        
+        def __init__(self, process:int):
+            self.process = process
+            
+            """
+        Which process, from 0 on.
+"""
+        
+            pass
+
+    
+            
+            
+    
+        def __str__(self):
+            return "WorkloadEvent.PROCESS_READY(process={})".format(self.process)
+        def __eq__(self, other):
+            if not isinstance(other, WorkloadEvent):
+                return NotImplemented
+            if not other.is_PROCESS_READY():
+                return False
+            if self.process != other.process:
+                return False
+            return True
+
+    @dataclass
+    class PROCESS_ENDED:
+        """
+        One of several processes of the server ended for good, while another one lives on.
+"""
+        
+        def __init__(self, process:int, reason:str):
+            self.process = process
+            
+            """
+        Which process, from 0 on.
+"""
+        
+            self.reason = reason
+            
+            """
+        How it ended.
+"""
+        
+            pass
+
+    
+            
+            
+    
+        def __str__(self):
+            return "WorkloadEvent.PROCESS_ENDED(process={}, reason={})".format(self.process, self.reason)
+        def __eq__(self, other):
+            if not isinstance(other, WorkloadEvent):
+                return NotImplemented
+            if not other.is_PROCESS_ENDED():
+                return False
+            if self.process != other.process:
+                return False
+            if self.reason != other.reason:
+                return False
+            return True
+
+    @dataclass
     class RECOVERED:
         """
         The server answers again.
@@ -5387,6 +5509,18 @@ class WorkloadEvent:
         return isinstance(self, WorkloadEvent.RESTARTING)
     def is_restarting(self) -> bool:
         return isinstance(self, WorkloadEvent.RESTARTING)
+    def is_PROCESS_RESTARTING(self) -> bool:
+        return isinstance(self, WorkloadEvent.PROCESS_RESTARTING)
+    def is_process_restarting(self) -> bool:
+        return isinstance(self, WorkloadEvent.PROCESS_RESTARTING)
+    def is_PROCESS_READY(self) -> bool:
+        return isinstance(self, WorkloadEvent.PROCESS_READY)
+    def is_process_ready(self) -> bool:
+        return isinstance(self, WorkloadEvent.PROCESS_READY)
+    def is_PROCESS_ENDED(self) -> bool:
+        return isinstance(self, WorkloadEvent.PROCESS_ENDED)
+    def is_process_ended(self) -> bool:
+        return isinstance(self, WorkloadEvent.PROCESS_ENDED)
     def is_RECOVERED(self) -> bool:
         return isinstance(self, WorkloadEvent.RECOVERED)
     def is_recovered(self) -> bool:
@@ -5411,6 +5545,9 @@ WorkloadEvent.WARNING = type("WorkloadEvent.WARNING", (WorkloadEvent.WARNING, Wo
 WorkloadEvent.STARTING = type("WorkloadEvent.STARTING", (WorkloadEvent.STARTING, WorkloadEvent,), {})  # type: ignore
 WorkloadEvent.READY = type("WorkloadEvent.READY", (WorkloadEvent.READY, WorkloadEvent,), {})  # type: ignore
 WorkloadEvent.RESTARTING = type("WorkloadEvent.RESTARTING", (WorkloadEvent.RESTARTING, WorkloadEvent,), {})  # type: ignore
+WorkloadEvent.PROCESS_RESTARTING = type("WorkloadEvent.PROCESS_RESTARTING", (WorkloadEvent.PROCESS_RESTARTING, WorkloadEvent,), {})  # type: ignore
+WorkloadEvent.PROCESS_READY = type("WorkloadEvent.PROCESS_READY", (WorkloadEvent.PROCESS_READY, WorkloadEvent,), {})  # type: ignore
+WorkloadEvent.PROCESS_ENDED = type("WorkloadEvent.PROCESS_ENDED", (WorkloadEvent.PROCESS_ENDED, WorkloadEvent,), {})  # type: ignore
 WorkloadEvent.RECOVERED = type("WorkloadEvent.RECOVERED", (WorkloadEvent.RECOVERED, WorkloadEvent,), {})  # type: ignore
 WorkloadEvent.CONNECTION_REFUSED = type("WorkloadEvent.CONNECTION_REFUSED", (WorkloadEvent.CONNECTION_REFUSED, WorkloadEvent,), {})  # type: ignore
 WorkloadEvent.ENDED = type("WorkloadEvent.ENDED", (WorkloadEvent.ENDED, WorkloadEvent,), {})  # type: ignore
@@ -5459,9 +5596,25 @@ class _UniffiFfiConverterTypeWorkloadEvent(_UniffiConverterRustBuffer):
                 _UniffiFfiConverterUInt64.read(buf),
             )
         if variant == 8:
-            return WorkloadEvent.RECOVERED(
+            return WorkloadEvent.PROCESS_RESTARTING(
+                _UniffiFfiConverterUInt32.read(buf),
+                _UniffiFfiConverterString.read(buf),
+                _UniffiFfiConverterUInt32.read(buf),
+                _UniffiFfiConverterUInt64.read(buf),
             )
         if variant == 9:
+            return WorkloadEvent.PROCESS_READY(
+                _UniffiFfiConverterUInt32.read(buf),
+            )
+        if variant == 10:
+            return WorkloadEvent.PROCESS_ENDED(
+                _UniffiFfiConverterUInt32.read(buf),
+                _UniffiFfiConverterString.read(buf),
+            )
+        if variant == 11:
+            return WorkloadEvent.RECOVERED(
+            )
+        if variant == 12:
             return WorkloadEvent.CONNECTION_REFUSED(
                 _UniffiFfiConverterString.read(buf),
                 _UniffiFfiConverterOptionalUInt16.read(buf),
@@ -5470,7 +5623,7 @@ class _UniffiFfiConverterTypeWorkloadEvent(_UniffiConverterRustBuffer):
                 _UniffiFfiConverterString.read(buf),
                 _UniffiFfiConverterString.read(buf),
             )
-        if variant == 10:
+        if variant == 13:
             return WorkloadEvent.ENDED(
                 _UniffiFfiConverterString.read(buf),
                 _UniffiFfiConverterOptionalInt64.read(buf),
@@ -5507,6 +5660,19 @@ class _UniffiFfiConverterTypeWorkloadEvent(_UniffiConverterRustBuffer):
             _UniffiFfiConverterString.check_lower(value.reason)
             _UniffiFfiConverterUInt32.check_lower(value.attempt)
             _UniffiFfiConverterUInt64.check_lower(value.delay_ms)
+            return
+        if value.is_PROCESS_RESTARTING():
+            _UniffiFfiConverterUInt32.check_lower(value.process)
+            _UniffiFfiConverterString.check_lower(value.reason)
+            _UniffiFfiConverterUInt32.check_lower(value.attempt)
+            _UniffiFfiConverterUInt64.check_lower(value.delay_ms)
+            return
+        if value.is_PROCESS_READY():
+            _UniffiFfiConverterUInt32.check_lower(value.process)
+            return
+        if value.is_PROCESS_ENDED():
+            _UniffiFfiConverterUInt32.check_lower(value.process)
+            _UniffiFfiConverterString.check_lower(value.reason)
             return
         if value.is_RECOVERED():
             return
@@ -5555,10 +5721,23 @@ class _UniffiFfiConverterTypeWorkloadEvent(_UniffiConverterRustBuffer):
             _UniffiFfiConverterString.write(value.reason, buf)
             _UniffiFfiConverterUInt32.write(value.attempt, buf)
             _UniffiFfiConverterUInt64.write(value.delay_ms, buf)
-        if value.is_RECOVERED():
+        if value.is_PROCESS_RESTARTING():
             buf.write_i32(8)
-        if value.is_CONNECTION_REFUSED():
+            _UniffiFfiConverterUInt32.write(value.process, buf)
+            _UniffiFfiConverterString.write(value.reason, buf)
+            _UniffiFfiConverterUInt32.write(value.attempt, buf)
+            _UniffiFfiConverterUInt64.write(value.delay_ms, buf)
+        if value.is_PROCESS_READY():
             buf.write_i32(9)
+            _UniffiFfiConverterUInt32.write(value.process, buf)
+        if value.is_PROCESS_ENDED():
+            buf.write_i32(10)
+            _UniffiFfiConverterUInt32.write(value.process, buf)
+            _UniffiFfiConverterString.write(value.reason, buf)
+        if value.is_RECOVERED():
+            buf.write_i32(11)
+        if value.is_CONNECTION_REFUSED():
+            buf.write_i32(12)
             _UniffiFfiConverterString.write(value.host, buf)
             _UniffiFfiConverterOptionalUInt16.write(value.port, buf)
             _UniffiFfiConverterOptionalString.write(value.address, buf)
@@ -5566,7 +5745,7 @@ class _UniffiFfiConverterTypeWorkloadEvent(_UniffiConverterRustBuffer):
             _UniffiFfiConverterString.write(value.fix, buf)
             _UniffiFfiConverterString.write(value.refusal, buf)
         if value.is_ENDED():
-            buf.write_i32(10)
+            buf.write_i32(13)
             _UniffiFfiConverterString.write(value.reason, buf)
             _UniffiFfiConverterOptionalInt64.write(value.exit_code, buf)
 
