@@ -118,9 +118,11 @@ static void a_refusal_is_explained(void)
     CHECK(!mcpm_explanation_input(explanation, 2, &name, &value) && strcmp(name, "tool") == 0);
     CHECK(!mcpm_explanation_input(explanation, 0, NULL, &value));
     mcpm_explanation_free(explanation);
-    /* It is in the memory of this proxy alone. */
+    /* It is kept beyond the proxy too. */
     explanation = NULL;
-    CHECK(mcpm_explain(id, &explanation, NULL) == MCPM_STATUS_NOT_FOUND && explanation == NULL);
+    DONE(mcpm_explain(id, &explanation, &error));
+    CHECK(strcmp(mcpm_explanation_reason(explanation), "tools.not_listed") == 0);
+    mcpm_explanation_free(explanation);
 
     DONE(mcpm_explain("origin.not_allowed", &explanation, &error));
     CHECK(strstr(mcpm_explanation_meaning(explanation), "web page") != NULL);

@@ -98,7 +98,10 @@ fn each_file_of_the_guides_is_taken() {
         assert!(proxy.line().starts_with("p  http://"), "{}", block.place);
         proxy.signal("TERM");
         let outcome = proxy.end();
-        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{}", block.place);
+        // Nobody listens at the target, of which it warns.
+        let other = outcome.stderr.lines().filter(|line| !line.contains("nothing is reached at the target"));
+        let other: Vec<_> = other.collect();
+        assert_eq!((outcome.code, other), (Some(0), Vec::new()), "{}", block.place);
         taken.push(option);
     }
     taken.sort_unstable();

@@ -194,7 +194,7 @@ async fn clients_that_hang_up_leave_processes_that_others_can_have() {
             Err(refused) => assert_eq!(refused.reason, Some(Reason::TooManyProcesses)),
         }
     }
-    panic!("no process came free");
+    panic!("no process came free: {router:#?}");
 }
 
 #[tokio::test]

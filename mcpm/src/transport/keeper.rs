@@ -253,7 +253,6 @@ impl Keepers {
                 }
             }
             ProcessEvent::Ended { ended, started } => {
-                tracing::error!(process, reason = ended.reason, "a server process is given up");
                 pool.is_ready = others_ready;
                 pool.kept.retain(|kept| kept.slot != slot);
                 if !started {
@@ -261,9 +260,12 @@ impl Keepers {
                     pool.again = Some(Instant::now() + start_pause(pool.failed));
                 }
                 if pool.kept.is_empty() {
+                    // Whoever hears of the server's end tells the user.
+                    tracing::info!(process, reason = ended.reason, "the last server process is given up");
                     pool.over = Some(format!("the server {}", ended.reason));
                     ServerEvent::Ended(ended)
                 } else {
+                    tracing::error!(process, reason = ended.reason, "a server process is given up");
                     ServerEvent::ProcessEnded { process, ended }
                 }
             }
