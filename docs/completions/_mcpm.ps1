@@ -495,6 +495,7 @@ Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
         }
         'mcpm;registry;list' {
             [CompletionResult]::new('--registry', '--registry', [CompletionResultType]::ParameterName, 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]')
+            [CompletionResult]::new('--mcpm-ca-bundle', '--mcpm-ca-bundle', [CompletionResultType]::ParameterName, 'CA certificate bundle for mcpm''s own HTTP requests (JWKS, OIDC discovery, etc.)')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Form of the result')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Form of the result')
             [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
@@ -504,6 +505,7 @@ Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
         }
         'mcpm;registry;ls' {
             [CompletionResult]::new('--registry', '--registry', [CompletionResultType]::ParameterName, 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]')
+            [CompletionResult]::new('--mcpm-ca-bundle', '--mcpm-ca-bundle', [CompletionResultType]::ParameterName, 'CA certificate bundle for mcpm''s own HTTP requests (JWKS, OIDC discovery, etc.)')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Form of the result')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Form of the result')
             [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
@@ -513,6 +515,7 @@ Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
         }
         'mcpm;registry;search' {
             [CompletionResult]::new('--registry', '--registry', [CompletionResultType]::ParameterName, 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]')
+            [CompletionResult]::new('--mcpm-ca-bundle', '--mcpm-ca-bundle', [CompletionResultType]::ParameterName, 'CA certificate bundle for mcpm''s own HTTP requests (JWKS, OIDC discovery, etc.)')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Form of the result')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Form of the result')
             [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')
@@ -522,6 +525,7 @@ Register-ArgumentCompleter -Native -CommandName 'mcpm' -ScriptBlock {
         }
         'mcpm;registry;info' {
             [CompletionResult]::new('--registry', '--registry', [CompletionResultType]::ParameterName, 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]')
+            [CompletionResult]::new('--mcpm-ca-bundle', '--mcpm-ca-bundle', [CompletionResultType]::ParameterName, 'CA certificate bundle for mcpm''s own HTTP requests (JWKS, OIDC discovery, etc.)')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Form of the result')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Form of the result')
             [CompletionResult]::new('--debug', '--debug', [CompletionResultType]::ParameterName, 'Enable debug mode [default: false]')

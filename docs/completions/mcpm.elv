@@ -449,6 +449,7 @@ set edit:completion:arg-completer[mcpm] = {|@words|
         }
         &'mcpm;registry;list'= {
             cand --registry 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]'
+            cand --mcpm-ca-bundle 'CA certificate bundle for mcpm''s own HTTP requests (JWKS, OIDC discovery, etc.)'
             cand -o 'Form of the result'
             cand --output 'Form of the result'
             cand --debug 'Enable debug mode [default: false]'
@@ -457,6 +458,7 @@ set edit:completion:arg-completer[mcpm] = {|@words|
         }
         &'mcpm;registry;ls'= {
             cand --registry 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]'
+            cand --mcpm-ca-bundle 'CA certificate bundle for mcpm''s own HTTP requests (JWKS, OIDC discovery, etc.)'
             cand -o 'Form of the result'
             cand --output 'Form of the result'
             cand --debug 'Enable debug mode [default: false]'
@@ -465,6 +467,7 @@ set edit:completion:arg-completer[mcpm] = {|@words|
         }
         &'mcpm;registry;search'= {
             cand --registry 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]'
+            cand --mcpm-ca-bundle 'CA certificate bundle for mcpm''s own HTTP requests (JWKS, OIDC discovery, etc.)'
             cand -o 'Form of the result'
             cand --output 'Form of the result'
             cand --debug 'Enable debug mode [default: false]'
@@ -473,6 +476,7 @@ set edit:completion:arg-completer[mcpm] = {|@words|
         }
         &'mcpm;registry;info'= {
             cand --registry 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]'
+            cand --mcpm-ca-bundle 'CA certificate bundle for mcpm''s own HTTP requests (JWKS, OIDC discovery, etc.)'
             cand -o 'Form of the result'
             cand --output 'Form of the result'
             cand --debug 'Enable debug mode [default: false]'

@@ -402,24 +402,28 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and not __fish_seen_
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and not __fish_seen_subcommand_from list ls search info help" -f -a "info" -d 'Show one server'
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and not __fish_seen_subcommand_from list ls search info help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from list" -l registry -d 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from list" -l mcpm-ca-bundle -d 'CA certificate bundle for mcpm\'s own HTTP requests (JWKS, OIDC discovery, etc.)' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from list" -s o -l output -d 'Form of the result' -r -f -a "text\t''
 json\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from list" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from ls" -l registry -d 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from ls" -l mcpm-ca-bundle -d 'CA certificate bundle for mcpm\'s own HTTP requests (JWKS, OIDC discovery, etc.)' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from ls" -s o -l output -d 'Form of the result' -r -f -a "text\t''
 json\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from ls" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from ls" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from search" -l registry -d 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from search" -l mcpm-ca-bundle -d 'CA certificate bundle for mcpm\'s own HTTP requests (JWKS, OIDC discovery, etc.)' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from search" -s o -l output -d 'Form of the result' -r -f -a "text\t''
 json\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from search" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from search" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from info" -l registry -d 'Registry that server names are looked up in: `embedded`, a file, or a URL [default: that of the settings, else `embedded`]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from info" -l mcpm-ca-bundle -d 'CA certificate bundle for mcpm\'s own HTTP requests (JWKS, OIDC discovery, etc.)' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from info" -s o -l output -d 'Form of the result' -r -f -a "text\t''
 json\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand registry; and __fish_seen_subcommand_from info" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''

@@ -3,6 +3,7 @@
 
 mod audit;
 mod audit_files;
+mod certificates;
 mod container;
 mod engine;
 mod exchange;

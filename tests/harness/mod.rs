@@ -11,6 +11,7 @@ pub mod registry;
 pub mod script;
 pub mod sse;
 pub mod testbed;
+pub mod tls_front;
 pub mod upstream;
 
 use std::{future::Future, time::Duration};

@@ -103,6 +103,11 @@ impl Bench {
         (front.map_or(full, |address| format!("{address}/{name}")), digest)
     }
 
+    /// Has the engine forget an image of that name at the end.
+    pub(crate) fn forgets(&self, name: String) {
+        self.names.lock().unwrap().push(name);
+    }
+
     /// Signs an image in a repository, by `how` the signer is told.
     pub(crate) fn sign(&self, repository: &str, digest: &str, how: &[&str]) {
         let folder = self.path("");

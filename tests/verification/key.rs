@@ -1,7 +1,7 @@
 //! Images signed by a key.
 
 use mcpm::{ErrorKind, workload::Workloads};
-use mcpm_tests::harness::within;
+use mcpm_tests::harness::{authority::Authority, tls_front::TlsFront, within};
 
 use super::bench::{Bench, OTHER, SERVER, SMALL};
 
@@ -49,6 +49,32 @@ async fn both_forms_of_signatures_are_found_among_others() {
         assert!(outcome.image().ends_with(&digest), "{form}: {}", outcome.image());
         assert_eq!(outcome.warnings, Vec::<String>::new());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registry_of_a_private_authority_is_read_with_the_bundle_that_names_it() {
+    let bench = Bench::new();
+    let (authority, other) = (Authority::new(), Authority::new());
+    let (image, digest) = bench.push(SMALL, "team/private:1");
+    bench.sign("team/private", &digest, &["--key", "signing"]);
+    let plain = bench.registry.address();
+    let front = TlsFront::start(&authority, plain);
+    bench.registry.log_in(&[plain, &front.address()]);
+    bench.forgets(format!("{}/team/private@{digest}", front.address()));
+    let (image, key) = (image.replace(plain, &front.address()), bench.path("signing.pub"));
+    for bundle in [None, Some(&other.certificate)] {
+        let mut options = by_key("enabled", &key);
+        options.extend(bundle.map(|bundle| ("mcpm-ca-bundle", bundle.as_str())));
+        let outcome = bench.resolve(&image, &options).await;
+        let error = outcome.error();
+        assert_eq!(error.kind(), ErrorKind::ImageUnavailable, "{error}");
+        assert!(error.to_string().contains("`mcpm_ca_bundle`"), "{error}");
+    }
+    let mut options = by_key("enabled", &key);
+    options.push(("mcpm-ca-bundle", &authority.certificate));
+    let outcome = bench.resolve(&image, &options).await;
+    assert!(outcome.image().ends_with(&digest), "{}", outcome.image());
+    assert_eq!(outcome.warnings, Vec::<String>::new());
 }
 
 #[tokio::test]

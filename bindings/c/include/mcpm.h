@@ -566,7 +566,9 @@ void mcpm_workload_builder_ca_cert(mcpm_workload_builder *builder, const char *v
 /**
  * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
  *
- * The certificates in it are trusted beside those of this machine.
+ * The certificates in it are trusted beside those of this machine: for remote servers, registries of
+ * servers, image registries that signatures are read from, identity providers, token exchange and
+ * telemetry. What the engine pulls is the engine's own to trust.
  */
 void mcpm_workload_builder_mcpm_ca_bundle(mcpm_workload_builder *builder, const char *value);
 
@@ -1206,7 +1208,8 @@ void mcpm_proxy_builder_jwks_auth_token_file(mcpm_proxy_builder *builder, const 
 /**
  * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
  *
- * The certificates in it are trusted beside those of this machine.
+ * The certificates in it are trusted beside those of this machine: for the target, identity providers,
+ * token exchange and telemetry.
  */
 void mcpm_proxy_builder_mcpm_ca_bundle(mcpm_proxy_builder *builder, const char *value);
 

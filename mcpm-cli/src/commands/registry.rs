@@ -2,6 +2,7 @@
 
 use std::{
     io::{self, Write as _},
+    path::Path,
     process::ExitCode,
 };
 
@@ -18,18 +19,22 @@ use crate::{
 };
 
 const REGISTRY: &str = "registry";
+const CA_BUNDLE: &str = "mcpm_ca_bundle";
 const NAME: &str = "name";
 const WORD: &str = "word";
 /// Characters of a description in a table.
 const SHORT: usize = 72;
 
 pub(crate) fn command() -> Command {
-    let registry = || {
-        let spec = WorkloadOptions::spec(REGISTRY).map(args::arg);
-        spec.unwrap_or_else(|| Arg::new(REGISTRY)).help_heading("Options")
+    let option = |name: &'static str| {
+        let spec = WorkloadOptions::spec(name).map(args::arg);
+        spec.unwrap_or_else(|| Arg::new(name)).help_heading("Options")
     };
     let below = |name: &'static str, about: &'static str| {
-        Command::new(name).about(about).arg(registry()).arg(output::arg(&[TEXT, JSON]))
+        Command::new(name)
+            .about(about)
+            .args([REGISTRY, CA_BUNDLE].map(option))
+            .arg(output::arg(&[TEXT, JSON]))
     };
     Command::new("registry")
         .about("Show the servers of a registry")
@@ -55,7 +60,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         return Err(Error::new(ErrorKind::InvalidOption, "`list`, `search` or `info` is missing"));
     };
     let named = matches.get_one::<String>(REGISTRY).map(String::as_str);
-    let registry = Registry::open(&Environment::from_process(), named)?;
+    let mut registry = Registry::open(&Environment::from_process(), named)?;
+    if let Some(bundle) = matches.get_one::<String>(CA_BUNDLE) {
+        registry = registry.ca_bundle(Path::new(bundle))?;
+    }
     let on_notice = |message: String| {
         let _ = writeln!(io::stderr(), "warning: {message}");
     };

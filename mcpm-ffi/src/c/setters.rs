@@ -313,7 +313,9 @@ pub unsafe extern "C" fn mcpm_workload_builder_ca_cert(builder: *mut WorkloadBui
 
 /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
 ///
-/// The certificates in it are trusted beside those of this machine.
+/// The certificates in it are trusted beside those of this machine: for remote servers, registries of
+/// servers, image registries that signatures are read from, identity providers, token exchange and
+/// telemetry. What the engine pulls is the engine's own to trust.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_mcpm_ca_bundle(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1129,7 +1131,8 @@ pub unsafe extern "C" fn mcpm_proxy_builder_jwks_auth_token_file(builder: *mut P
 
 /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
 ///
-/// The certificates in it are trusted beside those of this machine.
+/// The certificates in it are trusted beside those of this machine: for the target, identity providers,
+/// token exchange and telemetry.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_mcpm_ca_bundle(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.

@@ -183,7 +183,9 @@ pub struct WorkloadOptions {
     pub ca_cert: Option<PathBuf>,
     /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
     ///
-    /// The certificates in it are trusted beside those of this machine.
+    /// The certificates in it are trusted beside those of this machine: for remote servers, registries of
+    /// servers, image registries that signatures are read from, identity providers, token exchange and
+    /// telemetry. What the engine pulls is the engine's own to trust.
     #[uniffi(default)]
     pub mcpm_ca_bundle: Option<PathBuf>,
     /// Base image for protocol schemes.
@@ -648,7 +650,8 @@ pub struct ProxyOptions {
     pub jwks_auth_token_file: Option<PathBuf>,
     /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
     ///
-    /// The certificates in it are trusted beside those of this machine.
+    /// The certificates in it are trusted beside those of this machine: for the target, identity providers,
+    /// token exchange and telemetry.
     #[uniffi(default)]
     pub mcpm_ca_bundle: Option<PathBuf>,
     /// Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.

@@ -10,7 +10,6 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
-use tokio_rustls::TlsConnector;
 use url::{Host, Url, form_urlencoded};
 
 use crate::{
@@ -20,7 +19,7 @@ use crate::{
     transport::{
         body::Body,
         http::{Client, asking, is_this_machine},
-        tls,
+        tls::TrustStore,
     },
 };
 
@@ -41,7 +40,7 @@ pub(crate) struct Guard {
 /// The client.
 pub(crate) struct Http {
     guard: Guard,
-    tls: TlsConnector,
+    trust: TrustStore,
 }
 
 impl std::fmt::Debug for Http {
@@ -138,8 +137,8 @@ impl Http {
     /// # Errors
     /// `InvalidOption` for a bundle that cannot be read or holds no certificate.
     pub(crate) fn new(guard: Guard) -> Result<Self> {
-        let tls = tls::connector_with(guard.ca_bundle.as_deref())?;
-        Ok(Self { guard, tls })
+        let trust = TrustStore::with_bundle(guard.ca_bundle.as_deref())?;
+        Ok(Self { guard, trust })
     }
 
     pub(crate) fn guard(&self) -> &Guard {
@@ -179,7 +178,7 @@ impl Http {
         };
         let at = self.guard.addresses(&host, port).await?;
         let (address, request) = asking(ask.method, &url, ask.headers, Body::from(ask.body))?;
-        let client = Client::pinned(address, at, self.tls.clone());
+        let client = Client::pinned(address, at, self.trust.clone());
         let (parts, body) = client.send(request).await?.into_parts();
         let body = Limited::new(body, largest).collect().await.map_err(|error| {
             failed(format!("the answer broke off, or is larger than {largest} bytes")).source(error)

@@ -138,7 +138,9 @@ options! {
         ca_cert: Option<PathBuf>;
         /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.)
         ///
-        /// The certificates in it are trusted beside those of this machine.
+        /// The certificates in it are trusted beside those of this machine: for remote servers, registries of servers,
+        /// image registries that signatures are read from, identity providers, token exchange and telemetry. What the
+        /// engine pulls is the engine's own to trust.
         mcpm_ca_bundle: Option<PathBuf>;
         /// Base image for protocol schemes
         runtime_image: Option<String> [placeholder: Some("IMAGE")];
@@ -283,7 +285,8 @@ options! {
         jwks_auth_token_file: Option<PathBuf> [addition: true];
         /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.)
         ///
-        /// The certificates in it are trusted beside those of this machine.
+        /// The certificates in it are trusted beside those of this machine: for the target, identity providers, token
+        /// exchange and telemetry.
         mcpm_ca_bundle: Option<PathBuf> [addition: true];
         /// Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies
         trust_proxy_headers: Option<bool> = "false" [addition: true];

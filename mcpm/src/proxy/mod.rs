@@ -33,7 +33,7 @@ use crate::{
     shown::shown,
     state::Phase,
     telemetry::{AskedOfTelemetry as _, Telemetry, TelemetrySpec},
-    transport::http::is_this_machine,
+    transport::{http::is_this_machine, tls::TrustStore},
 };
 
 /// How long a start waits for the issuer.
@@ -41,7 +41,6 @@ const ISSUER_TIMEOUT: Duration = Duration::from_secs(3);
 
 mod admission;
 pub(crate) mod bridge;
-pub(crate) mod certificates;
 pub(crate) mod denial;
 mod endpoint_event;
 mod expiring;
@@ -71,7 +70,6 @@ mod trail_call;
 mod untaken;
 pub(crate) mod without_effect;
 
-use certificates::check_bundle;
 use forward::Forward;
 pub(crate) use last_seen::LastExchange;
 pub(crate) use layer::{Answer, Endpoint};
@@ -147,6 +145,8 @@ impl ProxyBuilder {
         }
         check_hosts(&options.allowed_hosts)?;
         let name = required(&options.server_name, "SERVER_NAME")?;
+        let trust = TrustStore::with_bundle(options.mcpm_ca_bundle.as_deref())?;
+        let target = Target::trusting(&required(&options.target_uri, "--target-uri")?, trust)?;
         let policy = PolicySpec::read(
             &options.tools,
             options.tools_override.as_ref(),
@@ -161,8 +161,6 @@ impl ProxyBuilder {
         )?;
         let guard = incoming.as_ref().map(IncomingSpec::guard).unwrap_or_default();
         let telemetry = options.telemetry(&name, Path::new(""), &variables)?;
-        check_bundle(&options, incoming.as_ref(), telemetry.as_ref())?;
-        telemetry.as_ref().map_or(Ok(()), TelemetrySpec::check_files)?;
         Ok(Proxy {
             audit,
             exchange: exchange.map(|spec| Exchange::new(spec, guard, exchange_secret)).transpose()?,
@@ -179,7 +177,7 @@ impl ProxyBuilder {
             ),
             secrets,
             name,
-            target: Target::parse(&required(&options.target_uri, "--target-uri")?)?,
+            target,
             options,
             warnings,
         })

@@ -26,7 +26,7 @@ use crate::{
     },
     options::Transport,
     shown::shown_text,
-    transport::{body::Body, http::Received},
+    transport::{body::Body, http::Received, tls},
 };
 
 /// How long `server/discover` may take: older servers may leave it unanswered.
@@ -100,6 +100,8 @@ pub(crate) enum Passed {
 pub(crate) enum Finding {
     /// It cannot be connected to, or broke off.
     Unreachable(String),
+    /// No trusted authority issued its certificate.
+    Untrusted(String),
     /// It did not answer in time.
     NoAnswer(Duration),
     /// It answered with a status that says no.
@@ -131,6 +133,9 @@ impl Finding {
         let error = |message: String| Error::new(ErrorKind::StartFailed, message);
         match self {
             Self::Unreachable(cause) => error(format!("nothing is reached at {place}")).source(cause.clone()),
+            Self::Untrusted(cause) => error(format!("the certificate of {place} is not trusted"))
+                .source(cause.clone())
+                .hint(tls::DISTRUST_HINT),
             Self::NoAnswer(limit) => error(format!("no answer from {place} within {} s", limit.as_secs())),
             Self::Status(StatusCode::NOT_FOUND) => error(format!("nothing is at {place} (404)")),
             Self::Status(status) if is_failure(*status) => {
@@ -191,7 +196,7 @@ impl Reached {
     ) -> Finding {
         let check = Check { reached: self, headers };
         let other = match (&finding, expected.transport) {
-            (Finding::Unreachable(_), _) | (_, None) => return finding,
+            (Finding::Unreachable(_) | Finding::Untrusted(_), _) | (_, None) => return finding,
             (_, Some(Transport::Sse)) => {
                 (Transport::StreamableHttp, check.streamable(&expected.streamable).await)
             }
@@ -322,7 +327,11 @@ impl Check<'_> {
             }
             Err(error) => {
                 self.reached.seen.failed(&error.to_string());
-                Err(Finding::Unreachable(error.to_string()))
+                let finding = match tls::is_distrust(&error) {
+                    true => Finding::Untrusted,
+                    false => Finding::Unreachable,
+                };
+                Err(finding(error.to_string()))
             }
         }
     }

@@ -15,7 +15,10 @@ use super::last_seen::Seen;
 use crate::{
     Error, ErrorKind, Result,
     shown::shown_text,
-    transport::http::{Address, Client, Dial},
+    transport::{
+        http::{Address, Client, Dial},
+        tls::TrustStore,
+    },
 };
 
 /// The path clients use for the server, whatever the server's own is.
@@ -56,6 +59,11 @@ pub(crate) struct Reached {
 impl Target {
     /// Reads a target URI: `http` or `https`, with or without a path and a query.
     pub(crate) fn parse(uri: &str) -> Result<Self> {
+        Self::trusting(uri, TrustStore::default())
+    }
+
+    /// Reads a target URI of a server whose certificate an authority of `trust` issued.
+    pub(crate) fn trusting(uri: &str, trust: TrustStore) -> Result<Self> {
         let bad = |reason: &str| {
             let shown = shown_text(uri);
             Error::new(ErrorKind::InvalidOption, format!("`{shown}` is no target URI: {reason}"))
@@ -77,6 +85,7 @@ impl Target {
             address,
             url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")),
             0,
+            trust,
         )?;
         Ok(Self {
             client: RwLock::new(Ok(Arc::new(reached))),
@@ -125,7 +134,7 @@ impl Target {
     pub(crate) fn prepare(&self, address: Address, dial: Option<Arc<dyn Dial>>) -> Result<Reached> {
         let host = address.to_string();
         let life = self.moves.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut reached = Reached::new(address.clone(), host, life)?;
+        let mut reached = Reached::new(address.clone(), host, life, TrustStore::default())?;
         if let Some(dial) = dial {
             reached.client = Client::through(dial, address);
         }
@@ -177,13 +186,14 @@ impl Target {
 }
 
 impl Reached {
-    fn new(address: Address, host: String, life: u64) -> Result<Self> {
+    fn new(address: Address, host: String, life: u64, trust: TrustStore) -> Result<Self> {
         let bad = || Error::new(ErrorKind::InvalidOption, format!("`{host}` is no host"));
         host.parse::<Authority>().map_err(|error| bad().source(error))?;
         let value = HeaderValue::from_str(&host).map_err(|error| bad().source(error))?;
         let scheme = if address.tls { "https" } else { "http" };
         let origin = format!("{scheme}://{host}");
-        Ok(Self { client: Client::new(address), host: value, origin, life, seen: Seen::default() })
+        let client = Client::trusting(address, trust);
+        Ok(Self { client, host: value, origin, life, seen: Seen::default() })
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
     OnNotice,
     fetch::{Fetched, fetch},
 };
-use crate::{Error, ErrorKind, Result, shown::shown, state::FORMAT_VERSION};
+use crate::{Error, ErrorKind, Result, shown::shown, state::FORMAT_VERSION, transport::tls::TrustStore};
 
 /// How long a document holds that says nothing of it.
 const HOLDS: Duration = Duration::from_secs(5 * 60);
@@ -29,6 +29,8 @@ const MOST_BYTES: u64 = 256 << 20;
 #[derive(Debug)]
 pub(super) struct Cache {
     folder: PathBuf,
+    /// The authorities that documents are fetched with.
+    pub(super) trust: TrustStore,
 }
 
 /// A copy. It is not state: one that cannot be read is fetched again.
@@ -47,7 +49,7 @@ struct Copy {
 
 impl Cache {
     pub(super) fn new(cache_dir: &Path) -> Self {
-        Self { folder: cache_dir.join("registry") }
+        Self { folder: cache_dir.join("registry"), trust: TrustStore::default() }
     }
 
     /// Returns a document.
@@ -74,7 +76,7 @@ impl Cache {
             return Ok(copy.body.clone().map(String::into_bytes));
         }
         let etag = copy.as_ref().filter(|copy| copy.body.is_some()).and_then(|copy| copy.etag.clone());
-        let fetched = match (fetch(url, etag.as_deref()).await, copy) {
+        let fetched = match (fetch(url, etag.as_deref(), &self.trust).await, copy) {
             (Ok(Fetched::Unchanged(headers)), Some(copy)) => {
                 Copy { fetched_at: now, holds_seconds: holds(&headers), ..copy }
             }

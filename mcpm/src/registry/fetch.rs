@@ -11,7 +11,8 @@ use crate::{
     shown::shown,
     transport::{
         body::Body,
-        http::{Client, asking},
+        http::{Client, Received, asking},
+        tls::{self, TrustStore},
     },
 };
 
@@ -35,11 +36,13 @@ pub(super) enum Fetched {
 ///
 /// # Errors
 /// `Registry` says what went wrong.
-pub(super) async fn fetch(url: &Url, etag: Option<&str>) -> Result<Fetched> {
+pub(super) async fn fetch(url: &Url, etag: Option<&str>, trust: &TrustStore) -> Result<Fetched> {
     let failed = |error: Error| {
-        Error::new(ErrorKind::Registry, format!("cannot fetch `{}`", shown(url))).source(error.to_string())
+        let failed = Error::new(ErrorKind::Registry, format!("cannot fetch `{}`", shown(url)));
+        let failed = failed.source(error.to_string());
+        if tls::is_distrust(&error) { failed.hint(tls::DISTRUST_HINT) } else { failed }
     };
-    match tokio::time::timeout(LIMIT, follow(url, etag)).await {
+    match tokio::time::timeout(LIMIT, follow(url, etag, trust)).await {
         Ok(fetched) => fetched.map_err(failed),
         Err(_) => {
             let message = format!("not within {} s", LIMIT.as_secs());
@@ -48,11 +51,11 @@ pub(super) async fn fetch(url: &Url, etag: Option<&str>) -> Result<Fetched> {
     }
 }
 
-async fn follow(url: &Url, etag: Option<&str>) -> Result<Fetched> {
+async fn follow(url: &Url, etag: Option<&str>, trust: &TrustStore) -> Result<Fetched> {
     let refused = |message: String| Error::new(ErrorKind::Registry, message);
     let mut url = url.clone();
     for _ in 0..=REDIRECTS {
-        let response = ask(&url, etag).await?;
+        let response = ask(&url, etag, trust).await?;
         let status = response.status();
         match status {
             StatusCode::OK => {
@@ -128,7 +131,7 @@ fn is_private_ip(ip: IpAddr) -> bool {
     }
 }
 
-async fn ask(url: &Url, etag: Option<&str>) -> Result<http::Response<crate::transport::http::Received>> {
+async fn ask(url: &Url, etag: Option<&str>, trust: &TrustStore) -> Result<http::Response<Received>> {
     let bad = || Error::new(ErrorKind::Registry, format!("`{}` cannot be fetched", shown(url)));
     if !matches!(url.scheme(), "https" | "http") {
         return Err(bad());
@@ -140,7 +143,7 @@ async fn ask(url: &Url, etag: Option<&str>) -> Result<http::Response<crate::tran
     }
     let (address, request) =
         asking(Method::GET, url, headers, Body::empty()).map_err(|error| bad().source(error))?;
-    Client::new(address).send(request).await
+    Client::trusting(address, trust.clone()).send(request).await
 }
 
 #[cfg(test)]

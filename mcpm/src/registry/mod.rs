@@ -16,7 +16,9 @@ mod toolhive;
 pub use entry::{Argument, Entry, Input, Way};
 pub use source::RegistrySource;
 
-use crate::{Environment, Error, ErrorKind, Result};
+use std::path::Path;
+
+use crate::{Environment, Error, ErrorKind, Result, transport::tls::TrustStore};
 use cache::Cache;
 
 /// Called with a sentence that the user should know, and that stops nothing.
@@ -41,6 +43,20 @@ impl Registry {
             None => RegistrySource::configured(&environment.config_dir)?,
         };
         Ok(Self { source, cache: Cache::new(&environment.cache_dir) })
+    }
+
+    /// Trusts the certificate authorities of a PEM file beside those of this machine when documents are fetched.
+    ///
+    /// # Errors
+    /// `InvalidOption` for a file that cannot be read or holds no certificate.
+    pub fn ca_bundle(self, path: &Path) -> Result<Self> {
+        Ok(self.trusting(TrustStore::with_bundle(Some(path))?))
+    }
+
+    /// Trusts these certificate authorities when documents are fetched.
+    pub(crate) fn trusting(mut self, trust: TrustStore) -> Self {
+        self.cache.trust = trust;
+        self
     }
 
     /// Returns where its entries come from.

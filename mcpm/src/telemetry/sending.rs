@@ -46,7 +46,7 @@ use crate::{
     transport::{
         body::Body,
         http::{Address, Client, Connector, asking},
-        tls,
+        tls::{self, TrustStore},
     },
 };
 
@@ -96,7 +96,7 @@ impl<'a> Collector<'a> {
         let bundle = spec.ca_bundle.as_deref();
         let tls = match spec.protocol {
             _ if !address.tls => None,
-            OtlpProtocol::Http => Some(tls::connector_with(bundle)?),
+            OtlpProtocol::Http => Some(TrustStore::with_bundle(bundle)?.connector()?.clone()),
             OtlpProtocol::Grpc => Some(tls::for_http2_with(bundle)?),
         };
         let said = Arc::new(Said { endpoint: spec.endpoint.clone(), ..Said::default() });
@@ -170,7 +170,7 @@ impl<'a> Collector<'a> {
 
     fn client(&self) -> Client {
         match &self.tls {
-            Some(tls) => Client::trusting(self.address.clone(), tls.clone()),
+            Some(tls) => Client::trusting(self.address.clone(), tls.clone().into()),
             None => Client::new(self.address.clone()),
         }
     }
@@ -290,8 +290,7 @@ struct Said {
 
 impl Said {
     fn because(&self, error: &Error) {
-        let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());
-        let hint = match cause.is_some_and(tls::is_distrust) {
+        let hint = match tls::is_distrust(error) {
             true => "; name its authority's certificate with `--mcpm-ca-bundle`",
             false => "",
         };

@@ -14,7 +14,6 @@ use crate::{
     Error, ErrorKind, Result,
     environment::Variables,
     options::{Header, OptionSet, OtlpProtocol, ProxyOptions, WorkloadOptions},
-    transport::tls,
 };
 
 /// What is measured. Values of headers are no part of it, so that it can be recorded.
@@ -265,20 +264,6 @@ fn attributes(given: Option<&crate::options::Attributes>) -> Result<BTreeMap<Str
 }
 
 impl TelemetrySpec {
-    /// Whether whom to trust makes a difference.
-    pub(crate) fn reads_certificates(&self) -> bool {
-        self.otlp.as_ref().is_some_and(|otlp| speaks_tls(&otlp.endpoint))
-    }
-
-    /// Refuses files that cannot be used, before anything is made for a proxy that could not start.
-    ///
-    /// # Errors
-    /// `InvalidOption` names the file.
-    pub(crate) fn check_files(&self) -> Result<()> {
-        let bundle = self.otlp.as_ref().and_then(|otlp| otlp.ca_bundle.as_deref());
-        bundle.map_or(Ok(()), |path| tls::connector_with(Some(path)).map(drop))
-    }
-
     fn check(&self) -> Result<()> {
         let Some(otlp) = &self.otlp else { return Ok(()) };
         if !otlp.tracing && !otlp.metrics {

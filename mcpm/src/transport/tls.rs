@@ -1,79 +1,116 @@
-//! TLS towards a server, with the roots this machine trusts.
+//! TLS towards a server, and the certificate authorities that are trusted for it.
 
-use std::{io, path::Path, sync::Arc};
+use std::{
+    io,
+    path::Path,
+    sync::{Arc, OnceLock},
+};
 
 use rustls::{
     CertificateError, ClientConfig, RootCertStore,
     pki_types::{CertificateDer, ServerName, pem::PemObject as _},
 };
-use rustls_platform_verifier::{BuilderVerifierExt as _, Verifier};
+use rustls_platform_verifier::Verifier;
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{Error, ErrorKind, Result};
 
-/// Reads the machine's trusted roots; costs some milliseconds, so it is done at the first use.
-pub(super) fn connector() -> io::Result<TlsConnector> {
-    Ok(TlsConnector::from(Arc::new(of_machine()?)))
+/// The certificate authorities that a TLS client trusts: those of this machine, and those of a bundle beside them.
+///
+/// Clones share one configuration, which is made at the first connection, since reading the machine's roots takes some
+/// milliseconds.
+#[derive(Clone, Default)]
+pub(crate) struct TrustStore(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    bundle: Vec<CertificateDer<'static>>,
+    connector: OnceLock<TlsConnector>,
 }
 
-/// Trusts the certificates of a PEM file beside those roots, if one is named.
-///
-/// # Errors
-/// `InvalidOption` for a file that cannot be read or holds no certificate.
-pub(crate) fn connector_with(bundle: Option<&Path>) -> Result<TlsConnector> {
-    Ok(TlsConnector::from(Arc::new(config(bundle)?)))
+impl TrustStore {
+    /// Reads the certificates of a PEM file, if one is named.
+    ///
+    /// # Errors
+    /// `InvalidOption` for a file that cannot be read or holds no certificate.
+    pub(crate) fn with_bundle(bundle: Option<&Path>) -> Result<Self> {
+        let bundle = bundle.map(read_bundle).transpose()?.unwrap_or_default();
+        Ok(Self(Arc::new(Inner { bundle, connector: OnceLock::new() })))
+    }
+
+    /// What opens connections that trust these authorities.
+    ///
+    /// # Errors
+    /// `Io` when the machine's roots cannot be read.
+    pub(crate) fn connector(&self) -> Result<&TlsConnector> {
+        if let Some(connector) = self.0.connector.get() {
+            return Ok(connector);
+        }
+        let connector = TlsConnector::from(Arc::new(config(self.0.bundle.clone())?));
+        Ok(self.0.connector.get_or_init(|| connector))
+    }
 }
 
-/// The same for connections that HTTP/2 is spoken on.
+impl From<TlsConnector> for TrustStore {
+    fn from(connector: TlsConnector) -> Self {
+        Self(Arc::new(Inner { bundle: Vec::new(), connector: OnceLock::from(connector) }))
+    }
+}
+
+impl std::fmt::Debug for TrustStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "TrustStore({} beside the machine's)", self.0.bundle.len())
+    }
+}
+
+/// Returns what opens connections for HTTP/2, which trust the certificates of a PEM file beside the machine's roots, if
+/// one is named.
 ///
 /// # Errors
-/// As [`connector_with`].
+/// As [`TrustStore::with_bundle`] and [`TrustStore::connector`].
 pub(crate) fn for_http2_with(bundle: Option<&Path>) -> Result<TlsConnector> {
-    let mut config = config(bundle)?;
+    let mut config = config(bundle.map(read_bundle).transpose()?.unwrap_or_default())?;
     config.alpn_protocols = vec![b"h2".to_vec()];
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-fn of_machine() -> io::Result<ClientConfig> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .and_then(|config| config.with_platform_verifier())
-        .map_err(io::Error::other)?
-        .with_no_client_auth();
-    Ok(config)
-}
-
-fn config(bundle: Option<&Path>) -> Result<ClientConfig> {
-    let unfit = |error: Box<dyn std::error::Error + Send + Sync>| {
+fn config(bundle: Vec<CertificateDer<'static>>) -> Result<ClientConfig> {
+    let unfit = |error: rustls::Error| {
         Error::new(ErrorKind::Io, "the certificates that this machine trusts cannot be read").source(error)
     };
-    let Some(path) = bundle else { return of_machine().map_err(|error| unfit(error.into())) };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier = Verifier::new_with_extra_roots(read_bundle(path)?, Arc::clone(&provider))
-        .map_err(|error| refused(path, &error.to_string()))?;
+    let verifier = match bundle.is_empty() {
+        true => Verifier::new(Arc::clone(&provider)),
+        false => Verifier::new_with_extra_roots(bundle, Arc::clone(&provider)),
+    };
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| unfit(error.into()))?
+        .map_err(unfit)?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_custom_certificate_verifier(Arc::new(verifier.map_err(unfit)?))
         .with_no_client_auth();
     Ok(config)
 }
 
-/// Whether a connection failed because the other side's certificate is of nobody who is trusted.
-pub(crate) fn is_distrust(error: &io::Error) -> bool {
-    let tls = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
-    matches!(tls, Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)))
+/// What to do when [no trusted authority](is_distrust) issued a server's certificate.
+pub(crate) const DISTRUST_HINT: &str = "set `mcpm_ca_bundle` to a file with the certificate of its authority";
+
+/// Tells whether a connection failed because no trusted authority issued the server's certificate.
+pub(crate) fn is_distrust(error: &Error) -> bool {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<io::Error>());
+    let tls = cause.and_then(io::Error::get_ref).and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    // The signature is what is wrong when an authority of the same name has another key.
+    matches!(
+        tls,
+        Some(rustls::Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature
+        ))
+    )
 }
 
-/// Reads the certificates of a PEM file, and checks that each can be trusted. It costs less than
-/// [`connector_with`], which reads those of the machine as well.
-///
-/// # Errors
-/// `InvalidOption` for a file that cannot be read or holds no certificate.
-pub(crate) fn read_bundle(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
+/// Reads the certificates of a PEM file, and checks that each can be trusted.
+fn read_bundle(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let found: std::result::Result<Vec<_>, _> =
         CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     let found = found.map_err(|error| refused(path, &error.to_string()))?;
@@ -90,6 +127,7 @@ pub(crate) fn read_bundle(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
 fn refused(path: &Path, why: &str) -> Error {
     let message = format!("cannot use the certificates in `{}`: {why}", path.display());
     Error::new(ErrorKind::InvalidOption, message)
+        .hint("set `mcpm_ca_bundle` to a PEM file with the certificates of authorities")
 }
 
 /// Speaks TLS on a connection to `host`.

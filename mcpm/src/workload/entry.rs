@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, net::TcpListener, sync::Mutex};
 use super::{
     Origin, WorkloadName,
     asked::Asked,
-    headers,
+    headers, resolve,
     source::{self, Source},
 };
 use crate::{
@@ -71,9 +71,10 @@ pub(super) async fn locate(
     on_notice: OnNotice<'_>,
 ) -> Result<Asked> {
     let Source::Named { name, registry_only } = &asked.source else { return Ok(asked.clone()) };
-    let registry = Registry::open(environment, asked.options.registry.as_deref())?;
+    let trust = resolve::trust_store(&asked.options, environment)?;
+    let registry = Registry::open(environment, asked.options.registry.as_deref())?.trusting(trust);
     let found = registry.find(name, on_notice).await.map_err(|error| match error.kind() {
-        ErrorKind::Registry if !registry_only => {
+        ErrorKind::Registry if !registry_only && error.next_step().is_none() => {
             error.hint(format!("`image:{name}` is an image, whatever the registry says"))
         }
         _ => error,
@@ -182,7 +183,7 @@ pub(super) async fn supply(asked: &Asked, environment: &Environment, asking: &As
         if options.transport.or(way.transport) != Some(Transport::Stdio) {
             supplied.options.target_port = way.target_port;
         }
-        let given = super::resolve::asked_variables(asked, environment)?;
+        let given = resolve::asked_variables(asked, environment)?;
         for input in &way.env {
             let as_secret = options.secret.iter().any(|secret| secret.target == input.name);
             let known = supplied.env.contains_key(&input.name) || supplied.secrets.contains_key(&input.name);

@@ -119,7 +119,7 @@ async fn what_was_given_goes_before_the_entry_and_is_not_asked_for() {
     let effective = asked.effective();
     assert_eq!(effective.args, ["Paris"]);
     assert_eq!(asked.origin("args"), Origin::Given);
-    let all = crate::workload::resolve::asked_variables(&asked, &home.environment).unwrap();
+    let all = resolve::asked_variables(&asked, &home.environment).unwrap();
     assert_eq!(all["WEATHER_KEY"], ("given".to_owned(), Origin::Given));
     assert_eq!(all["WEATHER_TOKEN"], ("file".to_owned(), Origin::EnvFile));
     assert_eq!((effective.target_port, asked.origin("target_port")), (Some(7), Origin::Given));

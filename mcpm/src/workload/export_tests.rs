@@ -221,7 +221,7 @@ fn exported() -> Vec<&'static OptionSpec> {
 
 /// What an option means nothing without.
 fn companions(name: &str) -> Vec<(&'static str, String)> {
-    let of_callers = ["oidc_", "jwks_", "mcpm_ca_bundle", "resource_url"];
+    let of_callers = ["oidc_", "jwks_", "resource_url"];
     let all = [
         ("oidc_issuer", "https://issuer.example"),
         ("oidc_client_id", "me"),

@@ -40,7 +40,7 @@ use crate::{
     secrets::SecretValues,
     state::{Claim, Document, Groups, Lock, Phase, Store},
     telemetry::{Telemetry, listed_headers},
-    transport::{RestartPolicy, keeper::OnEvent},
+    transport::{RestartPolicy, keeper::OnEvent, tls::TrustStore},
 };
 
 /// Where values of OTLP headers usually are (OTLP exporter specification).
@@ -416,7 +416,8 @@ impl Launch {
         publicity: Publicity,
         record: &Arc<Record>,
     ) -> Result<Box<dyn Endpoint>> {
-        let target = Arc::new(Target::parse(&remote.url)?.with_headers(headers));
+        let trust = TrustStore::with_bundle(self.spec.asked.mcpm_ca_bundle.as_deref())?;
+        let target = Arc::new(Target::trusting(&remote.url, trust)?.with_headers(headers));
         let expected = Expected::at_own_path(&target, Some(self.spec.transport));
         match remote_server::check(&target, &expected, &remote.shown()).await {
             Ok(None) => {}

@@ -44,7 +44,7 @@ pub(super) async fn check(target: &Target, expected: &Expected, shown: &str) -> 
         Ok(Passed::Mcp) => Ok(None),
         Ok(passed) => Ok(remark(&passed, "remote server", &place)),
         Err(finding) => Err(match finding {
-            Finding::Speaks(_) => finding.error(&place),
+            Finding::Speaks(_) | Finding::Untrusted(_) => finding.error(&place),
             Finding::Unreachable(_) => finding.error(&place).hint("check the URL and the network"),
             Finding::Redirects(..) => {
                 finding.error(&place).hint("name that URL instead, if it is the server's")

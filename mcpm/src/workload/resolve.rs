@@ -31,10 +31,11 @@ use crate::{
     options::{OptionSet as _, ProxyMode, SecretTarget, Transport, VolumeSpec, WorkloadOptions},
     package::certificates,
     policy::PolicySpec,
-    proxy::{certificates::check_bundle, check_hosts, without_effect},
+    proxy::{check_hosts, without_effect},
     runtime::{ContainerSpec, EngineInfo, ImageInfo, Mount, Network, PublishedPort, labels},
     state::{SPEC_VERSION, Store},
-    telemetry::{AskedOfTelemetry as _, TelemetrySpec},
+    telemetry::AskedOfTelemetry as _,
+    transport::tls::TrustStore,
 };
 
 /// What the machine says.
@@ -279,17 +280,25 @@ pub(super) fn check_proxy(options: &WorkloadOptions, environment: &Environment) 
     let enable = options.enable_audit.filter(|on| *on);
     audit(&WorkloadOptions { enable_audit: enable, ..options.clone() }, working_dir)?;
     prefix(options)?;
-    let telemetry = options.telemetry("", working_dir, &environment.variables)?;
-    telemetry.as_ref().map_or(Ok(()), TelemetrySpec::check_files)?;
+    options.telemetry("", working_dir, &environment.variables)?;
+    trust_store(options, environment)?;
     let incoming = options.incoming(working_dir)?;
-    check_bundle(options, incoming.as_ref(), telemetry.as_ref())?;
     if let Some(incoming) = &incoming {
         let host = options.host.as_deref().unwrap_or_default();
         incoming.check_reach(host, options.trust_proxy_headers.unwrap_or(false))?;
-        incoming.check_files()?;
+        incoming.check_file()?;
     }
     let exchange = exchange(options, incoming.as_ref(), environment)?;
     exchange.map_or(Ok(()), |exchange| exchange.check_file())
+}
+
+/// The authorities that mcpm's own requests trust.
+///
+/// # Errors
+/// `InvalidOption` for a bundle that cannot be read or holds no certificate.
+pub(super) fn trust_store(options: &WorkloadOptions, environment: &Environment) -> Result<TrustStore> {
+    let bundle = options.mcpm_ca_bundle.as_ref().map(|path| environment.working_dir.join(path));
+    TrustStore::with_bundle(bundle.as_deref())
 }
 
 /// What callers' tokens are exchanged for.

@@ -7,7 +7,7 @@ use std::{fmt, path::Path};
 
 use serde::Serialize;
 
-use super::{WorkloadEvent, asked::Asked, events::Events, source::Source};
+use super::{WorkloadEvent, asked::Asked, events::Events, resolve, source::Source};
 use crate::{
     Environment, Error, ErrorKind, Result,
     image::{
@@ -16,6 +16,7 @@ use crate::{
         verify::{self, Expected, Identity, Key, TrustedRoot, Verified},
     },
     options::{ImageVerification, OptionSet as _, WorkloadOptions},
+    transport::tls::TrustStore,
 };
 
 /// The options that say who signs, and mean nothing where nothing is verified.
@@ -30,6 +31,8 @@ pub(super) struct Verification {
     built: bool,
     /// Whether the mode was chosen, and is not the default.
     chosen: bool,
+    /// The authorities that the registry is asked with.
+    trust: TrustStore,
 }
 
 /// How the image is verified, in a plan.
@@ -66,8 +69,9 @@ impl Verification {
         let built = matches!(asked.source, Source::Package(_));
         let chosen = asked.options.is_given("image_verification");
         check(&options, mode, built)?;
+        let trust = resolve::trust_store(&options, environment)?;
         if mode == ImageVerification::Disabled {
-            return Ok(Self { mode, expected: None, built, chosen });
+            return Ok(Self { mode, expected: None, built, chosen, trust });
         }
         let provenance = asked.supplied.as_ref().and_then(|supplied| supplied.way.provenance.as_ref());
         let expected = if built { None } else { expected(&options, provenance, &environment.working_dir)? };
@@ -79,7 +83,7 @@ impl Verification {
         if mode == ImageVerification::Enabled && expected.is_none() {
             return Err(unknown(&asked.source, built));
         }
-        Ok(Self { mode, expected, built, chosen })
+        Ok(Self { mode, expected, built, chosen, trust })
     }
 
     /// What a plan says; `None` for an image that is built.
@@ -120,7 +124,7 @@ impl Verification {
             Err(Error::new(ErrorKind::ImageUnverified, message).hint("run it without `--offline`"))
         } else {
             let logins = CredentialStore::new(&environment.engine);
-            Box::pin(verify::verify(image, expected, &logins)).await
+            Box::pin(verify::verify(image, expected, &logins, &self.trust)).await
         };
         match outcome {
             Ok(verified) => {

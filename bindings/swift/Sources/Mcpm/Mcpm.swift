@@ -1833,7 +1833,8 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
      *
-     * The certificates in it are trusted beside those of this machine.
+     * The certificates in it are trusted beside those of this machine: for the target, identity providers,
+     * token exchange and telemetry.
      */
     public var mcpmCaBundle: PathBuf?
     /**
@@ -2200,7 +2201,8 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
          *
-         * The certificates in it are trusted beside those of this machine.
+         * The certificates in it are trusted beside those of this machine: for the target, identity providers,
+         * token exchange and telemetry.
          */mcpmCaBundle: PathBuf? = nil, 
         /**
          * Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
@@ -3206,7 +3208,9 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
      *
-     * The certificates in it are trusted beside those of this machine.
+     * The certificates in it are trusted beside those of this machine: for remote servers, registries of
+     * servers, image registries that signatures are read from, identity providers, token exchange and
+     * telemetry. What the engine pulls is the engine's own to trust.
      */
     public var mcpmCaBundle: PathBuf?
     /**
@@ -3799,7 +3803,9 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
          *
-         * The certificates in it are trusted beside those of this machine.
+         * The certificates in it are trusted beside those of this machine: for remote servers, registries of
+         * servers, image registries that signatures are read from, identity providers, token exchange and
+         * telemetry. What the engine pulls is the engine's own to trust.
          */mcpmCaBundle: PathBuf? = nil, 
         /**
          * Base image for protocol schemes.

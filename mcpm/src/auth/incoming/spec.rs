@@ -10,7 +10,6 @@ use crate::{
     Error, ErrorKind, Result,
     auth::http::Guard,
     options::{OptionSet, ProxyOptions, Secret, SubjectTokenType, WorkloadOptions},
-    transport::tls,
 };
 
 /// What callers are asked for. The client secret is no part of it, so that it can be recorded.
@@ -178,13 +177,12 @@ impl IncomingSpec {
             .hint("give it in `MCPM_OIDC_CLIENT_SECRET`"))
     }
 
-    /// Refuses files that cannot be used, before anything is made for a proxy that could not start.
+    /// Refuses a token file that cannot be used, before anything is made for a proxy that could not start.
     ///
     /// # Errors
     /// `InvalidOption` names the file.
-    pub(crate) fn check_files(&self) -> Result<()> {
-        self.token_file.as_deref().map_or(Ok(()), |path| source::token(path).map(drop))?;
-        self.ca_bundle.as_deref().map_or(Ok(()), |path| tls::read_bundle(path).map(drop))
+    pub(crate) fn check_file(&self) -> Result<()> {
+        self.token_file.as_deref().map_or(Ok(()), |path| source::token(path).map(drop))
     }
 
     /// Refuses a proxy that others reach, directly or through a proxy in front, and of which nobody has said what its

@@ -22,7 +22,8 @@ use crate::{
     Error, ErrorKind, Result,
     transport::{
         body::Body,
-        http::{Client, asking, is_this_machine},
+        http::{Client, Received, asking, is_this_machine},
+        tls::{self, TrustStore},
     },
 };
 
@@ -88,6 +89,7 @@ pub(crate) struct Repository {
     login_problem: Option<Error>,
     /// What the registry wants to see with each request, once it said so.
     authorization: Mutex<Option<HeaderValue>>,
+    trust: TrustStore,
 }
 
 /// An answer that is not an error.
@@ -102,7 +104,11 @@ impl Repository {
     ///
     /// # Errors
     /// `ImageUnavailable` when its name is none.
-    pub(crate) async fn of(image: &ImageReference, logins: &CredentialStore) -> Result<Self> {
+    pub(crate) async fn of(
+        image: &ImageReference,
+        logins: &CredentialStore,
+        trust: &TrustStore,
+    ) -> Result<Self> {
         let registry = image.registry();
         let host = if registry == "docker.io" { DOCKER_HUB } else { registry };
         let address = |scheme: &str| {
@@ -118,6 +124,7 @@ impl Repository {
             login: None,
             login_problem: None,
             authorization: Mutex::default(),
+            trust: trust.clone(),
         };
         let mut found = repository(address("https")?);
         if is_this_machine(&found.base) && !found.speaks_tls().await {
@@ -182,8 +189,13 @@ impl Repository {
     }
 
     async fn speaks_tls(&self) -> bool {
-        let asking = self.ask(&self.base, "");
-        matches!(tokio::time::timeout(LIMIT, asking).await, Ok(Ok(_)))
+        let asking = self.exchange(&self.base, Method::GET, HeaderMap::new(), Bytes::new());
+        match tokio::time::timeout(LIMIT, asking).await {
+            Ok(Ok(_)) => true,
+            // A certificate that is not trusted is no reason to go without one.
+            Ok(Err(error)) => tls::is_distrust(&error),
+            Err(_) => false,
+        }
     }
 
     /// Tells whether the registry may lead here: nowhere without TLS, unless both are on this machine.
@@ -251,7 +263,7 @@ impl Repository {
         Err(self.failed(format!("more than {REDIRECTS} redirects")))
     }
 
-    async fn ask(&self, url: &Url, accept: &str) -> Result<http::Response<crate::transport::http::Received>> {
+    async fn ask(&self, url: &Url, accept: &str) -> Result<http::Response<Received>> {
         let mut headers = HeaderMap::new();
         if let Ok(accept) = HeaderValue::from_str(accept)
             && !accept.is_empty()
@@ -264,7 +276,7 @@ impl Repository {
         {
             headers.insert(header::AUTHORIZATION, authorization);
         }
-        send(url, Method::GET, headers, Bytes::new()).await.map_err(|error| self.failed(error))
+        self.send(url, Method::GET, headers, Bytes::new()).await
     }
 
     /// Does what the registry wants before it answers.
@@ -311,7 +323,7 @@ impl Repository {
             }
             (Method::GET, Bytes::new())
         };
-        let response = send(&url, method, headers, body).await.map_err(|error| self.failed(error))?;
+        let response = self.send(&url, method, headers, body).await?;
         let (parts, body) = response.into_parts();
         if parts.status != StatusCode::OK {
             let hint = format!("log in again with `docker login {}`", self.registry);
@@ -321,21 +333,35 @@ impl Repository {
             Limited::new(body, LARGEST_MANIFEST).collect().await.map_err(|error| self.failed(error))?;
         challenge::token(&body.to_bytes()).ok_or_else(|| self.failed("its login gave no token"))
     }
+
+    async fn send(
+        &self,
+        url: &Url,
+        method: Method,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<http::Response<Received>> {
+        self.exchange(url, method, headers, body).await.map_err(|error| match tls::is_distrust(&error) {
+            true => self.failed(error).hint(tls::DISTRUST_HINT),
+            false => self.failed(error),
+        })
+    }
+
+    async fn exchange(
+        &self,
+        url: &Url,
+        method: Method,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<http::Response<Received>> {
+        let (address, request) = asking(method, url, headers, Body::from(body))?;
+        Client::trusting(address, self.trust.clone()).send(request).await
+    }
 }
 
 fn basic(login: &Credentials) -> Option<String> {
     let Credentials::Password { username, password } = login else { return None };
     Some(format!("Basic {}", STANDARD.encode(format!("{username}:{password}"))))
-}
-
-async fn send(
-    url: &Url,
-    method: Method,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Result<http::Response<crate::transport::http::Received>> {
-    let (address, request) = asking(method, url, headers, Body::from(body))?;
-    Client::new(address).send(request).await
 }
 
 #[cfg(test)]

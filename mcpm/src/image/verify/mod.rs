@@ -14,7 +14,7 @@ use super::{
     credentials::CredentialStore,
     distribution::{Digest, Repository},
 };
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, transport::tls::TrustStore};
 
 mod crypto;
 mod find;
@@ -94,8 +94,9 @@ pub(crate) async fn verify(
     image: &ImageReference,
     expected: &Expected,
     logins: &CredentialStore,
+    trust: &TrustStore,
 ) -> Result<Verified> {
-    let repository = Repository::of(image, logins).await?;
+    let repository = Repository::of(image, logins, trust).await?;
     let digest = digest_of(image, &repository).await?;
     let signatures = find::signatures(&repository, &digest).await?;
     let mut reasons: Vec<String> = Vec::new();

@@ -17,17 +17,11 @@ mod received;
 mod stream;
 mod upload;
 
-use std::{
-    io,
-    net::SocketAddr,
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use http::{Request, Response};
 use tokio::net::{TcpStream, UnixStream};
-use tokio_rustls::TlsConnector;
 
 pub(crate) use {
     asking::{asking, is_this_machine},
@@ -42,7 +36,10 @@ use link::{Failure, Link};
 use pool::Pool;
 use stream::Stream;
 
-use super::{body::Body, tls};
+use super::{
+    body::Body,
+    tls::{self, TrustStore},
+};
 use crate::{Error, ErrorKind, Result};
 
 /// How long connecting may take, with the handshake of TLS.
@@ -74,7 +71,7 @@ pub(crate) struct Client {
     /// Where its address was found, if nobody is to look again.
     pinned: Vec<SocketAddr>,
     pool: Arc<Pool>,
-    tls: OnceLock<TlsConnector>,
+    trust: TrustStore,
 }
 
 impl std::fmt::Debug for Client {
@@ -85,17 +82,17 @@ impl std::fmt::Debug for Client {
 
 impl Client {
     pub(crate) fn new(address: Address) -> Self {
-        Self { address, dial: None, pinned: Vec::new(), pool: Arc::default(), tls: OnceLock::new() }
+        Self { address, dial: None, pinned: Vec::new(), pool: Arc::default(), trust: TrustStore::default() }
     }
 
-    /// A client that trusts what `tls` trusts.
-    pub(crate) fn trusting(address: Address, tls: TlsConnector) -> Self {
-        Self { tls: OnceLock::from(tls), ..Self::new(address) }
+    /// A client that trusts the authorities of `trust`.
+    pub(crate) fn trusting(address: Address, trust: TrustStore) -> Self {
+        Self { trust, ..Self::new(address) }
     }
 
-    /// A client that connects to these addresses alone, and trusts what `tls` trusts.
-    pub(crate) fn pinned(address: Address, at: Vec<SocketAddr>, tls: TlsConnector) -> Self {
-        Self { pinned: at, ..Self::trusting(address, tls) }
+    /// A client that connects to these addresses alone, and trusts the authorities of `trust`.
+    pub(crate) fn pinned(address: Address, at: Vec<SocketAddr>, trust: TrustStore) -> Self {
+        Self { pinned: at, ..Self::trusting(address, trust) }
     }
 
     /// A client of a server that is connected to in another way than by its address, which is for messages.
@@ -197,13 +194,7 @@ impl Client {
         if !self.address.tls {
             return Ok(Stream::Plain(stream));
         }
-        let tls = match self.tls.get() {
-            Some(tls) => tls,
-            None => {
-                let tls = tls::connector()?;
-                self.tls.get_or_init(|| tls)
-            }
-        };
+        let tls = self.trust.connector().map_err(io::Error::other)?;
         let stream = tls::connect(tls, &self.address.host, stream).await?;
         Ok(Stream::Tls(Box::new(stream)))
     }
