@@ -147,14 +147,21 @@ async fn a_name_that_is_only_looked_up_is_learnt_and_reported() {
     place.forget().await;
 }
 
-/// Answers what is asked, and holds what is posted until its client is gone.
+/// Answers MCP requests and what is asked with GET, and holds anything else that is posted until its client is gone.
 const HOLDING: &str = r#"
-import asyncio
+import asyncio, json, re
 
 async def serve(reader, writer):
     try:
         head = await reader.readuntil(b"\r\n\r\n")
-        if head.startswith(b"POST"):
+        size = re.search(rb"(?i)content-length: *(\d+)", head)
+        body = json.loads(await reader.readexactly(int(size[1]))) if head.startswith(b"POST") else None
+        if body is not None and "id" in body:
+            result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "x", "version": "1"}}
+            answer = json.dumps({"jsonrpc": "2.0", "id": body["id"], "result": result}).encode()
+            writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(answer) + answer)
+            await writer.drain()
+        elif body is not None:
             await reader.read(-1)
         else:
             writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
