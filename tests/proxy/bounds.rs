@@ -1,7 +1,7 @@
 //! What clients and servers can make a proxy hold or start, through real sockets and processes.
 
 use mcpm_tests::harness::{
-    mcp::{LEGACY, Session, initialize, notification, tool},
+    mcp::{LEGACY, Session, initialize, notification, request, tool},
     within,
 };
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ async fn an_initialize_larger_than_any_client_needs_is_refused() {
 async fn notifications_to_a_server_that_reads_nothing_are_refused_beyond_a_bound() {
     let mut bridge = legacy().await;
     let session = Session::open(bridge.http).await;
-    let hang = mcpm_tests::harness::mcp::request(1, "tools/call", tool("hang", json!({}))).to_string();
+    let hang = request(1, "tools/call", tool("hang", json!({}))).to_string();
     let _call = session.marked(bridge.http.post("/mcp", hang)).send_only().await;
     bridge.life.received("tools/call").await;
     let note = notification("notifications/x", json!({ "x": "x".repeat(8 << 20) })).to_string();
@@ -114,25 +114,35 @@ async fn a_large_answer_is_not_lost_with_its_connection() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_broken_streams_keep_is_bounded_and_said_to_be_lost() {
     let bridge = legacy().await;
-    let mut lost = Vec::new();
+    let (mut broken, mut lost) = (Vec::new(), 0);
     for _ in 0..4 {
         let session = Session::open(bridge.http).await;
         for number in 0..4 {
-            let mut response =
-                session.request(number, "tools/call", tool("big", json!({ "count": 10 << 20 }))).await;
-            let first = response.event().await.unwrap().id.unwrap();
-            drop(response);
-            lost.push((session.clone(), first, number));
+            let call = request(number, "tools/call", tool("big", json!({ "count": 10 << 20 }))).to_string();
+            let call = session.marked(bridge.http.post("/mcp", call)).header("Accept", "text/event-stream");
+            let mut response = call.send().await;
+            if response.status != 200 {
+                let answer = response.json().await;
+                assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(number), &json!(-32603)));
+                lost += 1;
+                continue;
+            }
+            broken.push((session.clone(), response.event().await.unwrap().id.unwrap(), number));
         }
     }
     let mut kept = 0;
-    for (session, first, number) in lost {
+    for (session, first, number) in broken {
         let mut resumed = session.resume(&first).await;
         let answer = resumed.message().await.unwrap();
         assert_eq!(answer["id"], number);
-        kept += usize::from(answer.get("result").is_some());
+        if answer.get("result").is_some() {
+            kept += 1;
+        } else {
+            assert_eq!(answer["error"]["code"], -32603);
+            lost += 1;
+        }
     }
-    assert!((1..=4).contains(&kept), "{kept} answers of 10 MiB were kept");
+    assert!((1..=4).contains(&kept) && kept + lost == 16, "{kept} answers of 10 MiB were kept, {lost} lost");
 }
 
 #[tokio::test(flavor = "multi_thread")]

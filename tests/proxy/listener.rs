@@ -81,9 +81,10 @@ async fn a_name_is_listened_on_and_shown() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_proxy_gives_its_port_back_at_once() {
-    let upstream = Upstream::listen().await;
+    let bridge = legacy().await;
     let start = async |port: u16| {
-        let builder = Proxy::builder("up", upstream.uri("/")).set("port", &port.to_string()).unwrap();
+        let builder =
+            Proxy::builder("up", bridge.running.proxy().url()).set("port", &port.to_string()).unwrap();
         within("the proxy to start", builder.build().unwrap().start()).await.unwrap()
     };
     let first = start(0).await;

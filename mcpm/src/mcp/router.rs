@@ -297,8 +297,8 @@ impl Router {
         let lane = match self.process(&mut lanes, Era::Legacy, owner) {
             Ok(lane) => lane,
             Err(refusal) => {
-                let near =
-                    lanes.iter().find_map(|lane| Some(joined(lane.join_covering(asked, owner)?, lane)));
+                let mut alive = lanes.iter().filter(|lane| !has_failed(lane));
+                let near = alive.find_map(|lane| Some(joined(lane.join_covering(asked, owner)?, lane)));
                 return near.ok_or(refusal);
             }
         };
