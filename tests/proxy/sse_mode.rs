@@ -53,6 +53,20 @@ impl Client {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stream_ends_when_its_client_hangs_up_over_the_handshake() {
+    let script = script().await;
+    let process = script.process(&["--hold-initialize"]);
+    let mut bridge = script.serve(StdioProxy::new("scripted", process).mode(ProxyMode::Sse)).await;
+    let mut stream = bridge.http.get("/sse").send().await;
+    let endpoint = stream.event().await.unwrap().data;
+    let posted = bridge.http.post(&endpoint, initialize("2024-11-05", json!({})).to_string());
+    let posted = posted.send_only().await;
+    bridge.life.received("initialize").await;
+    drop(posted);
+    assert!(stream.event().await.is_none(), "nothing would ever come on it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_first_event_says_where_to_post() {
     let bridge = sse().await;
     assert!(bridge.running.proxy().url().ends_with("/sse"));
