@@ -73,9 +73,8 @@ impl Link {
                 read = if read.is_empty() { piece } else { [&read[..], &piece[..]].concat().into() };
                 if let Some(mut answer) = Answer::read(&mut read, head.method()).map_err(Failure::Broken)? {
                     // What came right behind the head is looked at while the status can still be another.
-                    if let (mut framing @ Framing::Chunked(_), mut rest) =
-                        (answer.framing, answer.rest.clone())
-                    {
+                    if let mut framing @ Framing::Chunked(_) = answer.framing {
+                        let mut rest = answer.rest.clone();
                         while framing.take(&mut rest).map_err(Failure::Broken)?.is_some() {}
                     }
                     answer.lasts &= failed.is_none();
