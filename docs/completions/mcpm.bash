@@ -1087,7 +1087,7 @@ _mcpm() {
             return 0
             ;;
         mcpm__subcmd__proxy)
-            opts="-o -h --debug --target-uri --host --port --allowed-origins --allowed-hosts --tools --tools-override --authz-config --audit-config --enable-audit --oidc-issuer --oidc-audience --oidc-client-id --oidc-client-secret --oidc-introspection-url --oidc-jwks-url --oidc-scopes --oidc-required-scopes --oidc-insecure-allow-http --jwks-allow-private-ip --jwks-auth-token-file --mcpm-ca-bundle --trust-proxy-headers --remote-auth --remote-auth-issuer --remote-auth-authorize-url --remote-auth-token-url --remote-auth-client-id --remote-auth-client-secret --remote-auth-client-secret-file --remote-auth-bearer-token --remote-auth-bearer-token-file --remote-auth-scopes --remote-auth-resource --resource-url --remote-auth-callback-port --remote-auth-skip-browser --remote-auth-timeout --remote-forward-headers --remote-forward-headers-secret --token-exchange-url --token-exchange-audience --token-exchange-client-id --token-exchange-client-secret --token-exchange-client-secret-file --token-exchange-scopes --token-exchange-subject-token-type --token-exchange-header-name --otel-endpoint --otel-insecure --otel-headers --otel-service-name --otel-custom-attributes --otel-env-vars --otel-tracing-enabled --otel-metrics-enabled --otel-sampling-rate --otel-enable-prometheus-metrics-path --otel-use-legacy-attributes --otel-protocol --output --help"
+            opts="-o -h --debug --target-uri --host --port --mcpm-ca-bundle --trust-proxy-headers --tools --tools-override --authz-config --audit-config --enable-audit --allowed-origins --allowed-hosts --oidc-issuer --oidc-audience --oidc-client-id --oidc-client-secret --oidc-introspection-url --oidc-jwks-url --oidc-scopes --oidc-required-scopes --oidc-insecure-allow-http --jwks-allow-private-ip --jwks-auth-token-file --remote-auth --remote-auth-issuer --remote-auth-authorize-url --remote-auth-token-url --remote-auth-client-id --remote-auth-client-secret --remote-auth-client-secret-file --remote-auth-bearer-token --remote-auth-bearer-token-file --remote-auth-scopes --remote-auth-resource --resource-url --remote-auth-callback-port --remote-auth-skip-browser --remote-auth-timeout --remote-forward-headers --remote-forward-headers-secret --token-exchange-url --token-exchange-audience --token-exchange-client-id --token-exchange-client-secret --token-exchange-client-secret-file --token-exchange-scopes --token-exchange-subject-token-type --token-exchange-header-name --otel-endpoint --otel-insecure --otel-headers --otel-service-name --otel-custom-attributes --otel-env-vars --otel-tracing-enabled --otel-metrics-enabled --otel-sampling-rate --otel-enable-prometheus-metrics-path --otel-use-legacy-attributes --otel-prometheus-port --otel-protocol --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1109,12 +1109,23 @@ _mcpm() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --allowed-origins)
+                --mcpm-ca-bundle)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
                     COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
+                    fi
                     return 0
                     ;;
-                --allowed-hosts)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                --trust-proxy-headers)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
                     return 0
                     ;;
                 --tools)
@@ -1170,6 +1181,14 @@ _mcpm() {
                     COMPREPLY=($(compgen -W "true false" -- "${cur}"))
                     return 0
                     ;;
+                --allowed-origins)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --allowed-hosts)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --oidc-issuer)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1223,25 +1242,6 @@ _mcpm() {
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o filenames
                     fi
-                    return 0
-                    ;;
-                --mcpm-ca-bundle)
-                    local oldifs
-                    if [ -n "${IFS+x}" ]; then
-                        oldifs="$IFS"
-                    fi
-                    IFS=$'\n'
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    if [ -n "${oldifs+x}" ]; then
-                        IFS="$oldifs"
-                    fi
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o filenames
-                    fi
-                    return 0
-                    ;;
-                --trust-proxy-headers)
-                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
                     return 0
                     ;;
                 --remote-auth)
@@ -1419,6 +1419,10 @@ _mcpm() {
                     ;;
                 --otel-use-legacy-attributes)
                     COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                --otel-prometheus-port)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --otel-protocol)
@@ -1724,7 +1728,7 @@ _mcpm() {
             return 0
             ;;
         mcpm__subcmd__run)
-            opts="-l -p -e -v -f -o -h --debug --name --group --label --transport --proxy-mode --host --proxy-port --target-host --target-port --publish --network --isolate-network --allow-runtime-gateway --env --env-file --env-file-dir --secret --volume --permission-profile --learn --foreground --from-config --ignore-globally --print-resolved-overlays --image-verification --image-verification-key --certificate-identity --certificate-oidc-issuer --sigstore-trusted-root --ca-cert --mcpm-ca-bundle --runtime-image --runtime-add-package --endpoint-prefix --trust-proxy-headers --tools --tools-override --authz-config --audit-config --enable-audit --runtime --package-command --rebuild --offline --allowed-origins --allowed-hosts --registry --oidc-issuer --oidc-audience --oidc-client-id --oidc-client-secret --oidc-introspection-url --oidc-jwks-url --oidc-scopes --oidc-required-scopes --oidc-insecure-allow-http --jwks-allow-private-ip --jwks-auth-token-file --remote-auth --remote-auth-issuer --remote-auth-authorize-url --remote-auth-token-url --remote-auth-client-id --remote-auth-client-secret --remote-auth-client-secret-file --remote-auth-bearer-token --remote-auth-bearer-token-file --remote-auth-scopes --remote-auth-resource --resource-url --remote-auth-callback-port --remote-auth-skip-browser --remote-auth-timeout --remote-forward-headers --remote-forward-headers-secret --token-exchange-url --token-exchange-audience --token-exchange-client-id --token-exchange-client-secret --token-exchange-client-secret-file --token-exchange-scopes --token-exchange-subject-token-type --token-exchange-header-name --otel-endpoint --otel-insecure --otel-headers --otel-service-name --otel-custom-attributes --otel-env-vars --otel-tracing-enabled --otel-metrics-enabled --otel-sampling-rate --otel-enable-prometheus-metrics-path --otel-use-legacy-attributes --otel-protocol --plan --output --help"
+            opts="-l -p -e -v -f -o -h --debug --name --group --label --transport --proxy-mode --host --proxy-port --target-host --target-port --publish --network --isolate-network --allow-runtime-gateway --env --env-file --env-file-dir --secret --volume --permission-profile --learn --foreground --from-config --ignore-globally --print-resolved-overlays --image-verification --image-verification-key --certificate-identity --certificate-oidc-issuer --sigstore-trusted-root --ca-cert --mcpm-ca-bundle --runtime-image --runtime-add-package --endpoint-prefix --trust-proxy-headers --tools --tools-override --authz-config --audit-config --enable-audit --runtime --package-command --rebuild --offline --allowed-origins --allowed-hosts --registry --oidc-issuer --oidc-audience --oidc-client-id --oidc-client-secret --oidc-introspection-url --oidc-jwks-url --oidc-scopes --oidc-required-scopes --oidc-insecure-allow-http --jwks-allow-private-ip --jwks-auth-token-file --remote-auth --remote-auth-issuer --remote-auth-authorize-url --remote-auth-token-url --remote-auth-client-id --remote-auth-client-secret --remote-auth-client-secret-file --remote-auth-bearer-token --remote-auth-bearer-token-file --remote-auth-scopes --remote-auth-resource --resource-url --remote-auth-callback-port --remote-auth-skip-browser --remote-auth-timeout --remote-forward-headers --remote-forward-headers-secret --token-exchange-url --token-exchange-audience --token-exchange-client-id --token-exchange-client-secret --token-exchange-client-secret-file --token-exchange-scopes --token-exchange-subject-token-type --token-exchange-header-name --otel-endpoint --otel-insecure --otel-headers --otel-service-name --otel-custom-attributes --otel-env-vars --otel-tracing-enabled --otel-metrics-enabled --otel-sampling-rate --otel-enable-prometheus-metrics-path --otel-use-legacy-attributes --otel-prometheus-port --otel-protocol --plan --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2285,6 +2289,10 @@ _mcpm() {
                     ;;
                 --otel-use-legacy-attributes)
                     COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                --otel-prometheus-port)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --otel-protocol)

@@ -157,7 +157,7 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-endpoint -d 'OTLP
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-insecure -d 'Use HTTP instead of HTTPS for the OTLP endpoint [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-headers -d 'OTLP header' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-service-name -d 'Service name [default: `mcpm-<workload-name>`]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-service-name -d 'Service name [default: `mcpm-<name>`]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-custom-attributes -d 'Custom resource attributes' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-env-vars -d 'Names of environment variables to include in spans' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-tracing-enabled -d 'Distributed tracing, effective with an OTLP endpoint [default: true]' -r -f -a "true\t''
@@ -169,6 +169,7 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-enable-prometheus
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-use-legacy-attributes -d 'Emit legacy attribute names alongside the new semantic-convention names [default: true]' -r -f -a "true\t''
 false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-prometheus-port -d 'Port of the loopback address on which `/metrics` is served without a token' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -l otel-protocol -d 'How OTLP is spoken [default: http]' -r -f -a "http\t'Protobuf over HTTP'
 grpc\t'gRPC'"
 complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s o -l output -d 'Form of the result' -r -f -a "text\t''
@@ -178,16 +179,19 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand run" -s h -l help -d 'Print he
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l debug -d 'Enable debug mode [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l target-uri -d 'URI of the target MCP server' -r -f
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l host -d 'IP or hostname the proxy listens on [default: 127.0.0.1]' -r -f -a "(__fish_print_hostnames)"
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l host -d 'IP or hostname the HTTP proxy listens on [default: 127.0.0.1]' -r -f -a "(__fish_print_hostnames)"
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l port -d 'Port of this machine the proxy listens on; 0 picks a free one [default: a free port]' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l allowed-origins -d 'Origins of browser pages that may call the proxy, beside its own' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l allowed-hosts -d 'Host names that clients may call the proxy by, beside the one it listens on' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l mcpm-ca-bundle -d 'CA certificate bundle for mcpm\'s own HTTP requests (JWKS, OIDC discovery, etc.)' -r -F
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l trust-proxy-headers -d 'Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies [default: false]' -r -f -a "true\t''
+false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l tools -d 'Tools of the server that are let through, all others are hidden' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l tools-override -d 'JSON file that overrides tool names and descriptions' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l authz-config -d 'Authorization configuration file' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l audit-config -d 'Audit configuration file' -r -F
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l enable-audit -d 'Enable audit logging with the default configuration [default: false]' -r -f -a "true\t''
 false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l allowed-origins -d 'Origins of browser pages that may call the proxy, beside its own' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l allowed-hosts -d 'Host names that clients may call the proxy by, beside the one it listens on' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-issuer -d 'OIDC issuer URL' -r -f
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-audience -d 'Expected audience of the token [default: the resource URL, else the URL of the proxy]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l oidc-client-id -d 'OIDC client ID' -r
@@ -201,9 +205,6 @@ false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l jwks-allow-private-ip -d 'Allow JWKS and OIDC endpoints on private IP addresses [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l jwks-auth-token-file -d 'File with a bearer token that authenticates JWKS and OIDC requests' -r -F
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l mcpm-ca-bundle -d 'CA certificate bundle for mcpm\'s own HTTP requests (JWKS, OIDC discovery, etc.)' -r -F
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l trust-proxy-headers -d 'Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies [default: false]' -r -f -a "true\t''
-false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth -d 'Enable OAuth/OIDC authentication to the remote server [default: false] [not supported yet]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l remote-auth-issuer -d 'OAuth/OIDC issuer URL [not supported yet]' -r -f
@@ -236,7 +237,7 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-endpoint -d 'OT
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-insecure -d 'Use HTTP instead of HTTPS for the OTLP endpoint [default: false]' -r -f -a "true\t''
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-headers -d 'OTLP header' -r
-complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-service-name -d 'Service name [default: `mcpm-<server-name>`]' -r
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-service-name -d 'Service name [default: `mcpm-<name>`]' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-custom-attributes -d 'Custom resource attributes' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-env-vars -d 'Names of environment variables to include in spans' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-tracing-enabled -d 'Distributed tracing, effective with an OTLP endpoint [default: true]' -r -f -a "true\t''
@@ -248,6 +249,7 @@ complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-enable-promethe
 false\t''"
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-use-legacy-attributes -d 'Emit legacy attribute names alongside the new semantic-convention names [default: true]' -r -f -a "true\t''
 false\t''"
+complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-prometheus-port -d 'Port of the loopback address on which `/metrics` is served without a token' -r
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -l otel-protocol -d 'How OTLP is spoken [default: http]' -r -f -a "http\t'Protobuf over HTTP'
 grpc\t'gRPC'"
 complete -c mcpm -n "__fish_mcpm_using_subcommand proxy" -s o -l output -d 'Form of the result' -r -f -a "text\t''

@@ -38,6 +38,18 @@ impl Proxy {
         self.0.status()
     }
 
+    /// Returns what the start warned of, such as that callers are not authenticated, or that an option has no effect.
+    pub fn warnings(&self) -> Vec<String> {
+        self.0.warnings().to_vec()
+    }
+
+    /// Checks with one MCP exchange whether the target is an MCP server, and returns what there is to say of one that passes,
+    /// such as that it requires a login. The start does not need a target that is up, so it does not check that.
+    pub async fn check(&self) -> Result<Option<String>, McpmError> {
+        let proxy = Arc::clone(&self.0);
+        Ok(executor::start(async move { proxy.check().await })?.owned().await?)
+    }
+
     /// Explains the id of a reason, or of one of the last refusals of this proxy.
     pub fn explain(&self, id: &str) -> Result<Explanation, McpmError> {
         Ok(self.0.explain(id)?.into())

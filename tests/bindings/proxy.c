@@ -58,6 +58,27 @@ static void a_proxy_is_used_and_stopped(void)
     mcpm_proxy_free(proxy);
 }
 
+static void warnings_and_a_check_are_told(void)
+{
+    mcpm_proxy *proxy = start();
+    CHECK(mcpm_proxy_warning(proxy, 0) == NULL);
+    DONE(mcpm_proxy_check(proxy, &error));
+    mcpm_proxy_free(proxy);
+
+    mcpm_proxy_builder *options = mcpm_proxy_builder_new();
+    mcpm_proxy_builder_server_name(options, "nowhere");
+    mcpm_proxy_builder_target_uri(options, "http://127.0.0.1:1/mcp");
+    mcpm_proxy_builder_oidc_audience(options, "notes");
+    DONE(mcpm_proxy_start(options, &proxy, &error));
+    mcpm_proxy_builder_free(options);
+    CHECK(strstr(mcpm_proxy_warning(proxy, 0), "`oidc_audience` has no effect") != NULL);
+    CHECK(mcpm_proxy_warning(proxy, 1) == NULL && mcpm_proxy_warning(NULL, 0) == NULL);
+    mcpm_error *failed = NULL;
+    CHECK(mcpm_proxy_check(proxy, &failed) == MCPM_STATUS_START_FAILED);
+    mcpm_error_free(failed);
+    mcpm_proxy_free(proxy);
+}
+
 static void mistakes_are_told(void)
 {
     mcpm_proxy *proxy = NULL;
@@ -160,6 +181,7 @@ int main(int count, char **arguments)
     CHECK(count == 2);
     target = arguments[1];
     a_proxy_is_used_and_stopped();
+    warnings_and_a_check_are_told();
     mistakes_are_told();
     a_refusal_is_explained();
     a_shutdown_ends_proxies_and_a_start_begins_anew();

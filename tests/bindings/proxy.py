@@ -16,6 +16,17 @@ async def main() -> None:
     assert (proxy.name(), proxy.status()) == ("everything", mcpm.Phase.RUNNING)
     await asyncio.to_thread(use, url)
 
+    assert proxy.warnings() == [] and await proxy.check() is None
+
+    # An option that has no effect, and a target that is not there, are both told.
+    useless = mcpm.ProxyOptions(
+        server_name="nowhere", target_uri="http://127.0.0.1:1/mcp", oidc_audience="notes"
+    )
+    nowhere = await mcpm.Proxy.start(useless)
+    assert "`oidc_audience` has no effect" in nowhere.warnings()[0], nowhere.warnings()
+    await refused(mcpm.McpmError.StartFailed, nowhere.check(), show=False)
+    await nowhere.stop()
+
     taken = mcpm.ProxyOptions(server_name="s", target_uri=TARGET, port=int(url.split(":")[2].split("/")[0]))
     await refused(mcpm.McpmError.PortTaken, mcpm.Proxy.start(taken), show=False)
     await proxy.stop()

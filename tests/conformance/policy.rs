@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use mcpm::{
     policy::{PolicySpec, ToolOverride},
-    proxy::{Proxy, StdioProxy},
+    proxy::{Proxy, ProxySpec, StdioProxy},
     transport::LocalProcess,
 };
 use mcpm_tests::harness::{testbed, within};
@@ -65,13 +65,14 @@ async fn holds(url: &str, modes: &[&str], allowed: &[&str]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn tools_are_filtered_and_renamed_in_front_of_a_pipe() {
     let rename = ToolOverride { name: Some(RENAMED.to_owned()), description: None };
-    let rules = PolicySpec {
+    let policy = PolicySpec {
         tools: vec![RENAMED.to_owned(), "test_image_c*".to_owned(), "!*_error_*".to_owned()],
         overrides: BTreeMap::from([(OWN.to_owned(), rename)]),
         authorization: None,
     };
     let program = testbed::path("MCPM_TEST_EVERYTHING_SERVER");
-    let proxy = StdioProxy::new("server", LocalProcess::new(program, [""; 0])).rules(rules);
+    let spec = ProxySpec { policy, ..ProxySpec::default() };
+    let proxy = StdioProxy::new("server", LocalProcess::new(program, [""; 0])).spec(spec);
     let running = within("the proxy to start", proxy.start(drop)).await.unwrap();
     holds(running.proxy().url(), &["legacy", "2026-07-28"], &["test_image_content", RENAMED]).await;
 }

@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::MetadataExt as _, path::PathBuf, time::Duration};
 use mcpm::{
     audit::{AuditSink, AuditSpec},
     policy::PolicySpec,
-    proxy::{Proxy, RunningProxy, StdioProxy},
+    proxy::{Proxy, ProxySpec, RunningProxy, StdioProxy},
 };
 use mcpm_tests::harness::{
     http::Http,
@@ -235,10 +235,11 @@ async fn a_list_that_does_not_go_on_is_recorded_and_can_be_explained() {
 async fn a_server_on_a_pipe_is_recorded_as_well() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("audit.jsonl");
-    let spec = AuditSpec { sink: AuditSink::File(log.clone()), ..AuditSpec::default() };
-    let rules = PolicySpec { tools: vec!["!regional".to_owned()], ..PolicySpec::default() };
+    let audit = AuditSpec { sink: AuditSink::File(log.clone()), ..AuditSpec::default() };
+    let policy = PolicySpec { tools: vec!["!regional".to_owned()], ..PolicySpec::default() };
+    let spec = ProxySpec { policy, audit: Some(audit), ..ProxySpec::default() };
     let script = script().await;
-    let proxy = StdioProxy::new("scripted", script.process(&["--modern"])).rules(rules).audit(spec);
+    let proxy = StdioProxy::new("scripted", script.process(&["--modern"])).spec(spec);
     let bridge = script.serve(proxy).await;
     let session = Session::open(bridge.http).await;
     session.ask(1, "tools/list", json!({})).await;

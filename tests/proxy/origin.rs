@@ -1,6 +1,6 @@
 //! Pages of other origins are kept out, on every path and method.
 
-use mcpm::proxy::{Proxy, StdioProxy};
+use mcpm::proxy::{Proxy, ProxySpec, StdioProxy};
 use mcpm_tests::harness::{http::Http, mcp::Session, upstream::Upstream, within};
 use serde_json::json;
 
@@ -108,8 +108,10 @@ async fn an_allowed_origin_passes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_listener_beyond_this_machine_takes_the_hosts_that_it_was_told_and_no_origin() {
     let script = script().await;
-    let proxy = StdioProxy::new("scripted", script.process(&[])).listen("0.0.0.0", 0);
-    let bridge = script.serve(proxy.allow_hosts(["box.lan"])).await;
+    let more_hosts = vec!["box.lan".to_owned()];
+    let spec = ProxySpec { host: "0.0.0.0".to_owned(), more_hosts, ..ProxySpec::default() };
+    let proxy = StdioProxy::new("scripted", script.process(&[])).spec(spec);
+    let bridge = script.serve(proxy).await;
     let http = Http(([127, 0, 0, 1], bridge.http.0.port()).into());
     for host in ["box.lan", "BOX.lan:8080", "192.0.2.7", "[2001:db8::1]:80", "localhost"] {
         assert_eq!(http.get("/health").header("Host", host).send().await.status, 200, "{host}");

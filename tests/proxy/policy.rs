@@ -3,7 +3,7 @@
 use mcpm::{
     options::ProxyMode,
     policy::{AuthorizationSpec, PolicySpec},
-    proxy::{Proxy, StdioProxy},
+    proxy::{Proxy, ProxySpec, StdioProxy},
     transport::LocalProcess,
 };
 use mcpm_tests::{
@@ -24,8 +24,9 @@ use crate::script;
 async fn filtered(mode: ProxyMode, flags: &[&str], tools: &[&str]) -> Bridge {
     let script = script().await;
     let tools = tools.iter().map(|one| (*one).to_owned()).collect();
-    let rules = PolicySpec { tools, ..PolicySpec::default() };
-    let proxy = StdioProxy::new("scripted", script.process(flags)).mode(mode).rules(rules);
+    let policy = PolicySpec { tools, ..PolicySpec::default() };
+    let spec = ProxySpec { mode, policy, ..ProxySpec::default() };
+    let proxy = StdioProxy::new("scripted", script.process(flags)).spec(spec);
     script.serve(proxy).await
 }
 
@@ -115,8 +116,9 @@ async fn a_resource_is_not_read_by_another_spelling_of_its_uri() {
         let authorization = (!authorization.policies.is_empty()).then_some(authorization);
         let node = testbed::path("MCPM_TEST_NODE");
         let server = LocalProcess::new(node, [root().join("tests/proxy/files_server.mjs")]);
-        let rules = PolicySpec { authorization, ..PolicySpec::default() };
-        let running = StdioProxy::new("files", server).rules(rules).start(|_| {});
+        let policy = PolicySpec { authorization, ..PolicySpec::default() };
+        let spec = ProxySpec { policy, ..ProxySpec::default() };
+        let running = StdioProxy::new("files", server).spec(spec).start(|_| {});
         let running = within("the proxy to start", running).await.unwrap();
         let session = Session::open(Http(running.proxy().address())).await;
         (running, session)

@@ -3,7 +3,10 @@
 use std::{pin::pin, time::Duration};
 
 use mcpm::{
-    Environment, ErrorKind, auth::incoming::IncomingSpec, proxy::StdioProxy, transport::LocalProcess,
+    Environment, ErrorKind,
+    auth::incoming::IncomingSpec,
+    proxy::{ProxySpec, StdioProxy},
+    transport::LocalProcess,
 };
 use mcpm_tests::harness::{
     mcp::{Modern, Session},
@@ -124,10 +127,11 @@ async fn a_stdio_proxy_requires_tokens_and_keeps_its_denials() {
     let folder = tempfile::tempdir().unwrap();
     let state_dir = folder.path().join("mcpm");
     let environment = Environment { state_dir, ..Environment::from_lookup(|_| None) };
-    let spec =
+    let incoming =
         IncomingSpec { jwks_url: Some("https://id.example/keys".to_owned()), ..IncomingSpec::default() };
+    let spec = ProxySpec { incoming: Some(incoming), ..ProxySpec::default() };
     let script = script().await;
-    let proxy = StdioProxy::new("guarded", script.process(&[])).incoming(spec.clone(), None);
+    let proxy = StdioProxy::new("guarded", script.process(&[])).spec(spec.clone());
     let bridge = script.serve(proxy.environment(environment.clone())).await;
     let response = bridge.http.post("/mcp", r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).send().await;
     assert_eq!(response.status, 401);
@@ -135,9 +139,8 @@ async fn a_stdio_proxy_requires_tokens_and_keeps_its_denials() {
     // As another process does.
     assert_eq!(mcpm::explain(id, &environment).unwrap().reason, "auth.token_missing");
 
-    let unsaid = StdioProxy::new("wide", LocalProcess::new(SERVER, ["--silent"]))
-        .listen("0.0.0.0", 0)
-        .incoming(spec, None);
+    let unsaid =
+        StdioProxy::new("wide", LocalProcess::new(SERVER, ["--silent"])).spec(spec).listen("0.0.0.0", 0);
     let error = within("the start to fail", unsaid.start(|_| {})).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidOption, "nothing says whom tokens are meant for: {error}");
 }

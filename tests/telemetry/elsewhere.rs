@@ -2,7 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use mcpm::{Proxy, options::ProxyMode, proxy::StdioProxy, telemetry::TelemetrySpec};
+use mcpm::{
+    Proxy,
+    options::ProxyMode,
+    proxy::{ProxySpec, StdioProxy},
+    telemetry::TelemetrySpec,
+};
 use mcpm_tests::harness::{
     http::{Http, Response},
     mcp::{initialize, notification, request, tool},
@@ -48,15 +53,17 @@ impl Client {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_lasts_until_its_answer_has_gone_out_on_the_stream_of_its_session() {
     let script = Script::new(env!("CARGO_BIN_EXE_scripted-server")).await;
-    let spec = TelemetrySpec {
+    let telemetry = TelemetrySpec {
         service_name: "elsewhere".to_owned(),
         attributes: BTreeMap::default(),
         legacy: false,
         prometheus: true,
+        prometheus_port: None,
         otlp: None,
     };
-    let proxy = StdioProxy::new("elsewhere", script.process(&[])).mode(ProxyMode::Sse);
-    let mut bridge = script.serve(proxy.telemetry(spec, Vec::new())).await;
+    let spec = ProxySpec { mode: ProxyMode::Sse, telemetry: Some(telemetry), ..ProxySpec::default() };
+    let proxy = StdioProxy::new("elsewhere", script.process(&[])).spec(spec);
+    let mut bridge = script.serve(proxy).await;
     // The same server, behind one more proxy, is one that speaks HTTP.
     let front =
         Proxy::builder("front", bridge.running.proxy().url()).otel_enable_prometheus_metrics_path(true);

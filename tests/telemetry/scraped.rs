@@ -3,10 +3,11 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     io::Write as _,
+    net::TcpListener,
     process::{Command, Stdio},
 };
 
-use mcpm::Proxy;
+use mcpm::{ErrorKind, Proxy};
 use mcpm_tests::harness::{
     http::Http,
     poll, testbed,
@@ -65,6 +66,36 @@ async fn promtool_has_nothing_to_say_and_labels_stay_few() {
     let response = measured.http.post("/metrics", "").send().await;
     assert_eq!((response.status, response.headers.get("allow")), (405, Some("GET, HEAD")));
     measured.proxy.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_of_its_own_has_metrics_for_scrapers_without_a_token_and_nothing_else() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let guarded = |name: &str| {
+        let builder = Proxy::builder(name, "http://127.0.0.1:1/mcp").otel_prometheus_port(port);
+        let builder = builder.oidc_jwks_url("http://127.0.0.1:1/keys").oidc_insecure_allow_http(true);
+        builder.jwks_allow_private_ip(true).build().unwrap().start()
+    };
+    let proxy = guarded("scraped").await.unwrap();
+    let (http, scraped) = (Http(proxy.address()), Http(([127, 0, 0, 1], port).into()));
+    assert_eq!(http.get("/metrics").send().await.status, 401);
+    assert_eq!(http.post("/mcp", call("add", "")).send().await.status, 401);
+    let text = scraped.get("/metrics").send().await.text().await;
+    assert!(text.contains("http_response_status_code=\"401\""), "{text}");
+    for (method, path, host, status) in [
+        ("POST", "/metrics", "localhost", 405),
+        ("GET", "/mcp", "localhost", 404),
+        ("GET", "/health", "localhost", 404),
+        ("GET", "/metrics", "page.example", 403),
+    ] {
+        let response = scraped.request(method, path).header("Host", host).send().await;
+        assert_eq!(response.status, status, "{method} {path} of {host}");
+    }
+    let taken = guarded("second").await.unwrap_err();
+    assert_eq!(taken.kind(), ErrorKind::PortTaken);
+    assert!(taken.to_string().contains("`otel_prometheus_port`"), "{taken}");
+    proxy.stop().await;
+    guarded("third").await.expect("the port is free again").stop().await;
 }
 
 /// How many series each metric has.
@@ -190,7 +221,7 @@ async fn a_real_prometheus_scrapes_it() {
         measured.proxy.address()
     );
     std::fs::write(folder.path().join("prometheus.yml"), config).unwrap();
-    let web = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let web = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let _prometheus = tokio::process::Command::new(testbed::path("MCPM_TEST_PROMETHEUS"))
         .arg(format!("--config.file={}", folder.path().join("prometheus.yml").display()))
         .arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()))

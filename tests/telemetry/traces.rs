@@ -4,7 +4,7 @@ use mcpm::{
     Environment,
     environment::Variables,
     options::{Attributes, OtlpProtocol},
-    proxy::StdioProxy,
+    proxy::{ProxySpec, StdioProxy},
     telemetry::{OtlpSpec, TelemetrySpec},
 };
 use mcpm_tests::harness::{mcp::Session, script::Script};
@@ -285,6 +285,7 @@ fn spec(receiver: &Receiver) -> TelemetrySpec {
         attributes: std::collections::BTreeMap::default(),
         legacy: false,
         prometheus: false,
+        prometheus_port: None,
         otlp: Some(OtlpSpec {
             endpoint: format!("http://{}", receiver.http),
             protocol: OtlpProtocol::Http,
@@ -302,7 +303,8 @@ fn spec(receiver: &Receiver) -> TelemetrySpec {
 async fn a_server_on_a_pipe_gets_its_place_in_meta() {
     let receiver = Receiver::start("").await;
     let script = Script::new(env!("CARGO_BIN_EXE_scripted-server")).await;
-    let proxy = StdioProxy::new("piped", script.process(&[])).telemetry(spec(&receiver), Vec::new());
+    let spec = ProxySpec { telemetry: Some(spec(&receiver)), ..ProxySpec::default() };
+    let proxy = StdioProxy::new("piped", script.process(&[])).spec(spec);
     let mut bridge = script.serve(proxy).await;
     let session = Session::open(bridge.http).await;
     let answer = session.call("c", "echo", json!({"text": "hello"})).await;

@@ -305,6 +305,20 @@ const char *mcpm_proxy_name(const mcpm_proxy *proxy);
 const char *mcpm_proxy_url(const mcpm_proxy *proxy);
 
 /**
+ * Returns a warning of the start, such as that callers are not authenticated, or that an option has no effect, by its number
+ * from 0; it lives as long as the handle. Null and a number beyond the last one return null.
+ */
+const char *mcpm_proxy_warning(const mcpm_proxy *proxy,
+                               size_t number);
+
+/**
+ * Checks with one MCP exchange whether the target is an MCP server. The start does not need a target that is up, so it does
+ * not check that.
+ */
+mcpm_status mcpm_proxy_check(const mcpm_proxy *proxy,
+                             mcpm_error **error);
+
+/**
  * Tells where a proxy is in its life.
  */
 mcpm_status mcpm_proxy_status(const mcpm_proxy *proxy, mcpm_phase *phase, mcpm_error **error);
@@ -566,9 +580,9 @@ void mcpm_workload_builder_ca_cert(mcpm_workload_builder *builder, const char *v
 /**
  * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
  *
- * The certificates in it are trusted beside those of this machine: for remote servers, registries of
- * servers, image registries that signatures are read from, identity providers, token exchange and
- * telemetry. What the engine pulls is the engine's own to trust.
+ * The certificates in it are trusted beside those of this machine: for remote servers and targets,
+ * registries of servers, image registries that signatures are read from, identity providers, token
+ * exchange and telemetry. What the engine pulls is the engine's own to trust.
  */
 void mcpm_workload_builder_mcpm_ca_bundle(mcpm_workload_builder *builder, const char *value);
 
@@ -624,7 +638,8 @@ void mcpm_workload_builder_audit_config(mcpm_workload_builder *builder, const ch
 /**
  * Enable audit logging with the default configuration.
  *
- * Each request is then recorded, as a line of JSON in the workload's folder.
+ * Each request is then recorded as a line of JSON: that of a workload in its folder, that of a proxy
+ * alone on standard output.
  *
  * Default: `false`.
  */
@@ -982,7 +997,7 @@ void mcpm_workload_builder_otel_headers(mcpm_workload_builder *builder, const ch
 /**
  * Service name.
  *
- * Default: `mcpm-<workload-name>`.
+ * Default: `mcpm-<name>`.
  */
 void mcpm_workload_builder_otel_service_name(mcpm_workload_builder *builder, const char *value);
 
@@ -1036,6 +1051,11 @@ void mcpm_workload_builder_otel_enable_prometheus_metrics_path(mcpm_workload_bui
 void mcpm_workload_builder_otel_use_legacy_attributes(mcpm_workload_builder *builder, bool value);
 
 /**
+ * Port of the loopback address on which `/metrics` is served without a token.
+ */
+void mcpm_workload_builder_otel_prometheus_port(mcpm_workload_builder *builder, uint16_t value);
+
+/**
  * How OTLP is spoken.
  *
  * One of `http`, `grpc`.
@@ -1055,7 +1075,7 @@ void mcpm_proxy_builder_server_name(mcpm_proxy_builder *builder, const char *val
 void mcpm_proxy_builder_target_uri(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * IP or hostname the proxy listens on.
+ * IP or hostname the HTTP proxy listens on.
  *
  * Default: `127.0.0.1`.
  */
@@ -1078,17 +1098,20 @@ void mcpm_proxy_builder_port(mcpm_proxy_builder *builder, uint16_t value);
 void mcpm_proxy_builder_debug(mcpm_proxy_builder *builder, bool value);
 
 /**
- * Origins of browser pages that may call the proxy, beside its own.
+ * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
+ *
+ * The certificates in it are trusted beside those of this machine: for remote servers and targets,
+ * registries of servers, image registries that signatures are read from, identity providers, token
+ * exchange and telemetry. What the engine pulls is the engine's own to trust.
  */
-void mcpm_proxy_builder_allowed_origins(mcpm_proxy_builder *builder, const char *value);
+void mcpm_proxy_builder_mcpm_ca_bundle(mcpm_proxy_builder *builder, const char *value);
 
 /**
- * Host names that clients may call the proxy by, beside the one it listens on.
+ * Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
  *
- * Without authentication, a request that names another host is refused, since a web page whose name
- * was pointed here could send it. Addresses and loopback names need not be listed.
+ * Default: `false`.
  */
-void mcpm_proxy_builder_allowed_hosts(mcpm_proxy_builder *builder, const char *value);
+void mcpm_proxy_builder_trust_proxy_headers(mcpm_proxy_builder *builder, bool value);
 
 /**
  * Tools of the server that are let through, all others are hidden.
@@ -1120,11 +1143,25 @@ void mcpm_proxy_builder_audit_config(mcpm_proxy_builder *builder, const char *va
 /**
  * Enable audit logging with the default configuration.
  *
- * Each request is then recorded, as a line of JSON on standard output.
+ * Each request is then recorded as a line of JSON: that of a workload in its folder, that of a proxy
+ * alone on standard output.
  *
  * Default: `false`.
  */
 void mcpm_proxy_builder_enable_audit(mcpm_proxy_builder *builder, bool value);
+
+/**
+ * Origins of browser pages that may call the proxy, beside its own.
+ */
+void mcpm_proxy_builder_allowed_origins(mcpm_proxy_builder *builder, const char *value);
+
+/**
+ * Host names that clients may call the proxy by, beside the one it listens on.
+ *
+ * Without authentication, a request that names another host is refused, since a web page whose name
+ * was pointed here could send it. Addresses and loopback names need not be listed.
+ */
+void mcpm_proxy_builder_allowed_hosts(mcpm_proxy_builder *builder, const char *value);
 
 /**
  * OIDC issuer URL.
@@ -1204,21 +1241,6 @@ void mcpm_proxy_builder_jwks_allow_private_ip(mcpm_proxy_builder *builder, bool 
  * File with a bearer token that authenticates JWKS and OIDC requests.
  */
 void mcpm_proxy_builder_jwks_auth_token_file(mcpm_proxy_builder *builder, const char *value);
-
-/**
- * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
- *
- * The certificates in it are trusted beside those of this machine: for the target, identity providers,
- * token exchange and telemetry.
- */
-void mcpm_proxy_builder_mcpm_ca_bundle(mcpm_proxy_builder *builder, const char *value);
-
-/**
- * Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
- *
- * Default: `false`.
- */
-void mcpm_proxy_builder_trust_proxy_headers(mcpm_proxy_builder *builder, bool value);
 
 /**
  * Enable OAuth/OIDC authentication to the remote server.
@@ -1431,7 +1453,7 @@ void mcpm_proxy_builder_otel_headers(mcpm_proxy_builder *builder, const char *va
 /**
  * Service name.
  *
- * Default: `mcpm-<server-name>`.
+ * Default: `mcpm-<name>`.
  */
 void mcpm_proxy_builder_otel_service_name(mcpm_proxy_builder *builder, const char *value);
 
@@ -1483,6 +1505,11 @@ void mcpm_proxy_builder_otel_enable_prometheus_metrics_path(mcpm_proxy_builder *
  * Default: `true`.
  */
 void mcpm_proxy_builder_otel_use_legacy_attributes(mcpm_proxy_builder *builder, bool value);
+
+/**
+ * Port of the loopback address on which `/metrics` is served without a token.
+ */
+void mcpm_proxy_builder_otel_prometheus_port(mcpm_proxy_builder *builder, uint16_t value);
 
 /**
  * How OTLP is spoken.

@@ -58,6 +58,7 @@ pub struct CProxy {
     running: Arc<RunningProxy>,
     name: CString,
     url: CString,
+    warnings: Vec<CString>,
 }
 
 impl CProxy {
@@ -85,7 +86,8 @@ pub unsafe extern "C" fn mcpm_proxy_start(
                 .environment(mcpm::Environment::from_process());
             let running = executor::start(async move { builder.build()?.start().await })?.wait()?;
             let (name, url) = (handle::c_text(running.name()), handle::c_text(running.url()));
-            out.put(handle::give(CProxy { running: Arc::new(running), name, url }));
+            let warnings = running.warnings().iter().map(|warning| handle::c_text(warning)).collect();
+            out.put(handle::give(CProxy { running: Arc::new(running), name, url, warnings }));
             Ok(())
         })
     }
@@ -103,6 +105,31 @@ pub unsafe extern "C" fn mcpm_proxy_name(proxy: *const CProxy) -> *const c_char 
 pub unsafe extern "C" fn mcpm_proxy_url(proxy: *const CProxy) -> *const c_char {
     // SAFETY: the conventions in the header.
     unsafe { handle::see(proxy) }.map_or(ptr::null(), |proxy| proxy.url.as_ptr())
+}
+
+/// Returns a warning of the start, such as that callers are not authenticated, or that an option has no effect, by its number
+/// from 0; it lives as long as the handle. Null and a number beyond the last one return null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_warning(proxy: *const CProxy, number: usize) -> *const c_char {
+    // SAFETY: the conventions in the header.
+    let proxy = unsafe { handle::see(proxy) };
+    let warning = proxy.and_then(|proxy| proxy.warnings.get(number));
+    warning.map_or(ptr::null(), |warning| warning.as_ptr())
+}
+
+/// Checks with one MCP exchange whether the target is an MCP server. The start does not need a target that is up, so it does
+/// not check that.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_check(proxy: *const CProxy, error: *mut *mut CError) -> Status {
+    // SAFETY: the conventions in the header.
+    unsafe {
+        handle::guard(error, || {
+            executor::may_wait()?;
+            let running = Arc::clone(&handle::given(proxy, "proxy")?.running);
+            executor::start(async move { running.check().await })?.wait()?;
+            Ok(())
+        })
+    }
 }
 
 /// Tells where a proxy is in its life.

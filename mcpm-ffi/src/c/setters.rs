@@ -313,9 +313,9 @@ pub unsafe extern "C" fn mcpm_workload_builder_ca_cert(builder: *mut WorkloadBui
 
 /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
 ///
-/// The certificates in it are trusted beside those of this machine: for remote servers, registries of
-/// servers, image registries that signatures are read from, identity providers, token exchange and
-/// telemetry. What the engine pulls is the engine's own to trust.
+/// The certificates in it are trusted beside those of this machine: for remote servers and targets,
+/// registries of servers, image registries that signatures are read from, identity providers, token
+/// exchange and telemetry. What the engine pulls is the engine's own to trust.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_mcpm_ca_bundle(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -389,7 +389,8 @@ pub unsafe extern "C" fn mcpm_workload_builder_audit_config(builder: *mut Worklo
 
 /// Enable audit logging with the default configuration.
 ///
-/// Each request is then recorded, as a line of JSON in the workload's folder.
+/// Each request is then recorded as a line of JSON: that of a workload in its folder, that of a proxy
+/// alone on standard output.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
@@ -841,7 +842,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_otel_headers(builder: *mut Worklo
 
 /// Service name.
 ///
-/// Default: `mcpm-<workload-name>`.
+/// Default: `mcpm-<name>`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_builder_otel_service_name(builder: *mut WorkloadBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -911,6 +912,13 @@ pub unsafe extern "C" fn mcpm_workload_builder_otel_use_legacy_attributes(builde
     unsafe { builder::set(builder, |options| { options.otel_use_legacy_attributes = Some(value); Ok(()) }) }
 }
 
+/// Port of the loopback address on which `/metrics` is served without a token.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_workload_builder_otel_prometheus_port(builder: *mut WorkloadBuilder, value: u16) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.otel_prometheus_port = Some(value); Ok(()) }) }
+}
+
 /// How OTLP is spoken.
 ///
 /// One of `http`, `grpc`.
@@ -936,7 +944,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_target_uri(builder: *mut ProxyBuilde
     unsafe { builder::set_text(builder, "target_uri", value) }
 }
 
-/// IP or hostname the proxy listens on.
+/// IP or hostname the HTTP proxy listens on.
 ///
 /// Default: `127.0.0.1`.
 #[unsafe(no_mangle)]
@@ -965,21 +973,24 @@ pub unsafe extern "C" fn mcpm_proxy_builder_debug(builder: *mut ProxyBuilder, va
     unsafe { builder::set(builder, |options| { options.debug = Some(value); Ok(()) }) }
 }
 
-/// Origins of browser pages that may call the proxy, beside its own.
+/// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
+///
+/// The certificates in it are trusted beside those of this machine: for remote servers and targets,
+/// registries of servers, image registries that signatures are read from, identity providers, token
+/// exchange and telemetry. What the engine pulls is the engine's own to trust.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mcpm_proxy_builder_allowed_origins(builder: *mut ProxyBuilder, value: *const c_char) {
+pub unsafe extern "C" fn mcpm_proxy_builder_mcpm_ca_bundle(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
-    unsafe { builder::set_text(builder, "allowed_origins", value) }
+    unsafe { builder::set_text(builder, "mcpm_ca_bundle", value) }
 }
 
-/// Host names that clients may call the proxy by, beside the one it listens on.
+/// Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
 ///
-/// Without authentication, a request that names another host is refused, since a web page whose name
-/// was pointed here could send it. Addresses and loopback names need not be listed.
+/// Default: `false`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mcpm_proxy_builder_allowed_hosts(builder: *mut ProxyBuilder, value: *const c_char) {
+pub unsafe extern "C" fn mcpm_proxy_builder_trust_proxy_headers(builder: *mut ProxyBuilder, value: bool) {
     // SAFETY: the conventions in the header.
-    unsafe { builder::set_text(builder, "allowed_hosts", value) }
+    unsafe { builder::set(builder, |options| { options.trust_proxy_headers = Some(value); Ok(()) }) }
 }
 
 /// Tools of the server that are let through, all others are hidden.
@@ -1019,13 +1030,31 @@ pub unsafe extern "C" fn mcpm_proxy_builder_audit_config(builder: *mut ProxyBuil
 
 /// Enable audit logging with the default configuration.
 ///
-/// Each request is then recorded, as a line of JSON on standard output.
+/// Each request is then recorded as a line of JSON: that of a workload in its folder, that of a proxy
+/// alone on standard output.
 ///
 /// Default: `false`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_enable_audit(builder: *mut ProxyBuilder, value: bool) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set(builder, |options| { options.enable_audit = Some(value); Ok(()) }) }
+}
+
+/// Origins of browser pages that may call the proxy, beside its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_allowed_origins(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "allowed_origins", value) }
+}
+
+/// Host names that clients may call the proxy by, beside the one it listens on.
+///
+/// Without authentication, a request that names another host is refused, since a web page whose name
+/// was pointed here could send it. Addresses and loopback names need not be listed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_allowed_hosts(builder: *mut ProxyBuilder, value: *const c_char) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set_text(builder, "allowed_hosts", value) }
 }
 
 /// OIDC issuer URL.
@@ -1127,25 +1156,6 @@ pub unsafe extern "C" fn mcpm_proxy_builder_jwks_allow_private_ip(builder: *mut 
 pub unsafe extern "C" fn mcpm_proxy_builder_jwks_auth_token_file(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set_text(builder, "jwks_auth_token_file", value) }
-}
-
-/// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
-///
-/// The certificates in it are trusted beside those of this machine: for the target, identity providers,
-/// token exchange and telemetry.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mcpm_proxy_builder_mcpm_ca_bundle(builder: *mut ProxyBuilder, value: *const c_char) {
-    // SAFETY: the conventions in the header.
-    unsafe { builder::set_text(builder, "mcpm_ca_bundle", value) }
-}
-
-/// Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
-///
-/// Default: `false`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mcpm_proxy_builder_trust_proxy_headers(builder: *mut ProxyBuilder, value: bool) {
-    // SAFETY: the conventions in the header.
-    unsafe { builder::set(builder, |options| { options.trust_proxy_headers = Some(value); Ok(()) }) }
 }
 
 /// Enable OAuth/OIDC authentication to the remote server.
@@ -1414,7 +1424,7 @@ pub unsafe extern "C" fn mcpm_proxy_builder_otel_headers(builder: *mut ProxyBuil
 
 /// Service name.
 ///
-/// Default: `mcpm-<server-name>`.
+/// Default: `mcpm-<name>`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_builder_otel_service_name(builder: *mut ProxyBuilder, value: *const c_char) {
     // SAFETY: the conventions in the header.
@@ -1482,6 +1492,13 @@ pub unsafe extern "C" fn mcpm_proxy_builder_otel_enable_prometheus_metrics_path(
 pub unsafe extern "C" fn mcpm_proxy_builder_otel_use_legacy_attributes(builder: *mut ProxyBuilder, value: bool) {
     // SAFETY: the conventions in the header.
     unsafe { builder::set(builder, |options| { options.otel_use_legacy_attributes = Some(value); Ok(()) }) }
+}
+
+/// Port of the loopback address on which `/metrics` is served without a token.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mcpm_proxy_builder_otel_prometheus_port(builder: *mut ProxyBuilder, value: u16) {
+    // SAFETY: the conventions in the header.
+    unsafe { builder::set(builder, |options| { options.otel_prometheus_port = Some(value); Ok(()) }) }
 }
 
 /// How OTLP is spoken.

@@ -183,9 +183,9 @@ pub struct WorkloadOptions {
     pub ca_cert: Option<PathBuf>,
     /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
     ///
-    /// The certificates in it are trusted beside those of this machine: for remote servers, registries of
-    /// servers, image registries that signatures are read from, identity providers, token exchange and
-    /// telemetry. What the engine pulls is the engine's own to trust.
+    /// The certificates in it are trusted beside those of this machine: for remote servers and targets,
+    /// registries of servers, image registries that signatures are read from, identity providers, token
+    /// exchange and telemetry. What the engine pulls is the engine's own to trust.
     #[uniffi(default)]
     pub mcpm_ca_bundle: Option<PathBuf>,
     /// Base image for protocol schemes.
@@ -223,7 +223,8 @@ pub struct WorkloadOptions {
     pub audit_config: Option<PathBuf>,
     /// Enable audit logging with the default configuration.
     ///
-    /// Each request is then recorded, as a line of JSON in the workload's folder.
+    /// Each request is then recorded as a line of JSON: that of a workload in its folder, that of a proxy
+    /// alone on standard output.
     ///
     /// Default: `false`.
     #[uniffi(default)]
@@ -483,7 +484,7 @@ pub struct WorkloadOptions {
     pub otel_headers: Vec<Header>,
     /// Service name.
     ///
-    /// Default: `mcpm-<workload-name>`.
+    /// Default: `mcpm-<name>`.
     #[uniffi(default)]
     pub otel_service_name: Option<String>,
     /// Custom resource attributes.
@@ -521,6 +522,9 @@ pub struct WorkloadOptions {
     /// Default: `true`.
     #[uniffi(default)]
     pub otel_use_legacy_attributes: Option<bool>,
+    /// Port of the loopback address on which `/metrics` is served without a token.
+    #[uniffi(default)]
+    pub otel_prometheus_port: Option<u16>,
     /// How OTLP is spoken.
     ///
     /// One of `http`, `grpc`.
@@ -539,7 +543,7 @@ pub struct ProxyOptions {
     /// URI of the target MCP server.
     #[uniffi(default)]
     pub target_uri: Option<String>,
-    /// IP or hostname the proxy listens on.
+    /// IP or hostname the HTTP proxy listens on.
     ///
     /// Default: `127.0.0.1`.
     #[uniffi(default)]
@@ -556,15 +560,18 @@ pub struct ProxyOptions {
     /// Default: `false`.
     #[uniffi(default)]
     pub debug: Option<bool>,
-    /// Origins of browser pages that may call the proxy, beside its own.
-    #[uniffi(default)]
-    pub allowed_origins: Vec<String>,
-    /// Host names that clients may call the proxy by, beside the one it listens on.
+    /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
     ///
-    /// Without authentication, a request that names another host is refused, since a web page whose name
-    /// was pointed here could send it. Addresses and loopback names need not be listed.
+    /// The certificates in it are trusted beside those of this machine: for remote servers and targets,
+    /// registries of servers, image registries that signatures are read from, identity providers, token
+    /// exchange and telemetry. What the engine pulls is the engine's own to trust.
     #[uniffi(default)]
-    pub allowed_hosts: Vec<String>,
+    pub mcpm_ca_bundle: Option<PathBuf>,
+    /// Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
+    ///
+    /// Default: `false`.
+    #[uniffi(default)]
+    pub trust_proxy_headers: Option<bool>,
     /// Tools of the server that are let through, all others are hidden.
     ///
     /// Names are those that clients see. `*` stands for any text and `?` for any one letter. With a `!`
@@ -586,11 +593,21 @@ pub struct ProxyOptions {
     pub audit_config: Option<PathBuf>,
     /// Enable audit logging with the default configuration.
     ///
-    /// Each request is then recorded, as a line of JSON on standard output.
+    /// Each request is then recorded as a line of JSON: that of a workload in its folder, that of a proxy
+    /// alone on standard output.
     ///
     /// Default: `false`.
     #[uniffi(default)]
     pub enable_audit: Option<bool>,
+    /// Origins of browser pages that may call the proxy, beside its own.
+    #[uniffi(default)]
+    pub allowed_origins: Vec<String>,
+    /// Host names that clients may call the proxy by, beside the one it listens on.
+    ///
+    /// Without authentication, a request that names another host is refused, since a web page whose name
+    /// was pointed here could send it. Addresses and loopback names need not be listed.
+    #[uniffi(default)]
+    pub allowed_hosts: Vec<String>,
     /// OIDC issuer URL.
     ///
     /// Each request then needs a token of that issuer. It is compared letter for letter with what tokens
@@ -648,17 +665,6 @@ pub struct ProxyOptions {
     /// File with a bearer token that authenticates JWKS and OIDC requests.
     #[uniffi(default)]
     pub jwks_auth_token_file: Option<PathBuf>,
-    /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
-    ///
-    /// The certificates in it are trusted beside those of this machine: for the target, identity providers,
-    /// token exchange and telemetry.
-    #[uniffi(default)]
-    pub mcpm_ca_bundle: Option<PathBuf>,
-    /// Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
-    ///
-    /// Default: `false`.
-    #[uniffi(default)]
-    pub trust_proxy_headers: Option<bool>,
     /// Enable OAuth/OIDC authentication to the remote server.
     ///
     /// Default: `false`.
@@ -813,7 +819,7 @@ pub struct ProxyOptions {
     pub otel_headers: Vec<Header>,
     /// Service name.
     ///
-    /// Default: `mcpm-<server-name>`.
+    /// Default: `mcpm-<name>`.
     #[uniffi(default)]
     pub otel_service_name: Option<String>,
     /// Custom resource attributes.
@@ -851,6 +857,9 @@ pub struct ProxyOptions {
     /// Default: `true`.
     #[uniffi(default)]
     pub otel_use_legacy_attributes: Option<bool>,
+    /// Port of the loopback address on which `/metrics` is served without a token.
+    #[uniffi(default)]
+    pub otel_prometheus_port: Option<u16>,
     /// How OTLP is spoken.
     ///
     /// One of `http`, `grpc`.

@@ -3,25 +3,67 @@
 //! `options!` reads the table of options, `choice!` a list of words, `text_form!` gives a type the JSON form of
 //! its command line form.
 
-/// Splits the table's sections between the two commands, then makes one option set of each.
+/// Splits the table's sections between the two commands, then makes one option set of each, and one view of the options that
+/// both have. A section of both may have another title for the proxy, after `|`.
 macro_rules! options {
-    ($( section $title:literal for $commands:tt { $($rows:tt)* } )*) => {
-        options! { @split [] [] $( { $title $commands { $($rows)* } } )* }
+    ($( section $title:literal $(| $proxy_title:literal)? for $commands:tt { $($rows:tt)* } )*) => {
+        options! { @split [] [] [] $( { $title [$($proxy_title)?] $commands { $($rows)* } } )* }
     };
-    (@split [$($run:tt)*] [$($proxy:tt)*] { $title:literal (run) $rows:tt } $($rest:tt)*) => {
-        options! { @split [$($run)* $title $rows] [$($proxy)*] $($rest)* }
+    (@split [$($run:tt)*] $proxy:tt $shared:tt { $title:literal [] (run) $rows:tt } $($rest:tt)*) => {
+        options! { @split [$($run)* $title false $rows] $proxy $shared $($rest)* }
     };
-    (@split [$($run:tt)*] [$($proxy:tt)*] { $title:literal (proxy) $rows:tt } $($rest:tt)*) => {
-        options! { @split [$($run)*] [$($proxy)* $title $rows] $($rest)* }
+    (@split $run:tt [$($proxy:tt)*] $shared:tt { $title:literal [] (proxy) $rows:tt } $($rest:tt)*) => {
+        options! { @split $run [$($proxy)* $title false $rows] $shared $($rest)* }
     };
-    (@split [$($run:tt)*] [$($proxy:tt)*] { $title:literal (run, proxy) $rows:tt } $($rest:tt)*) => {
-        options! { @split [$($run)* $title $rows] [$($proxy)* $title $rows] $($rest)* }
+    (@split $run:tt $proxy:tt $shared:tt { $title:literal [] $commands:tt $rows:tt } $($rest:tt)*) => {
+        options! { @split $run $proxy $shared { $title [$title] $commands $rows } $($rest)* }
     };
-    (@split [$($run:tt)*] [$($proxy:tt)*]) => {
+    (@split $run:tt $proxy:tt $shared:tt { $title:literal [$other:literal] (run, proxy) $rows:tt } $($rest:tt)*) => {
+        options! { @both $run $proxy $shared $title $other false $rows $($rest)* }
+    };
+    (@split
+        $run:tt $proxy:tt $shared:tt { $title:literal [$other:literal] (run, proxy as addition) $rows:tt } $($rest:tt)*
+    ) => {
+        options! { @both $run $proxy $shared $title $other true $rows $($rest)* }
+    };
+    (@both
+        [$($run:tt)*] [$($proxy:tt)*] [$($shared:tt)*]
+        $title:literal $other:literal $addition:literal $rows:tt $($rest:tt)*
+    ) => {
+        options! {
+            @split [$($run)* $title false $rows] [$($proxy)* $other $addition $rows] [$($shared)* $rows] $($rest)*
+        }
+    };
+    (@split [$($run:tt)*] [$($proxy:tt)*] [$($shared:tt)*]) => {
         options! { @set WorkloadOptions (crate::workload::WorkloadBuilder) "run" $($run)* }
         options! { @set ProxyOptions (crate::proxy::ProxyBuilder) "proxy" $($proxy)* }
+        options! { @view SharedOptions $($shared)* }
     };
-    (@set $options:ident ($builder:path) $command:literal $( $title:literal { $(
+    (@view $view:ident $( { $(
+        $(#[doc = $help:literal])+
+        $name:ident : $slot:ident<$value:ty> $(= $default:literal)?
+        $( [ $($settings:tt)* ] )? ;
+    )* } )*) => {
+        /// The options that a workload and a proxy alone have in common.
+        #[derive(Debug, Clone)]
+        #[expect(dead_code, reason = "outgoing authentication is not built yet")]
+        pub(crate) struct $view {
+            $($( $(#[doc = $help])+ pub(crate) $name: $slot<$value>, )*)*
+        }
+
+        impl From<&WorkloadOptions> for $view {
+            fn from(options: &WorkloadOptions) -> Self {
+                Self { $($( $name: options.$name.clone(), )*)* }
+            }
+        }
+
+        impl From<&ProxyOptions> for $view {
+            fn from(options: &ProxyOptions) -> Self {
+                Self { $($( $name: options.$name.clone(), )*)* }
+            }
+        }
+    };
+    (@set $options:ident ($builder:path) $command:literal $( $title:literal $addition:literal { $(
         $(#[doc = $help:literal])+
         $name:ident : $slot:ident<$value:ty> $(= $default:literal)?
         $( [ $($key:ident : $setting:expr),+ $(,)? ] )? ;
@@ -54,7 +96,7 @@ macro_rules! options {
                         options!(@arity $slot),
                         options!(@default $($default)?),
                     )
-                },
+                }.or_addition($addition),
             )*)* ];
 
             fn slot(&self, name: &str) -> Option<&dyn crate::options::Stored> {

@@ -25,6 +25,7 @@ pub use publish::PublishSpec;
 pub use secret::{Secret, SecretRef, SecretTarget};
 pub use set::OptionSet;
 pub use spec::{Arity, OptionSpec, Place, Required};
+pub(crate) use table::SharedOptions;
 pub use table::{ProxyOptions, WorkloadOptions};
 pub use types::{
     ImageVerification, OtlpProtocol, PermissionProfile, Protocol, ProxyMode, Relabel, RuntimeChoice,

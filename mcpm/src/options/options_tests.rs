@@ -244,8 +244,7 @@ fn json_keeps_what_was_asked_without_secrets() {
     let json = serde_json::to_string(&options).unwrap();
     assert_eq!(
         json,
-        r#"{"server":"s","proxy_port":0,"publish":["[::1]:80:80/udp"],"env":["A=b=c"],"volume":["./d:/d:ro,Z"],"#
-            .to_owned()
+        r#"{"server":"s","proxy_port":0,"publish":["[::1]:80:80/udp"],"env":["A=b=c"],"volume":["./d:/d:ro,Z"],"#.to_owned()
             + r#""foreground":false,"remote_auth_timeout":"1m30s","otel_sampling_rate":0.5}"#
     );
     let read: WorkloadOptions = serde_json::from_str(&json).unwrap();

@@ -117,6 +117,12 @@ impl OptionSpec {
         }
     }
 
+    /// Makes it an addition when its command has the whole section as one.
+    pub(super) const fn or_addition(mut self, addition: bool) -> Self {
+        self.addition |= addition;
+        self
+    }
+
     /// Returns the long flag, without dashes.
     pub fn flag(&self) -> String {
         self.name.replace('_', "-")

@@ -41,8 +41,28 @@ options! {
         transport: Option<Transport> [computed: Some("that of the registry entry, or found out")];
         /// Proxy mode of a stdio server; `sse` is deprecated and will be removed
         proxy_mode: Option<ProxyMode> = "streamable-http";
+    }
+    section "Proxy" for (proxy) {
+        /// Name of the MCP server, for messages and logs
+        server_name: Option<String> [
+            place: Place::Positional, placeholder: Some("SERVER_NAME"), required: Required::Always,
+        ];
+        /// URI of the target MCP server
+        target_uri: Option<String> [kind: Kind::Url, placeholder: Some("URI"), required: Required::Always];
+    }
+    section "Workload and container" | "Proxy" for (run, proxy) {
         /// IP or hostname the HTTP proxy listens on
         host: Option<String> = "127.0.0.1" [kind: Kind::Host];
+    }
+    section "Proxy" for (proxy) {
+        /// Port of this machine the proxy listens on; 0 picks a free one
+        port: Option<u16> [computed: Some("a free port")];
+        /// Enable debug mode
+        ///
+        /// Of the command line alone: the library's log goes where its program sends it.
+        debug: Option<bool> = "false" [place: Place::Global];
+    }
+    section "Workload and container" for (run) {
         /// Port of this machine the HTTP proxy listens on; 0 picks a free one
         proxy_port: Option<u16> [computed: Some("a free port"), allowed_with_from_config: true];
         /// Host that traffic is forwarded to, for the transports `sse` and `streamable-http`
@@ -136,18 +156,24 @@ options! {
         /// The certificates in it are trusted while a package is built and by its server. A server from an image is
         /// offered them in a file, by the usual variables.
         ca_cert: Option<PathBuf>;
+    }
+    section "Workload and container" | "Proxy" for (run, proxy as addition) {
         /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.)
         ///
-        /// The certificates in it are trusted beside those of this machine: for remote servers, registries of servers,
-        /// image registries that signatures are read from, identity providers, token exchange and telemetry. What the
-        /// engine pulls is the engine's own to trust.
+        /// The certificates in it are trusted beside those of this machine: for remote servers and targets, registries of
+        /// servers, image registries that signatures are read from, identity providers, token exchange and telemetry. What
+        /// the engine pulls is the engine's own to trust.
         mcpm_ca_bundle: Option<PathBuf>;
+    }
+    section "Workload and container" for (run) {
         /// Base image for protocol schemes
         runtime_image: Option<String> [placeholder: Some("IMAGE")];
         /// Extra package to install in the builder and runtime stages
         runtime_add_package: Vec<String> [placeholder: Some("PACKAGE")];
         /// Path prefix prepended to SSE endpoint URLs
         endpoint_prefix: Option<String> [placeholder: Some("PREFIX")];
+    }
+    section "Workload and container" | "Proxy" for (run, proxy as addition) {
         /// Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies
         trust_proxy_headers: Option<bool> = "false";
         /// Tools of the server that are let through, all others are hidden
@@ -167,8 +193,11 @@ options! {
         audit_config: Option<PathBuf>;
         /// Enable audit logging with the default configuration
         ///
-        /// Each request is then recorded, as a line of JSON in the workload's folder.
+        /// Each request is then recorded as a line of JSON: that of a workload in its folder, that of a proxy alone on
+        /// standard output.
         enable_audit: Option<bool> = "false";
+    }
+    section "Workload and container" for (run) {
         /// Enable debug mode
         ///
         /// Of the command line alone: the library's log goes where its program sends it.
@@ -181,6 +210,8 @@ options! {
         rebuild: Option<bool> = "false" [addition: true, conflicts_with: &["offline"]];
         /// Fetch nothing: the image must be on this machine
         offline: Option<bool> = "false" [addition: true];
+    }
+    section "Workload and container" | "Proxy" for (run, proxy) {
         /// Origins of browser pages that may call the proxy, beside its own
         allowed_origins: List<String> [placeholder: Some("ORIGIN,..."), addition: true];
         /// Host names that clients may call the proxy by, beside the one it listens on
@@ -188,54 +219,14 @@ options! {
         /// Without authentication, a request that names another host is refused, since a web page whose name was pointed
         /// here could send it. Addresses and loopback names need not be listed.
         allowed_hosts: List<String> [placeholder: Some("HOST,..."), addition: true];
+    }
+    section "Workload and container" for (run) {
         /// Registry that server names are looked up in: `embedded`, a file, or a URL
         ///
         /// A URL whose path ends in `.json` is that of a document, any other is the base of a registry's REST API.
         registry: Option<String> [
             placeholder: Some("REGISTRY"), computed: Some("that of the settings, else `embedded`"), addition: true,
         ];
-    }
-    section "Proxy" for (proxy) {
-        /// Name of the MCP server, for messages and logs
-        server_name: Option<String> [
-            place: Place::Positional, placeholder: Some("SERVER_NAME"), required: Required::Always,
-        ];
-        /// URI of the target MCP server
-        target_uri: Option<String> [kind: Kind::Url, placeholder: Some("URI"), required: Required::Always];
-        /// IP or hostname the proxy listens on
-        host: Option<String> = "127.0.0.1" [kind: Kind::Host];
-        /// Port of this machine the proxy listens on; 0 picks a free one
-        port: Option<u16> [computed: Some("a free port")];
-        /// Enable debug mode
-        ///
-        /// Of the command line alone: the library's log goes where its program sends it.
-        debug: Option<bool> = "false" [place: Place::Global];
-        /// Origins of browser pages that may call the proxy, beside its own
-        allowed_origins: List<String> [placeholder: Some("ORIGIN,..."), addition: true];
-        /// Host names that clients may call the proxy by, beside the one it listens on
-        ///
-        /// Without authentication, a request that names another host is refused, since a web page whose name was pointed
-        /// here could send it. Addresses and loopback names need not be listed.
-        allowed_hosts: List<String> [placeholder: Some("HOST,..."), addition: true];
-        /// Tools of the server that are let through, all others are hidden
-        ///
-        /// Names are those that clients see. `*` stands for any text and `?` for any one letter. With a `!` before it, a
-        /// tool is hidden, whatever else lets it through; `!NAME` alone lets all others through.
-        tools: List<String> [placeholder: Some("TOOL,..."), addition: true];
-        /// JSON file that overrides tool names and descriptions
-        tools_override: Option<PathBuf> [addition: true];
-        /// Authorization configuration file
-        ///
-        /// In JSON or YAML, with policies in Cedar.
-        authz_config: Option<PathBuf> [addition: true];
-        /// Audit configuration file
-        ///
-        /// In JSON or YAML; it turns audit logging on.
-        audit_config: Option<PathBuf> [addition: true];
-        /// Enable audit logging with the default configuration
-        ///
-        /// Each request is then recorded, as a line of JSON on standard output.
-        enable_audit: Option<bool> = "false" [addition: true];
     }
     section "Incoming authentication" for (run, proxy) {
         /// OIDC issuer URL
@@ -268,28 +259,13 @@ options! {
         /// OAuth scopes that a token must have
         oidc_required_scopes: List<String> [placeholder: Some("SCOPE,..."), addition: true];
     }
-    section "Incoming authentication" for (run) {
+    section "Incoming authentication" for (run, proxy as addition) {
         /// Allow OIDC issuers without HTTPS, for local development and testing (insecure)
         oidc_insecure_allow_http: Option<bool> = "false";
         /// Allow JWKS and OIDC endpoints on private IP addresses
         jwks_allow_private_ip: Option<bool> = "false";
         /// File with a bearer token that authenticates JWKS and OIDC requests
         jwks_auth_token_file: Option<PathBuf>;
-    }
-    section "Incoming authentication" for (proxy) {
-        /// Allow OIDC issuers without HTTPS, for local development and testing (insecure)
-        oidc_insecure_allow_http: Option<bool> = "false" [addition: true];
-        /// Allow JWKS and OIDC endpoints on private IP addresses
-        jwks_allow_private_ip: Option<bool> = "false" [addition: true];
-        /// File with a bearer token that authenticates JWKS and OIDC requests
-        jwks_auth_token_file: Option<PathBuf> [addition: true];
-        /// CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.)
-        ///
-        /// The certificates in it are trusted beside those of this machine: for the target, identity providers, token
-        /// exchange and telemetry.
-        mcpm_ca_bundle: Option<PathBuf> [addition: true];
-        /// Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies
-        trust_proxy_headers: Option<bool> = "false" [addition: true];
     }
     section "Outgoing authentication" for (run, proxy) {
         /// Enable OAuth/OIDC authentication to the remote server
@@ -372,7 +348,7 @@ options! {
             placeholder: Some("NAME"), computed: Some("it replaces `Authorization`"),
         ];
     }
-    section "Telemetry" for (run) {
+    section "Telemetry" for (run, proxy as addition) {
         /// OTLP endpoint URL
         ///
         /// With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are added to its path. Without a scheme it is `https`.
@@ -382,7 +358,7 @@ options! {
         /// OTLP header
         otel_headers: Vec<Header> [placeholder: Some("key=value")];
         /// Service name
-        otel_service_name: Option<String> [placeholder: Some("NAME"), computed: Some("`mcpm-<workload-name>`")];
+        otel_service_name: Option<String> [placeholder: Some("NAME"), computed: Some("`mcpm-<name>`")];
         /// Custom resource attributes
         otel_custom_attributes: Option<Attributes>;
         /// Names of environment variables to include in spans
@@ -401,40 +377,10 @@ options! {
         otel_enable_prometheus_metrics_path: Option<bool> = "false";
         /// Emit legacy attribute names alongside the new semantic-convention names
         otel_use_legacy_attributes: Option<bool> = "true";
-        /// How OTLP is spoken
-        otel_protocol: Option<OtlpProtocol> = "http" [addition: true];
     }
-    section "Telemetry" for (proxy) {
-        /// OTLP endpoint URL
-        ///
-        /// With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are added to its path. Without a scheme it is `https`.
-        otel_endpoint: Option<String> [kind: Kind::Url, addition: true];
-        /// Use HTTP instead of HTTPS for the OTLP endpoint
-        otel_insecure: Option<bool> = "false" [addition: true];
-        /// OTLP header
-        otel_headers: Vec<Header> [placeholder: Some("key=value"), addition: true];
-        /// Service name
-        otel_service_name: Option<String> [
-            placeholder: Some("NAME"), computed: Some("`mcpm-<server-name>`"), addition: true,
-        ];
-        /// Custom resource attributes
-        otel_custom_attributes: Option<Attributes> [addition: true];
-        /// Names of environment variables to include in spans
-        ///
-        /// They are those of mcpm, not those of the server; `MCPM_*` is refused.
-        otel_env_vars: List<String> [placeholder: Some("NAME,..."), addition: true];
-        /// Distributed tracing, effective with an OTLP endpoint
-        otel_tracing_enabled: Option<bool> = "true" [addition: true];
-        /// OTLP metrics export, effective with an OTLP endpoint
-        otel_metrics_enabled: Option<bool> = "true" [addition: true];
-        /// Trace sampling rate, from 0.0 to 1.0
-        otel_sampling_rate: Option<f64> = "0.1" [range: Some((0.0, 1.0)), addition: true];
-        /// Serve `/metrics` on the main transport port
-        ///
-        /// With incoming authentication it takes a token as everything else does.
-        otel_enable_prometheus_metrics_path: Option<bool> = "false" [addition: true];
-        /// Emit legacy attribute names alongside the new semantic-convention names
-        otel_use_legacy_attributes: Option<bool> = "true" [addition: true];
+    section "Telemetry" for (run, proxy) {
+        /// Port of the loopback address on which `/metrics` is served without a token
+        otel_prometheus_port: Option<u16> [range: Some((1.0, 65535.0)), addition: true];
         /// How OTLP is spoken
         otel_protocol: Option<OtlpProtocol> = "http" [addition: true];
     }

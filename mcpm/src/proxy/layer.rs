@@ -2,9 +2,11 @@
 
 use std::{future::Future, pin::Pin};
 
+use http::StatusCode;
+
 use super::{
     last_seen::LastExchange,
-    respond::{Request, Response},
+    respond::{self, Request, Response},
     server_check::{Finding, Passed},
 };
 
@@ -34,6 +36,23 @@ pub(crate) trait Endpoint: Send + Sync {
     /// Checks with one MCP exchange that a server behind that speaks HTTP is an MCP server.
     fn check(&self) -> Pin<Box<dyn Future<Output = Result<Passed, Finding>> + Send + '_>> {
         Box::pin(std::future::ready(Ok(Passed::Mcp)))
+    }
+}
+
+/// The endpoint of a stack whose layers answer everything that there is.
+pub(super) struct NotFound;
+
+impl Endpoint for NotFound {
+    fn handle(&self, _: Request) -> Answer<'_> {
+        Box::pin(std::future::ready(respond::empty(StatusCode::NOT_FOUND)))
+    }
+
+    fn path(&self) -> &str {
+        "/"
+    }
+
+    fn health(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 

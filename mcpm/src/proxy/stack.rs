@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     denial::Denial,
-    layer::{Endpoint, Layer, Next},
+    layer::{Endpoint, Layer, Next, NotFound},
     layers::{
         audit::{Recorder, Witness},
         authenticate::{Authenticate, Gate},
@@ -27,33 +27,10 @@ use super::{
     owners::Owners,
     respond::{Request, Response},
     server_check::{Finding, Passed},
+    service::ProxyService,
     target::MCP_PATH,
 };
-use crate::{audit::Audit, auth::exchange::Exchange, explain::Recent, policy::Policy, telemetry::Telemetry};
-
-/// What the layers need to know.
-#[derive(Debug)]
-pub(crate) struct Settings {
-    pub(crate) origin: Origin,
-    /// Whether somebody has said whose pages may call the proxy.
-    pub(crate) names_origins: bool,
-    /// How the server behind is reached, for `/health`.
-    pub(crate) transport: &'static str,
-    /// Who may come in; `None` lets everybody.
-    pub(crate) gate: Option<Arc<Gate>>,
-    /// What callers' tokens are exchanged for, if they are; then there is a gate.
-    pub(crate) exchange: Option<Exchange>,
-    /// What callers may see and do.
-    pub(crate) policy: Policy,
-    /// Where refusals are kept.
-    pub(crate) recent: Arc<Recent>,
-    /// Whether a proxy in front is believed when it says who calls.
-    pub(crate) trusted: bool,
-    /// Where requests are recorded.
-    pub(crate) audit: Option<Arc<Audit>>,
-    /// What is measured, if anything is.
-    pub(crate) telemetry: Option<Arc<Telemetry>>,
-}
+use crate::{explain::Recent, policy::Policy, telemetry::Telemetry};
 
 /// All layers, outermost first, and what they protect.
 pub(crate) struct Stack {
@@ -64,29 +41,35 @@ pub(crate) struct Stack {
 }
 
 impl Stack {
-    pub(crate) fn new(settings: Settings, endpoint: Box<dyn Endpoint>) -> Self {
+    /// Arranges the layers that a service needs. There is a gate when callers are authenticated.
+    pub(crate) fn new(
+        service: ProxyService,
+        origin: Origin,
+        gate: Option<Arc<Gate>>,
+        endpoint: Box<dyn Endpoint>,
+    ) -> Self {
+        let ProxyService { transport, spec, policy, exchange, denials, audit, telemetry, .. } = service;
+        let trusted = spec.trust_proxy_headers;
         // Outermost: a defect anywhere below costs one request, not the connection.
         let mut layers: Vec<Box<dyn Layer>> = vec![Box::new(Recover)];
-        let telemetry = settings.telemetry;
         if let Some(telemetry) = &telemetry {
             // Sees every outcome, also of what is refused next.
             layers.push(Box::new(Observe::new(
                 Arc::clone(telemetry),
-                settings.transport == "stdio",
-                settings.gate.is_some(),
-                settings.trusted,
+                transport == "stdio",
+                gate.is_some(),
+                trusted,
             )));
         }
-        let audit = settings.audit;
         if let Some(audit) = &audit {
             // Before anything that refuses: every request is recorded.
-            let guarded = settings.gate.is_some();
-            layers.push(Box::new(Recorder::new(Arc::clone(audit), settings.trusted, guarded)));
+            let guarded = gate.is_some();
+            layers.push(Box::new(Recorder::new(Arc::clone(audit), trusted, guarded)));
         }
         // Before anything reads a body.
         layers.push(Box::new(BodyLimit::default()));
         // Before anything is told: a page of another origin learns nothing, not even from `/health`.
-        layers.push(Box::new(settings.origin));
+        layers.push(Box::new(origin));
         // Before anybody is asked who they are: nobody may.
         layers.push(Box::new(Methods));
         // Between layers: says which part of a request begins, when that is measured.
@@ -97,13 +80,13 @@ impl Stack {
             }
         };
         let owners = Arc::new(Owners::new(["/", MCP_PATH, endpoint.path()]));
-        if settings.names_origins || settings.gate.is_some() {
+        if !spec.allowed_origins.is_empty() || gate.is_some() {
             // Before anything is answered: a page must be able to read refusals too.
             layers.push(Box::new(Cors));
         }
         // For probes of the machine, which are no MCP clients and have no token.
-        layers.push(Box::new(Health::new(settings.transport, settings.gate.clone())));
-        if let Some(gate) = settings.gate.clone() {
+        layers.push(Box::new(Health::new(transport, gate.clone())));
+        if let Some(gate) = gate.clone() {
             // Before anybody is asked who they are: it says how they find that out.
             layers.push(Box::new(WellKnown::new(Arc::clone(&gate))));
             mark(&mut layers, "authenticate");
@@ -112,18 +95,18 @@ impl Stack {
             // Needs to know who is asking; whoever looks into sessions may then trust that they are the caller's.
             layers.push(Box::new(SessionOwner::new(Arc::clone(&owners))));
         }
-        if let Some(telemetry) = telemetry.as_ref().filter(|telemetry| telemetry.is_scraped()) {
+        if let Some(telemetry) = telemetry.as_ref().filter(|telemetry| telemetry.serves_path()) {
             // For those who were let in: how often which tool is called is nothing for strangers.
             layers.push(Box::new(Metrics::new(Arc::clone(telemetry))));
         }
-        let Policy { tools, authorization } = settings.policy;
+        let Policy { tools, authorization } = policy;
         let decides = tools.is_some() || authorization.is_some();
         let records = audit.is_some();
         if decides || records || measured {
             mark(&mut layers, "receive");
             // Before whatever looks into messages. Without anything that does, no body is looked into.
             let all = audit.as_ref().is_some_and(|audit| audit.spec().fail_closed);
-            layers.push(Box::new(Parse::new(decides || all, Arc::clone(&settings.recent))));
+            layers.push(Box::new(Parse::new(decides || all, Arc::clone(&denials))));
         }
         if let Some(audit) = audit {
             // Before names change and anything is sent on: what a client asks for is recorded in its words.
@@ -143,7 +126,7 @@ impl Stack {
             // Last of those that decide: what it permits is what reaches the server.
             layers.push(Box::new(Authorize::new(authorization)));
         }
-        if let (Some(exchange), Some(gate)) = (settings.exchange, settings.gate) {
+        if let (Some(exchange), Some(gate)) = (exchange, gate) {
             mark(&mut layers, "exchange");
             // Innermost of all that may refuse: nobody is asked for a token for what is refused, and no layer sees the
             // one that comes, except for the next, which looks at none.
@@ -154,7 +137,14 @@ impl Stack {
             layers.push(Box::new(Send));
         }
         let tells_peers = records || measured;
-        Self { layers, endpoint, recent: settings.recent, tells_peers }
+        Self { layers, endpoint, recent: denials, tells_peers }
+    }
+
+    /// Serves metrics alone, to scrapers of this machine, which have no tokens.
+    pub(crate) fn of_metrics(telemetry: Arc<Telemetry>, origin: Origin, denials: Arc<Recent>) -> Self {
+        let layers: Vec<Box<dyn Layer>> =
+            vec![Box::new(Recover), Box::new(origin), Box::new(Metrics::new(telemetry))];
+        Self { layers, endpoint: Box::new(NotFound), recent: denials, tells_peers: false }
     }
 
     /// Whether the layers want to know who is at the other end of a connection ([`Peer`](super::trail::Peer)).

@@ -8,22 +8,17 @@ use std::{
 use tokio::task::JoinHandle;
 
 use super::{
-    RunningProxy, Served,
+    ProxySecrets, ProxySpec, RunningProxy,
     bridge::Bridge,
-    check_hosts, listener,
     public::Publicity,
+    service::{Files, ProxySetup},
     target::{MCP_PATH, SSE_PATH},
 };
 use crate::{
     Environment, Result,
-    audit::{Audit, AuditSpec},
-    auth::incoming::{Incoming, IncomingSpec},
-    explain::Recent,
+    environment::Variables,
     mcp::{lane::Limits, router::Router},
-    options::{Header, ProxyMode, Secret},
-    policy::PolicySpec,
-    redact::Masks,
-    telemetry::{Telemetry, TelemetrySpec},
+    options::ProxyMode,
     transport::{
         RestartPolicy, ServerEvent, Spawn,
         keeper::{Keepers, OnEvent, Settings},
@@ -102,16 +97,10 @@ impl Drop for StdioServer {
 pub struct StdioProxy {
     name: String,
     spawn: Arc<dyn Spawn>,
-    host: String,
-    port: u16,
-    mode: ProxyMode,
     policy: RestartPolicy,
     patience: Duration,
-    allowed_hosts: Vec<String>,
-    rules: PolicySpec,
-    audit: Option<AuditSpec>,
-    telemetry: Option<(TelemetrySpec, Vec<Header>)>,
-    incoming: Option<(IncomingSpec, Option<Secret>)>,
+    spec: ProxySpec,
+    secrets: ProxySecrets,
     environment: Option<Environment>,
 }
 
@@ -121,37 +110,24 @@ impl StdioProxy {
         Self {
             name: name.into(),
             spawn: Arc::new(spawn),
-            host: "127.0.0.1".to_owned(),
-            port: 0,
-            mode: ProxyMode::StreamableHttp,
             policy: RestartPolicy::default(),
             patience: PATIENCE,
-            allowed_hosts: Vec::new(),
-            rules: PolicySpec::default(),
-            audit: None,
-            telemetry: None,
-            incoming: None,
+            spec: ProxySpec::default(),
+            secrets: ProxySecrets::default(),
             environment: None,
         }
     }
 
     /// Listens there; 127.0.0.1 and a free port otherwise.
     pub fn listen(mut self, host: impl Into<String>, port: u16) -> Self {
-        self.host = host.into();
-        self.port = port;
-        self
-    }
-
-    /// Takes requests that name one of these hosts as well; otherwise those that name an address, a loopback name or the
-    /// name it listens on.
-    pub fn allow_hosts(mut self, hosts: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.allowed_hosts.extend(hosts.into_iter().map(Into::into));
+        self.spec.host = host.into();
+        self.spec.port = port;
         self
     }
 
     /// Serves in that mode; streamable HTTP otherwise.
     pub fn mode(mut self, mode: ProxyMode) -> Self {
-        self.mode = mode;
+        self.spec.mode = mode;
         self
     }
 
@@ -170,32 +146,21 @@ impl StdioProxy {
         self
     }
 
-    /// Filters and renames tools and authorizes callers so; otherwise everything passes.
-    pub fn rules(mut self, rules: PolicySpec) -> Self {
-        self.rules = rules;
+    /// Puts this in front of the server, in place of what was set before; otherwise all callers pass, and nothing is recorded
+    /// or measured.
+    pub fn spec(mut self, spec: ProxySpec) -> Self {
+        self.spec = spec;
         self
     }
 
-    /// Records requests so; otherwise not at all.
-    pub fn audit(mut self, audit: AuditSpec) -> Self {
-        self.audit = Some(audit);
+    /// Takes the secrets that the [`spec`](Self::spec) needs; none otherwise.
+    pub fn secrets(mut self, secrets: ProxySecrets) -> Self {
+        self.secrets = secrets;
         self
     }
 
-    /// Measures so, and sends these headers to the collector; otherwise nothing is measured.
-    pub fn telemetry(mut self, spec: TelemetrySpec, headers: Vec<Header>) -> Self {
-        self.telemetry = Some((spec, headers));
-        self
-    }
-
-    /// Requires a token of each caller so, with the client secret for introspection; otherwise everybody is let in.
-    pub fn incoming(mut self, spec: IncomingSpec, client_secret: Option<Secret>) -> Self {
-        self.incoming = Some((spec, client_secret));
-        self
-    }
-
-    /// Takes the client secret, if none is given, and variables from an environment, and keeps the last denials below
-    /// its state folder; otherwise there are neither, and denials are kept in memory alone.
+    /// Takes client secrets that are not given, and variables, from an environment, and keeps the last denials below its
+    /// state folder; otherwise there are neither, and denials are kept in memory alone.
     pub fn environment(mut self, environment: Environment) -> Self {
         self.environment = Some(environment);
         self
@@ -204,65 +169,31 @@ impl StdioProxy {
     /// Starts the server, waits until it answers, and listens.
     ///
     /// # Errors
-    /// `PortTaken`, `InvalidOption` for the host, `StartFailed` when the server ends, or stays silent for longer than
-    /// its [`patience`](Self::patience), `InvalidOption` for its [`rules`](Self::rules) and for how callers come
-    /// [in](Self::incoming), `Io` when its [`audit`](Self::audit) log cannot be written.
+    /// `InvalidOption` for a [`spec`](Self::spec) that cannot be used, `PortTaken`, `Io` when the audit log cannot be
+    /// written, `StartFailed` when the server ends, or stays silent for longer than its [`patience`](Self::patience).
     pub async fn start(
         self,
         on_event: impl Fn(ServerEvent) + Send + Sync + 'static,
     ) -> Result<RunningStdioProxy> {
-        let policy = self.rules.policy(&self.name)?;
-        check_hosts(&self.allowed_hosts)?;
-        let environment = self.environment.as_ref();
-        let headers = self.telemetry.iter().flat_map(|(_, headers)| headers);
-        let mut secrets: Vec<Secret> = headers.map(|header| header.value.clone()).collect();
-        let incoming = match self.incoming {
-            Some((spec, given)) => {
-                let from_environment = environment.filter(|_| spec.takes_secret());
-                let secret = given.or_else(|| from_environment?.oidc_client_secret.clone());
-                spec.check(secret.as_ref())?;
-                spec.check_secret(secret.as_ref())?;
-                spec.check_reach(&self.host, false)?;
-                secrets.extend(secret.clone());
-                Some(Incoming::new(spec, secret)?)
-            }
-            None => None,
-        };
-        let denials = environment.map(|environment| super::refusals(&environment.state_dir, &self.name));
-        let recent = Recent::new(&*self.name, denials).masks(Masks::new(secrets.clone(), &[]));
-        let open = |spec| Audit::open(spec, &self.name, None, secrets);
-        let audit = self.audit.as_ref().map(open).transpose()?;
-        let telemetry = match &self.telemetry {
-            Some((spec, headers)) => {
-                let variables =
-                    environment.map(|environment| environment.variables.clone()).unwrap_or_default();
-                Some(Telemetry::start(spec, headers, &variables, &self.name, TRANSPORT)?)
-            }
-            None => None,
-        };
-        let listener = listener::bind(&self.host, self.port).await?;
-        let server = StdioServer::start(self.spawn, self.policy, self.patience, Arc::new(on_event)).await?;
-        let served = Served {
-            host: &self.host,
-            path: path_of(self.mode),
-            transport: TRANSPORT,
-            allowed_origins: Vec::new(),
-            allowed_hosts: Vec::new(),
-            more_hosts: self.allowed_hosts,
-            incoming,
-            exchange: None,
-            publicity: Publicity::default(),
-            policy,
-            recent: Arc::new(recent),
-            audit,
-            telemetry,
-            endpoint: Box::new(server.bridge(self.mode, Publicity::default())),
-        };
-        let issuer = super::issuer_warning(served.incoming.as_ref()).await;
-        for message in served.warnings(&listener).into_iter().chain(issuer) {
+        let Self { name, spawn, policy, patience, spec, mut secrets, environment } = self;
+        let files = Files::of_proxy(environment.as_ref(), &name);
+        let mut variables = Variables::default();
+        if let Some(environment) = environment {
+            secrets = secrets.or_from(&environment, &spec);
+            variables = environment.variables;
+        }
+        spec.check(&secrets)?;
+        let mode = spec.mode;
+        let service = ProxySetup::new(&*name, TRANSPORT, spec, secrets, variables)?.open(files)?;
+        let listeners = service.bind("listen on another port, or on 0 for a free one").await?;
+        let server = StdioServer::start(spawn, policy, patience, Arc::new(on_event)).await?;
+        let warnings = service.warnings(listeners.address).await;
+        for message in &warnings {
             tracing::warn!("{message}");
         }
-        Ok(RunningStdioProxy { proxy: RunningProxy::serve(self.name, listener, served)?, server })
+        let endpoint = server.bridge(mode, service.publicity());
+        let proxy = service.serve(listeners, path_of(mode), Box::new(endpoint), warnings);
+        Ok(RunningStdioProxy { proxy, server })
     }
 }
 

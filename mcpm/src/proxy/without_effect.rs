@@ -32,9 +32,10 @@ const ALL: [Needs; 4] = [
         advice: "a collector; set `otel_endpoint` to name one",
     },
     Needs {
-        sources: &["otel_endpoint", "otel_enable_prometheus_metrics_path"],
+        sources: &["otel_endpoint", "otel_enable_prometheus_metrics_path", "otel_prometheus_port"],
         dependents: &telemetry::OF_ALL,
-        advice: "telemetry; set `otel_endpoint` or set `otel_enable_prometheus_metrics_path` to turn it on",
+        advice: "telemetry; set `otel_endpoint`, set `otel_enable_prometheus_metrics_path` or set \
+                 `otel_prometheus_port` to turn it on",
     },
 ];
 

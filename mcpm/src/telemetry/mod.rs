@@ -29,7 +29,7 @@ use prometheus::{Registry, TextEncoder};
 pub(crate) use context::{Carrier, parent_of};
 pub(crate) use instruments::Instruments;
 pub(crate) use labels::{http_method, mcp_method, mcp_version, rpc_code};
-pub(crate) use spec::{AskedOfTelemetry, OF_ALL, OF_OTLP};
+pub(crate) use spec::{OF_ALL, OF_OTLP};
 pub use spec::{OtlpSpec, TelemetrySpec};
 
 use sending::Collector;
@@ -66,6 +66,7 @@ pub(crate) struct Telemetry {
     /// What each span of a request carries of the process's variables.
     pub(crate) variables: Vec<KeyValue>,
     registry: Option<Registry>,
+    serves_path: bool,
     providers: Mutex<Option<Providers>>,
 }
 
@@ -118,7 +119,8 @@ impl Telemetry {
             }
             _ => None,
         };
-        let registry = spec.prometheus.then(Registry::new);
+        let is_scraped = spec.prometheus || spec.prometheus_port.is_some();
+        let registry = is_scraped.then(Registry::new);
         let sends_metrics = collector.as_ref().filter(|(otlp, _)| otlp.metrics);
         let meter = if registry.is_some() || sends_metrics.is_some() {
             let mut builder = SdkMeterProvider::builder().with_resource(resource);
@@ -154,6 +156,7 @@ impl Telemetry {
                 .map(|otlp| environment(&otlp.variables, variables))
                 .unwrap_or_default(),
             registry,
+            serves_path: spec.prometheus,
             providers: Mutex::new(Some(Providers { tracer, meter, engine })),
         })
     }
@@ -165,9 +168,9 @@ impl Telemetry {
         Some(text.map_err(|error| Error::new(ErrorKind::Internal, "metrics cannot be written").source(error)))
     }
 
-    /// Whether `/metrics` is served.
-    pub(crate) fn is_scraped(&self) -> bool {
-        self.registry.is_some()
+    /// Whether `/metrics` is served on the port of the proxy.
+    pub(crate) fn serves_path(&self) -> bool {
+        self.serves_path
     }
 
     /// Ends sessions that are still open, sends what waits, and waits for that for a bounded time.

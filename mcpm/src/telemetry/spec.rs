@@ -13,7 +13,7 @@ use super::variables::OfService;
 use crate::{
     Error, ErrorKind, Result,
     environment::Variables,
-    options::{Header, OptionSet, OtlpProtocol, ProxyOptions, WorkloadOptions},
+    options::{Header, OptionSet as _, OtlpProtocol, ProxyOptions, SharedOptions},
 };
 
 /// What is measured. Values of headers are no part of it, so that it can be recorded.
@@ -27,8 +27,11 @@ pub struct TelemetrySpec {
     pub attributes: BTreeMap<String, String>,
     /// Whether old names of attributes stand beside the new ones.
     pub legacy: bool,
-    /// Whether `/metrics` is served.
+    /// Whether `/metrics` is served on the port of the proxy.
     pub prometheus: bool,
+    /// The port of 127.0.0.1 on which `/metrics` is served without authentication.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prometheus_port: Option<u16>,
     /// What is sent to a collector.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub otlp: Option<OtlpSpec>,
@@ -62,6 +65,27 @@ pub struct OtlpSpec {
 /// The rate is from 0 to 1, and so equal to itself.
 impl Eq for OtlpSpec {}
 
+impl OtlpSpec {
+    fn read(options: &SharedOptions, endpoint: &str, working_dir: &Path) -> Result<Self> {
+        let insecure = options.otel_insecure.unwrap_or(false);
+        let protocol = options.otel_protocol.unwrap_or(OtlpProtocol::Http);
+        let endpoint = endpoint_of(endpoint, insecure, protocol)?;
+        let bundle = options.mcpm_ca_bundle.as_ref().filter(|_| speaks_tls(&endpoint));
+        let sampling_rate =
+            options.otel_sampling_rate.or_else(|| ProxyOptions::defaults().otel_sampling_rate);
+        Ok(Self {
+            ca_bundle: bundle.map(|path| working_dir.join(path)),
+            endpoint,
+            protocol,
+            headers: names(&options.otel_headers)?,
+            tracing: options.otel_tracing_enabled.unwrap_or(true),
+            metrics: options.otel_metrics_enabled.unwrap_or(true),
+            sampling_rate: sampling_rate.unwrap_or(0.0),
+            variables: variables(&options.otel_env_vars)?,
+        })
+    }
+}
+
 /// What has no effect without an endpoint.
 pub(crate) const OF_OTLP: [&str; 7] = [
     "otel_insecure",
@@ -77,75 +101,6 @@ pub(crate) const OF_ALL: [&str; 3] =
     ["otel_service_name", "otel_custom_attributes", "otel_use_legacy_attributes"];
 /// Variables that may hold secrets of mcpm's own.
 const OWN: &str = "MCPM_";
-
-/// Options of a command that say what is measured.
-pub(crate) trait AskedOfTelemetry: OptionSet {
-    /// What they say for the server of a name, paths below `working_dir`; `None` when nothing is measured. Of the
-    /// service, `variables` say what they do not.
-    ///
-    /// # Errors
-    /// `InvalidOption` for options that do not go together, or say what cannot be.
-    fn telemetry(
-        &self,
-        name: &str,
-        working_dir: &Path,
-        variables: &Variables,
-    ) -> Result<Option<TelemetrySpec>>;
-}
-
-macro_rules! asked_of_telemetry {
-    ($($options:ty),+) => {$(
-        impl AskedOfTelemetry for $options {
-            fn telemetry(
-                &self,
-                name: &str,
-                working_dir: &Path,
-                surroundings: &Variables,
-            ) -> Result<Option<TelemetrySpec>> {
-                let prometheus = self.otel_enable_prometheus_metrics_path.unwrap_or(false);
-                let endpoint = self.otel_endpoint.as_deref();
-                let on = prometheus || endpoint.is_some();
-                if !on {
-                    return Ok(None);
-                }
-                let default = <$options>::defaults();
-                let otlp = match endpoint {
-                    None => None,
-                    Some(text) => {
-                        let insecure = self.otel_insecure.unwrap_or(false);
-                        let protocol = self.otel_protocol.unwrap_or(OtlpProtocol::Http);
-                        let endpoint = endpoint_of(text, insecure, protocol)?;
-                        let bundle = self.mcpm_ca_bundle.as_ref().filter(|_| speaks_tls(&endpoint));
-                        Some(OtlpSpec {
-                            ca_bundle: bundle.map(|path| working_dir.join(path)),
-                            endpoint,
-                            protocol,
-                            headers: names(&self.otel_headers)?,
-                            tracing: self.otel_tracing_enabled.unwrap_or(true),
-                            metrics: self.otel_metrics_enabled.unwrap_or(true),
-                            sampling_rate: self.otel_sampling_rate.or(default.otel_sampling_rate).unwrap_or(0.0),
-                            variables: variables(&self.otel_env_vars)?,
-                        })
-                    }
-                };
-                let of_service = OfService::of(surroundings);
-                let mut all = of_service.attributes;
-                all.extend(attributes(self.otel_custom_attributes.as_ref())?);
-                let given = self.otel_service_name.as_deref().or(of_service.name.as_deref());
-                let spec = TelemetrySpec {
-                    service_name: service_name(given, name)?,
-                    attributes: all,
-                    legacy: self.otel_use_legacy_attributes.unwrap_or(true),
-                    prometheus,
-                    otlp,
-                };
-                spec.check()?;
-                Ok(Some(spec))
-            }
-        }
-    )+};
-}
-asked_of_telemetry!(WorkloadOptions, ProxyOptions);
 
 fn refused(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOption, message.into())
@@ -264,6 +219,40 @@ fn attributes(given: Option<&crate::options::Attributes>) -> Result<BTreeMap<Str
 }
 
 impl TelemetrySpec {
+    /// Reads what is measured for the server of a name from options, with relative paths below `working_dir`; `None`
+    /// when nothing is. `environment` has the variables of OpenTelemetry, over which options take precedence.
+    ///
+    /// # Errors
+    /// `InvalidOption` for options that contradict each other and for values that cannot be used.
+    pub(crate) fn read(
+        options: &SharedOptions,
+        name: &str,
+        working_dir: &Path,
+        environment: &Variables,
+    ) -> Result<Option<Self>> {
+        let prometheus = options.otel_enable_prometheus_metrics_path.unwrap_or(false);
+        let otlp = options.otel_endpoint.as_deref();
+        let otlp = otlp.map(|endpoint| OtlpSpec::read(options, endpoint, working_dir)).transpose()?;
+        let prometheus_port = options.otel_prometheus_port;
+        if !prometheus && prometheus_port.is_none() && otlp.is_none() {
+            return Ok(None);
+        }
+        let of_service = OfService::of(environment);
+        let mut all = of_service.attributes;
+        all.extend(attributes(options.otel_custom_attributes.as_ref())?);
+        let given = options.otel_service_name.as_deref().or(of_service.name.as_deref());
+        let spec = Self {
+            service_name: service_name(given, name)?,
+            attributes: all,
+            legacy: options.otel_use_legacy_attributes.unwrap_or(true),
+            prometheus,
+            prometheus_port,
+            otlp,
+        };
+        spec.check()?;
+        Ok(Some(spec))
+    }
+
     fn check(&self) -> Result<()> {
         let Some(otlp) = &self.otlp else { return Ok(()) };
         if !otlp.tracing && !otlp.metrics {

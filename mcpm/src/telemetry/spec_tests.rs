@@ -10,7 +10,7 @@ fn asked_among(options: &[(&str, &str)], variables: &[(&str, &str)]) -> Result<O
         all.set(name, value)?;
     }
     let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    all.telemetry("server", Path::new("/work"), &variables.collect())
+    TelemetrySpec::read(&SharedOptions::from(&all), "server", Path::new("/work"), &variables.collect())
 }
 
 fn otlp(options: &[(&str, &str)]) -> OtlpSpec {

@@ -22,29 +22,23 @@ use super::{
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
-    audit::Audit,
-    auth::{exchange::Exchange, incoming::Incoming},
-    explain::{self, Recent, Refused},
+    explain::{self, Refused},
     isolation::{Decision, Isolation, Learner},
-    options::{Header, ProxyMode, Secret, Transport},
+    options::{ProxyMode, Secret, SharedOptions, Transport},
     proxy::{
-        self, Endpoint, RunningProxy, Served,
+        Endpoint, ProxySecrets,
         forward::Forward,
-        listener,
         public::Publicity,
         server_check::Expected,
+        service::{Files, ProxySetup},
         stdio::{StdioServer, path_of},
         target::Target,
     },
-    redact::{Masks, names_secret},
+    redact::names_secret,
     secrets::SecretValues,
     state::{Claim, Document, Groups, Lock, Phase, Store},
-    telemetry::{Telemetry, listed_headers},
     transport::{RestartPolicy, keeper::OnEvent, tls::TrustStore},
 };
-
-/// Where values of OTLP headers usually are (OTLP exporter specification).
-const OTLP_HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 
 /// A resolved workload on its way up.
 #[derive(Debug)]
@@ -124,81 +118,56 @@ impl Launch {
             let covers = ignore::covers(&container.mounts, globally, &self.environment)?;
             (container.overlays, notices) = (covers.overlays, covers.notices);
         }
-        let incoming = self.incoming()?;
-        let exchange = self.exchange()?;
-        let telemetry = self.telemetry()?;
+        let setup = self.proxy(&values)?;
         let store = Store::new(&self.environment.state_dir);
         let claim = if self.recorded { None } else { Some(store.create(&self.spec.name)?) };
         let lock = Lock::acquire(&store.lock_path(&self.spec.name))?;
-        let secrets = self.known_secrets(&values);
-        let audit = self.audit(&store, secrets.clone())?;
-        let listener =
-            listener::bind(&self.spec.proxy.host, self.spec.proxy.port).await.map_err(|error| match error
-                .kind()
-            {
-                ErrorKind::PortTaken if self.recorded => {
-                    error.hint("it is the port that clients know; free it")
-                }
-                ErrorKind::PortTaken => error.hint("set `proxy_port` to another, or to 0 for a free one"),
-                _ => error,
-            })?;
-        let address = listener
-            .local_addr()
-            .map_err(|error| Error::new(ErrorKind::Io, "the listener has no address").source(error))?;
+        let service = setup.open(Files {
+            audit: Some(store.folder(&self.spec.name).join("audit.jsonl")),
+            denials: Some(explain::file_of_workload(&store.folder(&self.spec.name))),
+        })?;
+        let advice = match self.recorded {
+            true => "it is the port that clients know; free it",
+            false => "set `proxy_port` to another, or to 0 for a free one",
+        };
+        let listeners = service.bind(advice).await?;
+        let address = listeners.address;
         // Clients keep the URL, so the port stays the same from now on.
         self.spec.proxy.port = address.port();
         store.save(&self.spec.name, Document::Spec, &self.spec)?;
         let group = if self.recorded { None } else { self.create_group()? };
         let record = Arc::new(Record::begin(store.clone(), self.spec.name.clone(), self.events.clone())?);
         record.events.tell(WorkloadEvent::Starting { name: self.spec.name.to_string() });
-        let open = proxy::warnings(address.ip(), self.spec.proxy.incoming.as_ref());
-        let issuer = Box::pin(proxy::issuer_warning(incoming.as_ref())).await;
+        let exposed = service.warnings(address).await;
         let created =
             group.as_ref().map(|_| format!("the group `{}` did not exist and was created", self.spec.group));
-        let warnings = open.into_iter().chain(self.spec.warnings.clone()).chain(notices);
-        for message in warnings.chain(created).chain(issuer) {
+        let warnings: Vec<String> =
+            exposed.into_iter().chain(self.spec.warnings.clone()).chain(notices).chain(created).collect();
+        for message in warnings.clone() {
             record.events.tell(WorkloadEvent::Warning { message });
         }
-        let refusals = explain::file_of_workload(&store.folder(&self.spec.name));
-        let recent = Recent::new(self.spec.name.as_str(), Some(refusals)).masks(Masks::new(secrets, &[]));
-        let recent = Arc::new(recent);
-        let refusals = Refusals::new(record.events.clone(), Arc::clone(&recent), audit.clone());
+        let denials = service.denials();
+        let refusals = Refusals::new(record.events.clone(), Arc::clone(denials), service.audit().cloned());
         // Boxed, since it would be most of what every caller of this keeps.
-        let started = Box::pin(self.start_server(&record, refusals, &values)).await;
+        let started = Box::pin(self.start_server(&record, refusals, &values, service.publicity())).await;
         let (containers, server, endpoint) = match started {
             Ok(started) => started,
             Err(error) => {
                 // Whoever looks for why it failed finds the connections that were refused.
-                if let Some(audit) = &audit {
+                if let Some(audit) = service.audit() {
                     audit.flush().await;
                 }
-                recent.flush().await;
+                denials.flush().await;
                 if claim.is_some() {
                     // Its folder goes, and what the error names is to be found all the same.
-                    recent.copy_to(&explain::file_of_failed_starts(&self.environment.state_dir));
+                    denials.copy_to(&explain::file_of_failed_starts(&self.environment.state_dir));
                 }
-                let error = with_refusal(error, recent.last());
+                let error = with_refusal(error, denials.last());
                 record.update(Phase::Failed, Some(error.to_string()), |status| status.supervisor = None);
                 return Err(error);
             }
         };
-        let served = Served {
-            host: &self.spec.proxy.host,
-            path: &path(&self.spec)?,
-            transport: self.spec.transport.as_str(),
-            allowed_origins: self.spec.proxy.allowed_origins.clone(),
-            allowed_hosts: self.spec.proxy.allowed_hosts.clone(),
-            more_hosts: self.spec.proxy.more_hosts.clone(),
-            incoming,
-            exchange,
-            publicity: self.publicity(),
-            policy: self.spec.proxy.policy.policy(self.spec.name.as_str())?,
-            recent,
-            audit,
-            telemetry,
-            endpoint,
-        };
-        let proxy = RunningProxy::serve(self.spec.name.to_string(), listener, served)?;
+        let proxy = service.serve(listeners, &path, endpoint, warnings);
         let url = proxy.url().to_owned();
         record.update(Phase::Running, None, |status| {
             status.url = Some(url.clone());
@@ -242,77 +211,22 @@ impl Launch {
         }
     }
 
-    /// How clients see the proxy.
-    fn publicity(&self) -> Publicity {
-        Publicity {
-            prefix: self.spec.proxy.endpoint_prefix.clone(),
-            trusted: self.spec.proxy.trust_proxy_headers,
-        }
-    }
-
-    /// Who is let in. The client secret is not on record: a workload that is started again needs it anew.
-    fn incoming(&self) -> Result<Option<Incoming>> {
-        let Some(spec) = &self.spec.proxy.incoming else { return Ok(None) };
-        let secret = self.spec.asked.oidc_client_secret.as_ref();
-        let secret = secret.or(self.environment.oidc_client_secret.as_ref()).cloned();
-        spec.check_secret(secret.as_ref())?;
-        Incoming::new(spec.clone(), secret).map(Some)
-    }
-
-    /// What callers' tokens are exchanged for. The client secret is not on record either.
-    fn exchange(&self) -> Result<Option<Exchange>> {
-        let (Some(spec), Some(incoming)) = (&self.spec.proxy.exchange, &self.spec.proxy.incoming) else {
-            return Ok(None);
-        };
-        let secret = self.spec.asked.token_exchange_client_secret.as_ref();
-        let secret = secret.or(self.environment.token_exchange_client_secret.as_ref()).cloned();
-        Exchange::new(spec.clone(), incoming.guard(), secret).map(Some)
-    }
-
-    /// What no record may hold: the server's secrets, those of the proxy, and what both send to others.
-    fn known_secrets(&self, values: &SecretValues) -> Vec<Secret> {
-        let (asked, environment) = (&self.spec.asked, &self.environment);
-        let of_proxy = [
-            &asked.oidc_client_secret,
-            &environment.oidc_client_secret,
-            &asked.token_exchange_client_secret,
-            &environment.token_exchange_client_secret,
-        ];
+    /// Checks the proxy, with the secrets that are not on record, and those that it must not record itself.
+    fn proxy(&self, values: &SecretValues) -> Result<Box<ProxySetup>> {
+        let given = ProxySecrets::from(&SharedOptions::from(&self.spec.asked));
+        let setup = ProxySetup::new(
+            self.spec.name.as_str(),
+            self.spec.transport.as_str(),
+            self.spec.proxy.clone(),
+            given.or_from(&self.environment, &self.spec.proxy),
+            self.environment.variables.clone(),
+        )?;
         let mut secrets: Vec<Secret> = values.expose().into_values().map(Secret::from).collect();
-        secrets.extend(of_proxy.into_iter().flatten().cloned());
-        secrets.extend(self.otlp_headers().into_iter().map(|header| header.value));
         if let Place::Remote(remote) = &self.spec.place {
             let named = remote.headers.iter().filter(|(name, _)| names_secret(name));
             secrets.extend(named.map(|(_, value)| Secret::from(value.as_str())));
         }
-        secrets
-    }
-
-    /// Opens the audit log, in which no secret stands that is known to be one.
-    fn audit(&self, store: &Store, secrets: Vec<Secret>) -> Result<Option<Arc<Audit>>> {
-        let Some(spec) = &self.spec.proxy.audit else { return Ok(None) };
-        let usual = store.folder(&self.spec.name).join("audit.jsonl");
-        Audit::open(spec, self.spec.name.as_str(), Some(usual), secrets).map(Some)
-    }
-
-    /// The headers for the collector. Their values are not on record: a workload that is started again takes them from
-    /// where they usually are.
-    fn otlp_headers(&self) -> Vec<Header> {
-        let given = &self.spec.asked.otel_headers;
-        let otlp = self.spec.proxy.telemetry.as_ref().and_then(|spec| spec.otlp.as_ref());
-        let known = otlp.map(|otlp| otlp.headers.as_slice()).unwrap_or_default();
-        match self.environment.variables.get(OTLP_HEADERS) {
-            Some(text) if given.is_empty() => listed_headers(text, known),
-            _ => given.clone(),
-        }
-    }
-
-    /// What is measured.
-    fn telemetry(&self) -> Result<Option<Telemetry>> {
-        let Some(spec) = &self.spec.proxy.telemetry else { return Ok(None) };
-        let (headers, variables) = (self.otlp_headers(), &self.environment.variables);
-        let (name, transport) = (self.spec.name.as_str(), self.spec.transport.as_str());
-        Telemetry::start(spec, &headers, variables, name, transport).map(Some)
+        Ok(setup.mask(secrets))
     }
 
     async fn start_server(
@@ -320,8 +234,8 @@ impl Launch {
         record: &Arc<Record>,
         refusals: Refusals,
         values: &SecretValues,
+        publicity: Publicity,
     ) -> Result<(Option<Containers>, Server, Box<dyn Endpoint>)> {
-        let publicity = self.publicity();
         let containers = match &self.spec.place {
             Place::Container(_) => Containers::of(&self.spec, &self.environment).await?,
             Place::Remote(remote) => {

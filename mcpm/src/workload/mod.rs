@@ -75,7 +75,7 @@ pub use launch::Launch;
 pub use manage::{Logs, WorkloadInfo, Workloads};
 pub use plan::{Plan, PlannedBuild};
 pub use running::RunningWorkload;
-pub use spec::{Origin, PackageSpec, Place, ProxySpec, RemoteSpec, TargetSpec, Via, WorkloadSpec};
+pub use spec::{Origin, PackageSpec, Place, RemoteSpec, TargetSpec, Via, WorkloadSpec};
 pub use verification::PlannedVerification;
 
 use asked::Asked;

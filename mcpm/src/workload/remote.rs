@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fmt, net::IpAddr};
 use url::{Host, Url};
 
 use super::{
-    Origin, Place, ProxySpec, RemoteSpec, WorkloadName, WorkloadSpec,
+    Origin, Place, RemoteSpec, WorkloadName, WorkloadSpec,
     asked::{self, Asked},
     headers, resolve,
     source::Source,
@@ -16,7 +16,7 @@ use crate::{
     Environment, Error, ErrorKind, Result,
     auth::exchange::{self, ExchangeSpec},
     options::{OptionSet as _, SecretRef, SecretTarget, Transport, WorkloadOptions},
-    proxy::{target::Target, without_effect},
+    proxy::{ProxySpec, target::Target, without_effect},
     shown::{shown, shown_text},
     state::SPEC_VERSION,
 };
@@ -154,7 +154,7 @@ pub(super) fn check(asked: &Asked, environment: &Environment) -> Result<()> {
     if let Source::Remote(url) = &asked.source {
         headers::check(options.secret.iter(), url)?;
     }
-    resolve::check_proxy(&asked.effective(), environment)
+    resolve::check_proxy(asked, environment)
 }
 
 /// Works out the whole workload.

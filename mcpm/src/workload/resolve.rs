@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    Origin, PackageSpec, Place, ProxySpec, TargetSpec, Via, WorkloadName, WorkloadSpec,
+    Origin, PackageSpec, Place, TargetSpec, Via, WorkloadName, WorkloadSpec,
     asked::{Asked, exported},
     delivery, env_file, file_error_kind, ignore, origins,
     reach::{Reach, mounted_elsewhere},
@@ -21,20 +21,16 @@ use super::{
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
-    audit::{AuditOf, AuditSpec},
-    auth::{
-        exchange::{AskedOfExchange as _, ExchangeSpec},
-        incoming::{AskedOfCallers as _, IncomingSpec},
-    },
+    audit::AuditOf,
     image::{ImageReference, verify::Verified},
     isolation::{Layout, MOUNT_POINT},
-    options::{OptionSet as _, ProxyMode, SecretTarget, Transport, VolumeSpec, WorkloadOptions},
+    options::{
+        OptionSet as _, ProxyMode, SecretTarget, SharedOptions, Transport, VolumeSpec, WorkloadOptions,
+    },
     package::certificates,
-    policy::PolicySpec,
-    proxy::{check_hosts, without_effect},
+    proxy::{ProxySpec, without_effect},
     runtime::{ContainerSpec, EngineInfo, ImageInfo, Mount, Network, PublishedPort, labels},
     state::{SPEC_VERSION, Store},
-    telemetry::AskedOfTelemetry as _,
     transport::tls::TrustStore,
 };
 
@@ -61,7 +57,7 @@ pub(super) fn check(asked: &Asked, environment: &Environment) -> Result<()> {
         return remote::check(asked, environment);
     }
     let options = asked.effective();
-    check_proxy(&options, environment)?;
+    check_proxy(asked, environment)?;
     check_labels(&options)?;
     delivery::check(&options)?;
     let reach = Reach::of(asked, &environment.working_dir)?;
@@ -229,34 +225,19 @@ pub(super) fn proxy(
     origins: &mut BTreeMap<String, Origin>,
     environment: &Environment,
 ) -> Result<ProxySpec> {
-    let working_dir = &environment.working_dir;
-    let mut incoming = asked.options.incoming(working_dir)?;
-    if let Some(incoming) = &mut incoming {
-        incoming.has_secret |= incoming.takes_secret() && environment.oidc_client_secret.is_some();
-    }
-    if incoming.is_some() {
+    let proxy = ProxySpec {
+        port: options.proxy_port.unwrap_or(0),
+        mode: options.proxy_mode.unwrap_or(ProxyMode::StreamableHttp),
+        endpoint_prefix: prefix(options)?,
+        ..read_proxy(&asked.without_defaults(), name.as_str(), environment)?
+    };
+    if proxy.incoming.is_some() {
         for name in ["oidc_issuer", "oidc_jwks_url", "oidc_introspection_url"] {
             if asked.options.is_given(name) {
                 origins.insert("incoming".to_owned(), asked.origin(name));
             }
         }
     }
-    check_hosts(&options.allowed_hosts)?;
-    let proxy = ProxySpec {
-        host: options.host.clone().unwrap_or_default(),
-        port: options.proxy_port.unwrap_or(0),
-        mode: options.proxy_mode.unwrap_or(ProxyMode::StreamableHttp),
-        endpoint_prefix: prefix(options)?,
-        trust_proxy_headers: options.trust_proxy_headers.unwrap_or(false),
-        allowed_origins: options.allowed_origins.clone(),
-        allowed_hosts: Vec::new(),
-        more_hosts: options.allowed_hosts.clone(),
-        exchange: exchange(&asked.options, incoming.as_ref(), environment)?,
-        incoming,
-        policy: policy(options, working_dir)?,
-        audit: audit(&asked.without_defaults(), working_dir)?,
-        telemetry: options.telemetry(name.as_str(), working_dir, &environment.variables)?,
-    };
     for field in ["tools", "tools_override", "authz_config", "audit_config", "enable_audit", "otel_endpoint"]
     {
         if options.is_given(field) {
@@ -272,24 +253,16 @@ pub(super) fn proxy(
 }
 
 /// Refuses what is wrong with the proxy's options.
-pub(super) fn check_proxy(options: &WorkloadOptions, environment: &Environment) -> Result<()> {
-    let working_dir = &environment.working_dir;
-    check_host(options)?;
-    policy(options, working_dir)?;
-    // Of these a default cannot be told from what was given.
-    let enable = options.enable_audit.filter(|on| *on);
-    audit(&WorkloadOptions { enable_audit: enable, ..options.clone() }, working_dir)?;
-    prefix(options)?;
-    options.telemetry("", working_dir, &environment.variables)?;
-    trust_store(options, environment)?;
-    let incoming = options.incoming(working_dir)?;
-    if let Some(incoming) = &incoming {
-        let host = options.host.as_deref().unwrap_or_default();
-        incoming.check_reach(host, options.trust_proxy_headers.unwrap_or(false))?;
-        incoming.check_file()?;
-    }
-    let exchange = exchange(options, incoming.as_ref(), environment)?;
-    exchange.map_or(Ok(()), |exchange| exchange.check_file())
+pub(super) fn check_proxy(asked: &Asked, environment: &Environment) -> Result<()> {
+    let options = asked.without_defaults();
+    prefix(&options)?;
+    read_proxy(&options, "", environment).map(drop)
+}
+
+fn read_proxy(given: &WorkloadOptions, name: &str, environment: &Environment) -> Result<ProxySpec> {
+    let (given, folder) = (SharedOptions::from(given), &environment.working_dir);
+    let read = ProxySpec::read(&given, name, folder, AuditOf::Workload, Some(environment));
+    read.map(|(spec, _)| spec)
 }
 
 /// The authorities that mcpm's own requests trust.
@@ -299,27 +272,6 @@ pub(super) fn check_proxy(options: &WorkloadOptions, environment: &Environment) 
 pub(super) fn trust_store(options: &WorkloadOptions, environment: &Environment) -> Result<TrustStore> {
     let bundle = options.mcpm_ca_bundle.as_ref().map(|path| environment.working_dir.join(path));
     TrustStore::with_bundle(bundle.as_deref())
-}
-
-/// What callers' tokens are exchanged for.
-fn exchange(
-    options: &WorkloadOptions,
-    incoming: Option<&IncomingSpec>,
-    environment: &Environment,
-) -> Result<Option<ExchangeSpec>> {
-    let from_environment = environment.token_exchange_client_secret.is_some();
-    options.exchange(incoming, from_environment, &environment.working_dir)
-}
-
-/// What callers may see and do, out of the files that the options name.
-fn policy(options: &WorkloadOptions, working_dir: &Path) -> Result<PolicySpec> {
-    let (overrides, authorization) = (options.tools_override.as_ref(), options.authz_config.as_ref());
-    PolicySpec::read(&options.tools, overrides, authorization, working_dir)
-}
-
-/// What is recorded of requests.
-fn audit(options: &WorkloadOptions, working_dir: &Path) -> Result<Option<AuditSpec>> {
-    AuditSpec::read(options.enable_audit, options.audit_config.as_ref(), working_dir, AuditOf::Workload)
 }
 
 /// What runs in the container: the image's entry point, and what was asked for or else the image's own arguments.
@@ -332,17 +284,6 @@ fn command(args: &[String], image: Option<&ImageInfo>) -> Result<Vec<String>> {
             .hint("give a command after `--`"));
     }
     Ok(command)
-}
-
-/// Refuses what is neither an address nor a name. Whether it is one of this machine shows when it is bound.
-fn check_host(options: &WorkloadOptions) -> Result<()> {
-    let host = options.host.as_deref().unwrap_or_default();
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | ':' | '-' | '_' | '[' | ']' | '%');
-    if !host.is_empty() && host.chars().all(allowed) {
-        return Ok(());
-    }
-    let message = format!("`--host {host}` is neither an address nor a name");
-    Err(Error::new(ErrorKind::InvalidOption, message))
 }
 
 /// Where the shim and its socket are.

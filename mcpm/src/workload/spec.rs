@@ -6,15 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{WorkloadName, remote::RemoteUrl};
 use crate::{
-    audit::AuditSpec,
-    auth::{exchange::ExchangeSpec, incoming::IncomingSpec},
     image::verify::Verified,
     isolation::IsolationSpec,
-    options::{ProxyMode, SecretRef, Transport, WorkloadOptions},
-    policy::PolicySpec,
+    options::{SecretRef, Transport, WorkloadOptions},
+    proxy::ProxySpec,
     runtime::ContainerSpec,
     shown::shown_text,
-    telemetry::TelemetrySpec,
 };
 
 /// A workload as it is started and recorded.
@@ -130,45 +127,6 @@ impl RemoteSpec {
     pub fn shown(&self) -> String {
         RemoteUrl::parse(&self.url).map_or_else(|_| shown_text(&self.url), |url| url.shown())
     }
-}
-
-/// The proxy of a workload.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ProxySpec {
-    /// Address or name to listen on.
-    pub host: String,
-    /// Port to listen on; 0 until a free one was taken, which then stays.
-    pub port: u16,
-    /// What clients of a stdio server are offered.
-    pub mode: ProxyMode,
-    /// Path prefix of SSE endpoint URLs.
-    pub endpoint_prefix: Option<String>,
-    /// Whether `X-Forwarded-*` headers are believed.
-    pub trust_proxy_headers: bool,
-    /// Origins of browser pages that may call it.
-    pub allowed_origins: Vec<String>,
-    /// Names that clients may call it by; empty leaves that to the address it listens on.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub allowed_hosts: Vec<String>,
-    /// Names that clients may call it by as well.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub more_hosts: Vec<String>,
-    /// What callers are asked for; `None` lets everybody in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub incoming: Option<IncomingSpec>,
-    /// What callers' tokens are exchanged for, if they are.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exchange: Option<ExchangeSpec>,
-    /// What callers may see and do.
-    #[serde(default, skip_serializing_if = "PolicySpec::is_nothing")]
-    pub policy: PolicySpec,
-    /// What is recorded of requests; `None` records nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub audit: Option<AuditSpec>,
-    /// What is measured; `None` when nothing is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub telemetry: Option<TelemetrySpec>,
 }
 
 /// Where an HTTP server is reached.

@@ -803,6 +803,12 @@ public func FfiConverterTypeEvents_lower(_ value: Events) -> UInt64 {
 public protocol ProxyProtocol: AnyObject, Sendable {
     
     /**
+     * Checks with one MCP exchange whether the target is an MCP server, and returns what there is to say of one that passes,
+     * such as that it requires a login. The start does not need a target that is up, so it does not check that.
+     */
+    func check() async throws  -> String?
+    
+    /**
      * Explains the id of a reason, or of one of the last refusals of this proxy.
      */
     func explain(id: String) throws  -> Explanation
@@ -826,6 +832,11 @@ public protocol ProxyProtocol: AnyObject, Sendable {
      * Returns where clients connect.
      */
     func url()  -> String
+    
+    /**
+     * Returns what the start warned of, such as that callers are not authenticated, or that an option has no effect.
+     */
+    func warnings()  -> [String]
     
 }
 /**
@@ -905,6 +916,26 @@ public static func start(options: ProxyOptions)async throws  -> Proxy  {
 
     
     /**
+     * Checks with one MCP exchange whether the target is an MCP server, and returns what there is to say of one that passes,
+     * such as that it requires a login. The start does not need a target that is up, so it does not check that.
+     */
+open func check()async throws  -> String?  {
+    return
+        try  await uniffiRustCallAsync(
+            rustFutureFunc: {
+                uniffi_mcpm_ffi_fn_method_proxy_check(
+                        self.uniffiCloneHandle()
+                )
+            },
+            pollFunc: ffi_mcpm_ffi_rust_future_poll_rust_buffer,
+            completeFunc: ffi_mcpm_ffi_rust_future_complete_rust_buffer,
+            freeFunc: ffi_mcpm_ffi_rust_future_free_rust_buffer,
+            liftFunc: FfiConverterOptionString.lift,
+            errorHandler: FfiConverterTypeMcpmError_lift
+        )
+}
+    
+    /**
      * Explains the id of a reason, or of one of the last refusals of this proxy.
      */
 open func explain(id: String)throws  -> Explanation  {
@@ -967,6 +998,18 @@ open func url() -> String  {
     return try!  FfiConverterString.lift(try! rustCall() {
         uniffiCallStatus in
     uniffi_mcpm_ffi_fn_method_proxy_url(
+            self.uniffiCloneHandle(),uniffiCallStatus
+    )
+})
+}
+    
+    /**
+     * Returns what the start warned of, such as that callers are not authenticated, or that an option has no effect.
+     */
+open func warnings() -> [String]  {
+    return try!  FfiConverterSequenceString.lift(try! rustCall() {
+        uniffiCallStatus in
+    uniffi_mcpm_ffi_fn_method_proxy_warnings(
             self.uniffiCloneHandle(),uniffiCallStatus
     )
 })
@@ -1701,7 +1744,7 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var targetUri: String?
     /**
-     * IP or hostname the proxy listens on.
+     * IP or hostname the HTTP proxy listens on.
      *
      * Default: `127.0.0.1`.
      */
@@ -1721,16 +1764,19 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var debug: Bool?
     /**
-     * Origins of browser pages that may call the proxy, beside its own.
-     */
-    public var allowedOrigins: [String]
-    /**
-     * Host names that clients may call the proxy by, beside the one it listens on.
+     * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
      *
-     * Without authentication, a request that names another host is refused, since a web page whose name
-     * was pointed here could send it. Addresses and loopback names need not be listed.
+     * The certificates in it are trusted beside those of this machine: for remote servers and targets,
+     * registries of servers, image registries that signatures are read from, identity providers, token
+     * exchange and telemetry. What the engine pulls is the engine's own to trust.
      */
-    public var allowedHosts: [String]
+    public var mcpmCaBundle: PathBuf?
+    /**
+     * Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
+     *
+     * Default: `false`.
+     */
+    public var trustProxyHeaders: Bool?
     /**
      * Tools of the server that are let through, all others are hidden.
      *
@@ -1757,11 +1803,23 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Enable audit logging with the default configuration.
      *
-     * Each request is then recorded, as a line of JSON on standard output.
+     * Each request is then recorded as a line of JSON: that of a workload in its folder, that of a proxy
+     * alone on standard output.
      *
      * Default: `false`.
      */
     public var enableAudit: Bool?
+    /**
+     * Origins of browser pages that may call the proxy, beside its own.
+     */
+    public var allowedOrigins: [String]
+    /**
+     * Host names that clients may call the proxy by, beside the one it listens on.
+     *
+     * Without authentication, a request that names another host is refused, since a web page whose name
+     * was pointed here could send it. Addresses and loopback names need not be listed.
+     */
+    public var allowedHosts: [String]
     /**
      * OIDC issuer URL.
      *
@@ -1830,19 +1888,6 @@ public struct ProxyOptions: Equatable, Hashable {
      * File with a bearer token that authenticates JWKS and OIDC requests.
      */
     public var jwksAuthTokenFile: PathBuf?
-    /**
-     * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
-     *
-     * The certificates in it are trusted beside those of this machine: for the target, identity providers,
-     * token exchange and telemetry.
-     */
-    public var mcpmCaBundle: PathBuf?
-    /**
-     * Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
-     *
-     * Default: `false`.
-     */
-    public var trustProxyHeaders: Bool?
     /**
      * Enable OAuth/OIDC authentication to the remote server.
      *
@@ -2026,7 +2071,7 @@ public struct ProxyOptions: Equatable, Hashable {
     /**
      * Service name.
      *
-     * Default: `mcpm-<server-name>`.
+     * Default: `mcpm-<name>`.
      */
     public var otelServiceName: String?
     /**
@@ -2072,6 +2117,10 @@ public struct ProxyOptions: Equatable, Hashable {
      */
     public var otelUseLegacyAttributes: Bool?
     /**
+     * Port of the loopback address on which `/metrics` is served without a token.
+     */
+    public var otelPrometheusPort: UInt16?
+    /**
      * How OTLP is spoken.
      *
      * One of `http`, `grpc`.
@@ -2090,7 +2139,7 @@ public struct ProxyOptions: Equatable, Hashable {
          * URI of the target MCP server.
          */targetUri: String? = nil, 
         /**
-         * IP or hostname the proxy listens on.
+         * IP or hostname the HTTP proxy listens on.
          *
          * Default: `127.0.0.1`.
          */host: String? = nil, 
@@ -2107,14 +2156,17 @@ public struct ProxyOptions: Equatable, Hashable {
          * Default: `false`.
          */debug: Bool? = nil, 
         /**
-         * Origins of browser pages that may call the proxy, beside its own.
-         */allowedOrigins: [String] = [], 
-        /**
-         * Host names that clients may call the proxy by, beside the one it listens on.
+         * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
          *
-         * Without authentication, a request that names another host is refused, since a web page whose name
-         * was pointed here could send it. Addresses and loopback names need not be listed.
-         */allowedHosts: [String] = [], 
+         * The certificates in it are trusted beside those of this machine: for remote servers and targets,
+         * registries of servers, image registries that signatures are read from, identity providers, token
+         * exchange and telemetry. What the engine pulls is the engine's own to trust.
+         */mcpmCaBundle: PathBuf? = nil, 
+        /**
+         * Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
+         *
+         * Default: `false`.
+         */trustProxyHeaders: Bool? = nil, 
         /**
          * Tools of the server that are let through, all others are hidden.
          *
@@ -2137,10 +2189,20 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Enable audit logging with the default configuration.
          *
-         * Each request is then recorded, as a line of JSON on standard output.
+         * Each request is then recorded as a line of JSON: that of a workload in its folder, that of a proxy
+         * alone on standard output.
          *
          * Default: `false`.
          */enableAudit: Bool? = nil, 
+        /**
+         * Origins of browser pages that may call the proxy, beside its own.
+         */allowedOrigins: [String] = [], 
+        /**
+         * Host names that clients may call the proxy by, beside the one it listens on.
+         *
+         * Without authentication, a request that names another host is refused, since a web page whose name
+         * was pointed here could send it. Addresses and loopback names need not be listed.
+         */allowedHosts: [String] = [], 
         /**
          * OIDC issuer URL.
          *
@@ -2198,17 +2260,6 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * File with a bearer token that authenticates JWKS and OIDC requests.
          */jwksAuthTokenFile: PathBuf? = nil, 
-        /**
-         * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
-         *
-         * The certificates in it are trusted beside those of this machine: for the target, identity providers,
-         * token exchange and telemetry.
-         */mcpmCaBundle: PathBuf? = nil, 
-        /**
-         * Trust `X-Forwarded-Proto`, `-Host`, `-Port` and `-Prefix` from reverse proxies.
-         *
-         * Default: `false`.
-         */trustProxyHeaders: Bool? = nil, 
         /**
          * Enable OAuth/OIDC authentication to the remote server.
          *
@@ -2364,7 +2415,7 @@ public struct ProxyOptions: Equatable, Hashable {
         /**
          * Service name.
          *
-         * Default: `mcpm-<server-name>`.
+         * Default: `mcpm-<name>`.
          */otelServiceName: String? = nil, 
         /**
          * Custom resource attributes.
@@ -2402,6 +2453,9 @@ public struct ProxyOptions: Equatable, Hashable {
          * Default: `true`.
          */otelUseLegacyAttributes: Bool? = nil, 
         /**
+         * Port of the loopback address on which `/metrics` is served without a token.
+         */otelPrometheusPort: UInt16? = nil, 
+        /**
          * How OTLP is spoken.
          *
          * One of `http`, `grpc`.
@@ -2413,13 +2467,15 @@ public struct ProxyOptions: Equatable, Hashable {
         self.host = host
         self.port = port
         self.debug = debug
-        self.allowedOrigins = allowedOrigins
-        self.allowedHosts = allowedHosts
+        self.mcpmCaBundle = mcpmCaBundle
+        self.trustProxyHeaders = trustProxyHeaders
         self.tools = tools
         self.toolsOverride = toolsOverride
         self.authzConfig = authzConfig
         self.auditConfig = auditConfig
         self.enableAudit = enableAudit
+        self.allowedOrigins = allowedOrigins
+        self.allowedHosts = allowedHosts
         self.oidcIssuer = oidcIssuer
         self.oidcAudience = oidcAudience
         self.oidcClientId = oidcClientId
@@ -2431,8 +2487,6 @@ public struct ProxyOptions: Equatable, Hashable {
         self.oidcInsecureAllowHttp = oidcInsecureAllowHttp
         self.jwksAllowPrivateIp = jwksAllowPrivateIp
         self.jwksAuthTokenFile = jwksAuthTokenFile
-        self.mcpmCaBundle = mcpmCaBundle
-        self.trustProxyHeaders = trustProxyHeaders
         self.remoteAuth = remoteAuth
         self.remoteAuthIssuer = remoteAuthIssuer
         self.remoteAuthAuthorizeUrl = remoteAuthAuthorizeUrl
@@ -2469,6 +2523,7 @@ public struct ProxyOptions: Equatable, Hashable {
         self.otelSamplingRate = otelSamplingRate
         self.otelEnablePrometheusMetricsPath = otelEnablePrometheusMetricsPath
         self.otelUseLegacyAttributes = otelUseLegacyAttributes
+        self.otelPrometheusPort = otelPrometheusPort
         self.otelProtocol = otelProtocol
     }
 
@@ -2493,13 +2548,15 @@ public struct FfiConverterTypeProxyOptions: FfiConverterRustBuffer {
                 host: FfiConverterOptionString.read(from: &buf), 
                 port: FfiConverterOptionUInt16.read(from: &buf), 
                 debug: FfiConverterOptionBool.read(from: &buf), 
-                allowedOrigins: FfiConverterSequenceString.read(from: &buf), 
-                allowedHosts: FfiConverterSequenceString.read(from: &buf), 
+                mcpmCaBundle: FfiConverterOptionTypePathBuf.read(from: &buf), 
+                trustProxyHeaders: FfiConverterOptionBool.read(from: &buf), 
                 tools: FfiConverterSequenceString.read(from: &buf), 
                 toolsOverride: FfiConverterOptionTypePathBuf.read(from: &buf), 
                 authzConfig: FfiConverterOptionTypePathBuf.read(from: &buf), 
                 auditConfig: FfiConverterOptionTypePathBuf.read(from: &buf), 
                 enableAudit: FfiConverterOptionBool.read(from: &buf), 
+                allowedOrigins: FfiConverterSequenceString.read(from: &buf), 
+                allowedHosts: FfiConverterSequenceString.read(from: &buf), 
                 oidcIssuer: FfiConverterOptionString.read(from: &buf), 
                 oidcAudience: FfiConverterOptionString.read(from: &buf), 
                 oidcClientId: FfiConverterOptionString.read(from: &buf), 
@@ -2511,8 +2568,6 @@ public struct FfiConverterTypeProxyOptions: FfiConverterRustBuffer {
                 oidcInsecureAllowHttp: FfiConverterOptionBool.read(from: &buf), 
                 jwksAllowPrivateIp: FfiConverterOptionBool.read(from: &buf), 
                 jwksAuthTokenFile: FfiConverterOptionTypePathBuf.read(from: &buf), 
-                mcpmCaBundle: FfiConverterOptionTypePathBuf.read(from: &buf), 
-                trustProxyHeaders: FfiConverterOptionBool.read(from: &buf), 
                 remoteAuth: FfiConverterOptionBool.read(from: &buf), 
                 remoteAuthIssuer: FfiConverterOptionString.read(from: &buf), 
                 remoteAuthAuthorizeUrl: FfiConverterOptionString.read(from: &buf), 
@@ -2549,6 +2604,7 @@ public struct FfiConverterTypeProxyOptions: FfiConverterRustBuffer {
                 otelSamplingRate: FfiConverterOptionDouble.read(from: &buf), 
                 otelEnablePrometheusMetricsPath: FfiConverterOptionBool.read(from: &buf), 
                 otelUseLegacyAttributes: FfiConverterOptionBool.read(from: &buf), 
+                otelPrometheusPort: FfiConverterOptionUInt16.read(from: &buf), 
                 otelProtocol: FfiConverterOptionTypeOtlpProtocol.read(from: &buf)
         )
     }
@@ -2559,13 +2615,15 @@ public struct FfiConverterTypeProxyOptions: FfiConverterRustBuffer {
         FfiConverterOptionString.write(value.host, into: &buf)
         FfiConverterOptionUInt16.write(value.port, into: &buf)
         FfiConverterOptionBool.write(value.debug, into: &buf)
-        FfiConverterSequenceString.write(value.allowedOrigins, into: &buf)
-        FfiConverterSequenceString.write(value.allowedHosts, into: &buf)
+        FfiConverterOptionTypePathBuf.write(value.mcpmCaBundle, into: &buf)
+        FfiConverterOptionBool.write(value.trustProxyHeaders, into: &buf)
         FfiConverterSequenceString.write(value.tools, into: &buf)
         FfiConverterOptionTypePathBuf.write(value.toolsOverride, into: &buf)
         FfiConverterOptionTypePathBuf.write(value.authzConfig, into: &buf)
         FfiConverterOptionTypePathBuf.write(value.auditConfig, into: &buf)
         FfiConverterOptionBool.write(value.enableAudit, into: &buf)
+        FfiConverterSequenceString.write(value.allowedOrigins, into: &buf)
+        FfiConverterSequenceString.write(value.allowedHosts, into: &buf)
         FfiConverterOptionString.write(value.oidcIssuer, into: &buf)
         FfiConverterOptionString.write(value.oidcAudience, into: &buf)
         FfiConverterOptionString.write(value.oidcClientId, into: &buf)
@@ -2577,8 +2635,6 @@ public struct FfiConverterTypeProxyOptions: FfiConverterRustBuffer {
         FfiConverterOptionBool.write(value.oidcInsecureAllowHttp, into: &buf)
         FfiConverterOptionBool.write(value.jwksAllowPrivateIp, into: &buf)
         FfiConverterOptionTypePathBuf.write(value.jwksAuthTokenFile, into: &buf)
-        FfiConverterOptionTypePathBuf.write(value.mcpmCaBundle, into: &buf)
-        FfiConverterOptionBool.write(value.trustProxyHeaders, into: &buf)
         FfiConverterOptionBool.write(value.remoteAuth, into: &buf)
         FfiConverterOptionString.write(value.remoteAuthIssuer, into: &buf)
         FfiConverterOptionString.write(value.remoteAuthAuthorizeUrl, into: &buf)
@@ -2615,6 +2671,7 @@ public struct FfiConverterTypeProxyOptions: FfiConverterRustBuffer {
         FfiConverterOptionDouble.write(value.otelSamplingRate, into: &buf)
         FfiConverterOptionBool.write(value.otelEnablePrometheusMetricsPath, into: &buf)
         FfiConverterOptionBool.write(value.otelUseLegacyAttributes, into: &buf)
+        FfiConverterOptionUInt16.write(value.otelPrometheusPort, into: &buf)
         FfiConverterOptionTypeOtlpProtocol.write(value.otelProtocol, into: &buf)
     }
 }
@@ -3208,9 +3265,9 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
      *
-     * The certificates in it are trusted beside those of this machine: for remote servers, registries of
-     * servers, image registries that signatures are read from, identity providers, token exchange and
-     * telemetry. What the engine pulls is the engine's own to trust.
+     * The certificates in it are trusted beside those of this machine: for remote servers and targets,
+     * registries of servers, image registries that signatures are read from, identity providers, token
+     * exchange and telemetry. What the engine pulls is the engine's own to trust.
      */
     public var mcpmCaBundle: PathBuf?
     /**
@@ -3257,7 +3314,8 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Enable audit logging with the default configuration.
      *
-     * Each request is then recorded, as a line of JSON in the workload's folder.
+     * Each request is then recorded as a line of JSON: that of a workload in its folder, that of a proxy
+     * alone on standard output.
      *
      * Default: `false`.
      */
@@ -3565,7 +3623,7 @@ public struct WorkloadOptions: Equatable, Hashable {
     /**
      * Service name.
      *
-     * Default: `mcpm-<workload-name>`.
+     * Default: `mcpm-<name>`.
      */
     public var otelServiceName: String?
     /**
@@ -3610,6 +3668,10 @@ public struct WorkloadOptions: Equatable, Hashable {
      * Default: `true`.
      */
     public var otelUseLegacyAttributes: Bool?
+    /**
+     * Port of the loopback address on which `/metrics` is served without a token.
+     */
+    public var otelPrometheusPort: UInt16?
     /**
      * How OTLP is spoken.
      *
@@ -3803,9 +3865,9 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * CA certificate bundle for mcpm's own HTTP requests (JWKS, OIDC discovery, etc.).
          *
-         * The certificates in it are trusted beside those of this machine: for remote servers, registries of
-         * servers, image registries that signatures are read from, identity providers, token exchange and
-         * telemetry. What the engine pulls is the engine's own to trust.
+         * The certificates in it are trusted beside those of this machine: for remote servers and targets,
+         * registries of servers, image registries that signatures are read from, identity providers, token
+         * exchange and telemetry. What the engine pulls is the engine's own to trust.
          */mcpmCaBundle: PathBuf? = nil, 
         /**
          * Base image for protocol schemes.
@@ -3843,7 +3905,8 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Enable audit logging with the default configuration.
          *
-         * Each request is then recorded, as a line of JSON in the workload's folder.
+         * Each request is then recorded as a line of JSON: that of a workload in its folder, that of a proxy
+         * alone on standard output.
          *
          * Default: `false`.
          */enableAudit: Bool? = nil, 
@@ -4103,7 +4166,7 @@ public struct WorkloadOptions: Equatable, Hashable {
         /**
          * Service name.
          *
-         * Default: `mcpm-<workload-name>`.
+         * Default: `mcpm-<name>`.
          */otelServiceName: String? = nil, 
         /**
          * Custom resource attributes.
@@ -4140,6 +4203,9 @@ public struct WorkloadOptions: Equatable, Hashable {
          *
          * Default: `true`.
          */otelUseLegacyAttributes: Bool? = nil, 
+        /**
+         * Port of the loopback address on which `/metrics` is served without a token.
+         */otelPrometheusPort: UInt16? = nil, 
         /**
          * How OTLP is spoken.
          *
@@ -4244,6 +4310,7 @@ public struct WorkloadOptions: Equatable, Hashable {
         self.otelSamplingRate = otelSamplingRate
         self.otelEnablePrometheusMetricsPath = otelEnablePrometheusMetricsPath
         self.otelUseLegacyAttributes = otelUseLegacyAttributes
+        self.otelPrometheusPort = otelPrometheusPort
         self.otelProtocol = otelProtocol
     }
 
@@ -4360,6 +4427,7 @@ public struct FfiConverterTypeWorkloadOptions: FfiConverterRustBuffer {
                 otelSamplingRate: FfiConverterOptionDouble.read(from: &buf), 
                 otelEnablePrometheusMetricsPath: FfiConverterOptionBool.read(from: &buf), 
                 otelUseLegacyAttributes: FfiConverterOptionBool.read(from: &buf), 
+                otelPrometheusPort: FfiConverterOptionUInt16.read(from: &buf), 
                 otelProtocol: FfiConverterOptionTypeOtlpProtocol.read(from: &buf)
         )
     }
@@ -4462,6 +4530,7 @@ public struct FfiConverterTypeWorkloadOptions: FfiConverterRustBuffer {
         FfiConverterOptionDouble.write(value.otelSamplingRate, into: &buf)
         FfiConverterOptionBool.write(value.otelEnablePrometheusMetricsPath, into: &buf)
         FfiConverterOptionBool.write(value.otelUseLegacyAttributes, into: &buf)
+        FfiConverterOptionUInt16.write(value.otelPrometheusPort, into: &buf)
         FfiConverterOptionTypeOtlpProtocol.write(value.otelProtocol, into: &buf)
     }
 }
@@ -7045,6 +7114,9 @@ private let initializationResult: InitializationResult = {
     if (uniffi_mcpm_ffi_checksum_method_events_next() != 25907) {
         return InitializationResult.apiChecksumMismatch
     }
+    if (uniffi_mcpm_ffi_checksum_method_proxy_check() != 51917) {
+        return InitializationResult.apiChecksumMismatch
+    }
     if (uniffi_mcpm_ffi_checksum_method_proxy_explain() != 6249) {
         return InitializationResult.apiChecksumMismatch
     }
@@ -7058,6 +7130,9 @@ private let initializationResult: InitializationResult = {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_method_proxy_url() != 18628) {
+        return InitializationResult.apiChecksumMismatch
+    }
+    if (uniffi_mcpm_ffi_checksum_method_proxy_warnings() != 64811) {
         return InitializationResult.apiChecksumMismatch
     }
     if (uniffi_mcpm_ffi_checksum_method_workload_events() != 41037) {

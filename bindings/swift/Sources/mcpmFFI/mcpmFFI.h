@@ -279,6 +279,11 @@ void uniffi_mcpm_ffi_fn_free_proxy(uint64_t handle, RustCallStatus *_Nonnull out
 uint64_t uniffi_mcpm_ffi_fn_constructor_proxy_start(RustBuffer options
 );
 #endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_PROXY_CHECK
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_PROXY_CHECK
+uint64_t uniffi_mcpm_ffi_fn_method_proxy_check(uint64_t ptr
+);
+#endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_PROXY_EXPLAIN
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_PROXY_EXPLAIN
 RustBuffer uniffi_mcpm_ffi_fn_method_proxy_explain(uint64_t ptr, RustBuffer id, RustCallStatus *_Nonnull out_status
@@ -302,6 +307,11 @@ uint64_t uniffi_mcpm_ffi_fn_method_proxy_stop(uint64_t ptr
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_PROXY_URL
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_PROXY_URL
 RustBuffer uniffi_mcpm_ffi_fn_method_proxy_url(uint64_t ptr, RustCallStatus *_Nonnull out_status
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_PROXY_WARNINGS
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_METHOD_PROXY_WARNINGS
+RustBuffer uniffi_mcpm_ffi_fn_method_proxy_warnings(uint64_t ptr, RustCallStatus *_Nonnull out_status
 );
 #endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_FN_CLONE_WORKLOAD
@@ -643,6 +653,12 @@ uint16_t uniffi_mcpm_ffi_checksum_method_events_next(void
     
 );
 #endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_PROXY_CHECK
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_PROXY_CHECK
+uint16_t uniffi_mcpm_ffi_checksum_method_proxy_check(void
+    
+);
+#endif
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_PROXY_EXPLAIN
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_PROXY_EXPLAIN
 uint16_t uniffi_mcpm_ffi_checksum_method_proxy_explain(void
@@ -670,6 +686,12 @@ uint16_t uniffi_mcpm_ffi_checksum_method_proxy_stop(void
 #ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_PROXY_URL
 #define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_PROXY_URL
 uint16_t uniffi_mcpm_ffi_checksum_method_proxy_url(void
+    
+);
+#endif
+#ifndef UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_PROXY_WARNINGS
+#define UNIFFI_FFIDEF_UNIFFI_MCPM_FFI_CHECKSUM_METHOD_PROXY_WARNINGS
+uint16_t uniffi_mcpm_ffi_checksum_method_proxy_warnings(void
     
 );
 #endif

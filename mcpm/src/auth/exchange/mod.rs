@@ -14,7 +14,7 @@ use url::Url;
 
 pub(crate) use failure::Failure;
 use grant::Grant;
-pub(crate) use spec::{AskedOfExchange, FURTHER};
+pub(crate) use spec::FURTHER;
 pub use spec::{ClientSecret, ExchangeSpec};
 
 use super::{

@@ -11,7 +11,7 @@ use crate::{
         http::basic,
         incoming::{IncomingSpec, is_scope},
     },
-    options::{OptionSet, ProxyOptions, Secret, SubjectTokenType, WorkloadOptions},
+    options::{Secret, SharedOptions, SubjectTokenType},
 };
 
 /// What a caller's token is exchanged for. The client secret is no part of it, so that it can be recorded.
@@ -88,62 +88,42 @@ const NOT_TO_SET: [&str; 26] = [
     "x-forwarded-proto",
 ];
 
-/// Options of a command that say what callers' tokens are exchanged for.
-pub(crate) trait AskedOfExchange: OptionSet {
-    /// What they say, paths below `working_dir`; `None` when tokens are not exchanged. `from_environment` tells whether
-    /// there is a client secret that the options do not give.
-    ///
-    /// # Errors
-    /// `InvalidOption` for options that do not go together, or say what cannot be.
-    fn exchange(
-        &self,
-        incoming: Option<&IncomingSpec>,
-        from_environment: bool,
-        working_dir: &Path,
-    ) -> Result<Option<ExchangeSpec>>;
-}
-
-macro_rules! asked_of_exchange {
-    ($($options:ty),+) => {$(
-        impl AskedOfExchange for $options {
-            fn exchange(
-                &self,
-                incoming: Option<&IncomingSpec>,
-                from_environment: bool,
-                working_dir: &Path,
-            ) -> Result<Option<ExchangeSpec>> {
-                let Some(url) = self.token_exchange_url.clone() else { return Ok(None) };
-                let client_id = self.token_exchange_client_id.clone();
-                let given = self.token_exchange_client_secret.is_some();
-                let file = self.token_exchange_client_secret_file.as_ref();
-                let spec = ExchangeSpec {
-                    url,
-                    audience: self.token_exchange_audience.clone(),
-                    client_secret: match file {
-                        Some(file) => ClientSecret::File(working_dir.join(file)),
-                        None if given || (from_environment && client_id.is_some()) => ClientSecret::Given,
-                        None => ClientSecret::None,
-                    },
-                    client_id,
-                    scopes: self.token_exchange_scopes.to_vec(),
-                    subject_token_type: self
-                        .token_exchange_subject_token_type
-                        .unwrap_or(SubjectTokenType::AccessToken),
-                    header: self.token_exchange_header_name.clone(),
-                };
-                spec.check(incoming, self.token_exchange_client_secret.as_ref())?;
-                Ok(Some(spec))
-            }
-        }
-    )+};
-}
-asked_of_exchange!(WorkloadOptions, ProxyOptions);
-
 fn refused(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOption, message.into())
 }
 
 impl ExchangeSpec {
+    /// Reads what callers' tokens are exchanged for from options, with relative paths below `working_dir`; `None` when
+    /// they are not exchanged.
+    ///
+    /// # Errors
+    /// `InvalidOption` for options that contradict each other and for values that cannot be used.
+    pub(crate) fn read(
+        options: &SharedOptions,
+        incoming: Option<&IncomingSpec>,
+        working_dir: &Path,
+    ) -> Result<Option<Self>> {
+        let Some(url) = options.token_exchange_url.clone() else { return Ok(None) };
+        let secret = options.token_exchange_client_secret.as_ref();
+        let spec = Self {
+            url,
+            audience: options.token_exchange_audience.clone(),
+            client_secret: match &options.token_exchange_client_secret_file {
+                Some(file) => ClientSecret::File(working_dir.join(file)),
+                None if secret.is_some() => ClientSecret::Given,
+                None => ClientSecret::None,
+            },
+            client_id: options.token_exchange_client_id.clone(),
+            scopes: options.token_exchange_scopes.to_vec(),
+            subject_token_type: options
+                .token_exchange_subject_token_type
+                .unwrap_or(SubjectTokenType::AccessToken),
+            header: options.token_exchange_header_name.clone(),
+        };
+        spec.check(incoming, secret)?;
+        Ok(Some(spec))
+    }
+
     /// The header that the server takes the new token from.
     ///
     /// # Errors
@@ -157,7 +137,12 @@ impl ExchangeSpec {
         })
     }
 
-    fn check(&self, incoming: Option<&IncomingSpec>, secret: Option<&Secret>) -> Result<()> {
+    /// Whether a client secret can be given for it: there is a client, and no file with its secret.
+    pub(crate) fn takes_secret(&self) -> bool {
+        self.client_id.is_some() && !matches!(self.client_secret, ClientSecret::File(_))
+    }
+
+    pub(crate) fn check(&self, incoming: Option<&IncomingSpec>, secret: Option<&Secret>) -> Result<()> {
         let Some(incoming) = incoming else {
             return Err(refused("`--token-exchange-url` needs callers who say who they are")
                 .hint("say who issues their tokens with `--oidc-issuer`"));

@@ -1,17 +1,19 @@
 use super::*;
 
+use crate::options::{OptionSet as _, ProxyOptions};
+
 const ISSUER: (&str, &str) = ("oidc-issuer", "https://id.example");
 const URL: (&str, &str) = ("token-exchange-url", "https://id.example/token");
 
 fn asked(options: &[(&str, &str)]) -> Result<Option<ExchangeSpec>> {
-    use crate::auth::incoming::AskedOfCallers as _;
     let mut all = ProxyOptions::default();
     for (name, value) in options {
         all.set(name, value)?;
     }
     all.check_conflicts()?;
-    let incoming = all.incoming(Path::new("/work"))?;
-    all.exchange(incoming.as_ref(), false, Path::new("/work"))
+    let (options, folder) = (SharedOptions::from(&all), Path::new("/work"));
+    let incoming = IncomingSpec::read(&options, folder)?;
+    ExchangeSpec::read(&options, incoming.as_ref(), folder)
 }
 
 #[test]

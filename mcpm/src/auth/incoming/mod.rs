@@ -21,7 +21,7 @@ pub(crate) use oidc::Incoming;
 pub use principal::Principal;
 pub(crate) use refusal::Refusal;
 pub use spec::IncomingSpec;
-pub(crate) use spec::{AskedOfCallers, FURTHER, SOURCES, is_scope};
+pub(crate) use spec::{FURTHER, SOURCES, is_scope};
 
 #[cfg(test)]
 #[path = "token_tests.rs"]

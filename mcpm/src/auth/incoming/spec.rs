@@ -9,7 +9,7 @@ use super::source;
 use crate::{
     Error, ErrorKind, Result,
     auth::http::Guard,
-    options::{OptionSet, ProxyOptions, Secret, SubjectTokenType, WorkloadOptions},
+    options::{OptionSet as _, ProxyOptions, Secret, SharedOptions, SubjectTokenType},
 };
 
 /// What callers are asked for. The client secret is no part of it, so that it can be recorded.
@@ -64,55 +64,47 @@ pub(crate) const FURTHER: [&str; 9] = [
     "resource_url",
 ];
 
-/// Options of a command that say who may come in.
-pub(crate) trait AskedOfCallers: OptionSet {
-    /// What they say, paths below `working_dir`; `None` when callers are asked nothing.
-    ///
-    /// # Errors
-    /// `InvalidOption` for options that do not go together, or say what cannot be.
-    fn incoming(&self, working_dir: &Path) -> Result<Option<IncomingSpec>>;
-}
-
-macro_rules! asked_of_callers {
-    ($($options:ty),+) => {$(
-        impl AskedOfCallers for $options {
-            fn incoming(&self, working_dir: &Path) -> Result<Option<IncomingSpec>> {
-                if !SOURCES.iter().any(|name| self.is_given(name)) {
-                    return Ok(None);
-                }
-                let absolute = |path: &PathBuf| working_dir.join(path);
-                let spec = IncomingSpec {
-                    issuer: self.oidc_issuer.clone(),
-                    audience: self.oidc_audience.clone(),
-                    client_id: self.oidc_client_id.clone(),
-                    has_secret: self.oidc_client_secret.is_some(),
-                    introspection_url: self.oidc_introspection_url.clone(),
-                    jwks_url: self.oidc_jwks_url.clone(),
-                    scopes: match &self.oidc_scopes[..] {
-                        [] => Self::defaults().oidc_scopes.to_vec(),
-                        scopes => scopes.to_vec(),
-                    },
-                    required_scopes: self.oidc_required_scopes.to_vec(),
-                    resource_url: self.resource_url.clone(),
-                    allow_http: self.oidc_insecure_allow_http.unwrap_or(false),
-                    allow_private_ip: self.jwks_allow_private_ip.unwrap_or(false),
-                    token_file: self.jwks_auth_token_file.as_ref().map(absolute),
-                    ca_bundle: self.mcpm_ca_bundle.as_ref().map(absolute),
-                    id_tokens: self.token_exchange_subject_token_type == Some(SubjectTokenType::IdToken),
-                };
-                spec.check(self.oidc_client_secret.as_ref())?;
-                Ok(Some(spec))
-            }
-        }
-    )+};
-}
-asked_of_callers!(WorkloadOptions, ProxyOptions);
-
 fn refused(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOption, message.into())
 }
 
 impl IncomingSpec {
+    /// Reads how callers are authenticated from options without defaults, with relative paths below `working_dir`;
+    /// `None` when they are not.
+    ///
+    /// # Errors
+    /// `InvalidOption` for options that contradict each other and for values that cannot be used.
+    pub(crate) fn read(options: &SharedOptions, working_dir: &Path) -> Result<Option<Self>> {
+        if options.oidc_issuer.is_none()
+            && options.oidc_jwks_url.is_none()
+            && options.oidc_introspection_url.is_none()
+        {
+            return Ok(None);
+        }
+        let absolute = |path: &PathBuf| working_dir.join(path);
+        let spec = Self {
+            issuer: options.oidc_issuer.clone(),
+            audience: options.oidc_audience.clone(),
+            client_id: options.oidc_client_id.clone(),
+            has_secret: options.oidc_client_secret.is_some(),
+            introspection_url: options.oidc_introspection_url.clone(),
+            jwks_url: options.oidc_jwks_url.clone(),
+            scopes: match &options.oidc_scopes[..] {
+                [] => ProxyOptions::defaults().oidc_scopes.to_vec(),
+                scopes => scopes.to_vec(),
+            },
+            required_scopes: options.oidc_required_scopes.to_vec(),
+            resource_url: options.resource_url.clone(),
+            allow_http: options.oidc_insecure_allow_http.unwrap_or(false),
+            allow_private_ip: options.jwks_allow_private_ip.unwrap_or(false),
+            token_file: options.jwks_auth_token_file.as_ref().map(absolute),
+            ca_bundle: options.mcpm_ca_bundle.as_ref().map(absolute),
+            id_tokens: options.token_exchange_subject_token_type == Some(SubjectTokenType::IdToken),
+        };
+        spec.check(options.oidc_client_secret.as_ref())?;
+        Ok(Some(spec))
+    }
+
     /// What requests to the issuer are held to.
     pub(crate) fn guard(&self) -> Guard {
         Guard {
@@ -239,7 +231,7 @@ mod tests {
         for (name, value) in options {
             all.set(name, value)?;
         }
-        all.incoming(Path::new("/work"))
+        IncomingSpec::read(&SharedOptions::from(&all), Path::new("/work"))
     }
 
     #[test]

@@ -534,6 +534,8 @@ def _uniffi_check_api_checksums(lib):
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_constructor_events_new() != 6966:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_proxy_check() != 51917:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_proxy_explain() != 6249:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_proxy_name() != 50073:
@@ -543,6 +545,8 @@ def _uniffi_check_api_checksums(lib):
     if lib.uniffi_mcpm_ffi_checksum_method_proxy_stop() != 32732:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_method_proxy_url() != 18628:
+        raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
+    if lib.uniffi_mcpm_ffi_checksum_method_proxy_warnings() != 64811:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
     if lib.uniffi_mcpm_ffi_checksum_constructor_proxy_start() != 30588:
         raise InternalError("UniFFI API checksum mismatch: try cleaning and rebuilding your project")
@@ -599,6 +603,9 @@ _UniffiLib.uniffi_mcpm_ffi_checksum_method_events_next.restype = ctypes.c_uint16
 _UniffiLib.uniffi_mcpm_ffi_checksum_constructor_events_new.argtypes = (
 )
 _UniffiLib.uniffi_mcpm_ffi_checksum_constructor_events_new.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_proxy_check.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_proxy_check.restype = ctypes.c_uint16
 _UniffiLib.uniffi_mcpm_ffi_checksum_method_proxy_explain.argtypes = (
 )
 _UniffiLib.uniffi_mcpm_ffi_checksum_method_proxy_explain.restype = ctypes.c_uint16
@@ -614,6 +621,9 @@ _UniffiLib.uniffi_mcpm_ffi_checksum_method_proxy_stop.restype = ctypes.c_uint16
 _UniffiLib.uniffi_mcpm_ffi_checksum_method_proxy_url.argtypes = (
 )
 _UniffiLib.uniffi_mcpm_ffi_checksum_method_proxy_url.restype = ctypes.c_uint16
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_proxy_warnings.argtypes = (
+)
+_UniffiLib.uniffi_mcpm_ffi_checksum_method_proxy_warnings.restype = ctypes.c_uint16
 _UniffiLib.uniffi_mcpm_ffi_checksum_constructor_proxy_start.argtypes = (
 )
 _UniffiLib.uniffi_mcpm_ffi_checksum_constructor_proxy_start.restype = ctypes.c_uint16
@@ -652,6 +662,10 @@ _UniffiLib.uniffi_mcpm_ffi_fn_constructor_events_new.argtypes = (
     ctypes.POINTER(_UniffiRustCallStatus),
 )
 _UniffiLib.uniffi_mcpm_ffi_fn_constructor_events_new.restype = ctypes.c_uint64
+_UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_check.argtypes = (
+    ctypes.c_uint64,
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_check.restype = ctypes.c_uint64
 _UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_explain.argtypes = (
     ctypes.c_uint64,
     _UniffiRustBuffer,
@@ -677,6 +691,11 @@ _UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_url.argtypes = (
     ctypes.POINTER(_UniffiRustCallStatus),
 )
 _UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_url.restype = _UniffiRustBuffer
+_UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_warnings.argtypes = (
+    ctypes.c_uint64,
+    ctypes.POINTER(_UniffiRustCallStatus),
+)
+_UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_warnings.restype = _UniffiRustBuffer
 _UniffiLib.uniffi_mcpm_ffi_fn_constructor_proxy_start.argtypes = (
     _UniffiRustBuffer,
 )
@@ -1612,29 +1631,6 @@ class _UniffiFfiConverterOptionalBoolean(_UniffiConverterRustBuffer):
         else:
             raise InternalError("Unexpected flag byte for optional type")
 
-class _UniffiFfiConverterSequenceString(_UniffiConverterRustBuffer):
-    @classmethod
-    def check_lower(cls, value):
-        for item in value:
-            _UniffiFfiConverterString.check_lower(item)
-
-    @classmethod
-    def write(cls, value, buf):
-        items = len(value)
-        buf.write_i32(items)
-        for item in value:
-            _UniffiFfiConverterString.write(item, buf)
-
-    @classmethod
-    def read(cls, buf):
-        count = buf.read_i32()
-        if count < 0:
-            raise InternalError("Unexpected negative sequence length")
-
-        return [
-            _UniffiFfiConverterString.read(buf) for i in range(count)
-        ]
-
 
 class _UniffiFfiConverterTypePathBuf:
     @staticmethod
@@ -1685,6 +1681,29 @@ class _UniffiFfiConverterOptionalTypePathBuf(_UniffiConverterRustBuffer):
             return _UniffiFfiConverterTypePathBuf.read(buf)
         else:
             raise InternalError("Unexpected flag byte for optional type")
+
+class _UniffiFfiConverterSequenceString(_UniffiConverterRustBuffer):
+    @classmethod
+    def check_lower(cls, value):
+        for item in value:
+            _UniffiFfiConverterString.check_lower(item)
+
+    @classmethod
+    def write(cls, value, buf):
+        items = len(value)
+        buf.write_i32(items)
+        for item in value:
+            _UniffiFfiConverterString.write(item, buf)
+
+    @classmethod
+    def read(cls, buf):
+        count = buf.read_i32()
+        if count < 0:
+            raise InternalError("Unexpected negative sequence length")
+
+        return [
+            _UniffiFfiConverterString.read(buf) for i in range(count)
+        ]
 
 class _UniffiFfiConverterOptionalTypeSecret(_UniffiConverterRustBuffer):
     @classmethod
@@ -2020,20 +2039,14 @@ class ProxyOptions:
     """
     What is asked of a proxy; what is left out is not given.
 """
-    def __init__(self, *, server_name:typing.Optional[str] = None, target_uri:typing.Optional[str] = None, host:typing.Optional[str] = None, port:typing.Optional[int] = None, debug:typing.Optional[bool] = None, allowed_origins:typing.List[str] = _DEFAULT, allowed_hosts:typing.List[str] = _DEFAULT, tools:typing.List[str] = _DEFAULT, tools_override:typing.Optional[PathBuf] = None, authz_config:typing.Optional[PathBuf] = None, audit_config:typing.Optional[PathBuf] = None, enable_audit:typing.Optional[bool] = None, oidc_issuer:typing.Optional[str] = None, oidc_audience:typing.Optional[str] = None, oidc_client_id:typing.Optional[str] = None, oidc_client_secret:typing.Optional[Secret] = None, oidc_introspection_url:typing.Optional[str] = None, oidc_jwks_url:typing.Optional[str] = None, oidc_scopes:typing.List[str] = _DEFAULT, oidc_required_scopes:typing.List[str] = _DEFAULT, oidc_insecure_allow_http:typing.Optional[bool] = None, jwks_allow_private_ip:typing.Optional[bool] = None, jwks_auth_token_file:typing.Optional[PathBuf] = None, mcpm_ca_bundle:typing.Optional[PathBuf] = None, trust_proxy_headers:typing.Optional[bool] = None, remote_auth:typing.Optional[bool] = None, remote_auth_issuer:typing.Optional[str] = None, remote_auth_authorize_url:typing.Optional[str] = None, remote_auth_token_url:typing.Optional[str] = None, remote_auth_client_id:typing.Optional[str] = None, remote_auth_client_secret:typing.Optional[Secret] = None, remote_auth_client_secret_file:typing.Optional[PathBuf] = None, remote_auth_bearer_token:typing.Optional[Secret] = None, remote_auth_bearer_token_file:typing.Optional[PathBuf] = None, remote_auth_scopes:typing.List[str] = _DEFAULT, remote_auth_resource:typing.Optional[str] = None, resource_url:typing.Optional[str] = None, remote_auth_callback_port:typing.Optional[int] = None, remote_auth_skip_browser:typing.Optional[bool] = None, remote_auth_timeout:typing.Optional[Duration] = None, remote_forward_headers:typing.List[Header] = _DEFAULT, remote_forward_headers_secret:typing.List[HeaderSecret] = _DEFAULT, token_exchange_url:typing.Optional[str] = None, token_exchange_audience:typing.Optional[str] = None, token_exchange_client_id:typing.Optional[str] = None, token_exchange_client_secret:typing.Optional[Secret] = None, token_exchange_client_secret_file:typing.Optional[PathBuf] = None, token_exchange_scopes:typing.List[str] = _DEFAULT, token_exchange_subject_token_type:typing.Optional[SubjectTokenType] = None, token_exchange_header_name:typing.Optional[str] = None, otel_endpoint:typing.Optional[str] = None, otel_insecure:typing.Optional[bool] = None, otel_headers:typing.List[Header] = _DEFAULT, otel_service_name:typing.Optional[str] = None, otel_custom_attributes:typing.Optional[Attributes] = None, otel_env_vars:typing.List[str] = _DEFAULT, otel_tracing_enabled:typing.Optional[bool] = None, otel_metrics_enabled:typing.Optional[bool] = None, otel_sampling_rate:typing.Optional[float] = None, otel_enable_prometheus_metrics_path:typing.Optional[bool] = None, otel_use_legacy_attributes:typing.Optional[bool] = None, otel_protocol:typing.Optional[OtlpProtocol] = None):
+    def __init__(self, *, server_name:typing.Optional[str] = None, target_uri:typing.Optional[str] = None, host:typing.Optional[str] = None, port:typing.Optional[int] = None, debug:typing.Optional[bool] = None, mcpm_ca_bundle:typing.Optional[PathBuf] = None, trust_proxy_headers:typing.Optional[bool] = None, tools:typing.List[str] = _DEFAULT, tools_override:typing.Optional[PathBuf] = None, authz_config:typing.Optional[PathBuf] = None, audit_config:typing.Optional[PathBuf] = None, enable_audit:typing.Optional[bool] = None, allowed_origins:typing.List[str] = _DEFAULT, allowed_hosts:typing.List[str] = _DEFAULT, oidc_issuer:typing.Optional[str] = None, oidc_audience:typing.Optional[str] = None, oidc_client_id:typing.Optional[str] = None, oidc_client_secret:typing.Optional[Secret] = None, oidc_introspection_url:typing.Optional[str] = None, oidc_jwks_url:typing.Optional[str] = None, oidc_scopes:typing.List[str] = _DEFAULT, oidc_required_scopes:typing.List[str] = _DEFAULT, oidc_insecure_allow_http:typing.Optional[bool] = None, jwks_allow_private_ip:typing.Optional[bool] = None, jwks_auth_token_file:typing.Optional[PathBuf] = None, remote_auth:typing.Optional[bool] = None, remote_auth_issuer:typing.Optional[str] = None, remote_auth_authorize_url:typing.Optional[str] = None, remote_auth_token_url:typing.Optional[str] = None, remote_auth_client_id:typing.Optional[str] = None, remote_auth_client_secret:typing.Optional[Secret] = None, remote_auth_client_secret_file:typing.Optional[PathBuf] = None, remote_auth_bearer_token:typing.Optional[Secret] = None, remote_auth_bearer_token_file:typing.Optional[PathBuf] = None, remote_auth_scopes:typing.List[str] = _DEFAULT, remote_auth_resource:typing.Optional[str] = None, resource_url:typing.Optional[str] = None, remote_auth_callback_port:typing.Optional[int] = None, remote_auth_skip_browser:typing.Optional[bool] = None, remote_auth_timeout:typing.Optional[Duration] = None, remote_forward_headers:typing.List[Header] = _DEFAULT, remote_forward_headers_secret:typing.List[HeaderSecret] = _DEFAULT, token_exchange_url:typing.Optional[str] = None, token_exchange_audience:typing.Optional[str] = None, token_exchange_client_id:typing.Optional[str] = None, token_exchange_client_secret:typing.Optional[Secret] = None, token_exchange_client_secret_file:typing.Optional[PathBuf] = None, token_exchange_scopes:typing.List[str] = _DEFAULT, token_exchange_subject_token_type:typing.Optional[SubjectTokenType] = None, token_exchange_header_name:typing.Optional[str] = None, otel_endpoint:typing.Optional[str] = None, otel_insecure:typing.Optional[bool] = None, otel_headers:typing.List[Header] = _DEFAULT, otel_service_name:typing.Optional[str] = None, otel_custom_attributes:typing.Optional[Attributes] = None, otel_env_vars:typing.List[str] = _DEFAULT, otel_tracing_enabled:typing.Optional[bool] = None, otel_metrics_enabled:typing.Optional[bool] = None, otel_sampling_rate:typing.Optional[float] = None, otel_enable_prometheus_metrics_path:typing.Optional[bool] = None, otel_use_legacy_attributes:typing.Optional[bool] = None, otel_prometheus_port:typing.Optional[int] = None, otel_protocol:typing.Optional[OtlpProtocol] = None):
         self.server_name = server_name
         self.target_uri = target_uri
         self.host = host
         self.port = port
         self.debug = debug
-        if allowed_origins is _DEFAULT:
-            self.allowed_origins = []
-        else:
-            self.allowed_origins = allowed_origins
-        if allowed_hosts is _DEFAULT:
-            self.allowed_hosts = []
-        else:
-            self.allowed_hosts = allowed_hosts
+        self.mcpm_ca_bundle = mcpm_ca_bundle
+        self.trust_proxy_headers = trust_proxy_headers
         if tools is _DEFAULT:
             self.tools = []
         else:
@@ -2042,6 +2055,14 @@ class ProxyOptions:
         self.authz_config = authz_config
         self.audit_config = audit_config
         self.enable_audit = enable_audit
+        if allowed_origins is _DEFAULT:
+            self.allowed_origins = []
+        else:
+            self.allowed_origins = allowed_origins
+        if allowed_hosts is _DEFAULT:
+            self.allowed_hosts = []
+        else:
+            self.allowed_hosts = allowed_hosts
         self.oidc_issuer = oidc_issuer
         self.oidc_audience = oidc_audience
         self.oidc_client_id = oidc_client_id
@@ -2059,8 +2080,6 @@ class ProxyOptions:
         self.oidc_insecure_allow_http = oidc_insecure_allow_http
         self.jwks_allow_private_ip = jwks_allow_private_ip
         self.jwks_auth_token_file = jwks_auth_token_file
-        self.mcpm_ca_bundle = mcpm_ca_bundle
-        self.trust_proxy_headers = trust_proxy_headers
         self.remote_auth = remote_auth
         self.remote_auth_issuer = remote_auth_issuer
         self.remote_auth_authorize_url = remote_auth_authorize_url
@@ -2115,13 +2134,14 @@ class ProxyOptions:
         self.otel_sampling_rate = otel_sampling_rate
         self.otel_enable_prometheus_metrics_path = otel_enable_prometheus_metrics_path
         self.otel_use_legacy_attributes = otel_use_legacy_attributes
+        self.otel_prometheus_port = otel_prometheus_port
         self.otel_protocol = otel_protocol
         
         
 
     
     def __str__(self):
-        return "ProxyOptions(server_name={}, target_uri={}, host={}, port={}, debug={}, allowed_origins={}, allowed_hosts={}, tools={}, tools_override={}, authz_config={}, audit_config={}, enable_audit={}, oidc_issuer={}, oidc_audience={}, oidc_client_id={}, oidc_client_secret={}, oidc_introspection_url={}, oidc_jwks_url={}, oidc_scopes={}, oidc_required_scopes={}, oidc_insecure_allow_http={}, jwks_allow_private_ip={}, jwks_auth_token_file={}, mcpm_ca_bundle={}, trust_proxy_headers={}, remote_auth={}, remote_auth_issuer={}, remote_auth_authorize_url={}, remote_auth_token_url={}, remote_auth_client_id={}, remote_auth_client_secret={}, remote_auth_client_secret_file={}, remote_auth_bearer_token={}, remote_auth_bearer_token_file={}, remote_auth_scopes={}, remote_auth_resource={}, resource_url={}, remote_auth_callback_port={}, remote_auth_skip_browser={}, remote_auth_timeout={}, remote_forward_headers={}, remote_forward_headers_secret={}, token_exchange_url={}, token_exchange_audience={}, token_exchange_client_id={}, token_exchange_client_secret={}, token_exchange_client_secret_file={}, token_exchange_scopes={}, token_exchange_subject_token_type={}, token_exchange_header_name={}, otel_endpoint={}, otel_insecure={}, otel_headers={}, otel_service_name={}, otel_custom_attributes={}, otel_env_vars={}, otel_tracing_enabled={}, otel_metrics_enabled={}, otel_sampling_rate={}, otel_enable_prometheus_metrics_path={}, otel_use_legacy_attributes={}, otel_protocol={})".format(self.server_name, self.target_uri, self.host, self.port, self.debug, self.allowed_origins, self.allowed_hosts, self.tools, self.tools_override, self.authz_config, self.audit_config, self.enable_audit, self.oidc_issuer, self.oidc_audience, self.oidc_client_id, self.oidc_client_secret, self.oidc_introspection_url, self.oidc_jwks_url, self.oidc_scopes, self.oidc_required_scopes, self.oidc_insecure_allow_http, self.jwks_allow_private_ip, self.jwks_auth_token_file, self.mcpm_ca_bundle, self.trust_proxy_headers, self.remote_auth, self.remote_auth_issuer, self.remote_auth_authorize_url, self.remote_auth_token_url, self.remote_auth_client_id, self.remote_auth_client_secret, self.remote_auth_client_secret_file, self.remote_auth_bearer_token, self.remote_auth_bearer_token_file, self.remote_auth_scopes, self.remote_auth_resource, self.resource_url, self.remote_auth_callback_port, self.remote_auth_skip_browser, self.remote_auth_timeout, self.remote_forward_headers, self.remote_forward_headers_secret, self.token_exchange_url, self.token_exchange_audience, self.token_exchange_client_id, self.token_exchange_client_secret, self.token_exchange_client_secret_file, self.token_exchange_scopes, self.token_exchange_subject_token_type, self.token_exchange_header_name, self.otel_endpoint, self.otel_insecure, self.otel_headers, self.otel_service_name, self.otel_custom_attributes, self.otel_env_vars, self.otel_tracing_enabled, self.otel_metrics_enabled, self.otel_sampling_rate, self.otel_enable_prometheus_metrics_path, self.otel_use_legacy_attributes, self.otel_protocol)
+        return "ProxyOptions(server_name={}, target_uri={}, host={}, port={}, debug={}, mcpm_ca_bundle={}, trust_proxy_headers={}, tools={}, tools_override={}, authz_config={}, audit_config={}, enable_audit={}, allowed_origins={}, allowed_hosts={}, oidc_issuer={}, oidc_audience={}, oidc_client_id={}, oidc_client_secret={}, oidc_introspection_url={}, oidc_jwks_url={}, oidc_scopes={}, oidc_required_scopes={}, oidc_insecure_allow_http={}, jwks_allow_private_ip={}, jwks_auth_token_file={}, remote_auth={}, remote_auth_issuer={}, remote_auth_authorize_url={}, remote_auth_token_url={}, remote_auth_client_id={}, remote_auth_client_secret={}, remote_auth_client_secret_file={}, remote_auth_bearer_token={}, remote_auth_bearer_token_file={}, remote_auth_scopes={}, remote_auth_resource={}, resource_url={}, remote_auth_callback_port={}, remote_auth_skip_browser={}, remote_auth_timeout={}, remote_forward_headers={}, remote_forward_headers_secret={}, token_exchange_url={}, token_exchange_audience={}, token_exchange_client_id={}, token_exchange_client_secret={}, token_exchange_client_secret_file={}, token_exchange_scopes={}, token_exchange_subject_token_type={}, token_exchange_header_name={}, otel_endpoint={}, otel_insecure={}, otel_headers={}, otel_service_name={}, otel_custom_attributes={}, otel_env_vars={}, otel_tracing_enabled={}, otel_metrics_enabled={}, otel_sampling_rate={}, otel_enable_prometheus_metrics_path={}, otel_use_legacy_attributes={}, otel_prometheus_port={}, otel_protocol={})".format(self.server_name, self.target_uri, self.host, self.port, self.debug, self.mcpm_ca_bundle, self.trust_proxy_headers, self.tools, self.tools_override, self.authz_config, self.audit_config, self.enable_audit, self.allowed_origins, self.allowed_hosts, self.oidc_issuer, self.oidc_audience, self.oidc_client_id, self.oidc_client_secret, self.oidc_introspection_url, self.oidc_jwks_url, self.oidc_scopes, self.oidc_required_scopes, self.oidc_insecure_allow_http, self.jwks_allow_private_ip, self.jwks_auth_token_file, self.remote_auth, self.remote_auth_issuer, self.remote_auth_authorize_url, self.remote_auth_token_url, self.remote_auth_client_id, self.remote_auth_client_secret, self.remote_auth_client_secret_file, self.remote_auth_bearer_token, self.remote_auth_bearer_token_file, self.remote_auth_scopes, self.remote_auth_resource, self.resource_url, self.remote_auth_callback_port, self.remote_auth_skip_browser, self.remote_auth_timeout, self.remote_forward_headers, self.remote_forward_headers_secret, self.token_exchange_url, self.token_exchange_audience, self.token_exchange_client_id, self.token_exchange_client_secret, self.token_exchange_client_secret_file, self.token_exchange_scopes, self.token_exchange_subject_token_type, self.token_exchange_header_name, self.otel_endpoint, self.otel_insecure, self.otel_headers, self.otel_service_name, self.otel_custom_attributes, self.otel_env_vars, self.otel_tracing_enabled, self.otel_metrics_enabled, self.otel_sampling_rate, self.otel_enable_prometheus_metrics_path, self.otel_use_legacy_attributes, self.otel_prometheus_port, self.otel_protocol)
     def __eq__(self, other):
         if self.server_name != other.server_name:
             return False
@@ -2133,9 +2153,9 @@ class ProxyOptions:
             return False
         if self.debug != other.debug:
             return False
-        if self.allowed_origins != other.allowed_origins:
+        if self.mcpm_ca_bundle != other.mcpm_ca_bundle:
             return False
-        if self.allowed_hosts != other.allowed_hosts:
+        if self.trust_proxy_headers != other.trust_proxy_headers:
             return False
         if self.tools != other.tools:
             return False
@@ -2146,6 +2166,10 @@ class ProxyOptions:
         if self.audit_config != other.audit_config:
             return False
         if self.enable_audit != other.enable_audit:
+            return False
+        if self.allowed_origins != other.allowed_origins:
+            return False
+        if self.allowed_hosts != other.allowed_hosts:
             return False
         if self.oidc_issuer != other.oidc_issuer:
             return False
@@ -2168,10 +2192,6 @@ class ProxyOptions:
         if self.jwks_allow_private_ip != other.jwks_allow_private_ip:
             return False
         if self.jwks_auth_token_file != other.jwks_auth_token_file:
-            return False
-        if self.mcpm_ca_bundle != other.mcpm_ca_bundle:
-            return False
-        if self.trust_proxy_headers != other.trust_proxy_headers:
             return False
         if self.remote_auth != other.remote_auth:
             return False
@@ -2245,6 +2265,8 @@ class ProxyOptions:
             return False
         if self.otel_use_legacy_attributes != other.otel_use_legacy_attributes:
             return False
+        if self.otel_prometheus_port != other.otel_prometheus_port:
+            return False
         if self.otel_protocol != other.otel_protocol:
             return False
         return True
@@ -2258,13 +2280,15 @@ class _UniffiFfiConverterTypeProxyOptions(_UniffiConverterRustBuffer):
             host=_UniffiFfiConverterOptionalString.read(buf),
             port=_UniffiFfiConverterOptionalUInt16.read(buf),
             debug=_UniffiFfiConverterOptionalBoolean.read(buf),
-            allowed_origins=_UniffiFfiConverterSequenceString.read(buf),
-            allowed_hosts=_UniffiFfiConverterSequenceString.read(buf),
+            mcpm_ca_bundle=_UniffiFfiConverterOptionalTypePathBuf.read(buf),
+            trust_proxy_headers=_UniffiFfiConverterOptionalBoolean.read(buf),
             tools=_UniffiFfiConverterSequenceString.read(buf),
             tools_override=_UniffiFfiConverterOptionalTypePathBuf.read(buf),
             authz_config=_UniffiFfiConverterOptionalTypePathBuf.read(buf),
             audit_config=_UniffiFfiConverterOptionalTypePathBuf.read(buf),
             enable_audit=_UniffiFfiConverterOptionalBoolean.read(buf),
+            allowed_origins=_UniffiFfiConverterSequenceString.read(buf),
+            allowed_hosts=_UniffiFfiConverterSequenceString.read(buf),
             oidc_issuer=_UniffiFfiConverterOptionalString.read(buf),
             oidc_audience=_UniffiFfiConverterOptionalString.read(buf),
             oidc_client_id=_UniffiFfiConverterOptionalString.read(buf),
@@ -2276,8 +2300,6 @@ class _UniffiFfiConverterTypeProxyOptions(_UniffiConverterRustBuffer):
             oidc_insecure_allow_http=_UniffiFfiConverterOptionalBoolean.read(buf),
             jwks_allow_private_ip=_UniffiFfiConverterOptionalBoolean.read(buf),
             jwks_auth_token_file=_UniffiFfiConverterOptionalTypePathBuf.read(buf),
-            mcpm_ca_bundle=_UniffiFfiConverterOptionalTypePathBuf.read(buf),
-            trust_proxy_headers=_UniffiFfiConverterOptionalBoolean.read(buf),
             remote_auth=_UniffiFfiConverterOptionalBoolean.read(buf),
             remote_auth_issuer=_UniffiFfiConverterOptionalString.read(buf),
             remote_auth_authorize_url=_UniffiFfiConverterOptionalString.read(buf),
@@ -2314,6 +2336,7 @@ class _UniffiFfiConverterTypeProxyOptions(_UniffiConverterRustBuffer):
             otel_sampling_rate=_UniffiFfiConverterOptionalFloat64.read(buf),
             otel_enable_prometheus_metrics_path=_UniffiFfiConverterOptionalBoolean.read(buf),
             otel_use_legacy_attributes=_UniffiFfiConverterOptionalBoolean.read(buf),
+            otel_prometheus_port=_UniffiFfiConverterOptionalUInt16.read(buf),
             otel_protocol=_UniffiFfiConverterOptionalTypeOtlpProtocol.read(buf),
         )
 
@@ -2324,13 +2347,15 @@ class _UniffiFfiConverterTypeProxyOptions(_UniffiConverterRustBuffer):
         _UniffiFfiConverterOptionalString.check_lower(value.host)
         _UniffiFfiConverterOptionalUInt16.check_lower(value.port)
         _UniffiFfiConverterOptionalBoolean.check_lower(value.debug)
-        _UniffiFfiConverterSequenceString.check_lower(value.allowed_origins)
-        _UniffiFfiConverterSequenceString.check_lower(value.allowed_hosts)
+        _UniffiFfiConverterOptionalTypePathBuf.check_lower(value.mcpm_ca_bundle)
+        _UniffiFfiConverterOptionalBoolean.check_lower(value.trust_proxy_headers)
         _UniffiFfiConverterSequenceString.check_lower(value.tools)
         _UniffiFfiConverterOptionalTypePathBuf.check_lower(value.tools_override)
         _UniffiFfiConverterOptionalTypePathBuf.check_lower(value.authz_config)
         _UniffiFfiConverterOptionalTypePathBuf.check_lower(value.audit_config)
         _UniffiFfiConverterOptionalBoolean.check_lower(value.enable_audit)
+        _UniffiFfiConverterSequenceString.check_lower(value.allowed_origins)
+        _UniffiFfiConverterSequenceString.check_lower(value.allowed_hosts)
         _UniffiFfiConverterOptionalString.check_lower(value.oidc_issuer)
         _UniffiFfiConverterOptionalString.check_lower(value.oidc_audience)
         _UniffiFfiConverterOptionalString.check_lower(value.oidc_client_id)
@@ -2342,8 +2367,6 @@ class _UniffiFfiConverterTypeProxyOptions(_UniffiConverterRustBuffer):
         _UniffiFfiConverterOptionalBoolean.check_lower(value.oidc_insecure_allow_http)
         _UniffiFfiConverterOptionalBoolean.check_lower(value.jwks_allow_private_ip)
         _UniffiFfiConverterOptionalTypePathBuf.check_lower(value.jwks_auth_token_file)
-        _UniffiFfiConverterOptionalTypePathBuf.check_lower(value.mcpm_ca_bundle)
-        _UniffiFfiConverterOptionalBoolean.check_lower(value.trust_proxy_headers)
         _UniffiFfiConverterOptionalBoolean.check_lower(value.remote_auth)
         _UniffiFfiConverterOptionalString.check_lower(value.remote_auth_issuer)
         _UniffiFfiConverterOptionalString.check_lower(value.remote_auth_authorize_url)
@@ -2380,6 +2403,7 @@ class _UniffiFfiConverterTypeProxyOptions(_UniffiConverterRustBuffer):
         _UniffiFfiConverterOptionalFloat64.check_lower(value.otel_sampling_rate)
         _UniffiFfiConverterOptionalBoolean.check_lower(value.otel_enable_prometheus_metrics_path)
         _UniffiFfiConverterOptionalBoolean.check_lower(value.otel_use_legacy_attributes)
+        _UniffiFfiConverterOptionalUInt16.check_lower(value.otel_prometheus_port)
         _UniffiFfiConverterOptionalTypeOtlpProtocol.check_lower(value.otel_protocol)
 
     @staticmethod
@@ -2389,13 +2413,15 @@ class _UniffiFfiConverterTypeProxyOptions(_UniffiConverterRustBuffer):
         _UniffiFfiConverterOptionalString.write(value.host, buf)
         _UniffiFfiConverterOptionalUInt16.write(value.port, buf)
         _UniffiFfiConverterOptionalBoolean.write(value.debug, buf)
-        _UniffiFfiConverterSequenceString.write(value.allowed_origins, buf)
-        _UniffiFfiConverterSequenceString.write(value.allowed_hosts, buf)
+        _UniffiFfiConverterOptionalTypePathBuf.write(value.mcpm_ca_bundle, buf)
+        _UniffiFfiConverterOptionalBoolean.write(value.trust_proxy_headers, buf)
         _UniffiFfiConverterSequenceString.write(value.tools, buf)
         _UniffiFfiConverterOptionalTypePathBuf.write(value.tools_override, buf)
         _UniffiFfiConverterOptionalTypePathBuf.write(value.authz_config, buf)
         _UniffiFfiConverterOptionalTypePathBuf.write(value.audit_config, buf)
         _UniffiFfiConverterOptionalBoolean.write(value.enable_audit, buf)
+        _UniffiFfiConverterSequenceString.write(value.allowed_origins, buf)
+        _UniffiFfiConverterSequenceString.write(value.allowed_hosts, buf)
         _UniffiFfiConverterOptionalString.write(value.oidc_issuer, buf)
         _UniffiFfiConverterOptionalString.write(value.oidc_audience, buf)
         _UniffiFfiConverterOptionalString.write(value.oidc_client_id, buf)
@@ -2407,8 +2433,6 @@ class _UniffiFfiConverterTypeProxyOptions(_UniffiConverterRustBuffer):
         _UniffiFfiConverterOptionalBoolean.write(value.oidc_insecure_allow_http, buf)
         _UniffiFfiConverterOptionalBoolean.write(value.jwks_allow_private_ip, buf)
         _UniffiFfiConverterOptionalTypePathBuf.write(value.jwks_auth_token_file, buf)
-        _UniffiFfiConverterOptionalTypePathBuf.write(value.mcpm_ca_bundle, buf)
-        _UniffiFfiConverterOptionalBoolean.write(value.trust_proxy_headers, buf)
         _UniffiFfiConverterOptionalBoolean.write(value.remote_auth, buf)
         _UniffiFfiConverterOptionalString.write(value.remote_auth_issuer, buf)
         _UniffiFfiConverterOptionalString.write(value.remote_auth_authorize_url, buf)
@@ -2445,6 +2469,7 @@ class _UniffiFfiConverterTypeProxyOptions(_UniffiConverterRustBuffer):
         _UniffiFfiConverterOptionalFloat64.write(value.otel_sampling_rate, buf)
         _UniffiFfiConverterOptionalBoolean.write(value.otel_enable_prometheus_metrics_path, buf)
         _UniffiFfiConverterOptionalBoolean.write(value.otel_use_legacy_attributes, buf)
+        _UniffiFfiConverterOptionalUInt16.write(value.otel_prometheus_port, buf)
         _UniffiFfiConverterOptionalTypeOtlpProtocol.write(value.otel_protocol, buf)
 
 
@@ -3365,7 +3390,7 @@ class WorkloadOptions:
     """
     What is asked of a workload; what is left out is not given.
 """
-    def __init__(self, *, server:typing.Optional[str] = None, args:typing.List[str] = _DEFAULT, name:typing.Optional[str] = None, group:typing.Optional[str] = None, label:typing.List[KeyValue] = _DEFAULT, transport:typing.Optional[Transport] = None, proxy_mode:typing.Optional[ProxyMode] = None, host:typing.Optional[str] = None, proxy_port:typing.Optional[int] = None, target_host:typing.Optional[str] = None, target_port:typing.Optional[int] = None, publish:typing.List[PublishSpec] = _DEFAULT, network:typing.Optional[str] = None, isolate_network:typing.Optional[bool] = None, allow_runtime_gateway:typing.Optional[bool] = None, env:typing.List[EnvVar] = _DEFAULT, env_file:typing.Optional[PathBuf] = None, env_file_dir:typing.Optional[PathBuf] = None, secret:typing.List[SecretRef] = _DEFAULT, volume:typing.List[VolumeSpec] = _DEFAULT, permission_profile:typing.Optional[PermissionProfile] = None, learn:typing.Optional[PathBuf] = None, foreground:typing.Optional[bool] = None, from_config:typing.Optional[PathBuf] = None, ignore_globally:typing.Optional[bool] = None, print_resolved_overlays:typing.Optional[bool] = None, image_verification:typing.Optional[ImageVerification] = None, image_verification_key:typing.Optional[PathBuf] = None, certificate_identity:typing.Optional[str] = None, certificate_oidc_issuer:typing.Optional[str] = None, sigstore_trusted_root:typing.Optional[PathBuf] = None, ca_cert:typing.Optional[PathBuf] = None, mcpm_ca_bundle:typing.Optional[PathBuf] = None, runtime_image:typing.Optional[str] = None, runtime_add_package:typing.List[str] = _DEFAULT, endpoint_prefix:typing.Optional[str] = None, trust_proxy_headers:typing.Optional[bool] = None, tools:typing.List[str] = _DEFAULT, tools_override:typing.Optional[PathBuf] = None, authz_config:typing.Optional[PathBuf] = None, audit_config:typing.Optional[PathBuf] = None, enable_audit:typing.Optional[bool] = None, debug:typing.Optional[bool] = None, runtime:typing.Optional[RuntimeChoice] = None, package_command:typing.Optional[str] = None, rebuild:typing.Optional[bool] = None, offline:typing.Optional[bool] = None, allowed_origins:typing.List[str] = _DEFAULT, allowed_hosts:typing.List[str] = _DEFAULT, registry:typing.Optional[str] = None, oidc_issuer:typing.Optional[str] = None, oidc_audience:typing.Optional[str] = None, oidc_client_id:typing.Optional[str] = None, oidc_client_secret:typing.Optional[Secret] = None, oidc_introspection_url:typing.Optional[str] = None, oidc_jwks_url:typing.Optional[str] = None, oidc_scopes:typing.List[str] = _DEFAULT, oidc_required_scopes:typing.List[str] = _DEFAULT, oidc_insecure_allow_http:typing.Optional[bool] = None, jwks_allow_private_ip:typing.Optional[bool] = None, jwks_auth_token_file:typing.Optional[PathBuf] = None, remote_auth:typing.Optional[bool] = None, remote_auth_issuer:typing.Optional[str] = None, remote_auth_authorize_url:typing.Optional[str] = None, remote_auth_token_url:typing.Optional[str] = None, remote_auth_client_id:typing.Optional[str] = None, remote_auth_client_secret:typing.Optional[Secret] = None, remote_auth_client_secret_file:typing.Optional[PathBuf] = None, remote_auth_bearer_token:typing.Optional[Secret] = None, remote_auth_bearer_token_file:typing.Optional[PathBuf] = None, remote_auth_scopes:typing.List[str] = _DEFAULT, remote_auth_resource:typing.Optional[str] = None, resource_url:typing.Optional[str] = None, remote_auth_callback_port:typing.Optional[int] = None, remote_auth_skip_browser:typing.Optional[bool] = None, remote_auth_timeout:typing.Optional[Duration] = None, remote_forward_headers:typing.List[Header] = _DEFAULT, remote_forward_headers_secret:typing.List[HeaderSecret] = _DEFAULT, token_exchange_url:typing.Optional[str] = None, token_exchange_audience:typing.Optional[str] = None, token_exchange_client_id:typing.Optional[str] = None, token_exchange_client_secret:typing.Optional[Secret] = None, token_exchange_client_secret_file:typing.Optional[PathBuf] = None, token_exchange_scopes:typing.List[str] = _DEFAULT, token_exchange_subject_token_type:typing.Optional[SubjectTokenType] = None, token_exchange_header_name:typing.Optional[str] = None, otel_endpoint:typing.Optional[str] = None, otel_insecure:typing.Optional[bool] = None, otel_headers:typing.List[Header] = _DEFAULT, otel_service_name:typing.Optional[str] = None, otel_custom_attributes:typing.Optional[Attributes] = None, otel_env_vars:typing.List[str] = _DEFAULT, otel_tracing_enabled:typing.Optional[bool] = None, otel_metrics_enabled:typing.Optional[bool] = None, otel_sampling_rate:typing.Optional[float] = None, otel_enable_prometheus_metrics_path:typing.Optional[bool] = None, otel_use_legacy_attributes:typing.Optional[bool] = None, otel_protocol:typing.Optional[OtlpProtocol] = None):
+    def __init__(self, *, server:typing.Optional[str] = None, args:typing.List[str] = _DEFAULT, name:typing.Optional[str] = None, group:typing.Optional[str] = None, label:typing.List[KeyValue] = _DEFAULT, transport:typing.Optional[Transport] = None, proxy_mode:typing.Optional[ProxyMode] = None, host:typing.Optional[str] = None, proxy_port:typing.Optional[int] = None, target_host:typing.Optional[str] = None, target_port:typing.Optional[int] = None, publish:typing.List[PublishSpec] = _DEFAULT, network:typing.Optional[str] = None, isolate_network:typing.Optional[bool] = None, allow_runtime_gateway:typing.Optional[bool] = None, env:typing.List[EnvVar] = _DEFAULT, env_file:typing.Optional[PathBuf] = None, env_file_dir:typing.Optional[PathBuf] = None, secret:typing.List[SecretRef] = _DEFAULT, volume:typing.List[VolumeSpec] = _DEFAULT, permission_profile:typing.Optional[PermissionProfile] = None, learn:typing.Optional[PathBuf] = None, foreground:typing.Optional[bool] = None, from_config:typing.Optional[PathBuf] = None, ignore_globally:typing.Optional[bool] = None, print_resolved_overlays:typing.Optional[bool] = None, image_verification:typing.Optional[ImageVerification] = None, image_verification_key:typing.Optional[PathBuf] = None, certificate_identity:typing.Optional[str] = None, certificate_oidc_issuer:typing.Optional[str] = None, sigstore_trusted_root:typing.Optional[PathBuf] = None, ca_cert:typing.Optional[PathBuf] = None, mcpm_ca_bundle:typing.Optional[PathBuf] = None, runtime_image:typing.Optional[str] = None, runtime_add_package:typing.List[str] = _DEFAULT, endpoint_prefix:typing.Optional[str] = None, trust_proxy_headers:typing.Optional[bool] = None, tools:typing.List[str] = _DEFAULT, tools_override:typing.Optional[PathBuf] = None, authz_config:typing.Optional[PathBuf] = None, audit_config:typing.Optional[PathBuf] = None, enable_audit:typing.Optional[bool] = None, debug:typing.Optional[bool] = None, runtime:typing.Optional[RuntimeChoice] = None, package_command:typing.Optional[str] = None, rebuild:typing.Optional[bool] = None, offline:typing.Optional[bool] = None, allowed_origins:typing.List[str] = _DEFAULT, allowed_hosts:typing.List[str] = _DEFAULT, registry:typing.Optional[str] = None, oidc_issuer:typing.Optional[str] = None, oidc_audience:typing.Optional[str] = None, oidc_client_id:typing.Optional[str] = None, oidc_client_secret:typing.Optional[Secret] = None, oidc_introspection_url:typing.Optional[str] = None, oidc_jwks_url:typing.Optional[str] = None, oidc_scopes:typing.List[str] = _DEFAULT, oidc_required_scopes:typing.List[str] = _DEFAULT, oidc_insecure_allow_http:typing.Optional[bool] = None, jwks_allow_private_ip:typing.Optional[bool] = None, jwks_auth_token_file:typing.Optional[PathBuf] = None, remote_auth:typing.Optional[bool] = None, remote_auth_issuer:typing.Optional[str] = None, remote_auth_authorize_url:typing.Optional[str] = None, remote_auth_token_url:typing.Optional[str] = None, remote_auth_client_id:typing.Optional[str] = None, remote_auth_client_secret:typing.Optional[Secret] = None, remote_auth_client_secret_file:typing.Optional[PathBuf] = None, remote_auth_bearer_token:typing.Optional[Secret] = None, remote_auth_bearer_token_file:typing.Optional[PathBuf] = None, remote_auth_scopes:typing.List[str] = _DEFAULT, remote_auth_resource:typing.Optional[str] = None, resource_url:typing.Optional[str] = None, remote_auth_callback_port:typing.Optional[int] = None, remote_auth_skip_browser:typing.Optional[bool] = None, remote_auth_timeout:typing.Optional[Duration] = None, remote_forward_headers:typing.List[Header] = _DEFAULT, remote_forward_headers_secret:typing.List[HeaderSecret] = _DEFAULT, token_exchange_url:typing.Optional[str] = None, token_exchange_audience:typing.Optional[str] = None, token_exchange_client_id:typing.Optional[str] = None, token_exchange_client_secret:typing.Optional[Secret] = None, token_exchange_client_secret_file:typing.Optional[PathBuf] = None, token_exchange_scopes:typing.List[str] = _DEFAULT, token_exchange_subject_token_type:typing.Optional[SubjectTokenType] = None, token_exchange_header_name:typing.Optional[str] = None, otel_endpoint:typing.Optional[str] = None, otel_insecure:typing.Optional[bool] = None, otel_headers:typing.List[Header] = _DEFAULT, otel_service_name:typing.Optional[str] = None, otel_custom_attributes:typing.Optional[Attributes] = None, otel_env_vars:typing.List[str] = _DEFAULT, otel_tracing_enabled:typing.Optional[bool] = None, otel_metrics_enabled:typing.Optional[bool] = None, otel_sampling_rate:typing.Optional[float] = None, otel_enable_prometheus_metrics_path:typing.Optional[bool] = None, otel_use_legacy_attributes:typing.Optional[bool] = None, otel_prometheus_port:typing.Optional[int] = None, otel_protocol:typing.Optional[OtlpProtocol] = None):
         self.server = server
         if args is _DEFAULT:
             self.args = []
@@ -3517,13 +3542,14 @@ class WorkloadOptions:
         self.otel_sampling_rate = otel_sampling_rate
         self.otel_enable_prometheus_metrics_path = otel_enable_prometheus_metrics_path
         self.otel_use_legacy_attributes = otel_use_legacy_attributes
+        self.otel_prometheus_port = otel_prometheus_port
         self.otel_protocol = otel_protocol
         
         
 
     
     def __str__(self):
-        return "WorkloadOptions(server={}, args={}, name={}, group={}, label={}, transport={}, proxy_mode={}, host={}, proxy_port={}, target_host={}, target_port={}, publish={}, network={}, isolate_network={}, allow_runtime_gateway={}, env={}, env_file={}, env_file_dir={}, secret={}, volume={}, permission_profile={}, learn={}, foreground={}, from_config={}, ignore_globally={}, print_resolved_overlays={}, image_verification={}, image_verification_key={}, certificate_identity={}, certificate_oidc_issuer={}, sigstore_trusted_root={}, ca_cert={}, mcpm_ca_bundle={}, runtime_image={}, runtime_add_package={}, endpoint_prefix={}, trust_proxy_headers={}, tools={}, tools_override={}, authz_config={}, audit_config={}, enable_audit={}, debug={}, runtime={}, package_command={}, rebuild={}, offline={}, allowed_origins={}, allowed_hosts={}, registry={}, oidc_issuer={}, oidc_audience={}, oidc_client_id={}, oidc_client_secret={}, oidc_introspection_url={}, oidc_jwks_url={}, oidc_scopes={}, oidc_required_scopes={}, oidc_insecure_allow_http={}, jwks_allow_private_ip={}, jwks_auth_token_file={}, remote_auth={}, remote_auth_issuer={}, remote_auth_authorize_url={}, remote_auth_token_url={}, remote_auth_client_id={}, remote_auth_client_secret={}, remote_auth_client_secret_file={}, remote_auth_bearer_token={}, remote_auth_bearer_token_file={}, remote_auth_scopes={}, remote_auth_resource={}, resource_url={}, remote_auth_callback_port={}, remote_auth_skip_browser={}, remote_auth_timeout={}, remote_forward_headers={}, remote_forward_headers_secret={}, token_exchange_url={}, token_exchange_audience={}, token_exchange_client_id={}, token_exchange_client_secret={}, token_exchange_client_secret_file={}, token_exchange_scopes={}, token_exchange_subject_token_type={}, token_exchange_header_name={}, otel_endpoint={}, otel_insecure={}, otel_headers={}, otel_service_name={}, otel_custom_attributes={}, otel_env_vars={}, otel_tracing_enabled={}, otel_metrics_enabled={}, otel_sampling_rate={}, otel_enable_prometheus_metrics_path={}, otel_use_legacy_attributes={}, otel_protocol={})".format(self.server, self.args, self.name, self.group, self.label, self.transport, self.proxy_mode, self.host, self.proxy_port, self.target_host, self.target_port, self.publish, self.network, self.isolate_network, self.allow_runtime_gateway, self.env, self.env_file, self.env_file_dir, self.secret, self.volume, self.permission_profile, self.learn, self.foreground, self.from_config, self.ignore_globally, self.print_resolved_overlays, self.image_verification, self.image_verification_key, self.certificate_identity, self.certificate_oidc_issuer, self.sigstore_trusted_root, self.ca_cert, self.mcpm_ca_bundle, self.runtime_image, self.runtime_add_package, self.endpoint_prefix, self.trust_proxy_headers, self.tools, self.tools_override, self.authz_config, self.audit_config, self.enable_audit, self.debug, self.runtime, self.package_command, self.rebuild, self.offline, self.allowed_origins, self.allowed_hosts, self.registry, self.oidc_issuer, self.oidc_audience, self.oidc_client_id, self.oidc_client_secret, self.oidc_introspection_url, self.oidc_jwks_url, self.oidc_scopes, self.oidc_required_scopes, self.oidc_insecure_allow_http, self.jwks_allow_private_ip, self.jwks_auth_token_file, self.remote_auth, self.remote_auth_issuer, self.remote_auth_authorize_url, self.remote_auth_token_url, self.remote_auth_client_id, self.remote_auth_client_secret, self.remote_auth_client_secret_file, self.remote_auth_bearer_token, self.remote_auth_bearer_token_file, self.remote_auth_scopes, self.remote_auth_resource, self.resource_url, self.remote_auth_callback_port, self.remote_auth_skip_browser, self.remote_auth_timeout, self.remote_forward_headers, self.remote_forward_headers_secret, self.token_exchange_url, self.token_exchange_audience, self.token_exchange_client_id, self.token_exchange_client_secret, self.token_exchange_client_secret_file, self.token_exchange_scopes, self.token_exchange_subject_token_type, self.token_exchange_header_name, self.otel_endpoint, self.otel_insecure, self.otel_headers, self.otel_service_name, self.otel_custom_attributes, self.otel_env_vars, self.otel_tracing_enabled, self.otel_metrics_enabled, self.otel_sampling_rate, self.otel_enable_prometheus_metrics_path, self.otel_use_legacy_attributes, self.otel_protocol)
+        return "WorkloadOptions(server={}, args={}, name={}, group={}, label={}, transport={}, proxy_mode={}, host={}, proxy_port={}, target_host={}, target_port={}, publish={}, network={}, isolate_network={}, allow_runtime_gateway={}, env={}, env_file={}, env_file_dir={}, secret={}, volume={}, permission_profile={}, learn={}, foreground={}, from_config={}, ignore_globally={}, print_resolved_overlays={}, image_verification={}, image_verification_key={}, certificate_identity={}, certificate_oidc_issuer={}, sigstore_trusted_root={}, ca_cert={}, mcpm_ca_bundle={}, runtime_image={}, runtime_add_package={}, endpoint_prefix={}, trust_proxy_headers={}, tools={}, tools_override={}, authz_config={}, audit_config={}, enable_audit={}, debug={}, runtime={}, package_command={}, rebuild={}, offline={}, allowed_origins={}, allowed_hosts={}, registry={}, oidc_issuer={}, oidc_audience={}, oidc_client_id={}, oidc_client_secret={}, oidc_introspection_url={}, oidc_jwks_url={}, oidc_scopes={}, oidc_required_scopes={}, oidc_insecure_allow_http={}, jwks_allow_private_ip={}, jwks_auth_token_file={}, remote_auth={}, remote_auth_issuer={}, remote_auth_authorize_url={}, remote_auth_token_url={}, remote_auth_client_id={}, remote_auth_client_secret={}, remote_auth_client_secret_file={}, remote_auth_bearer_token={}, remote_auth_bearer_token_file={}, remote_auth_scopes={}, remote_auth_resource={}, resource_url={}, remote_auth_callback_port={}, remote_auth_skip_browser={}, remote_auth_timeout={}, remote_forward_headers={}, remote_forward_headers_secret={}, token_exchange_url={}, token_exchange_audience={}, token_exchange_client_id={}, token_exchange_client_secret={}, token_exchange_client_secret_file={}, token_exchange_scopes={}, token_exchange_subject_token_type={}, token_exchange_header_name={}, otel_endpoint={}, otel_insecure={}, otel_headers={}, otel_service_name={}, otel_custom_attributes={}, otel_env_vars={}, otel_tracing_enabled={}, otel_metrics_enabled={}, otel_sampling_rate={}, otel_enable_prometheus_metrics_path={}, otel_use_legacy_attributes={}, otel_prometheus_port={}, otel_protocol={})".format(self.server, self.args, self.name, self.group, self.label, self.transport, self.proxy_mode, self.host, self.proxy_port, self.target_host, self.target_port, self.publish, self.network, self.isolate_network, self.allow_runtime_gateway, self.env, self.env_file, self.env_file_dir, self.secret, self.volume, self.permission_profile, self.learn, self.foreground, self.from_config, self.ignore_globally, self.print_resolved_overlays, self.image_verification, self.image_verification_key, self.certificate_identity, self.certificate_oidc_issuer, self.sigstore_trusted_root, self.ca_cert, self.mcpm_ca_bundle, self.runtime_image, self.runtime_add_package, self.endpoint_prefix, self.trust_proxy_headers, self.tools, self.tools_override, self.authz_config, self.audit_config, self.enable_audit, self.debug, self.runtime, self.package_command, self.rebuild, self.offline, self.allowed_origins, self.allowed_hosts, self.registry, self.oidc_issuer, self.oidc_audience, self.oidc_client_id, self.oidc_client_secret, self.oidc_introspection_url, self.oidc_jwks_url, self.oidc_scopes, self.oidc_required_scopes, self.oidc_insecure_allow_http, self.jwks_allow_private_ip, self.jwks_auth_token_file, self.remote_auth, self.remote_auth_issuer, self.remote_auth_authorize_url, self.remote_auth_token_url, self.remote_auth_client_id, self.remote_auth_client_secret, self.remote_auth_client_secret_file, self.remote_auth_bearer_token, self.remote_auth_bearer_token_file, self.remote_auth_scopes, self.remote_auth_resource, self.resource_url, self.remote_auth_callback_port, self.remote_auth_skip_browser, self.remote_auth_timeout, self.remote_forward_headers, self.remote_forward_headers_secret, self.token_exchange_url, self.token_exchange_audience, self.token_exchange_client_id, self.token_exchange_client_secret, self.token_exchange_client_secret_file, self.token_exchange_scopes, self.token_exchange_subject_token_type, self.token_exchange_header_name, self.otel_endpoint, self.otel_insecure, self.otel_headers, self.otel_service_name, self.otel_custom_attributes, self.otel_env_vars, self.otel_tracing_enabled, self.otel_metrics_enabled, self.otel_sampling_rate, self.otel_enable_prometheus_metrics_path, self.otel_use_legacy_attributes, self.otel_prometheus_port, self.otel_protocol)
     def __eq__(self, other):
         if self.server != other.server:
             return False
@@ -3719,6 +3745,8 @@ class WorkloadOptions:
             return False
         if self.otel_use_legacy_attributes != other.otel_use_legacy_attributes:
             return False
+        if self.otel_prometheus_port != other.otel_prometheus_port:
+            return False
         if self.otel_protocol != other.otel_protocol:
             return False
         return True
@@ -3824,6 +3852,7 @@ class _UniffiFfiConverterTypeWorkloadOptions(_UniffiConverterRustBuffer):
             otel_sampling_rate=_UniffiFfiConverterOptionalFloat64.read(buf),
             otel_enable_prometheus_metrics_path=_UniffiFfiConverterOptionalBoolean.read(buf),
             otel_use_legacy_attributes=_UniffiFfiConverterOptionalBoolean.read(buf),
+            otel_prometheus_port=_UniffiFfiConverterOptionalUInt16.read(buf),
             otel_protocol=_UniffiFfiConverterOptionalTypeOtlpProtocol.read(buf),
         )
 
@@ -3926,6 +3955,7 @@ class _UniffiFfiConverterTypeWorkloadOptions(_UniffiConverterRustBuffer):
         _UniffiFfiConverterOptionalFloat64.check_lower(value.otel_sampling_rate)
         _UniffiFfiConverterOptionalBoolean.check_lower(value.otel_enable_prometheus_metrics_path)
         _UniffiFfiConverterOptionalBoolean.check_lower(value.otel_use_legacy_attributes)
+        _UniffiFfiConverterOptionalUInt16.check_lower(value.otel_prometheus_port)
         _UniffiFfiConverterOptionalTypeOtlpProtocol.check_lower(value.otel_protocol)
 
     @staticmethod
@@ -4027,6 +4057,7 @@ class _UniffiFfiConverterTypeWorkloadOptions(_UniffiConverterRustBuffer):
         _UniffiFfiConverterOptionalFloat64.write(value.otel_sampling_rate, buf)
         _UniffiFfiConverterOptionalBoolean.write(value.otel_enable_prometheus_metrics_path, buf)
         _UniffiFfiConverterOptionalBoolean.write(value.otel_use_legacy_attributes, buf)
+        _UniffiFfiConverterOptionalUInt16.write(value.otel_prometheus_port, buf)
         _UniffiFfiConverterOptionalTypeOtlpProtocol.write(value.otel_protocol, buf)
 
 
@@ -5885,6 +5916,12 @@ class ProxyProtocol(typing.Protocol):
     It lives as long as this object and this process, so keep it.
 """
     
+    async def check(self, ) -> typing.Optional[str]:
+        """
+        Checks with one MCP exchange whether the target is an MCP server, and returns what there is to say of one that passes,
+        such as that it requires a login. The start does not need a target that is up, so it does not check that.
+"""
+        raise NotImplementedError
     def explain(self, id: str) -> Explanation:
         """
         Explains the id of a reason, or of one of the last refusals of this proxy.
@@ -5908,6 +5945,11 @@ class ProxyProtocol(typing.Protocol):
     def url(self, ) -> str:
         """
         Returns where clients connect.
+"""
+        raise NotImplementedError
+    def warnings(self, ) -> typing.List[str]:
+        """
+        Returns what the start warned of, such as that callers are not authenticated, or that an option has no effect.
 """
         raise NotImplementedError
 
@@ -5960,6 +6002,24 @@ class Proxy(ProxyProtocol):
         inst = cls.__new__(cls)
         inst._handle = handle
         return inst
+    async def check(self, ) -> typing.Optional[str]:
+        """
+        Checks with one MCP exchange whether the target is an MCP server, and returns what there is to say of one that passes,
+        such as that it requires a login. The start does not need a target that is up, so it does not check that.
+"""
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterOptionalString.lift
+        _uniffi_error_converter = _UniffiFfiConverterTypeMcpmError
+        return await _uniffi_rust_call_async(
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_check(*_uniffi_lowered_args),
+            _UniffiLib.ffi_mcpm_ffi_rust_future_poll_rust_buffer,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_complete_rust_buffer,
+            _UniffiLib.ffi_mcpm_ffi_rust_future_free_rust_buffer,
+            _uniffi_lift_return,
+            _uniffi_error_converter,
+        )
     def explain(self, id: str) -> Explanation:
         """
         Explains the id of a reason, or of one of the last refusals of this proxy.
@@ -6037,6 +6097,21 @@ class Proxy(ProxyProtocol):
         _uniffi_ffi_result = _uniffi_rust_call_with_error(
             _uniffi_error_converter,
             _UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_url,
+            *_uniffi_lowered_args,
+        )
+        return _uniffi_lift_return(_uniffi_ffi_result)
+    def warnings(self, ) -> typing.List[str]:
+        """
+        Returns what the start warned of, such as that callers are not authenticated, or that an option has no effect.
+"""
+        _uniffi_lowered_args = (
+            self._uniffi_clone_handle(),
+        )
+        _uniffi_lift_return = _UniffiFfiConverterSequenceString.lift
+        _uniffi_error_converter = None
+        _uniffi_ffi_result = _uniffi_rust_call_with_error(
+            _uniffi_error_converter,
+            _UniffiLib.uniffi_mcpm_ffi_fn_method_proxy_warnings,
             *_uniffi_lowered_args,
         )
         return _uniffi_lift_return(_uniffi_ffi_result)

@@ -423,9 +423,9 @@ mod tests {
     use super::*;
     use crate::{
         environment::Variables,
-        options::{OptionSet as _, ProxyOptions},
+        options::{OptionSet as _, ProxyOptions, SharedOptions},
         proxy::{public::Publicity, respond},
-        telemetry::AskedOfTelemetry as _,
+        telemetry::TelemetrySpec,
         transport::body::Body,
     };
 
@@ -436,7 +436,8 @@ mod tests {
             options.set(name, value).expect("an option");
         }
         let variables = Variables::default();
-        let spec = options.telemetry("s", Path::new("/"), &variables).expect("options").expect("telemetry");
+        let spec = TelemetrySpec::read(&SharedOptions::from(&options), "s", Path::new("/"), &variables);
+        let spec = spec.expect("options").expect("telemetry");
         Arc::new(Telemetry::start(&spec, &[], &variables, "s", "http").expect("telemetry"))
     }
 

@@ -79,7 +79,7 @@ impl Observe {
 impl Layer for Observe {
     fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> Answer<'a> {
         let path = request.uri().path();
-        if path == QUIET[0] || path == QUIET[1] && self.telemetry.is_scraped() {
+        if path == QUIET[0] || path == QUIET[1] && self.telemetry.serves_path() {
             return Box::pin(async move {
                 let response = next.handle(request).await;
                 // Who is kept out is of interest, wherever they knock.

@@ -1,0 +1,172 @@
+//! The proxy alone, in front of a server that others run: its builder, and how it starts.
+
+use std::{path::Path, sync::Arc};
+
+use url::Url;
+
+use super::{
+    ProxySpec, RunningProxy,
+    forward::Forward,
+    server_check::Expected,
+    service::{Files, ProxySetup},
+    target::{MCP_PATH, Target},
+    without_effect,
+};
+use crate::{
+    Environment, Error, ErrorKind, Result,
+    audit::AuditOf,
+    auth::exchange,
+    options::{OptionSet as _, ProxyOptions, SharedOptions},
+    shown::shown,
+    transport::{http::is_this_machine, tls::TrustStore},
+};
+
+/// How the server is reached, as `/health` and telemetry name it.
+const TRANSPORT: &str = "http";
+
+/// Collects the options of a [`Proxy`].
+#[derive(Debug, Clone, Default)]
+pub struct ProxyBuilder {
+    pub(crate) options: ProxyOptions,
+    environment: Option<Environment>,
+}
+
+impl ProxyBuilder {
+    /// Takes client secrets that the options do not give, and variables that they name, from an environment, and keeps
+    /// the last denials below its state folder, where [`explain()`](crate::explain()) finds them in other processes.
+    /// Without an environment there are neither, and denials are kept in memory alone.
+    #[must_use]
+    pub fn environment(mut self, environment: Environment) -> Self {
+        self.environment = Some(environment);
+        self
+    }
+
+    /// Sets an option by name, spelled as on a command line.
+    ///
+    /// # Errors
+    /// `InvalidOption` for an unknown name or a bad value.
+    pub fn set(mut self, name: &str, text: &str) -> Result<Self> {
+        self.options.set(name, text)?;
+        Ok(self)
+    }
+
+    /// Checks the options and fills the defaults.
+    ///
+    /// # Errors
+    /// `InvalidOption` for bad, missing or contradicting options, `Unsupported` for features not built yet.
+    pub fn build(self) -> Result<Proxy> {
+        self.options.check()?;
+        let warnings = without_effect::warnings(&self.options);
+        let required = |value: &Option<String>, name: &str| {
+            value.clone().ok_or_else(|| Error::new(ErrorKind::InvalidOption, format!("`{name}` is required")))
+        };
+        let name = required(&self.options.server_name, "SERVER_NAME")?;
+        let target = required(&self.options.target_uri, "--target-uri")?;
+        // Relative paths are those of the process, which has no other folder here.
+        let (folder, environment) = (Path::new(""), self.environment.as_ref());
+        let given = SharedOptions::from(&self.options);
+        let (spec, secrets) = ProxySpec::read(&given, &name, folder, AuditOf::Proxy, environment)?;
+        let spec = ProxySpec { port: self.options.port.unwrap_or(0), ..spec };
+        let variables = environment.map(|environment| environment.variables.clone()).unwrap_or_default();
+        let trust = TrustStore::with_bundle(self.options.mcpm_ca_bundle.as_deref())?;
+        let target = Target::trusting(&target, trust)?;
+        Ok(Proxy {
+            setup: ProxySetup::new(&*name, TRANSPORT, spec, secrets, variables)?,
+            files: Files::of_proxy(environment, &name),
+            target,
+            options: Box::new(self.options.or(ProxyOptions::defaults())),
+            warnings,
+        })
+    }
+}
+
+impl From<ProxyOptions> for ProxyBuilder {
+    fn from(options: ProxyOptions) -> Self {
+        Self { options, ..Self::default() }
+    }
+}
+
+/// A proxy in front of an MCP server, ready to start.
+#[derive(Debug)]
+pub struct Proxy {
+    setup: Box<ProxySetup>,
+    files: Files,
+    target: Target,
+    options: Box<ProxyOptions>,
+    /// What was asked and has no effect.
+    warnings: Vec<String>,
+}
+
+impl Proxy {
+    /// Starts from the name of the server, for messages, and the URI of the target.
+    pub fn builder(server_name: impl Into<String>, target_uri: impl Into<String>) -> ProxyBuilder {
+        ProxyBuilder::default().server_name(server_name).target_uri(target_uri)
+    }
+
+    /// Returns what was asked for, with every default filled in.
+    pub fn options(&self) -> &ProxyOptions {
+        &self.options
+    }
+
+    /// Listens and forwards, on the runtime of the caller, until the handle is stopped or dropped.
+    ///
+    /// # Errors
+    /// `PortTaken` when the port is in use; `InvalidOption` for a host that is no address of this machine; `Io` when the
+    /// audit log cannot be written.
+    pub async fn start(self) -> Result<RunningProxy> {
+        let service = self.setup.open(self.files)?;
+        let listeners = service.bind("set `port` to another, or to 0 for a free one").await?;
+        let path = match self.target.path() {
+            "/" => "/",
+            _ => MCP_PATH,
+        };
+        let expected = Expected::at(&self.target, None);
+        let endpoint = Forward::new(Arc::new(self.target), service.publicity(), expected);
+        let mut warnings = service.warnings(listeners.address).await;
+        warnings.extend(self.warnings);
+        if service.exchanges()
+            && let Some(uri) = self.options.target_uri.as_deref().and_then(|uri| Url::parse(uri).ok())
+            && uri.scheme() != "https"
+            && !is_this_machine(&uri)
+        {
+            warnings.push(exchange::shown_on_the_way(&shown(&uri)));
+        }
+        for message in &warnings {
+            tracing::warn!("{message}");
+        }
+        Ok(service.serve(listeners, path, Box::new(endpoint), warnings))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Secret;
+
+    #[test]
+    fn an_environment_gives_the_client_secrets_that_the_options_do_not() {
+        let secret = |text: &str| Some(Secret::from(text));
+        let environment = Environment {
+            oidc_client_secret: secret("from-environment"),
+            token_exchange_client_secret: secret("exchange-from-environment"),
+            ..Environment::from_lookup(|_| None)
+        };
+        let builder = || {
+            let builder = Proxy::builder("p", "http://127.0.0.1:1/mcp").oidc_client_id("me");
+            builder.oidc_introspection_url("https://id.example/ask")
+        };
+        let used = |builder: ProxyBuilder| {
+            let secrets = builder.build().expect("a proxy").setup.secrets;
+            [secrets.oidc_client_secret, secrets.token_exchange_client_secret]
+                .map(|secret| secret.map(|secret| secret.expose().to_owned()))
+        };
+        assert_eq!(used(builder()), [None, None], "without an environment there is no secret");
+        let [own, exchange] = used(builder().environment(environment.clone()));
+        assert_eq!((own.as_deref(), exchange), (Some("from-environment"), None));
+        let [own, _] = used(builder().oidc_client_secret("given").environment(environment.clone()));
+        assert_eq!(own.as_deref(), Some("given"), "an option takes precedence");
+        let exchanging = builder().environment(environment).token_exchange_url("https://id.example/token");
+        let [_, exchange] = used(exchanging.token_exchange_client_id("me"));
+        assert_eq!(exchange.as_deref(), Some("exchange-from-environment"));
+    }
+}

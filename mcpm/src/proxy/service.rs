@@ -1,0 +1,343 @@
+//! The one proxy behind a workload, [`Proxy`](super::Proxy) and [`StdioProxy`](super::StdioProxy).
+//!
+//! [`ProxySetup`] checks a [`ProxySpec`] and has no side effects. Opened, it is a [`ProxyService`], whose audit log is
+//! open and whose telemetry runs; served, a [`RunningProxy`] in front of an endpoint.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Endpoint, ProxySecrets, ProxySpec, RunningProxy,
+    layers::{authenticate::Gate, origin::Origin},
+    listener,
+    public::Publicity,
+    resource::Resource,
+    stack::Stack,
+};
+use crate::{
+    Environment, Error, ErrorKind, Result,
+    audit::Audit,
+    auth::{
+        exchange::Exchange,
+        incoming::{Incoming, IncomingSpec},
+    },
+    environment::Variables,
+    explain::{self, Recent},
+    options::Secret,
+    policy::Policy,
+    redact::{Masks, hex},
+    telemetry::{Telemetry, listed_headers},
+};
+
+/// How long a start waits for the issuer.
+const ISSUER_TIMEOUT: Duration = Duration::from_secs(3);
+/// Where metrics are served without authentication.
+const METRICS_HOST: &str = "127.0.0.1";
+/// The variable with headers for the collector (OpenTelemetry Protocol Exporter).
+const OTLP_HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
+
+/// A proxy as it was asked for, checked, with its secrets. Nothing is open and nothing runs.
+#[derive(Debug)]
+pub(crate) struct ProxySetup {
+    name: String,
+    transport: &'static str,
+    spec: ProxySpec,
+    pub(super) secrets: ProxySecrets,
+    variables: Variables,
+    policy: Policy,
+    incoming: Option<Incoming>,
+    exchange: Option<Exchange>,
+    masked: Vec<Secret>,
+}
+
+/// Files that a proxy writes to, unless its spec names others.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    /// The audit log; without it, events go to standard output.
+    pub(crate) audit: Option<PathBuf>,
+    /// The last denials; without it, they are kept in memory alone.
+    pub(crate) denials: Option<PathBuf>,
+}
+
+impl Files {
+    /// The files of a proxy that belongs to no workload.
+    pub(super) fn of_proxy(environment: Option<&Environment>, name: &str) -> Self {
+        let denials = environment.map(|environment| denials_of_proxy(&environment.state_dir, name));
+        Self { audit: None, denials }
+    }
+}
+
+impl ProxySetup {
+    /// Takes the name of the server, for messages, and how it is reached.
+    ///
+    /// # Errors
+    /// `InvalidOption` for values that cannot be used, and for a client secret that is missing.
+    pub(crate) fn new(
+        name: impl Into<String>,
+        transport: &'static str,
+        spec: ProxySpec,
+        mut secrets: ProxySecrets,
+        variables: Variables,
+    ) -> Result<Box<Self>> {
+        let name = name.into();
+        let policy = spec.policy.policy(&name)?;
+        let (mut incoming, mut exchange) = (None, None);
+        if let Some(spec) = &spec.incoming {
+            let secret = secrets.oidc_client_secret.clone();
+            spec.check_secret(secret.as_ref())?;
+            incoming = Some(Incoming::new(spec.clone(), secret)?);
+        }
+        if let (Some(spec), Some(incoming)) = (&spec.exchange, &spec.incoming) {
+            let secret = secrets.token_exchange_client_secret.clone();
+            exchange = Some(Exchange::new(spec.clone(), incoming.guard(), secret)?);
+        }
+        // A recorded spec has the names of the headers alone; their values come from where they usually are.
+        if let Some(text) = variables.get(OTLP_HEADERS).filter(|_| secrets.otel_headers.is_empty()) {
+            let otlp = spec.telemetry.as_ref().and_then(|telemetry| telemetry.otlp.as_ref());
+            let known = otlp.map(|otlp| otlp.headers.as_slice()).unwrap_or_default();
+            secrets.otel_headers = listed_headers(text, known);
+        }
+        let masked = secrets.all().cloned().collect();
+        // Boxed, since the futures of those who start a proxy hold it.
+        Ok(Box::new(Self { name, transport, spec, secrets, variables, policy, incoming, exchange, masked }))
+    }
+
+    /// Keeps further secrets out of what is recorded.
+    pub(crate) fn mask(mut self: Box<Self>, secrets: impl IntoIterator<Item = Secret>) -> Box<Self> {
+        self.masked.extend(secrets);
+        self
+    }
+
+    /// Opens the audit log and starts telemetry.
+    ///
+    /// # Errors
+    /// `Io` when the audit log cannot be written; `InvalidOption` for telemetry that cannot be started.
+    pub(crate) fn open(self: Box<Self>, files: Files) -> Result<Box<ProxyService>> {
+        let Self { name, transport, spec, secrets, variables, policy, incoming, exchange, masked } = *self;
+        let recent = Recent::new(&*name, files.denials).masks(Masks::new(masked.clone(), &[]));
+        let audit = spec.audit.as_ref();
+        let audit = audit.map(|spec| Audit::open(spec, &name, files.audit, masked)).transpose()?;
+        let telemetry = spec.telemetry.as_ref();
+        let telemetry = telemetry
+            .map(|spec| Telemetry::start(spec, &secrets.otel_headers, &variables, &name, transport))
+            .transpose()?;
+        Ok(Box::new(ProxyService {
+            name,
+            transport,
+            policy,
+            incoming,
+            exchange,
+            denials: Arc::new(recent),
+            audit,
+            telemetry: telemetry.map(Arc::new),
+            spec,
+        })
+    }
+}
+
+/// Where a service listens.
+#[derive(Debug)]
+pub(crate) struct Listeners {
+    proxy: TcpListener,
+    /// That of the proxy.
+    pub(crate) address: SocketAddr,
+    metrics: Option<TcpListener>,
+}
+
+/// Everything in front of one server: who may call it, what callers may do, what is recorded and what is measured.
+#[derive(Debug)]
+pub(crate) struct ProxyService {
+    pub(super) name: String,
+    /// How the server is reached, as `/health` and telemetry name it.
+    pub(super) transport: &'static str,
+    pub(super) spec: ProxySpec,
+    pub(super) policy: Policy,
+    incoming: Option<Incoming>,
+    pub(super) exchange: Option<Exchange>,
+    pub(super) denials: Arc<Recent>,
+    pub(super) audit: Option<Arc<Audit>>,
+    pub(super) telemetry: Option<Arc<Telemetry>>,
+}
+
+impl ProxyService {
+    /// Listens where the spec says. `advice` is given when the port of the proxy is taken.
+    ///
+    /// # Errors
+    /// `PortTaken` when a port is in use; `InvalidOption` for a host that is no address of this machine.
+    pub(crate) async fn bind(&self, advice: &'static str) -> Result<Listeners> {
+        let or_advise = |advice: &'static str| {
+            move |error: Error| match error.kind() {
+                ErrorKind::PortTaken => error.hint(advice),
+                _ => error,
+            }
+        };
+        let proxy = listener::bind(&self.spec.host, self.spec.port).await.map_err(or_advise(advice))?;
+        let address = proxy
+            .local_addr()
+            .map_err(|error| Error::new(ErrorKind::Io, "the listener has no address").source(error))?;
+        let metrics = match self.spec.telemetry.as_ref().and_then(|telemetry| telemetry.prometheus_port) {
+            None => None,
+            Some(port) => {
+                let advice = "set `otel_prometheus_port` to another";
+                Some(listener::bind(METRICS_HOST, port).await.map_err(or_advise(advice))?)
+            }
+        };
+        Ok(Listeners { proxy, address, metrics })
+    }
+
+    /// The last denials.
+    pub(crate) fn denials(&self) -> &Arc<Recent> {
+        &self.denials
+    }
+
+    /// The audit log, if there is one.
+    pub(crate) fn audit(&self) -> Option<&Arc<Audit>> {
+        self.audit.as_ref()
+    }
+
+    /// Whether callers' tokens are exchanged.
+    pub(crate) fn exchanges(&self) -> bool {
+        self.exchange.is_some()
+    }
+
+    /// How clients see the proxy.
+    pub(crate) fn publicity(&self) -> Publicity {
+        Publicity { prefix: self.spec.endpoint_prefix.clone(), trusted: self.spec.trust_proxy_headers }
+    }
+
+    /// Returns warnings about who can use the server, among them that the issuer cannot be reached.
+    pub(crate) async fn warnings(&self, address: SocketAddr) -> Vec<String> {
+        let mut all = warnings(address.ip(), self.spec.incoming.as_ref());
+        all.extend(Box::pin(issuer_warning(self.incoming.as_ref())).await);
+        all
+    }
+
+    /// Serves an endpoint on a path, on the runtime of the caller, until the handle is stopped or dropped. The handle keeps
+    /// the warnings.
+    pub(crate) fn serve(
+        mut self: Box<Self>,
+        listeners: Listeners,
+        path: &str,
+        endpoint: Box<dyn Endpoint>,
+        warnings: Vec<String>,
+    ) -> RunningProxy {
+        let Listeners { proxy: listener, address, metrics } = listeners;
+        let (name, host) = (self.name.clone(), self.spec.host.clone());
+        let trusted = self.spec.trust_proxy_headers;
+        let origin = Origin::new(&host, address.ip().is_loopback(), self.spec.allowed_origins.clone())
+            .only_hosts(self.spec.allowed_hosts.clone())
+            .more_hosts(self.spec.more_hosts.clone())
+            .authenticated(self.incoming.is_some());
+        let gate = self.incoming.take().map(|incoming| {
+            let explicit = incoming.spec().resource_url.clone();
+            let resource = Resource::new(explicit, &host, address, path, self.publicity());
+            Arc::new(Gate::new(incoming, resource, name.clone()))
+        });
+        let (recent, audit, telemetry) =
+            (Arc::clone(&self.denials), self.audit.clone(), self.telemetry.clone());
+        let stack = Arc::new(Stack::new(*self, origin, gate, endpoint));
+        let stop = CancellationToken::new();
+        let weak = Arc::downgrade(&stack);
+        let serving = listener::serve(listener, stack, trusted, stop.clone());
+        let task = match metrics.zip(telemetry.clone()) {
+            None => tokio::spawn(serving),
+            Some((listener, telemetry)) => {
+                let origin = Origin::new(METRICS_HOST, true, []);
+                let stack = Arc::new(Stack::of_metrics(telemetry, origin, Arc::clone(&recent)));
+                let metrics = listener::serve(listener, stack, false, stop.clone());
+                tokio::spawn(async { _ = tokio::join!(serving, metrics) })
+            }
+        };
+        let url = format!("http://{}{path}", shown_authority(&host, address));
+        let listening = task.abort_handle();
+        let task = Mutex::new(Some(task));
+        RunningProxy {
+            name,
+            url,
+            address,
+            warnings,
+            recent,
+            audit,
+            stop,
+            task,
+            telemetry,
+            listening,
+            stack: weak,
+        }
+    }
+}
+
+/// Fetches the issuer's keys once, and returns a warning when that fails. The start goes on all the same, since the issuer
+/// may come back.
+async fn issuer_warning(incoming: Option<&Incoming>) -> Option<String> {
+    let why = match tokio::time::timeout(ISSUER_TIMEOUT, Box::pin(incoming?.prefetch())).await {
+        Ok(Ok(())) => return None,
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no answer within {} s", ISSUER_TIMEOUT.as_secs()),
+    };
+    Some(format!("no caller can be authenticated now, since the issuer's keys cannot be fetched: {why}"))
+}
+
+/// Warnings about who can use a server behind a proxy that listens on that address.
+fn warnings(ip: IpAddr, incoming: Option<&IncomingSpec>) -> Vec<String> {
+    let Some(incoming) = incoming else {
+        let reach =
+            if ip.is_unspecified() { "every address of this machine".to_owned() } else { format!("`{ip}`") };
+        let message = format!(
+            "the proxy listens on {reach}: whoever reaches it can use the server without a login; ask callers who \
+             they are with `--oidc-issuer`"
+        );
+        return if ip.is_loopback() { Vec::new() } else { vec![message] };
+    };
+    incoming.warnings().map(str::to_owned).collect()
+}
+
+/// The file with the denials of a proxy alone. Its name may be any text; proxies of one name share one file.
+fn denials_of_proxy(state_dir: &Path, name: &str) -> PathBuf {
+    let kept = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    let mut file: String = name.chars().take(64).map(kept).collect();
+    if file != name || name.is_empty() {
+        let mut digest = hex(ring::digest::digest(&ring::digest::SHA256, name.as_bytes()).as_ref());
+        digest.truncate(16);
+        file = format!("{file}_{digest}");
+    }
+    explain::folder_of_proxies(state_dir).join(format!("{file}.jsonl"))
+}
+
+/// How clients on this machine write the address: the host of the spec, or an address that reaches it.
+fn shown_authority(host: &str, address: SocketAddr) -> String {
+    let port = address.port();
+    if address.ip().is_unspecified() {
+        // Nobody can call `0.0.0.0`; from this machine loopback reaches it.
+        return if address.is_ipv4() { format!("127.0.0.1:{port}") } else { format!("[::1]:{port}") };
+    }
+    match host.trim_matches(['[', ']']).parse::<IpAddr>() {
+        Ok(_) => address.to_string(),
+        Err(_) => format!("{host}:{port}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn proxies_of_different_names_keep_their_denials_in_different_files() {
+        let (long, longer) = ("a".repeat(100), "a".repeat(101));
+        let names = ["a-b", "a_b", "a b", "a/b", "", "..", &long, &longer];
+        let files: HashSet<PathBuf> =
+            names.iter().map(|name| denials_of_proxy(Path::new("state"), name)).collect();
+        assert_eq!(files.len(), names.len(), "{files:?}");
+        assert!(files.contains(Path::new("state/refusals/a-b.jsonl")));
+        assert!(files.iter().all(|file| file.parent() == Some(Path::new("state/refusals"))), "{files:?}");
+    }
+}
