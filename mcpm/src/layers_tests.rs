@@ -9,7 +9,8 @@ use std::{
 const PAGE: &str = include_str!("../../docs/architecture.md");
 
 /// What any module may use.
-const EVERYBODYS: [&str; 7] = ["alarm", "config_file", "environment", "error", "memory", "options", "shown"];
+const EVERYBODYS: [&str; 8] =
+    ["alarm", "config_file", "environment", "error", "memory", "options", "rate_limit", "shown"];
 
 /// What each module may use of the others, as the page says it: `module -> others   remark`.
 fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {

@@ -48,6 +48,7 @@ pub mod package;
 pub mod permission;
 pub mod policy;
 pub mod proxy;
+mod rate_limit;
 mod redact;
 pub mod registry;
 pub mod runtime;

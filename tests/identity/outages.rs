@@ -1,6 +1,10 @@
 //! What happens when the identity provider gets new keys, is slow, away, or not what it was.
 
-use mcpm_tests::harness::http::Response;
+use mcpm::Proxy;
+use mcpm_tests::harness::{
+    http::{Http, Response},
+    within,
+};
 use serde_json::{Value, json};
 
 use crate::provider::{Provider, guarded, reason};
@@ -38,6 +42,8 @@ async fn a_provider_that_is_away_keeps_out_those_whom_nobody_can_vouch_for() {
         let response = guarded.send(&token).await;
         assert_eq!(response.headers.get("retry-after"), Some("1"), "{mode}");
         assert_eq!(response.headers.get("www-authenticate"), None, "{mode}");
+        let health = guarded.http.get("/health").send().await.json().await;
+        assert_eq!(health["authentication"], json!({ "available": false }), "{mode}");
         let said = response.json().await.to_string();
         assert!(said.contains("auth.provider_unavailable") && !said.contains("127.0.0.1"), "{mode}: {said}");
         provider.mode("up").await;
@@ -48,6 +54,21 @@ async fn a_provider_that_is_away_keeps_out_those_whom_nobody_can_vouch_for() {
     // With the keys at hand nobody needs to be asked.
     provider.mode("down").await;
     assert_eq!(guarded.send(&token).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_introspection_endpoint_that_is_away_is_told_at_the_start() {
+    let proxy = Proxy::builder("p", "http://127.0.0.1:1/mcp")
+        .oidc_introspection_url("http://127.0.0.1:1/ask")
+        .oidc_client_id("me")
+        .oidc_insecure_allow_http(true)
+        .jwks_allow_private_ip(true);
+    let proxy = within("the proxy to start", proxy.build().unwrap().start()).await.unwrap();
+    let is_told = |warning: &String| warning.contains("no caller can be authenticated now");
+    assert!(proxy.warnings().iter().any(is_told), "{:?}", proxy.warnings());
+    let health = Http(proxy.address()).get("/health").send().await.json().await;
+    assert_eq!(health, json!({ "status": "unhealthy", "authentication": { "available": false } }));
+    proxy.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,7 +118,7 @@ async fn opaque_tokens_are_asked_about_and_signed_ones_are_not() {
     let before = provider.seen("/.well-known/openid-configuration").await;
     let named = endpoint.clone();
     let alone = guarded(&provider, |_| {
-        let proxy = mcpm::Proxy::builder("alone", "http://127.0.0.1:1/mcp").jwks_allow_private_ip(true);
+        let proxy = Proxy::builder("alone", "http://127.0.0.1:1/mcp").jwks_allow_private_ip(true);
         client(proxy.oidc_introspection_url(named).oidc_audience("http://alone.example/mcp"))
     })
     .await;

@@ -1,8 +1,8 @@
 //! Limits on events that can be caused in any number without authentication.
 //!
-//! Each [`Limited`] cause has a token bucket of its own. All of them together also have an allowance of bytes, which
-//! only other events refill: however long a flood lasts, it fills no more than a share of the log, and rotates the events
-//! of authenticated callers out of no file. Events beyond a limit are counted, and a summary event says how many.
+//! Each [`Limited`] cause has a token bucket and an allowance of bytes of its own. Only events without a limit refill the
+//! allowances: however long a flood lasts, it fills no more than a share of the log, rotates the events of authenticated
+//! callers out of no file, and hides no other cause. Events beyond a limit are counted, and a summary event says how many.
 
 use std::{
     collections::BTreeMap,
@@ -16,15 +16,16 @@ use std::{
 use serde_json::{Map, Value};
 
 use super::{EventType, put};
+use crate::rate_limit::TokenBucket;
 
 /// Events of one cause that are recorded at once, before the rate applies.
 const BURST: u32 = 256;
 /// Time after which one more event of a cause may be recorded.
 const REFILL: Duration = Duration::from_secs(1);
-/// The allowance of bytes at most, as a part of a file's size.
-const MAX_ALLOWANCE: u64 = 8;
-/// Bytes of other events that add one byte to the allowance.
-const BYTES_PER_BYTE: u64 = 4;
+/// The allowance of a cause at most, as a part of a file's size.
+const MAX_ALLOWANCE: u64 = 32;
+/// Bytes of events without a limit that add one byte to each allowance.
+const BYTES_PER_BYTE: u64 = 16;
 /// Time between summaries.
 const SUMMARY_INTERVAL: Duration = Duration::from_secs(60);
 /// Time between summaries when the allowance is used up.
@@ -39,6 +40,8 @@ pub(crate) enum Limited {
     Unauthenticated,
     /// Connections of an isolated server that were refused.
     ConnectionRefused,
+    /// Requests that need no authentication and were answered, such as those for `/health`.
+    Public,
     /// Errors that a server sends on a stream that belongs to no request.
     StreamError,
 }
@@ -48,6 +51,7 @@ impl Limited {
         match self {
             Self::Unauthenticated => "unauthenticated",
             Self::ConnectionRefused => "connection_refused",
+            Self::Public => "public",
             Self::StreamError => "stream_error",
         }
     }
@@ -57,32 +61,26 @@ impl Limited {
 #[derive(Debug)]
 pub(super) struct Limit {
     max_allowance: u64,
-    /// Bytes of other events that the allowance does not know of yet.
+    /// Bytes of events without a limit that the allowances do not know of yet.
     earned: AtomicU64,
     /// Whether any event was suppressed since the last summary.
     has_suppressed: AtomicBool,
-    state: Mutex<State>,
+    causes: Mutex<BTreeMap<Limited, State>>,
 }
 
+/// The state of one cause.
 #[derive(Debug)]
 struct State {
+    bucket: TokenBucket,
     allowance: u64,
-    buckets: BTreeMap<Limited, Bucket>,
-    suppressed: BTreeMap<Limited, Suppressed>,
-    /// When the first event was suppressed since the last summary.
-    since: Option<Instant>,
-}
-
-#[derive(Debug)]
-struct Bucket {
-    tokens: u32,
-    refilled: Instant,
+    /// What was suppressed since the last summary, and when that began.
+    suppressed: Option<(Suppressed, Instant)>,
 }
 
 /// Events that were counted only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Suppressed {
-    cause: Limited,
+    pub(super) cause: Limited,
     pub(super) since: SystemTime,
     types: BTreeMap<&'static str, u64>,
 }
@@ -97,56 +95,37 @@ impl Suppressed {
     }
 }
 
-impl Bucket {
-    fn take(&mut self, now: Instant) -> bool {
-        let refill = now.saturating_duration_since(self.refilled).as_secs() / REFILL.as_secs();
-        if refill > 0 {
-            let refill = u32::try_from(refill).unwrap_or(BURST).min(BURST);
-            self.tokens = self.tokens.saturating_add(refill).min(BURST);
-            // The rest of a second counts for the next one.
-            self.refilled = if self.tokens == BURST { now } else { self.refilled + REFILL * refill };
-        }
-        let has = self.tokens > 0;
-        self.tokens = self.tokens.saturating_sub(1);
-        has
-    }
-}
-
 impl Limit {
     /// Sets up the limits of a log whose files have that size at most.
     pub(super) fn new(file_size: u64) -> Self {
-        let max_allowance = file_size / MAX_ALLOWANCE;
-        let state = State {
-            allowance: max_allowance,
-            buckets: BTreeMap::new(),
-            suppressed: BTreeMap::new(),
-            since: None,
-        };
         Self {
-            max_allowance,
+            max_allowance: file_size / MAX_ALLOWANCE,
             earned: AtomicU64::new(0),
             has_suppressed: AtomicBool::new(false),
-            state: Mutex::new(state),
+            causes: Mutex::default(),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn causes(&self) -> MutexGuard<'_, BTreeMap<Limited, State>> {
         // No code panics while it holds the lock.
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut causes = self.causes.lock().unwrap_or_else(PoisonError::into_inner);
         let earned = self.earned.swap(0, Ordering::Relaxed) / BYTES_PER_BYTE;
-        state.allowance = state.allowance.saturating_add(earned).min(self.max_allowance);
-        state
+        for state in causes.values_mut() {
+            state.allowance = state.allowance.saturating_add(earned).min(self.max_allowance);
+        }
+        causes
     }
 
-    /// Adds to the allowance for an event of that size, which has no limit itself.
+    /// Adds to the allowances for an event of that size, which has no limit itself.
     pub(super) fn earn(&self, bytes: u64) {
         self.earned.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Takes from the allowance.
-    pub(super) fn spend(&self, bytes: u64) {
-        let mut state = self.state();
-        state.allowance = state.allowance.saturating_sub(bytes);
+    /// Takes from the allowance of a cause.
+    pub(super) fn spend(&self, cause: Limited, bytes: u64) {
+        if let Some(state) = self.causes().get_mut(&cause) {
+            state.allowance = state.allowance.saturating_sub(bytes);
+        }
     }
 
     /// Returns the line of an event if it is within the limits and there is room for it; otherwise counts it.
@@ -158,21 +137,23 @@ impl Limit {
         room: bool,
         line: impl FnOnce() -> Vec<u8>,
     ) -> Option<Vec<u8>> {
-        let mut state = self.state();
-        let bucket = state.buckets.entry(cause).or_insert(Bucket { tokens: BURST, refilled: now });
-        if room && bucket.take(now) {
+        let mut causes = self.causes();
+        let state = causes.entry(cause).or_insert_with(|| State {
+            bucket: TokenBucket::new(BURST, REFILL, now),
+            allowance: self.max_allowance,
+            suppressed: None,
+        });
+        if room && state.bucket.take(now) {
             let line = line();
             if let Some(left) = state.allowance.checked_sub(line.len() as u64) {
                 state.allowance = left;
                 return Some(line);
             }
         }
-        if state.since.is_none() {
-            state.since = Some(now);
+        let (suppressed, _) = state.suppressed.get_or_insert_with(|| {
             tracing::warn!(cause = cause.name(), "too many audit events; the rest are counted only");
-        }
-        let begin = || Suppressed { cause, since: SystemTime::now(), types: BTreeMap::new() };
-        let suppressed = state.suppressed.entry(cause).or_insert_with(begin);
+            (Suppressed { cause, since: SystemTime::now(), types: BTreeMap::new() }, now)
+        });
         *suppressed.types.entry(kind.name()).or_default() += 1;
         self.has_suppressed.store(true, Ordering::Relaxed);
         None
@@ -183,23 +164,31 @@ impl Limit {
         self.has_suppressed.load(Ordering::Relaxed)
     }
 
-    /// Takes what was suppressed, if it is time for a summary.
+    /// Takes what was suppressed for each cause, if it is time for a summary of it.
     pub(super) fn due(&self, now: Instant) -> Vec<Suppressed> {
-        let state = self.state();
-        let interval = if state.allowance < SUMMARY_BYTES { LONG_SUMMARY_INTERVAL } else { SUMMARY_INTERVAL };
-        let is_due = state.since.is_some_and(|since| now.saturating_duration_since(since) >= interval);
-        if is_due { self.take_from(state) } else { Vec::new() }
+        self.take_if(|state, since| {
+            let short = state.allowance >= SUMMARY_BYTES;
+            let interval = if short { SUMMARY_INTERVAL } else { LONG_SUMMARY_INTERVAL };
+            now.saturating_duration_since(since) >= interval
+        })
     }
 
     /// Takes what was suppressed.
     pub(super) fn take(&self) -> Vec<Suppressed> {
-        self.take_from(self.state())
+        self.take_if(|_, _| true)
     }
 
-    fn take_from(&self, mut state: MutexGuard<'_, State>) -> Vec<Suppressed> {
-        self.has_suppressed.store(false, Ordering::Relaxed);
-        state.since = None;
-        std::mem::take(&mut state.suppressed).into_values().collect()
+    fn take_if(&self, is_due: impl Fn(&State, Instant) -> bool) -> Vec<Suppressed> {
+        let (mut causes, mut taken) = (self.causes(), Vec::new());
+        for state in causes.values_mut() {
+            if let Some(since) = state.suppressed.as_ref().map(|(_, since)| *since)
+                && is_due(state, since)
+            {
+                taken.extend(state.suppressed.take().map(|(suppressed, _)| suppressed));
+            }
+        }
+        self.has_suppressed.store(causes.values().any(|state| state.suppressed.is_some()), Ordering::Relaxed);
+        taken
     }
 }
 
@@ -209,6 +198,8 @@ mod tests {
 
     const LINE: usize = 600;
     const FILE: u64 = 1 << 20;
+    const CAUSES: [Limited; 4] =
+        [Limited::Unauthenticated, Limited::ConnectionRefused, Limited::Public, Limited::StreamError];
 
     fn admit(limit: &Limit, cause: Limited, now: Instant) -> bool {
         limit.admit(cause, EventType::AuthFailure, now, true, || vec![b'a'; LINE]).is_some()
@@ -242,24 +233,34 @@ mod tests {
         // A month, one event a second from each cause.
         for second in 0..30 * 24 * 3600 {
             let now = begin + Duration::from_secs(second);
-            for cause in [Limited::Unauthenticated, Limited::ConnectionRefused, Limited::StreamError] {
+            for cause in CAUSES {
                 if admit(&limit, cause, now) {
                     written += LINE as u64;
                 }
             }
-            for _ in limit.due(now) {
-                limit.spend(SUMMARY_BYTES);
+            for suppressed in limit.due(now) {
+                limit.spend(suppressed.cause, SUMMARY_BYTES);
                 written += SUMMARY_BYTES;
             }
         }
-        let summaries = 3 * 30 * 24 * SUMMARY_BYTES;
-        assert!(written <= FILE / MAX_ALLOWANCE + summaries, "{written}");
+        let causes = CAUSES.len() as u64;
+        let summaries = causes * 30 * 24 * SUMMARY_BYTES;
+        assert!(written <= causes * FILE / MAX_ALLOWANCE + summaries, "{written}");
         // Other events let it be told one by one again, up to a part of theirs.
         let later = begin + Duration::from_secs(31 * 24 * 3600);
         assert!(!admit(&limit, Limited::Unauthenticated, later));
         limit.earn(BYTES_PER_BYTE * LINE as u64);
         assert!(admit(&limit, Limited::Unauthenticated, later));
         assert!(!admit(&limit, Limited::Unauthenticated, later));
+    }
+
+    #[test]
+    fn a_cause_that_has_used_up_its_bytes_hides_no_other() {
+        let (limit, begin) = (Limit::new(FILE), Instant::now());
+        let admitted = (0..3600 * 24)
+            .filter(|second| admit(&limit, Limited::Public, begin + Duration::from_secs(*second)));
+        assert_eq!(admitted.count() as u64, FILE / MAX_ALLOWANCE / LINE as u64);
+        assert!(admit(&limit, Limited::Unauthenticated, begin + Duration::from_secs(3600 * 24)));
     }
 
     #[test]

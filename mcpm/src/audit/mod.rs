@@ -270,7 +270,7 @@ impl Audit {
                 self.event(EventType::EventsSuppressed, Outcome::Error, new_id(), suppressed.since);
             suppressed.describe(&mut event.metadata.extra);
             let line = event.line();
-            self.limit.spend(line.len() as u64);
+            self.limit.spend(suppressed.cause, line.len() as u64);
             self.journal.post(line);
         }
     }

@@ -320,8 +320,9 @@ fn failed(error: &Error, id: &[u8], seen: &Seen) -> Response {
     let cause = std::error::Error::source(error);
     let connected = !cause.is_some_and(|cause| cause.is::<std::io::Error>());
     let status = if connected { StatusCode::BAD_GATEWAY } else { StatusCode::SERVICE_UNAVAILABLE };
-    tracing::warn!(%error, "a request was not forwarded");
-    respond::error(status, error_code::INTERNAL_ERROR, error.message(), id)
+    let mut response = respond::error(status, error_code::INTERNAL_ERROR, error.message(), id);
+    respond::log_failure(&mut response, "not_forwarded", error.to_string());
+    response
 }
 
 #[cfg(test)]

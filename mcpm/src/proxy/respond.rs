@@ -59,9 +59,20 @@ pub(crate) fn deny(status: StatusCode, code: i64, message: &str, id: &[u8], deni
     if let Ok(refusal) = HeaderValue::from_str(denial.refusal.as_str()) {
         response.headers_mut().insert(REFUSAL, refusal);
     }
-    tracing::warn!(reason = denial.reason.id(), refusal = %denial.refusal, rule = denial.rule, "refused a request");
     response.extensions_mut().insert(denial);
     response
+}
+
+/// Why a request failed, for the log. Peers can cause it in any number, so the log has a limit for each kind.
+#[derive(Debug, Clone)]
+pub(crate) struct Failure {
+    pub(super) kind: &'static str,
+    pub(super) message: String,
+}
+
+/// Has the log say why a request failed.
+pub(super) fn log_failure(response: &mut Response, kind: &'static str, message: impl Into<String>) {
+    response.extensions_mut().insert(Failure { kind, message: message.into() });
 }
 
 /// The answer to a message that is not taken.
@@ -71,6 +82,9 @@ pub(crate) fn refuse(refusal: &Refusal, id: &[u8]) -> Response {
     let mut response = json(refusal.status, answer.freeze());
     if matches!(refusal.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
         response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+    }
+    if let Some(reason) = refusal.reason {
+        log_failure(&mut response, reason.id(), &*refusal.message);
     }
     response
 }

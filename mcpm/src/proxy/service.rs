@@ -138,7 +138,7 @@ impl ProxySetup {
             audit,
             telemetry: telemetry.map(Arc::new),
             spec,
-        })
+        }))
     }
 }
 
@@ -282,7 +282,7 @@ async fn issuer_warning(incoming: Option<&Incoming>) -> Option<String> {
         Ok(Err(error)) => error.to_string(),
         Err(_) => format!("no answer within {} s", ISSUER_TIMEOUT.as_secs()),
     };
-    Some(format!("no caller can be authenticated now, since the issuer's keys cannot be fetched: {why}"))
+    Some(format!("no caller can be authenticated now, since the identity provider cannot be asked: {why}"))
 }
 
 /// Warnings about who can use a server behind a proxy that listens on that address.

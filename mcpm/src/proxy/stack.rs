@@ -25,18 +25,19 @@ use super::{
         well_known::WellKnown,
     },
     owners::Owners,
-    respond::{Request, Response},
+    respond::{Failure, Request, Response},
     server_check::{Finding, Passed},
     service::ProxyService,
     target::MCP_PATH,
 };
-use crate::{explain::Recent, policy::Policy, telemetry::Telemetry};
+use crate::{explain::Recent, policy::Policy, rate_limit::LogLimit, telemetry::Telemetry};
 
 /// All layers, outermost first, and what they protect.
 pub(crate) struct Stack {
     layers: Vec<Box<dyn Layer>>,
     endpoint: Box<dyn Endpoint>,
     recent: Arc<Recent>,
+    log: LogLimit,
     tells_peers: bool,
 }
 
@@ -137,14 +138,20 @@ impl Stack {
             layers.push(Box::new(Send));
         }
         let tells_peers = records || measured;
-        Self { layers, endpoint, recent: denials, tells_peers }
+        Self { layers, endpoint, recent: denials, log: LogLimit::default(), tells_peers }
     }
 
     /// Serves metrics alone, to scrapers of this machine, which have no tokens.
     pub(crate) fn of_metrics(telemetry: Arc<Telemetry>, origin: Origin, denials: Arc<Recent>) -> Self {
         let layers: Vec<Box<dyn Layer>> =
             vec![Box::new(Recover), Box::new(origin), Box::new(Metrics::new(telemetry))];
-        Self { layers, endpoint: Box::new(NotFound), recent: denials, tells_peers: false }
+        Self {
+            layers,
+            endpoint: Box::new(NotFound),
+            recent: denials,
+            log: LogLimit::default(),
+            tells_peers: false,
+        }
     }
 
     /// Whether the layers want to know who is at the other end of a connection ([`Peer`](super::trail::Peer)).
@@ -162,9 +169,14 @@ impl Stack {
     pub(crate) async fn handle(&self, request: Request) -> Response {
         let response = Next::new(&self.layers, self.endpoint.as_ref()).handle(request).await;
         if let Some(denial) = response.extensions().get::<Denial>() {
+            self.log_denial(denial);
             let refused = denial.refused(&self.recent);
             // Boxed, since it is rare.
             Box::pin(self.recent.keep_and_wait(refused)).await;
+        } else if let Some(failure) = response.extensions().get::<Failure>()
+            && let Some(suppressed) = self.log.admit(failure.kind)
+        {
+            tracing::warn!(kind = failure.kind, suppressed, "a request failed: {}", failure.message);
         }
         response
     }
@@ -173,5 +185,12 @@ impl Stack {
 impl std::fmt::Debug for Stack {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Stack(..)")
+    }
+
+    fn log_denial(&self, denial: &Denial) {
+        let Some(suppressed) = self.log.admit(denial.reason.id()) else { return };
+        let (reason, refusal) = (denial.reason.id(), &denial.refusal);
+        let cause = denial.inputs.iter().find(|(name, _)| *name == "cause").map(|(_, value)| value);
+        tracing::warn!(reason, %refusal, rule = denial.rule, cause, suppressed, "refused a request");
     }
 }

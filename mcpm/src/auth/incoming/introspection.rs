@@ -4,7 +4,10 @@
 //! there are, it is asked about a token by one of them at a time, and about few tokens at once.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -25,8 +28,11 @@ use crate::{
         http::{Ask, basic},
     },
     options::Secret,
+    rate_limit::LogLimit,
 };
 
+/// A token that no provider has issued, to find out at the start whether introspection works.
+pub(super) const NO_TOKEN: &str = "mcpm-start-check";
 /// How long the word of the provider holds.
 const HOLDS: Duration = Duration::from_secs(30);
 /// How long it holds that there was no answer.
@@ -36,7 +42,24 @@ const LARGEST: usize = 64 << 10;
 
 /// What the provider says of tokens. Boxed, since it is moved about before it is used.
 #[derive(Debug, Default)]
-pub(super) struct Introspection(Box<Answers<Said>>);
+pub(super) struct Introspection {
+    answers: Box<Answers<Said>>,
+    last: Last,
+}
+
+/// How the provider was last asked.
+#[derive(Debug, Default)]
+struct Last {
+    has_answered: AtomicBool,
+    failure: Mutex<Option<String>>,
+}
+
+impl Last {
+    fn failure(&self) -> MutexGuard<'_, Option<String>> {
+        // No code panics while it holds the lock.
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 type Said = std::result::Result<Arc<Principal>, Refusal>;
 
@@ -44,6 +67,7 @@ type Said = std::result::Result<Arc<Principal>, Refusal>;
 #[derive(Debug)]
 pub(super) struct Question<'a> {
     pub(super) source: &'a Source,
+    pub(super) log: &'a LogLimit,
     pub(super) endpoint: &'a Url,
     pub(super) client_id: &'a str,
     pub(super) client_secret: Option<&'a Secret>,
@@ -55,15 +79,28 @@ pub(super) struct Question<'a> {
 impl Introspection {
     /// Says whom a token stands for, as the provider says or said a moment ago.
     pub(super) async fn ask(&self, token: &str, key: Key, question: Question<'_>) -> Said {
-        let said = self.0.once(key, question.answer(token)).await;
+        let said = self.answers.once(key, question.answer(token, &self.last)).await;
         said.unwrap_or(Err(Refusal::Unavailable))
+    }
+
+    /// Whether the provider did not answer yet, though it was asked.
+    pub(super) fn is_missing(&self) -> bool {
+        !self.last.has_answered.load(Ordering::Relaxed) && self.last.failure().is_some()
+    }
+
+    /// Why the last question was not answered; `None` when it was.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.last.failure().clone()
     }
 }
 
 impl Question<'_> {
     /// Whom the token stands for, and how long that holds.
-    async fn answer(self, token: &str) -> Answer<Said> {
-        let (said, size) = match self.put(token).await {
+    async fn answer(self, token: &str, last: &Last) -> Answer<Said> {
+        let answered = self.put(token).await;
+        *last.failure() = answered.as_ref().err().map(ToString::to_string);
+        last.has_answered.fetch_or(answered.is_ok(), Ordering::Relaxed);
+        let (said, size) = match answered {
             Ok(Some((claims, size))) => {
                 let stands_in = self.issuer.unwrap_or(self.endpoint.as_str());
                 let now = SystemTime::now();
@@ -73,7 +110,13 @@ impl Question<'_> {
             }
             Ok(None) => (Err(Refusal::Inactive), 0),
             Err(error) => {
-                tracing::warn!(%error, "the identity provider cannot be asked about a token");
+                let what = "the identity provider cannot be asked about a token";
+                // The start warns of it itself.
+                if token != NO_TOKEN
+                    && let Some(suppressed) = self.log.admit(what)
+                {
+                    tracing::warn!(%error, suppressed, "{what}");
+                }
                 (Err(Refusal::Unavailable), 0)
             }
         };

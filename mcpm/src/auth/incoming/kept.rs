@@ -107,6 +107,12 @@ impl<T: Send + Sync + 'static> Kept<T> {
         (since.elapsed() < DUE).then(|| Arc::clone(document))
     }
 
+    /// Whether nothing was fetched yet, though it was tried.
+    pub(super) fn is_missing(&self) -> bool {
+        let state = self.shared.lock();
+        state.document.is_none() && state.failure.is_some()
+    }
+
     /// Why the last fetch failed; `None` when it did not.
     pub(super) fn failure(&self) -> Option<String> {
         self.shared.lock().failure.as_ref().map(|(failure, _)| failure.clone())

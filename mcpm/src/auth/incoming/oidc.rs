@@ -11,7 +11,7 @@ use super::{
     IncomingSpec, Principal,
     checked::Checked,
     claims::{self, Expected},
-    introspection::{Introspection, Question},
+    introspection::{Introspection, NO_TOKEN, Question},
     jwks::Keys,
     jwt::{self, Signed},
     kept::Kept,
@@ -20,10 +20,12 @@ use super::{
     source::{self, Source},
 };
 use crate::{
-    Error, Result,
+    Error, ErrorKind, Result,
     auth::{answers::Key, http::Http},
     options::Secret,
+    rate_limit::LogLimit,
 };
+
 
 /// Checks the tokens that callers send.
 #[derive(Debug)]
@@ -34,6 +36,7 @@ pub(crate) struct Incoming {
     keys: Kept<Keys>,
     checked: Checked,
     introspection: Introspection,
+    log: LogLimit,
 }
 
 impl Incoming {
@@ -50,6 +53,7 @@ impl Incoming {
             keys: Kept::default(),
             checked: Checked::default(),
             introspection: Introspection::default(),
+            log: LogLimit::default(),
         };
         if let Some(path) = &incoming.spec().token_file {
             source::token(path)?;
@@ -61,7 +65,8 @@ impl Incoming {
         &self.source.spec
     }
 
-    /// Fetches what tokens are checked with, before the first one comes.
+    /// Fetches the keys that tokens are checked with, and asks the introspection endpoint, if one is named, about a token that
+    /// does not exist, before the first token comes.
     ///
     /// # Errors
     /// Why the issuer cannot be asked, or is not who it should be.
@@ -69,12 +74,29 @@ impl Incoming {
         if let Some(place) = self.keys_place().await? {
             self.keys.get(self.source.clone().keys(place)).await?;
         }
+        if self.spec().introspection_url.is_some() {
+            let asked = self.ask(NO_TOKEN, Key::of(NO_TOKEN)).await;
+            if let (Err(Refusal::Unavailable), Some(failure)) = (asked, self.introspection.failure()) {
+                return Err(Error::new(ErrorKind::Upstream, failure));
+            }
+        }
         Ok(())
     }
 
-    /// Why the last fetch from the issuer failed; `None` when it did not.
+    /// Whether no token can be checked, since the identity provider did not answer yet.
+    pub(crate) fn is_unavailable(&self) -> bool {
+        self.metadata.is_missing() || self.keys.is_missing() || self.introspection.is_missing()
+    }
+
+    /// Why the identity provider could not be asked the last time; `None` when it could be.
     pub(crate) fn failure(&self) -> Option<String> {
-        self.metadata.failure().or_else(|| self.keys.failure())
+        self.metadata.failure().or_else(|| self.keys.failure()).or_else(|| self.introspection.failure())
+    }
+
+    fn log_failure(&self, error: &Error, what: &'static str) {
+        if let Some(suppressed) = self.log.admit(what) {
+            tracing::warn!(%error, suppressed, "{what}");
+        }
     }
 
     /// Says whom a token stands for that is meant for one of `audiences`. Whether it also allows what it must is for
@@ -130,7 +152,7 @@ impl Incoming {
         signed: Signed<'_>,
     ) -> std::result::Result<Option<Arc<Principal>>, Refusal> {
         let unavailable = |error: Error| {
-            tracing::warn!(%error, "the keys of the issuer cannot be fetched");
+            self.log_failure(&error, "the keys of the issuer cannot be fetched");
             Refusal::Unavailable
         };
         let Some(place) = self.keys_place().await.map_err(unavailable)? else { return Ok(None) };
@@ -161,7 +183,7 @@ impl Incoming {
     /// Asks the provider about a token.
     async fn ask(&self, token: &str, key: Key) -> std::result::Result<Arc<Principal>, Refusal> {
         let unavailable = |error: Error| {
-            tracing::warn!(%error, "nobody can be asked about a token");
+            self.log_failure(&error, "no introspection endpoint can be found");
             Refusal::Unavailable
         };
         let Some(client_id) = &self.spec().client_id else { return Err(Refusal::Malformed) };
@@ -174,6 +196,7 @@ impl Incoming {
         let Some(endpoint) = endpoint.map_err(unavailable)? else { return Err(Refusal::Malformed) };
         let question = Question {
             source: &self.source,
+            log: &self.log,
             endpoint: &endpoint,
             client_id,
             client_secret: self.client_secret.as_ref(),

@@ -35,10 +35,16 @@ impl Recorder {
         Self { audit, trusted, gated }
     }
 
-    /// Whether an unauthenticated caller caused the events, which are limited then.
-    fn is_unauthenticated(&self, trail: &Trail, response: &Response) -> bool {
+    /// The limit that applies to the events of a request: there is one when its caller is not authenticated.
+    fn limited(&self, trail: &Trail, response: &Response) -> Option<Limited> {
         let denial = response.extensions().get::<Denial>();
-        !trail.has_caller() && (self.gated || denial.is_some_and(|denial| denial.reason.is_for_strangers()))
+        match (trail.has_caller(), denial) {
+            (false, Some(denial)) if self.gated || denial.reason.is_for_strangers() => {
+                Some(Limited::Unauthenticated)
+            }
+            (false, None) if self.gated => Some(Limited::Public),
+            _ => None,
+        }
     }
 
     async fn record(&self, mut request: Request, next: Next<'_>) -> Response {
@@ -50,7 +56,7 @@ impl Recorder {
         let response = next.handle(request).await;
         let events = trail.answered(&response);
         drop(unanswered);
-        let limited = self.is_unauthenticated(&trail, &response).then_some(Limited::Unauthenticated);
+        let limited = self.limited(&trail, &response);
         if !self.audit.spec().fail_closed {
             events.iter().for_each(|event| match limited {
                 Some(cause) => self.audit.post_limited(cause, event),
@@ -121,7 +127,6 @@ impl Layer for Witness {
 
 /// The answer to what cannot be recorded. Why is for the operator alone.
 fn refused(id: &[u8], why: &str) -> Response {
-    tracing::error!(why, "a request was refused, since it could not be recorded");
     let status = StatusCode::SERVICE_UNAVAILABLE;
     let denial = Denial::new(Reason::AuditNotWritten).input("cause", why);
     respond::deny(

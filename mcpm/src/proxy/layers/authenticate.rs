@@ -53,6 +53,11 @@ impl Gate {
         principal.is_ok_and(|principal| self.incoming.suffices(&principal).is_ok())
     }
 
+    /// Whether no caller can be authenticated, since the identity provider did not answer yet.
+    pub(super) fn is_unavailable(&self) -> bool {
+        self.incoming.is_unavailable()
+    }
+
     /// Why the identity provider could not be asked the last time.
     pub(super) fn failure(&self) -> Option<String> {
         self.incoming.failure()
@@ -168,38 +173,58 @@ impl Gate {
         }
     }
 
-    /// The token of a request.
-    pub(super) fn token(&self, request: &Request) -> Result<Secret, Box<Response>> {
-        let headers = request.headers();
-        let in_query = request.uri().query().is_some_and(|query| {
-            url::form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "access_token")
-        });
-        let found = bearer(headers);
-        let malformed = |message: &str| {
-            let denial = self.denial(Reason::AuthMalformed);
-            Box::new(self.challenge(
+    /// The answer to a request without a token that can be checked.
+    fn without_token(&self, missing: NoToken, headers: &HeaderMap) -> Response {
+        let (reason, status, error, message) = match missing {
+            NoToken::TwoTokens => (
+                Reason::AuthMalformed,
                 StatusCode::BAD_REQUEST,
                 Some("invalid_request"),
-                message,
-                headers,
-                denial,
-            ))
+                "there is a token in the URL beside the one in the header",
+            ),
+            NoToken::Malformed => (
+                Reason::AuthMalformed,
+                StatusCode::BAD_REQUEST,
+                Some("invalid_request"),
+                "the `Authorization` header is not of the form `Bearer TOKEN`",
+            ),
+            NoToken::InQuery => (
+                Reason::TokenInQuery,
+                StatusCode::UNAUTHORIZED,
+                None,
+                "a token is taken from the `Authorization` header only",
+            ),
+            NoToken::Missing => {
+                (Reason::TokenMissing, StatusCode::UNAUTHORIZED, None, "missing access token")
+            }
         };
-        match (found, in_query) {
-            (Found::Token(_), true) => {
-                Err(malformed("there is a token in the URL beside the one in the header"))
-            }
-            (Found::Token(token), false) => Ok(Secret::from(token)),
-            (Found::Malformed, _) => Err(malformed("there is no token in the form that is expected")),
-            (Found::None, in_query) => {
-                let (reason, message) = match in_query {
-                    true => (Reason::TokenInQuery, "a token is taken from the `Authorization` header only"),
-                    false => (Reason::TokenMissing, "a token is needed"),
-                };
-                let denial = self.denial(reason);
-                Err(Box::new(self.challenge(StatusCode::UNAUTHORIZED, None, message, headers, denial)))
-            }
-        }
+        self.challenge(status, error, message, headers, self.denial(reason))
+    }
+}
+
+/// Why a request has no token that can be checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoToken {
+    Missing,
+    InQuery,
+    TwoTokens,
+    Malformed,
+}
+
+/// Returns the token of a request.
+///
+/// # Errors
+/// Why there is none.
+pub(super) fn token_of(request: &Request) -> Result<&str, NoToken> {
+    let in_query = request.uri().query().is_some_and(|query| {
+        url::form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "access_token")
+    });
+    match (bearer(request.headers()), in_query) {
+        (Found::Token(token), false) => Ok(token),
+        (Found::Token(_), true) => Err(NoToken::TwoTokens),
+        (Found::Malformed, _) => Err(NoToken::Malformed),
+        (Found::None, true) => Err(NoToken::InQuery),
+        (Found::None, false) => Err(NoToken::Missing),
     }
 }
 
@@ -242,9 +267,12 @@ impl Authenticate {
 impl Layer for Authenticate {
     fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> Answer<'a> {
         let gate = &self.0;
-        let token = match gate.token(&request) {
-            Ok(token) => token,
-            Err(refused) => return Box::pin(std::future::ready(*refused)),
+        let token = match token_of(&request) {
+            Ok(token) => Secret::from(token),
+            Err(missing) => {
+                let refused = gate.without_token(missing, request.headers());
+                return Box::pin(std::future::ready(refused));
+            }
         };
         // It is for the proxy, and for nobody behind it.
         request.headers_mut().remove(header::AUTHORIZATION);

@@ -1,16 +1,19 @@
 //! Answers `GET /health`: 200 when the server behind can be used, 503 when not.
 //!
-//! Anybody may ask. Where callers are authenticated, only those with a token that lets them in are told details: why a
-//! server or an identity provider cannot be used says where it is, and what it is.
+//! No authentication is needed. Where callers are authenticated, only those with a token that is accepted see details: the
+//! reason why a server or an identity provider cannot be used says where it is, and what it is.
 
 use std::sync::Arc;
 
 use http::{Method, StatusCode};
 
-use super::authenticate::Gate;
-use crate::proxy::{
-    layer::{Answer, Layer, Next},
-    respond::{self, Request},
+use super::authenticate::{Gate, token_of};
+use crate::{
+    options::Secret,
+    proxy::{
+        layer::{Answer, Layer, Next},
+        respond::{self, Request},
+    },
 };
 
 pub(super) const PATH: &str = "/health";
@@ -37,7 +40,7 @@ impl Layer for Health {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return Box::pin(std::future::ready(respond::method_not_allowed("GET, HEAD")));
         }
-        let token = self.gate.as_ref().and_then(|gate| gate.token(&request).ok());
+        let token = token_of(&request).ok().map(Secret::from);
         Box::pin(async move {
             let tells_details = match (&self.gate, token) {
                 (None, _) => true,
@@ -49,6 +52,12 @@ impl Layer for Health {
                 Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, "unhealthy", Some(reason)),
             };
             let mut body = serde_json::json!({ "status": word });
+            if let Some(gate) = &self.gate
+                && gate.is_unavailable()
+            {
+                // Without a reason, which would say where the identity provider is.
+                body["authentication"] = serde_json::json!({ "available": false });
+            }
             if tells_details {
                 body["transport"] = self.transport.into();
                 body["mcp"] = serde_json::json!({ "available": error.is_none(), "error": error });
