@@ -131,11 +131,16 @@ fn a_proxy_warns_once_of_tool_names_that_no_tool_has() {
     });
     home.write("tools.json", r#"{"toolsOverride": {"raed": {"name": "open"}, "fetch": {"name": "page"}}}"#);
     let run = ["proxy", "front", "--target-uri", &target, "--tools", "page,serch,rea?"];
-    let run = [&run[..], &["--tools-override", "tools.json"]].concat();
+    // A tool that callers must not see is one that the server has all the same.
+    let policies =
+        ["permit(principal, action, resource);", r#"forbid(principal, action, resource == Tool::"read");"#];
+    let config = json!({"version": "1.0", "type": "cedarv1", "cedar": {"policies": policies}});
+    home.write("authz.json", &config.to_string());
+    let run = [&run[..], &["--tools-override", "tools.json", "--authz-config", "authz.json"]].concat();
     let mut proxy = Program::start(&mut home.mcpm(&run));
     let url = proxy.line().split_whitespace().last().unwrap().to_owned();
     for _ in 0..2 {
-        assert_eq!(Session::at(&url).tools(), ["page", "read"]);
+        assert_eq!(Session::at(&url).tools(), ["page"]);
     }
     proxy.signal("TERM");
     let outcome = proxy.end();

@@ -21,7 +21,7 @@ use super::{
         session_owner::SessionOwner,
         telemetry::{Mark, Observe, Send},
         token_exchange::TokenExchange,
-        tools::Tools,
+        tools::{Tools, UnknownTools},
         well_known::WellKnown,
     },
     owners::Owners,
@@ -117,15 +117,21 @@ impl Stack {
             // Next to those that decide, and once it is known what is a message: about anything else they decide nothing.
             layers.push(Box::new(Reach::new(owners)));
         }
+        let mut unknown_tools = None;
         if let Some(tools) = tools {
             mark(&mut layers, "filter");
             // Before authorization, whose policies know a server's own names.
+            unknown_tools = Some(UnknownTools::new(Arc::clone(&tools)));
             layers.push(Box::new(Tools::new(tools)));
         }
         if let Some(authorization) = authorization {
             mark(&mut layers, "authorize");
             // Last of those that decide: what it permits is what reaches the server.
             layers.push(Box::new(Authorize::new(authorization)));
+        }
+        if let Some(unknown_tools) = unknown_tools {
+            // Behind all that leave tools out of lists.
+            layers.push(Box::new(unknown_tools));
         }
         if let (Some(exchange), Some(gate)) = (exchange, gate) {
             mark(&mut layers, "exchange");
@@ -180,17 +186,17 @@ impl Stack {
         }
         response
     }
-}
-
-impl std::fmt::Debug for Stack {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Stack(..)")
-    }
 
     fn log_denial(&self, denial: &Denial) {
         let Some(suppressed) = self.log.admit(denial.reason.id()) else { return };
         let (reason, refusal) = (denial.reason.id(), &denial.refusal);
         let cause = denial.inputs.iter().find(|(name, _)| *name == "cause").map(|(_, value)| value);
         tracing::warn!(reason, %refusal, rule = denial.rule, cause, suppressed, "refused a request");
+    }
+}
+
+impl std::fmt::Debug for Stack {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Stack(..)")
     }
 }

@@ -183,14 +183,40 @@ struct Lists(Arc<tools::Tools>);
 
 impl Hook for Lists {
     fn message(&mut self, said: &Said<'_>) -> Verdict {
-        if self.0.awaits_list() {
-            self.note(said.message);
-        }
         rewrite(said.message, ["tools"], |_, item| self.item(item))
     }
 }
 
-impl Lists {
+/// Finds names in the options that no tool has. It stands behind all layers that leave tools out of lists, so that it sees
+/// the lists of the server itself.
+#[derive(Debug)]
+pub(crate) struct UnknownTools(Arc<tools::Tools>);
+
+impl UnknownTools {
+    pub(crate) fn new(tools: Arc<tools::Tools>) -> Self {
+        Self(tools)
+    }
+}
+
+impl Layer for UnknownTools {
+    fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> Answer<'a> {
+        if self.0.awaits_list() {
+            Hooks::of(&mut request).add(ServerLists(Arc::clone(&self.0)));
+        }
+        next.handle(request)
+    }
+}
+
+struct ServerLists(Arc<tools::Tools>);
+
+impl Hook for ServerLists {
+    fn message(&mut self, said: &Said<'_>) -> Verdict {
+        self.note(said.message);
+        Verdict::Keep
+    }
+}
+
+impl ServerLists {
     /// Warns of names in the options that no tool has, once the first list is complete.
     fn note(&self, message: &Message) {
         #[derive(serde::Deserialize)]
@@ -214,7 +240,9 @@ impl Lists {
             );
         }
     }
+}
 
+impl Lists {
     fn item(&self, item: &str) -> Item {
         // What has no name, or two, is no tool that anybody could call.
         let Some(fields) = Fields::read(item) else { return Item::Drop };
