@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use http::HeaderMap;
 
 use super::{
-    EventStream, Place, RemoteSpec, RunningWorkload, WorkloadEvent, WorkloadSpec,
+    EventStream, Place, RemoteSpec, RunningWorkload, WorkloadEvent, WorkloadName, WorkloadSpec,
     container::Containers,
     delivery::{self, Delivery},
     events::Events,
@@ -118,7 +118,7 @@ impl Launch {
             let covers = ignore::covers(&container.mounts, globally, &self.environment)?;
             (container.overlays, notices) = (covers.overlays, covers.notices);
         }
-        let setup = self.proxy(&values)?;
+        let (setup, path) = (self.proxy(&values)?, path(&self.spec)?);
         let store = Store::new(&self.environment.state_dir);
         let claim = if self.recorded { None } else { Some(store.create(&self.spec.name)?) };
         let lock = Lock::acquire(&store.lock_path(&self.spec.name))?;
@@ -204,7 +204,11 @@ impl Launch {
             return Ok(None);
         }
         match groups.create(&self.spec.group) {
-            Ok(()) => Ok(Some(NewGroup { groups, name: self.spec.group.clone(), kept: false })),
+            Ok(()) => {
+                let store = Store::new(&self.environment.state_dir);
+                let (workload, name) = (self.spec.name.clone(), self.spec.group.clone());
+                Ok(Some(NewGroup { groups, store, workload, name, kept: false }))
+            }
             // Another start was first.
             Err(error) if error.kind() == ErrorKind::NameTaken => Ok(None),
             Err(error) => Err(error),
@@ -363,6 +367,8 @@ impl Launch {
 /// A group that was created for a workload.
 struct NewGroup {
     groups: Groups,
+    store: Store,
+    workload: WorkloadName,
     name: String,
     kept: bool,
 }
@@ -371,13 +377,28 @@ impl NewGroup {
     fn keep(mut self) {
         self.kept = true;
     }
+
+    /// Whether no other workload has joined it meanwhile. One that cannot be read may have.
+    fn is_unused(&self) -> Result<bool> {
+        for name in self.store.names()? {
+            if name != self.workload
+                && self.store.load::<WorkloadSpec>(&name, Document::Spec)?.group == self.name
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
 }
 
 impl Drop for NewGroup {
     fn drop(&mut self) {
-        if !self.kept
-            && let Err(error) = self.groups.remove(&self.name)
-        {
+        if self.kept {
+            return;
+        }
+        let removed =
+            self.is_unused().and_then(|unused| if unused { self.groups.remove(&self.name) } else { Ok(()) });
+        if let Err(error) = removed {
             tracing::warn!(%error, "a group was left behind");
         }
     }
