@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::{
     endpoint_event::{endpoint_of, is_field, lines},
@@ -169,7 +169,7 @@ impl Reached {
         headers: &HeaderMap,
         limit: Duration,
     ) -> Result<Passed, Finding> {
-        let check = Check { reached: self, headers };
+        let check = Check { reached: self, headers, until: Instant::now() + limit };
         let exchange = async {
             match expected.transport {
                 Some(Transport::Sse) => check.sse(&expected.sse).await,
@@ -182,7 +182,9 @@ impl Reached {
                 },
             }
         };
-        let outcome = timeout(limit, exchange).await.unwrap_or(Err(Finding::NoAnswer(limit)));
+        // Each exchange ends at that time by itself, and then ends its session.
+        let outcome =
+            timeout(limit + DELETE_TIMEOUT, exchange).await.unwrap_or(Err(Finding::NoAnswer(limit)));
         self.seen.checked(&outcome);
         outcome
     }
@@ -194,7 +196,7 @@ impl Reached {
         expected: &Expected,
         headers: &HeaderMap,
     ) -> Finding {
-        let check = Check { reached: self, headers };
+        let check = Check { reached: self, headers, until: Instant::now() + CHECK_TIMEOUT };
         let other = match (&finding, expected.transport) {
             (Finding::Unreachable(_) | Finding::Untrusted(_), _) | (_, None) => return finding,
             (_, Some(Transport::Sse)) => {
@@ -218,6 +220,7 @@ struct Check<'a> {
     reached: &'a Reached,
     /// The server's own headers.
     headers: &'a HeaderMap,
+    until: Instant,
 }
 
 impl Check<'_> {
@@ -272,13 +275,14 @@ impl Check<'_> {
     /// Sends a request over streamable HTTP and returns the JSON-RPC response. A session that the answer names is ended.
     async fn exchange(&self, request: Request<Body>, limit: Duration) -> Result<Message, Finding> {
         let uri = request.uri().clone();
+        let left = self.until.saturating_duration_since(Instant::now());
         let mut session = None;
         let exchange = async {
             let response = self.send(request).await?;
             session = response.headers().get(SESSION).cloned();
             answer_in(response).await
         };
-        let outcome = timeout(limit, exchange).await.unwrap_or(Err(Finding::NoAnswer(limit)));
+        let outcome = timeout(limit.min(left), exchange).await.unwrap_or(Err(Finding::NoAnswer(limit)));
         if let Some(session) = session {
             let version = outcome.as_ref().ok().and_then(version_in);
             self.end(&uri, session, version).await;
@@ -459,11 +463,11 @@ async fn read(mut body: Body) -> Result<Option<Bytes>, Finding> {
 
 /// Returns what `find` makes of the first event with data that it makes something of; `None` if there is none.
 async fn find_event<T>(body: Received, find: impl Fn(&[u8]) -> Option<T>) -> Result<Option<T>, Finding> {
-    let (mut body, mut held, mut read) = (Body::Received(body), BytesMut::new(), 0);
+    let (mut body, mut held, mut read, mut line) = (Body::Received(body), BytesMut::new(), 0, 0);
     while let Some(piece) = next(&mut body).await? {
         read += piece.len();
         held.extend_from_slice(&piece);
-        while let Some(end) = event_end(&held) {
+        while let Some(end) = event_end(&held, &mut line) {
             let event = held.split_to(end);
             if lines(&event).any(|line| is_field(line, b"data"))
                 && let Some(found) = find(&event)
@@ -478,16 +482,18 @@ async fn find_event<T>(body: Received, find: impl Fn(&[u8]) -> Option<T>) -> Res
     Ok(None)
 }
 
-/// Where the first event ends, its blank line included. No more is looked at.
-fn event_end(bytes: &[u8]) -> Option<usize> {
-    let mut line = 0;
-    for at in memchr::memchr2_iter(b'\n', b'\r', bytes) {
+/// Where the first event ends, its blank line included. `line` is where the line begins that is not complete yet: what stands
+/// before it is not searched again when more has come.
+fn event_end(bytes: &[u8], line: &mut usize) -> Option<usize> {
+    let begin = *line;
+    for at in memchr::memchr2_iter(b'\n', b'\r', &bytes[begin..]).map(|at| begin + at) {
         let is_second_half = bytes[at] == b'\n' && at > 0 && bytes[at - 1] == b'\r';
-        if at == line && !is_second_half {
+        if at == *line && !is_second_half {
             let has_second_half = bytes[at] == b'\r' && bytes.get(at + 1) == Some(&b'\n');
+            *line = 0;
             return Some(at + 1 + usize::from(has_second_half));
         }
-        line = at + 1;
+        *line = at + 1;
     }
     None
 }
@@ -511,7 +517,13 @@ mod tests {
             ("data: a", None),
             ("", None),
         ] {
-            assert_eq!(event_end(text.as_bytes()), end, "{text:?}");
+            assert_eq!(event_end(text.as_bytes(), &mut 0), end, "{text:?}");
+            // In pieces of one byte each.
+            let mut line = 0;
+            let mut ends =
+                (1..=text.len()).filter_map(|length| event_end(&text.as_bytes()[..length], &mut line));
+            let expected = end.map(|end| end - usize::from(text.as_bytes()[..end].ends_with(b"\r\n")));
+            assert_eq!(ends.next(), expected, "{text:?}");
         }
     }
 }
