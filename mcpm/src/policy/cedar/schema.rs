@@ -69,7 +69,8 @@ impl Names {
                     }
                 }
                 self.types.extend(text("entity_type").map(str::to_owned));
-                fields.values().for_each(|part| self.collect(part));
+                let parts = fields.iter().filter(|(name, _)| *name != "annotations");
+                parts.for_each(|(_, part)| self.collect(part));
             }
             Value::Array(parts) => parts.iter().for_each(|part| self.collect(part)),
             _ => {}
