@@ -140,6 +140,7 @@ impl Carrier {
                 // One that is closed here takes no more.
                 let _ = pieces.send(Piece::Data(Bytes::copy_from_slice(frame.bytes)));
             }
+            END if connection.ended => return Err(Strange),
             END => {
                 connection.ended = true;
                 let _ = pieces.send(Piece::End);
@@ -195,8 +196,11 @@ fn open(
             link::take_in_background(links, Arc::clone(&permit), &gate);
             way.join(ours, coming, permit).await;
         }
+        // The number is free only once there is a place for this frame: a container that reads nothing may not begin
+        // one connection after another whose ends wait here.
+        let Ok(place) = way.frames.reserve().await else { return };
         closed.store(true, Ordering::Release);
-        way.say(CLOSE, &[]).await;
+        place.send(way.frame(CLOSE, &[]));
     });
     connection
 }
@@ -211,11 +215,15 @@ struct Way {
 }
 
 impl Way {
-    async fn say(&self, letter: u8, bytes: &[u8]) {
+    fn frame(&self, letter: u8, bytes: &[u8]) -> Vec<u8> {
         let mut frame = Vec::with_capacity(frames::HEAD + bytes.len());
         frames::put(&mut frame, letter, self.number, bytes);
+        frame
+    }
+
+    async fn say(&self, letter: u8, bytes: &[u8]) {
         // Without a reader, everything ends.
-        let _ = self.frames.send(frame).await;
+        let _ = self.frames.send(self.frame(letter, bytes)).await;
     }
 
     /// Moves bytes both ways until both are done.

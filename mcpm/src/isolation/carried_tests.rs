@@ -168,10 +168,11 @@ async fn what_a_connection_says_is_bounded_and_counted() {
 #[tokio::test]
 async fn what_makes_no_sense_ends_the_stream() {
     let isolation = isolation();
-    let cases: [&[(u8, u32, &[u8])]; 6] = [
+    let cases: [&[(u8, u32, &[u8])]; 7] = [
         &[(DATA, 0, b"x")],
         &[(OPEN, 0, b""), (OPEN, 0, b"")],
         &[(OPEN, 0, b""), (END, 0, b""), (DATA, 0, b"x")],
+        &[(OPEN, 0, b""), (END, 0, b""), (END, 0, b"")],
         &[(OPEN, 0, b""), (CLOSE, 0, b""), (DATA, 0, b"x")],
         &[(OPEN, 0, b""), (ROOM, 0, &[1, 0, 0, 0])],
         &[(OPEN, CONNECTIONS, b"")],
@@ -186,6 +187,30 @@ async fn what_makes_no_sense_ends_the_stream() {
     let mut container = Container::new(&isolation);
     container.to.shutdown().await.unwrap();
     assert_eq!(container.outcome().await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_number_is_free_once_there_is_room_to_say_so() {
+    let isolation = isolation();
+    let (frames, mut queued) = mpsc::channel(1);
+    let mut carrier =
+        Carrier { gate: Arc::clone(&isolation.gate), frames, connections: vec![None], tasks: JoinSet::new() };
+    let mut heard = Vec::new();
+    for letter in [OPEN, CLOSE, OPEN] {
+        frames::put(&mut heard, letter, 0, &[]);
+    }
+    let first_two = 2 * frames::HEAD;
+    // The container reads nothing.
+    carrier.frames.try_send(Vec::new()).unwrap();
+    assert_eq!(carrier.take(&heard[..first_two]), Ok(0));
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(carrier.take(&heard[first_two..]), Err(Strange));
+    assert_eq!(carrier.tasks.len(), 1);
+    assert_eq!(queued.recv().await, Some(Vec::new()));
+    assert_eq!(queued.recv().await.map(|frame| frame[0]), Some(CLOSE));
+    assert_eq!(carrier.take(&heard[first_two..]), Ok(0));
 }
 
 proptest! {
