@@ -55,7 +55,9 @@ pub(super) async fn first_words(
         }
         match plain(&bytes) {
             Plain::Known(kind) => break kind,
-            _ if !begun => break Kind::Other,
+            // A server may answer a request whose end never comes.
+            Plain::Head if !begun => break Kind::Strange,
+            Plain::Line if !begun => break Kind::Other,
             _ if bytes.len() > LIMIT => break Kind::Strange,
             Plain::Head => {}
             Plain::Line => {
@@ -120,7 +122,7 @@ fn plain(bytes: &[u8]) -> Plain {
     let line = text[method..end].trim_ascii();
     let mut words = line.split(|byte| matches!(byte, b' ' | b'\t'));
     let (target, version) = (words.next().unwrap_or_default(), words.next_back());
-    match version.and_then(|version| version.strip_prefix(b"HTTP/")) {
+    match version.and_then(http_version) {
         Some(b"1.0" | b"1.1") => {}
         // The name is in a part that is not read: HTTP/2 without TLS, say.
         Some(_) => return Plain::Known(Kind::Http(Vec::new())),
@@ -151,6 +153,12 @@ fn plain(bytes: &[u8]) -> Plain {
     Plain::Known(Kind::Http(asked.iter().map(|host| host.host().to_owned()).collect()))
 }
 
+/// The number in a version of HTTP. There are servers that accept its name in small letters.
+fn http_version(version: &[u8]) -> Option<&[u8]> {
+    let (name, number) = version.split_at_checked(b"HTTP/".len())?;
+    name.eq_ignore_ascii_case(b"HTTP/").then_some(number)
+}
+
 /// Tells whether a byte may be in a method (RFC 9110, section 5.6.2).
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
@@ -177,6 +185,8 @@ mod tests {
             ("GET \t /x HTTP/1.1\r\nHost: b.example\r\n\r\n", Kind::Strange),
             // HTTP/2 without TLS, whose names are compressed, and a version of HTTP that has none.
             ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", asks(&[])),
+            ("GET / http/2.0\r\n", asks(&[])),
+            ("GET / http/1.1\r\nHost: b.example\r\n\r\n", Kind::Strange),
             ("GET /x\r\n", asks(&[])),
             ("GET http://a.example/x\r\n", asks(&[])),
             ("GET key\r\n", Kind::Other),
@@ -203,6 +213,19 @@ mod tests {
             assert!(said.as_bytes().starts_with(&passed));
             drop(ours);
             drop(saying.await.unwrap());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_ends_within_its_head_is_none() {
+        for (said, kind) in [
+            ("GET / HTTP/1.1\r\nHost: b.example\r\n", Kind::Strange),
+            ("GET / HTTP/1.0\r\n", Kind::Strange),
+            ("PING", Kind::Other),
+            ("", Kind::Other),
+        ] {
+            let words = first_words(&mut said.as_bytes(), &mut Vec::new()).await.unwrap();
+            assert_eq!(words.kind, kind, "{said:?}");
         }
     }
 
