@@ -40,6 +40,8 @@ struct Learnt {
     looked_up: BTreeSet<Host>,
     /// Whether there is something that is not in the file.
     stale: bool,
+    /// Whether the file could not be written; it is written again with the next host, and at the end.
+    unwritten: bool,
     /// Whether a thread is about to write it.
     scheduled: bool,
     /// Whether there was more than is recorded.
@@ -198,10 +200,16 @@ impl File {
     /// Writes what is not in the file. Returns once it is, also when another thread is at it.
     fn write_or_warn(&self) {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.learnt().stale
-            && let Err(error) = self.write()
         {
-            tracing::warn!(%error, "what was learnt could not be written down");
+            let learnt = self.learnt();
+            if !learnt.stale && !learnt.unwritten {
+                return;
+            }
+        }
+        let outcome = self.write();
+        self.learnt().unwritten = outcome.is_err();
+        if let Err(error) = outcome {
+            tracing::warn!(%error, "cannot write the recorded profile");
         }
     }
 
@@ -329,6 +337,22 @@ mod tests {
         assert_eq!(rules(&path), ["a.example:443", "b.example"]);
         learner.hear(&reached("b.example", 80, "1.1.1.1"));
         assert_eq!(learner.finish(), None);
+    }
+
+    #[tokio::test]
+    async fn a_profile_that_could_not_be_written_is_written_at_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let (there, away) = (folder.path().join("there"), folder.path().join("away"));
+        fs::create_dir(&there).unwrap();
+        let path = there.join("profile.json");
+        let learner = Learner::begin(&path, Profile::default()).unwrap();
+        fs::rename(&there, &away).unwrap();
+        learner.0.learnt().reach(&"a.example".parse().unwrap(), 443);
+        learner.0.write_or_warn();
+        fs::rename(&away, &there).unwrap();
+        assert_eq!(rules(&path), [""; 0]);
+        drop(learner);
+        assert_eq!(rules(&path), ["a.example:443"]);
     }
 
     #[tokio::test]
