@@ -30,6 +30,8 @@ use crate::permission::Host;
 const CONNECT: Duration = Duration::from_secs(10);
 /// A tunnel through which nothing went for so long is closed.
 const IDLE: Duration = Duration::from_secs(15 * 60);
+/// How long a client may take to read why its tunnel is closed.
+const REFUSAL_LIMIT: Duration = Duration::from_secs(5);
 /// Bytes that are read at once.
 const PIECE: usize = 32 * 1024;
 
@@ -106,8 +108,12 @@ pub(super) async fn join(
         () = alive.idle() => return Err(io::ErrorKind::TimedOut.into()),
         () = refused.notified() => {}
     }
-    to_client.write_all(refusal.get().map_or(&[], Vec::as_slice)).await?;
-    to_client.shutdown().await
+    let refuse = async {
+        to_client.write_all(refusal.get().map_or(&[], Vec::as_slice)).await?;
+        to_client.shutdown().await
+    };
+    let refused = tokio::time::timeout(REFUSAL_LIMIT, refuse).await;
+    refused.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
 /// Says why a handshake, or the first request, does not fit the connection, if so. What comes later is not looked at, as

@@ -31,6 +31,11 @@ struct Joined {
 }
 
 async fn joined(rules: &[&str], host: &str) -> Joined {
+    joined_over(64 * 1024, rules, host).await
+}
+
+/// The client's connection holds so many bytes that are not read.
+async fn joined_over(room: usize, rules: &[&str], host: &str) -> Joined {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let outbound = serde_json::json!({ "allow_host": rules }).to_string();
@@ -48,7 +53,7 @@ async fn joined(rules: &[&str], host: &str) -> Joined {
         }
     });
     let isolation = Isolation::start(None, &spec, None, Vec::new(), tell, None).unwrap();
-    let (client, theirs) = tokio::io::duplex(64 * 1024);
+    let (client, theirs) = tokio::io::duplex(room);
     let server = TcpStream::connect(address).await.unwrap();
     let (host_end, _) = listener.accept().await.unwrap();
     let (gate, host) = (Arc::clone(&isolation.gate), host.parse::<Host>().unwrap());
@@ -133,6 +138,14 @@ async fn a_plain_request_is_for_the_name_that_is_allowed() {
             assert!(joined.denied.lock().unwrap().is_empty());
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_its_refusal_is_let_go() {
+    let mut joined = joined_over(hello::ACCESS_DENIED.len() - 1, &["b.example"], "a.example").await;
+    joined.client.write_all(&handshake(true)).await.unwrap();
+    let outcome = joined.joined.await.unwrap();
+    assert_eq!(outcome.map_err(|error| error.kind()), Err(io::ErrorKind::TimedOut));
 }
 
 #[tokio::test(start_paused = true)]
