@@ -21,6 +21,10 @@ const PAIRS: usize = 400;
 /// Datagrams that are answered before others have their turn.
 const DATAGRAMS: usize = 32;
 
+/// What follows where connections cannot be redirected.
+const NOT_REDIRECTED: &[u8] =
+    b"allowed names have loopback addresses, to which some servers do not connect, and no denied address is recorded";
+
 const SIGNALS: u64 = 0;
 const PROXY: u64 = 1;
 const DNS: u64 = 2;
@@ -73,9 +77,24 @@ pub(crate) fn run(way: Way, config: Config, engine_env: &[&[u8]]) -> Result<i32,
         }
     });
     let child = started.map_err(|_| b"the kernel starts no process" as &[u8])?;
-    let watcher = watcher.and_then(sys::Watcher::installed);
-    // Only a process that is watched has its connections redirected.
-    let names = Names::new(names, below, any_name, watcher.is_some());
+    let watcher = watcher.and_then(|watcher| watcher.installed(child));
+    let redirected = match &watcher {
+        Some(notices) if notices.redirects() => true,
+        Some(_) => {
+            complain(&[
+                b"the kernel protects the server's memory (Yama's `ptrace_scope`, SELinux's `deny_ptrace`): ",
+                NOT_REDIRECTED,
+            ]);
+            false
+        }
+        None => {
+            if watch {
+                complain(&[b"the kernel does not report the server's connections: ", NOT_REDIRECTED]);
+            }
+            false
+        }
+    };
+    let names = Names::new(names, below, any_name, redirected);
     let mut shim = Shim { way, epoll, names, report_lookups, inbound_port, offers, links: Vec::new() };
     if let Some(notices) = &watcher {
         let _ = shim.epoll.watch(notices.fd(), WATCH);

@@ -23,6 +23,7 @@ pub(crate) struct Errno(pub(crate) i32);
 
 impl Errno {
     pub(crate) const NOT_FOUND: Self = Self(2);
+    pub(crate) const NO_PROCESS: Self = Self(3);
     pub(crate) const INTERRUPTED: Self = Self(4);
     pub(crate) const AGAIN: Self = Self(11);
     pub(crate) const ACCESS: Self = Self(13);

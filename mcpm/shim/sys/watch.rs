@@ -8,9 +8,10 @@
 //! nobody is told of is hard to explain.
 
 use alloc::vec::Vec;
+use core::cell::Cell;
 
 use super::{
-    Fd, Result,
+    Errno, Fd, Result,
     arch::AUDIT_ARCH,
     call, complain,
     number::{
@@ -162,8 +163,8 @@ impl Watcher {
         });
     }
 
-    /// Takes the file over; `None` where there is no such filter, or the process is gone.
-    pub(crate) fn installed(self) -> Option<Notices> {
+    /// Takes the file over from that process; `None` where there is no such filter, or the process is gone.
+    pub(crate) fn installed(self, process: i32) -> Option<Notices> {
         const CLOEXEC: usize = 0x4000_0000;
         let Self { ours, childs } = self;
         // Else the end would never come.
@@ -174,12 +175,21 @@ impl Watcher {
             unsafe { call(RECVMSG, [ours.arg(), message, CLOEXEC, 0, 0, 0]) }.ok()
         })
         .filter(|count| *count == 1 && control.file >= 0)?;
-        Some(Notices(Fd(control.file)))
+        // What a process forbids of itself shows later. Security modules forbid it of every process, as Yama's
+        // `ptrace_scope` does.
+        let redirects = matches!(Memory::open(process as u32), Ok(_) | Err(Errno::NO_PROCESS));
+        Some(Notices { file: Fd(control.file), redirects, complained: Cell::new(!redirects) })
     }
 }
 
 /// Where the kernel asks.
-pub(crate) struct Notices(Fd);
+pub(crate) struct Notices {
+    file: Fd,
+    /// Whether connections can be redirected.
+    redirects: bool,
+    /// Whether it was said that the memory of some program cannot be reached.
+    complained: Cell<bool>,
+}
 
 /// What the kernel asks.
 #[repr(C)]
@@ -204,7 +214,12 @@ struct Answer {
 
 impl Notices {
     pub(crate) fn fd(&self) -> &Fd {
-        &self.0
+        &self.file
+    }
+
+    /// Tells whether connections to addresses that stand for names are redirected.
+    pub(crate) fn redirects(&self) -> bool {
+        self.redirects
     }
 
     /// Takes one question and answers it; what was tried, if it leads out of the container.
@@ -214,11 +229,11 @@ impl Notices {
         const GO_ON: u32 = 1;
         let mut notice = Notice::default();
         // SAFETY: the kernel writes a question of that size there.
-        unsafe { call(IOCTL, [self.0.arg(), RECEIVE, &raw mut notice as usize, 0, 0, 0]) }.ok()?;
+        unsafe { call(IOCTL, [self.file.arg(), RECEIVE, &raw mut notice as usize, 0, 0, 0]) }.ok()?;
         let attempt = self.attempt(&notice);
         let answer = Answer { id: notice.id, value: 0, error: 0, flags: GO_ON };
         // SAFETY: the kernel reads an answer of that size there. A process that is gone needs none.
-        let _ = unsafe { call(IOCTL, [self.0.arg(), SEND, &raw const answer as usize, 0, 0, 0]) };
+        let _ = unsafe { call(IOCTL, [self.file.arg(), SEND, &raw const answer as usize, 0, 0, 0]) };
         attempt
     }
 
@@ -233,29 +248,38 @@ impl Notices {
         let at = at as usize;
         let mut address = [0_u8; 28];
         let wanted = usize::try_from(length).ok()?.min(address.len());
-        let count = self.memory(notice, Memory::READ).ok()?.read(at, address.get_mut(..wanted)?).ok()?;
+        let memory = self.memory(notice).map_err(|error| self.complain(error)).ok()?;
+        let count = memory.read(at, address.get_mut(..wanted)?).ok()?;
         let address = address.get(..count)?;
         if let Some(first) = stands_for_name(address) {
             // Datagrams go nowhere. Resolvers connect sockets for them to sort addresses, and return what is in their
             // memory afterwards.
             if connects && is_tcp(notice.process, notice.args[0]) {
-                let memory = self.memory(notice, Memory::READ_WRITE);
-                if memory.and_then(|memory| memory.write(at + first, &[names::REDIRECTED])).is_err() {
-                    complain(&[b"a program that protects its memory reaches hosts over the proxy only"]);
-                }
+                let written = memory.write(at + first, &[names::REDIRECTED]);
+                written.err().into_iter().for_each(|error| self.complain(error));
             }
             return None;
         }
         Some([verb, &shown(address)?].concat())
     }
 
+    /// Says once that a program's connections cannot be looked at, unless it is gone.
+    fn complain(&self, error: Errno) {
+        let gone = matches!(error, Errno::NOT_FOUND | Errno::NO_PROCESS);
+        if !gone && !self.complained.replace(true) {
+            complain(&[
+                b"a program protects its memory: it reaches hosts over the proxy only, and its direct connections fail",
+            ]);
+        }
+    }
+
     /// Opens the memory of the process that asked, which waits for the answer.
-    fn memory(&self, notice: &Notice, access: usize) -> Result<Memory> {
+    fn memory(&self, notice: &Notice) -> Result<Memory> {
         // The number that kernels before 5.8 know as well.
         const IS_WAITING: usize = 0x8008_2102;
-        let memory = Memory::open(notice.process, access)?;
+        let memory = Memory::open(notice.process)?;
         // SAFETY: the kernel reads a number of eight bytes there. It fails if another process has that number now.
-        unsafe { call(IOCTL, [self.0.arg(), IS_WAITING, &raw const notice.id as usize, 0, 0, 0]) }?;
+        unsafe { call(IOCTL, [self.file.arg(), IS_WAITING, &raw const notice.id as usize, 0, 0, 0]) }?;
         Ok(memory)
     }
 }
@@ -264,17 +288,16 @@ impl Notices {
 struct Memory(Fd);
 
 impl Memory {
-    const READ: usize = 0;
-    const READ_WRITE: usize = 2;
-
-    fn open(process: u32, access: usize) -> Result<Self> {
+    /// Opens it for reading and writing; the kernel asks for the same right for either.
+    fn open(process: u32) -> Result<Self> {
+        const READ_WRITE: usize = 2;
         const HERE: usize = -100_isize as usize;
         const CLOEXEC: usize = 0x8_0000;
         let mut path = b"/proc/".to_vec();
         decimal(&mut path, process);
         path.extend_from_slice(b"/mem\0");
         // SAFETY: the kernel reads a path that ends with a zero byte.
-        let file = unsafe { call(OPENAT, [HERE, path.as_ptr() as usize, access | CLOEXEC, 0, 0, 0]) };
+        let file = unsafe { call(OPENAT, [HERE, path.as_ptr() as usize, READ_WRITE | CLOEXEC, 0, 0, 0]) };
         file.map(opened).map(Self)
     }
 
