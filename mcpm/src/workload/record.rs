@@ -1,7 +1,7 @@
 //! What is on record of a running workload, and who is told of changes.
 
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime},
 };
 
@@ -15,15 +15,32 @@ use crate::{
     transport::{Ended, ServerEvent},
 };
 
+/// Least time between two writes of what is remarked on: callers, and servers, can have it change with each request.
+const REMARK_PAUSE: Duration = Duration::from_secs(2);
+
 /// The record of one workload.
 #[derive(Debug)]
 pub(super) struct Record {
     store: Store,
     name: WorkloadName,
     status: Mutex<Status>,
+    /// Held while the status is written, or an older one could be written over a newer one.
+    writing: Mutex<()>,
+    remarks: Mutex<Remarks>,
     pub(super) events: Events,
     /// Why it is over, once it is.
     over: watch::Sender<Option<Ended>>,
+}
+
+/// What is written of the remarks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Remarks {
+    /// All of them, and not lately.
+    Written,
+    /// The last one that was there at the last write; a task waits for [`REMARK_PAUSE`] to pass since.
+    WrittenLately,
+    /// There was another one since.
+    Waiting,
 }
 
 impl Record {
@@ -34,7 +51,15 @@ impl Record {
             status.created_at = before.created_at;
         }
         store.save(&name, Document::Status, &status)?;
-        Ok(Self { store, name, status: Mutex::new(status), events, over: watch::Sender::new(None) })
+        Ok(Self {
+            store,
+            name,
+            status: Mutex::new(status),
+            writing: Mutex::default(),
+            remarks: Mutex::new(Remarks::Written),
+            events,
+            over: watch::Sender::new(None),
+        })
     }
 
     /// What is on record now.
@@ -44,19 +69,64 @@ impl Record {
 
     /// Changes the record.
     pub(super) fn update(&self, phase: Phase, reason: Option<String>, change: impl FnOnce(&mut Status)) {
-        let mut status = self.lock();
-        status.enter(phase, reason, SystemTime::now());
-        change(&mut status);
-        if let Err(error) = self.store.save(&self.name, Document::Status, &*status) {
+        {
+            let mut status = self.lock();
+            status.enter(phase, reason, SystemTime::now());
+            change(&mut status);
+        }
+        self.write(|_| true);
+    }
+
+    /// Writes the status down as it is now, if it still is to be.
+    fn write(&self, is_wanted: impl FnOnce(&Status) -> bool) {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let status = self.status();
+        if is_wanted(&status)
+            && let Err(error) = self.store.save(&self.name, Document::Status, &status)
+        {
             tracing::warn!(%error, "the status could not be recorded");
         }
     }
 
-    /// Says of a workload that runs what is not as it should be, or that all is well again.
-    pub(super) fn remark(&self, reason: Option<String>) {
-        if self.lock().phase == Phase::Running {
-            self.update(Phase::Running, reason, |_| {});
+    /// Says of a workload that runs what is not as it should be, or that all is well again. It is written on another
+    /// thread, and not more often than each [`REMARK_PAUSE`], the last one in any case. Must be called within a runtime.
+    pub(super) fn remark(self: &Arc<Self>, reason: Option<String>) {
+        {
+            let mut status = self.lock();
+            if status.phase != Phase::Running || status.reason == reason {
+                return;
+            }
+            status.enter(Phase::Running, reason, SystemTime::now());
         }
+        let before = std::mem::replace(&mut *self.remarks(), Remarks::Waiting);
+        if before == Remarks::Written {
+            tokio::spawn(Arc::clone(self).write_remarks());
+        }
+    }
+
+    async fn write_remarks(self: Arc<Self>) {
+        loop {
+            *self.remarks() = Remarks::WrittenLately;
+            let record = Arc::clone(&self);
+            // Whoever enters another phase writes it, and may remove the record afterwards.
+            let written = tokio::task::spawn_blocking(move || {
+                record.write(|status| status.phase == Phase::Running);
+            });
+            if written.await.is_err() {
+                tracing::warn!("the status could not be recorded");
+            }
+            tokio::time::sleep(REMARK_PAUSE).await;
+            let mut remarks = self.remarks();
+            if *remarks == Remarks::WrittenLately {
+                *remarks = Remarks::Written;
+                return;
+            }
+        }
+    }
+
+    fn remarks(&self) -> MutexGuard<'_, Remarks> {
+        // No code panics while it holds the lock.
+        self.remarks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells the user something that stops nothing.
@@ -66,7 +136,7 @@ impl Record {
     }
 
     /// Takes what happened to the server.
-    pub(super) fn on_event(&self, event: ServerEvent) {
+    pub(super) fn on_event(self: &Arc<Self>, event: ServerEvent) {
         match event {
             ServerEvent::Ready => {
                 if self.lock().phase == Phase::Restarting {
@@ -138,3 +208,7 @@ fn millis(delay: Duration) -> u64 {
 fn code_of(ended: &Ended) -> Option<i64> {
     ended.exit.map(|Exit { code, .. }| code)
 }
+
+#[cfg(test)]
+#[path = "record_tests.rs"]
+mod tests;

@@ -82,28 +82,23 @@ pub(super) struct Remark {
 pub(super) struct Remote {
     forward: Forward,
     record: Arc<Record>,
-    refused: AtomicBool,
     warned: AtomicBool,
 }
 
 impl Remote {
     pub(super) fn new(forward: Forward, record: Arc<Record>) -> Self {
-        Self { forward, record, refused: AtomicBool::new(false), warned: AtomicBool::new(false) }
+        Self { forward, record, warned: AtomicBool::new(false) }
     }
 
     fn look(&self, status: StatusCode) {
-        let refused = status == StatusCode::UNAUTHORIZED;
         // Only a success says that a login is no longer missing.
-        if !refused && !status.is_success() || self.refused.swap(refused, Ordering::Relaxed) == refused {
-            return;
-        }
-        if !refused {
+        if status.is_success() {
             self.record.remark(None);
-            return;
-        }
-        self.record.remark(Some(LOGIN_NEEDED.to_owned()));
-        if !self.warned.swap(true, Ordering::Relaxed) {
-            self.record.warn(format!("{LOGIN_NEEDED}; {LOGIN_HINT}"));
+        } else if status == StatusCode::UNAUTHORIZED {
+            self.record.remark(Some(LOGIN_NEEDED.to_owned()));
+            if !self.warned.swap(true, Ordering::Relaxed) {
+                self.record.warn(format!("{LOGIN_NEEDED}; {LOGIN_HINT}"));
+            }
         }
     }
 }

@@ -140,12 +140,13 @@ impl Drop for EndOnDrop {
             return;
         }
         end_containers(self.spec.clone(), self.environment.clone(), self.ephemeral);
-        if self.ephemeral {
-            if let Err(error) = self.store.remove(&self.spec.name) {
-                tracing::warn!(%error, "a record was left behind");
-            }
-        } else if self.record.status().phase != Phase::Failed {
+        if self.record.status().phase != Phase::Failed {
             self.record.update(Phase::Stopped, None, |status| status.supervisor = None);
+        }
+        if self.ephemeral
+            && let Err(error) = self.store.remove(&self.spec.name)
+        {
+            tracing::warn!(%error, "a record was left behind");
         }
     }
 }
