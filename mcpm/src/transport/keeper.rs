@@ -56,6 +56,13 @@ pub enum ServerEvent {
         /// How long mcpm waits first.
         delay: Duration,
     },
+    /// The container engine does not answer. The server may live on, and clients still reach it.
+    EngineLost {
+        /// What the engine's client said.
+        reason: String,
+    },
+    /// The container engine answers again.
+    EngineBack,
     /// It ended and is not started again.
     Ended(Ended),
     /// One of several processes ended and is started again after the delay, while another one is ready.

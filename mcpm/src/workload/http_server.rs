@@ -252,11 +252,15 @@ impl Care {
                 () = stop.cancelled() => return,
             };
             if ended.passing {
-                // The engine is gone; the server may live on, so the proxy goes on too.
+                // The server may live on, so the proxy goes on too.
+                (self.on_event)(ServerEvent::EngineLost { reason: ended.reason });
                 tokio::select! {
-                    () = tokio::time::sleep(ENGINE_PAUSE) => continue,
+                    () = self.engine_back(&id) => {}
                     () = stop.cancelled() => return,
                 }
+                tracing::info!("the container engine answers again");
+                (self.on_event)(ServerEvent::EngineBack);
+                continue;
             }
             self.target.lose(&format!("the server {}", ended.reason));
             match self.restart(ended, since.elapsed(), &mut backoff, &stop).await {
@@ -264,6 +268,17 @@ impl Care {
                 None => return,
             }
             since = Instant::now();
+        }
+    }
+
+    /// Waits until the engine answers.
+    async fn engine_back(&self, id: &ContainerId) {
+        loop {
+            tokio::time::sleep(ENGINE_PAUSE).await;
+            match self.containers.runtime.inspect(&id.0).await {
+                Err(error) if error.kind() == ErrorKind::EngineUnavailable => {}
+                _ => return,
+            }
         }
     }
 
@@ -278,10 +293,14 @@ impl Care {
     ) -> Option<ContainerId> {
         loop {
             let Some((attempt, delay)) = backoff.next(&ended, lived) else {
+                // Whoever hears of the server's end tells the user.
+                tracing::info!(reason = ended.reason, "the server is given up");
                 (self.on_event)(ServerEvent::Ended(ended));
                 return None;
             };
             lived = Duration::ZERO;
+            let reason = &ended.reason;
+            tracing::warn!(reason, attempt, ?delay, "the server ended and is started again");
             (self.on_event)(ServerEvent::Restarting { ended, attempt, delay });
             let again = async {
                 tokio::time::sleep(delay).await;
@@ -294,6 +313,7 @@ impl Care {
             };
             match outcome {
                 Ok(id) => {
+                    tracing::info!("the server is ready again");
                     (self.on_event)(ServerEvent::Ready);
                     return Some(id);
                 }

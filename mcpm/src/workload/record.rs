@@ -163,6 +163,13 @@ impl Record {
             ServerEvent::ProcessEnded { process, ended } => {
                 self.events.tell(WorkloadEvent::ProcessEnded { process, reason: ended.reason });
             }
+            ServerEvent::EngineLost { reason } => {
+                let message =
+                    format!("the container engine does not answer, and the server may live on: {reason}");
+                self.remark(Some(message.clone()));
+                self.warn(message);
+            }
+            ServerEvent::EngineBack => self.remark(None),
             ServerEvent::Ended(ended) => {
                 let code = code_of(&ended);
                 self.update(Phase::Failed, Some(format!("the server {}", ended.reason)), |status| {

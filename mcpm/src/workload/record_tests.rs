@@ -52,3 +52,15 @@ async fn a_remark_that_waits_brings_no_removed_record_back() {
     tokio::time::sleep(2 * REMARK_PAUSE).await;
     assert_eq!(record.store.names().unwrap(), []);
 }
+
+#[tokio::test]
+async fn an_engine_that_goes_away_is_told_of_and_recorded() {
+    let (_root, record) = record();
+    let mut events = record.events.listen();
+    record.on_event(ServerEvent::EngineLost { reason: "was lost: no socket".to_owned() });
+    let Some(WorkloadEvent::Warning { message }) = events.next().await else { panic!("no warning") };
+    assert!(message.ends_with("was lost: no socket"), "{message}");
+    assert_eq!(record.status().reason, Some(message));
+    record.on_event(ServerEvent::EngineBack);
+    assert_eq!((record.status().phase, record.status().reason), (Phase::Running, None));
+}
