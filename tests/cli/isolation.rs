@@ -48,6 +48,8 @@ fn what_is_learnt_is_written_over_nothing_but_itself() {
     home.says(&run).succeeded();
     let learnt = std::fs::read_to_string(&own).unwrap();
     assert!(learnt.contains("network") && !learnt.contains("a.example"), "{learnt}");
+    // Nobody watches a workload in the background, so whoever stops it is told.
+    home.says(&["stop", &name]).succeeded();
     // A later start goes on with what was learnt, and with what the user made of it.
     std::fs::write(&own, before).unwrap();
     home.says(&["restart", &name]).succeeded();

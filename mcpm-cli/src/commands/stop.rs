@@ -1,11 +1,15 @@
 //! `mcpm stop`: ends workloads, which can be started again.
 
-use std::{process::ExitCode, time::Duration};
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+    time::Duration,
+};
 
 use clap::{Arg, ArgMatches, Command};
-use mcpm::{Environment, Result, workload::Workloads};
+use mcpm::{Environment, Result, state::Shown, workload::Workloads};
 
-use crate::{args::whole_number, commands::names, executor, output, supervise::STOP_GRACE};
+use crate::{args::whole_number, commands::names, executor, output, supervise::STOP_GRACE, wording};
 
 const TIMEOUT: &str = "timeout";
 
@@ -33,6 +37,12 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         let names = names::of_several(matches, &workloads).await?;
         let stop = async |name: String| {
             workloads.stop(&name, grace(matches)).await?;
+            // What a workload in the background found out is told on its record alone.
+            let reason = workloads.info(&name).await.ok().filter(|info| info.status == Shown::Stopped);
+            if let Some(reason) = reason.and_then(|info| info.reason) {
+                // Without standard error there is nobody to tell.
+                let _ = writeln!(io::stderr(), "warning: {}", wording::with_flags(&reason));
+            }
             output::line(name)
         };
         Ok(names::each(names, stop).await)

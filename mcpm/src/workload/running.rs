@@ -98,13 +98,12 @@ impl RunningWorkload {
         };
         self.proxy.flush().await;
         let isolation = self.containers.as_ref().and_then(|containers| containers.isolation.as_ref());
-        isolation
-            .and_then(|isolation| isolation.finish_learning())
-            .into_iter()
-            .for_each(|message| record.warn(message));
+        let learnt = isolation.and_then(|isolation| isolation.finish_learning());
+        learnt.iter().for_each(|message| record.warn(message.clone()));
         self.end.armed = false;
         if !gone {
-            record.update(Phase::Stopped, None, |status| status.supervisor = None);
+            // Nobody listens to a workload in the background; whoever stops it reads the record.
+            record.update(Phase::Stopped, learnt, |status| status.supervisor = None);
             record.finish(Ended { exit: None, reason: "was stopped".to_owned(), passing: false });
         }
         if self.end.ephemeral {
