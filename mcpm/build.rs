@@ -3,7 +3,8 @@
 //!
 //! It is a free-standing Linux program: it needs the core library of some target of its architecture and the linker that
 //! comes with the compiler, but no C library. Where no such target is installed, the build carries no shim for that
-//! architecture, warns, and says so when isolation is asked for.
+//! architecture, warns, and says so when isolation is asked for; with `MCPM_REQUIRE_SHIMS=1`, which releases are built
+//! with, it fails.
 
 use std::{
     env,
@@ -13,6 +14,8 @@ use std::{
     process::Command,
 };
 
+/// Whether a shim that cannot be built is an error.
+const REQUIRE: &str = "MCPM_REQUIRE_SHIMS";
 const ARCHITECTURES: [&str; 2] = ["x86_64", "aarch64"];
 /// What comes after the architecture in the names of targets whose core library will do.
 const SYSTEMS: [&str; 3] = ["unknown-linux-musl", "unknown-linux-gnu", "unknown-none"];
@@ -34,8 +37,11 @@ const SETTINGS: [&str; 11] = [
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=shim");
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed={REQUIRE}");
+    let is_required = env::var(REQUIRE).is_ok_and(|value| value == "1");
     let folder = PathBuf::from(env::var("OUT_DIR")?);
     let (rustc, own) = (env::var("RUSTC")?, env::var("TARGET")?);
+    track_targets(&rustc);
     for architecture in ARCHITECTURES {
         let out = folder.join(format!("shim-{architecture}"));
         let systems = SYSTEMS.map(|system| format!("{architecture}-{system}"));
@@ -44,15 +50,31 @@ fn main() -> Result<(), Box<dyn Error>> {
             Some(target) => compile(&rustc, target, &out)?,
             None => {
                 let [usual, ..] = &systems;
-                println!(
-                    "cargo::warning=this build cannot isolate containers of {architecture} engines: run `rustup target \
-                     add {usual}` to include that"
+                let message = format!(
+                    "this build cannot isolate containers of {architecture} engines: run `rustup target add {usual}` \
+                     to include that"
                 );
+                if is_required {
+                    return Err(message.into());
+                }
+                println!("cargo::warning={message}");
                 fs::write(out, [])?;
             }
         }
     }
     Ok(())
+}
+
+/// Has the shims built again once targets come or go.
+fn track_targets(rustc: &str) {
+    let found = Command::new(rustc).args(["--print", "sysroot"]).output();
+    let sysroot =
+        found.map(|found| String::from_utf8_lossy(&found.stdout).trim().to_owned()).unwrap_or_default();
+    let targets = Path::new(&sysroot).join("lib/rustlib");
+    // Cargo looks at all files below a folder, so the list that rustup keeps is better where there is one.
+    let components = targets.join("components");
+    let tracked = if components.exists() { components } else { targets };
+    println!("cargo::rerun-if-changed={}", tracked.display());
 }
 
 /// Tells whether the core library of a target is installed.

@@ -79,6 +79,9 @@ mod tests {
         let has = |architecture| program(architecture).is_ok();
         assert_eq!(has(std::env::consts::ARCH), cfg!(target_os = "linux"));
         assert!(!has("riscv64"));
+        if option_env!("MCPM_REQUIRE_SHIMS") == Some("1") {
+            assert!(PROGRAMS.iter().all(|(_, program)| !program.is_empty()));
+        }
         for (architecture, program) in PROGRAMS.iter().filter(|(_, program)| !program.is_empty()) {
             let machine: u16 = if *architecture == "x86_64" { 0x3e } else { 0xb7 };
             assert!(program.starts_with(b"\x7fELF\x02\x01"), "{architecture}");
