@@ -102,10 +102,17 @@ pub(crate) async fn ensure(
         Some(_) => package.to_string(),
         None => random_word()?,
     };
-    let replaced = runtime.image(&recipe.image).await?.and_then(|mut info| info.labels.remove(labels::BUILD));
+    let replaced = runtime.image(&recipe.image).await?;
+    // Without a list, nothing of another build that may go on is taken for a leftover.
+    let before = runtime.untagged_images(labels::BUILD).await.unwrap_or_default();
     let outcome = finished(runtime, recipe, &build, &bases, allowed, progress).await;
+    let leftovers = Leftovers {
+        builds: replaced.iter().filter_map(|image| image.labels.get(labels::BUILD)).chain([&build]).collect(),
+        is_project: package.project().is_some(),
+        before: before.iter().map(|image| &image.id).chain(replaced.iter().map(|image| &image.id)).collect(),
+    };
     // A failure to remove what the steps left is none of the build.
-    if let Err(error) = remove_leftovers(runtime, recipe, &build, replaced.as_deref()).await {
+    if let Err(error) = leftovers.remove(runtime).await {
         tracing::warn!(%error, "images of a build were left behind");
     }
     outcome
@@ -142,28 +149,40 @@ async fn finished(
     Ok(Built { info: info.ok_or_else(gone)?, version: report.version })
 }
 
-/// Removes images without a name that builds have left: the stage that installs, the image that a rebuilt one replaced,
-/// and those of builds that were interrupted.
-async fn remove_leftovers(
-    runtime: &dyn Runtime,
-    recipe: &Recipe,
-    build: &str,
-    replaced: Option<&str>,
-) -> Result<()> {
-    let mut found = runtime.untagged_images(labels::BUILD).await?;
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let oldest = i64::try_from(since_1970.saturating_sub(MAX_AGE.as_secs())).unwrap_or_default();
-    found.sort_by_key(|image| std::cmp::Reverse(image.created));
-    let own = |image: &&UntaggedImage| image.value == build;
-    // The next build of a local project finds the modules there that it has already fetched.
-    let kept = recipe.package.project().and_then(|_| found.iter().find(own)).map(|image| image.id.clone());
-    for image in &found {
-        let is_leftover = own(&image) || replaced == Some(&image.value) || image.created < oldest;
-        if is_leftover && kept.as_ref() != Some(&image.id) {
+/// Images without a name that builds have left: the stage that installs, the image that a rebuilt one replaced, and those
+/// of builds that were interrupted.
+struct Leftovers<'a> {
+    /// The labels of this build, and of that of the image which it replaced.
+    builds: Vec<&'a String>,
+    /// Whether it is of a local project, whose builds all have one label and may be done at the same time.
+    is_project: bool,
+    /// Images that were there when it began.
+    before: Vec<&'a String>,
+}
+
+impl Leftovers<'_> {
+    async fn remove(&self, runtime: &dyn Runtime) -> Result<()> {
+        let found = runtime.untagged_images(labels::BUILD).await?;
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let oldest = i64::try_from(since_1970.saturating_sub(MAX_AGE.as_secs())).unwrap_or_default();
+        for image in self.among(found, oldest) {
             runtime.remove_image(&image.id).await?;
         }
+        Ok(())
     }
-    Ok(())
+
+    fn among(&self, mut found: Vec<UntaggedImage>, oldest: i64) -> Vec<UntaggedImage> {
+        found.sort_by_key(|image| std::cmp::Reverse(image.created));
+        let is_of_build = |image: &UntaggedImage| self.builds.contains(&&image.value);
+        // The next build of a local project finds the modules there that it has already fetched.
+        let newest = found.iter().find(|image| is_of_build(image)).map(|image| image.id.clone());
+        let kept = newest.filter(|_| self.is_project);
+        found.retain(|image| {
+            let is_over = !self.is_project || self.before.contains(&&image.id);
+            (is_of_build(image) && is_over || image.created < oldest) && kept.as_ref() != Some(&image.id)
+        });
+        found
+    }
 }
 
 /// Gets a base image. One that cannot be fetched anew is used as it is here.
@@ -227,4 +246,30 @@ fn random_word() -> Result<String> {
     getrandom::fill(&mut random)
         .map_err(|error| Error::new(ErrorKind::Internal, "no random numbers").source(error.to_string()))?;
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stage_of_another_build_of_the_same_project_is_no_leftover() {
+        let ids = ["before", "replaced", "other", "own", "strange", "ancient"].map(str::to_owned);
+        let builds = ["project", "project", "project", "project", "x", "y"].map(str::to_owned);
+        let found = || {
+            let images = ids.iter().zip(&builds).zip([10, 11, 12, 13, 14, 1]);
+            images
+                .map(|((id, value), created)| UntaggedImage { id: id.clone(), created, value: value.clone() })
+                .collect()
+        };
+        for (is_project, removed) in [
+            (true, &["replaced", "before", "ancient"][..]),
+            (false, &["own", "other", "replaced", "before", "ancient"]),
+        ] {
+            let leftovers =
+                Leftovers { builds: vec![&builds[0]], is_project, before: vec![&ids[0], &ids[1]] };
+            let images = leftovers.among(found(), 5);
+            assert_eq!(images.iter().map(|image| image.id.as_str()).collect::<Vec<_>>(), removed);
+        }
+    }
 }
