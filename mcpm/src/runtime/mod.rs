@@ -360,6 +360,9 @@ pub struct ContainerInfo {
     pub addresses: BTreeMap<String, IpAddr>,
     /// Published ports with the host ports the engine chose. Always empty in lists.
     pub ports: Vec<PublishedPort>,
+    /// The engine's word for the kind of its network, such as `host` and `none`; of another container's, where it is in
+    /// that one's. Always empty in lists.
+    pub network_mode: String,
 }
 
 /// Whether a container lives.

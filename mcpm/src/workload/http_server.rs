@@ -135,7 +135,8 @@ impl Care {
             let published = info.ports.iter().find(|published| published.container_port == port);
             published.map(|published| at(published.host_ip.to_string(), published.host_port))
         } else {
-            self.address_in_network(&info).map(|address| at(address.to_string(), port))
+            address_in_network(&self.containers.spec.network, &info)?
+                .map(|address| at(address.to_string(), port))
         };
         match found {
             Some(address) => Ok(address),
@@ -151,15 +152,6 @@ impl Care {
     fn dial(&self) -> Option<Arc<dyn Dial>> {
         let isolation = self.containers.isolation.as_ref().filter(|_| self.spec.via == Via::Inbound)?;
         Some(Arc::new(isolation.inbound()))
-    }
-
-    fn address_in_network(&self, info: &ContainerInfo) -> Option<IpAddr> {
-        let wanted = match &self.containers.spec.network {
-            Network::Custom(name) => info.addresses.get(name),
-            _ => None,
-        };
-        let any = || info.addresses.values().find(|address| IpAddr::is_ipv4(address));
-        wanted.or_else(any).or_else(|| info.addresses.values().next()).copied()
     }
 
     /// Repeats an MCP exchange until the server takes part in it.
@@ -326,6 +318,56 @@ impl Care {
     }
 }
 
+/// The address of a container in its network, if it has one already.
+///
+/// # Errors
+/// `StartFailed` when it can have none.
+fn address_in_network(network: &Network, info: &ContainerInfo) -> Result<Option<IpAddr>> {
+    let wanted = match network {
+        // Only another container's network can turn out to be of these kinds.
+        Network::Custom(_) if info.network_mode == "host" => return Ok(Some(Ipv4Addr::LOCALHOST.into())),
+        Network::Custom(name) if info.network_mode == "none" => {
+            let message = format!("the server cannot be reached: there is no network in `{name}`");
+            return Err(Error::new(ErrorKind::StartFailed, message).hint("set `network` to another one"));
+        }
+        Network::Custom(name) => info.addresses.get(name),
+        _ => None,
+    };
+    let any = || info.addresses.values().find(|address| IpAddr::is_ipv4(address));
+    Ok(wanted.or_else(any).or_else(|| info.addresses.values().next()).copied())
+}
+
 fn is_running(container: &ContainerInfo) -> bool {
     container.state == ContainerState::Running
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_network_of_another_container_decides_where_the_server_is() {
+        let address = |mode: &str, addresses: &[(&str, &str)]| {
+            let info = ContainerInfo {
+                id: ContainerId("1".to_owned()),
+                name: "x".to_owned(),
+                labels: std::collections::BTreeMap::new(),
+                state: ContainerState::Running,
+                pid: None,
+                addresses: addresses
+                    .iter()
+                    .map(|(name, address)| ((*name).to_owned(), address.parse().unwrap()))
+                    .collect(),
+                ports: Vec::new(),
+                network_mode: mode.to_owned(),
+            };
+            address_in_network(&Network::Custom("container:x".to_owned()), &info)
+        };
+        let of = |text: &str| Some(text.parse::<IpAddr>().unwrap());
+        assert_eq!(address("host", &[]).unwrap(), of("127.0.0.1"));
+        assert_eq!(address("bridge", &[("bridge", "172.17.0.2")]).unwrap(), of("172.17.0.2"));
+        assert_eq!(address("bridge", &[]).unwrap(), None);
+        let error = address("none", &[]).unwrap_err();
+        assert!(error.to_string().contains("no network in `container:x`"), "{error}");
+    }
 }

@@ -87,9 +87,10 @@ impl Description {
         self.host_config.network_mode.strip_prefix("container:")
     }
 
-    /// Takes the addresses of the container whose network it is in.
-    pub(super) fn with_addresses_of(mut self, other: Self) -> Self {
+    /// Takes the network, with its addresses, of the container whose network it is in.
+    pub(super) fn with_network_of(mut self, other: Self) -> Self {
         self.network_settings.networks = other.network_settings.networks;
+        self.host_config.network_mode = other.host_config.network_mode;
         self
     }
 
@@ -118,6 +119,7 @@ impl Description {
             pid: u32::try_from(self.state.pid).ok().filter(|pid| *pid != 0 && same_kernel),
             addresses: self.network_settings.addresses(),
             ports: self.network_settings.published_ports(),
+            network_mode: self.host_config.network_mode,
             labels: self.config.labels.unwrap_or_default(),
             id: ContainerId(self.id),
         })

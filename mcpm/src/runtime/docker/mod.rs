@@ -120,7 +120,7 @@ impl Runtime for Docker {
         if let Some(other) = found.network_of()
             && let Some(other) = self.find_any(other).await?
         {
-            found = found.with_addresses_of(other);
+            found = found.with_network_of(other);
         }
         found.info(self.traits.same_kernel).map(Some)
     }
