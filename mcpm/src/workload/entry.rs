@@ -3,7 +3,7 @@
 //! What the user gave goes before what the entry says. A value that the entry requires and nobody gave is asked for.
 //! What is typed as a secret goes the way of secrets from then on: it is never part of what is asked or done.
 
-use std::{collections::BTreeMap, net::TcpListener, sync::Mutex};
+use std::{collections::BTreeMap, net::TcpListener, path::Path, sync::Mutex};
 
 use super::{
     Origin, WorkloadName,
@@ -17,6 +17,7 @@ use crate::{
     interaction::Interaction,
     options::{EnvVar, Secret, Transport, VolumeSpec, WorkloadOptions},
     registry::{Argument, Entry, Input, OnNotice, Registry, Way},
+    runtime::Mount,
 };
 
 /// What an entry supplies to a workload.
@@ -119,11 +120,11 @@ pub(super) async fn locate(
 /// # Errors
 /// `Registry` for permissions that cannot be used, `Interrupted`. What is not confirmed is refused when the profile is
 /// read.
-pub(super) async fn confirm(mut asked: Asked, asking: &Asking<'_>) -> Result<Asked> {
+pub(super) async fn confirm(mut asked: Asked, working_dir: &Path, asking: &Asking<'_>) -> Result<Asked> {
     let given = asked.options.permission_profile.is_some() || matches!(asked.source, Source::Remote(_));
     let Some(supplied) = asked.supplied.as_mut().filter(|_| !given) else { return Ok(asked) };
     let Some((permissions, _)) = supplied.permissions() else { return Ok(asked) };
-    for opening in super::reach::openings(permissions)? {
+    for opening in super::reach::openings(permissions, working_dir)? {
         if !asking.confirm(&opening).await? {
             return Ok(asked);
         }
@@ -209,7 +210,7 @@ pub(super) async fn supply(asked: &Asked, environment: &Environment, asking: &As
         }
         if options.volume.is_empty() {
             for input in &way.volumes {
-                supplied.options.volume.extend(volume(input, asking).await?);
+                supplied.options.volume.extend(volume(input, &environment.working_dir, asking).await?);
             }
         }
     }
@@ -285,7 +286,7 @@ async fn arguments(way: &Way, asking: &Asking<'_>) -> Result<Vec<String>> {
 
 /// What an entry wants mounted. The place on this machine is the user's to name, or to confirm: one that the entry names
 /// would open this machine to a server without anybody's consent.
-async fn volume(input: &Input, asking: &Asking<'_>) -> Result<Option<VolumeSpec>> {
+async fn volume(input: &Input, working_dir: &Path, asking: &Asking<'_>) -> Result<Option<VolumeSpec>> {
     refuse_secret(input, "a part of a mount")?;
     let refused = |what: &str| {
         let what = what.escape_debug();
@@ -307,10 +308,14 @@ async fn volume(input: &Input, asking: &Asking<'_>) -> Result<Option<VolumeSpec>
     let Some((source, rest)) = named else {
         let Some(whole) = value_of(input, asking).await? else { return Ok(None) };
         let volume: VolumeSpec = whole.text.parse()?;
-        let how = if volume.read_only { "to read" } else { "to write" };
-        let place = volume.host_path.to_string_lossy().into_owned();
-        let opening = format!("`{}` of this machine, {how}", place.escape_debug());
-        return if asking.confirm(&opening).await? { Ok(Some(volume)) } else { Err(refused(&place)) };
+        let opening = super::reach::mount_opening(&Mount {
+            source: working_dir.join(&volume.host_path),
+            target: volume.container_path.clone(),
+            read_only: volume.read_only,
+            relabel: volume.relabel,
+        });
+        let confirmed = asking.confirm(&opening).await?;
+        return if confirmed { Ok(Some(volume)) } else { Err(refused(&volume.host_path.to_string_lossy())) };
     };
     let Some(source) = value_of(&source, asking).await? else { return Ok(None) };
     let Some(rest) = filled(rest, input, asking).await? else { return Ok(None) };

@@ -251,7 +251,7 @@ async fn a_part_of_a_secret_is_typed_unseen_and_ends_in_no_argument_or_mount() {
             assert_eq!(error.kind(), ErrorKind::Unsupported);
             assert!(error.to_string().contains("the secret `KEY` as an argument"), "{error}");
         }
-        let error = volume(&input, &Asking::User(Some(&user))).await.unwrap_err();
+        let error = volume(&input, Path::new("/work"), &Asking::User(Some(&user))).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert_eq!(user.asked.into_inner().unwrap(), [], "it is refused before it is asked for");
     }
@@ -294,14 +294,18 @@ async fn an_entry_mounts_only_what_the_user_named() {
         "{asked}:/host{more}",
     ] {
         let user = User::default();
-        let error = volume(&input(template), &Asking::User(Some(&user))).await.unwrap_err();
+        let error =
+            volume(&input(template), Path::new("/work"), &Asking::User(Some(&user))).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Registry, "{template}: {error}");
         assert!(error.to_string().contains("set `volume`"), "{template}: {error}");
     }
     let fallback = Input { default: Some("/:/host".to_owned()), ..Input::default() };
-    assert!(volume(&fallback, &Asking::User(None)).await.is_err());
+    assert!(volume(&fallback, Path::new("/work"), &Asking::User(None)).await.is_err());
     let user = User::default();
-    let mounted = volume(&input("{asked}:/data:ro"), &Asking::User(Some(&user))).await.unwrap().unwrap();
+    let mounted = volume(&input("{asked}:/data:ro"), Path::new("/work"), &Asking::User(Some(&user)))
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(mounted, VolumeSpec::new("asked-1", "/data").read_only());
 }
 
@@ -366,9 +370,9 @@ async fn what_an_entry_opens_of_this_machine_is_applied_once_the_user_confirms_i
         let mut asked = located.clone();
         asked.supplied.as_mut().unwrap().way.permissions = Some(permissions.clone());
         let user = Says(answer, Mutex::default());
-        let asked = confirm(asked, &Asking::User(Some(&user))).await.unwrap();
+        let asked = confirm(asked, Path::new("/"), &Asking::User(Some(&user))).await.unwrap();
         let questions = user.1.into_inner().unwrap();
-        assert!(questions[0].contains("`/etc` of this machine, to read"), "{questions:?}");
+        assert!(questions[0].contains("`/etc` of this machine as `/data`, to read "), "{questions:?}");
         let reach = crate::workload::reach::Reach::of(&asked, Path::new("/"));
         assert_eq!(reach.is_ok(), is_applied, "{answer}");
         if let Ok(reach) = reach {
@@ -382,18 +386,25 @@ async fn what_an_entry_opens_of_this_machine_is_applied_once_the_user_confirms_i
     asked.supplied.as_mut().unwrap().way.permissions = Some(permissions);
     asked.options.permission_profile = Some("none".parse().unwrap());
     let user = Says("yes", Mutex::default());
-    let asked = confirm(asked, &Asking::User(Some(&user))).await.unwrap();
+    let asked = confirm(asked, Path::new("/"), &Asking::User(Some(&user))).await.unwrap();
     assert_eq!(user.1.into_inner().unwrap(), [""; 0]);
     assert!(crate::workload::reach::Reach::of(&asked, Path::new("/")).unwrap().profile.mounts.is_empty());
 }
 
 #[tokio::test]
 async fn a_place_that_an_entry_mounts_is_mounted_once_the_user_confirms_it() {
-    let input = Input { value: Some("/etc:/data:ro".to_owned()), ..Input::default() };
-    let user = Says("yes", Mutex::default());
-    let mounted = volume(&input, &Asking::User(Some(&user))).await.unwrap().unwrap();
-    assert_eq!(mounted, VolumeSpec::new("/etc", "/data").read_only());
-    assert!(user.1.into_inner().unwrap()[0].contains("`/etc` of this machine, to read"));
-    let user = Says("no", Mutex::default());
-    assert!(volume(&input, &Asking::User(Some(&user))).await.is_err());
+    for (value, shown) in [
+        ("/etc:/data:ro", "`/etc` of this machine as `/data`, to read "),
+        ("../etc:/data", "`/work/../etc` of this machine as `/data`, to write "),
+        ("/etc:/data:Z", "`/etc` of this machine as `/data`, to write, relabelled for this container alone "),
+    ] {
+        let input = Input { value: Some(value.to_owned()), ..Input::default() };
+        let user = Says("yes", Mutex::default());
+        let mounted = volume(&input, Path::new("/work"), &Asking::User(Some(&user))).await.unwrap().unwrap();
+        assert_eq!(mounted, value.parse().unwrap());
+        let questions = user.1.into_inner().unwrap();
+        assert!(questions[0].contains(shown), "{questions:?}");
+        let user = Says("no", Mutex::default());
+        assert!(volume(&input, Path::new("/work"), &Asking::User(Some(&user))).await.is_err());
+    }
 }

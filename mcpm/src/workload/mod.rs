@@ -165,7 +165,8 @@ impl Workload {
     /// `EngineUnavailable`; `InvalidOption` for options that contradict the image or this machine; `Registry`.
     pub async fn plan(&self) -> Result<Plan> {
         let noted = Asking::Note(std::sync::Mutex::default());
-        let asked = entry::confirm(Box::pin(self.located()).await?, &noted).await?;
+        let asked =
+            entry::confirm(Box::pin(self.located()).await?, &self.environment.working_dir, &noted).await?;
         resolve::check(&asked, &self.environment)?;
         let asked = &Box::pin(entry::supply(&asked, &self.environment, &noted)).await?;
         let name = self.name(asked)?;
@@ -254,7 +255,7 @@ impl Workload {
 
     async fn settle(&self) -> Result<Box<Asked>> {
         let user = Asking::User(self.environment.interaction.as_deref());
-        let located = entry::confirm(self.located().await?, &user).await?;
+        let located = entry::confirm(self.located().await?, &self.environment.working_dir, &user).await?;
         resolve::check(&located, &self.environment)?;
         entry::supply(&located, &self.environment, &user).await.map(Box::new)
     }

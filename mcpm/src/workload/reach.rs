@@ -10,7 +10,7 @@ use super::{Origin, asked::Asked};
 use crate::{
     Error, ErrorKind, Result,
     isolation::{self, IsolationSpec, MOUNT_POINT, PROGRAM},
-    options::{PermissionProfile, VolumeSpec},
+    options::{PermissionProfile, Relabel, VolumeSpec},
     permission::{Bytes, DEFAULT_PIDS, MountRule, Outbound, Profile, Resources, Tmpfs},
     runtime::{Confinement, ContainerSpec, EngineInfo, Entry, Mount, Network},
 };
@@ -39,7 +39,7 @@ fn unusable(reason: String) -> Error {
 }
 
 /// Reads the profile of a registry's entry, and what it opens of this machine, which the user has to confirm.
-fn of_registry(text: &str) -> Result<(Profile, Vec<String>)> {
+fn of_registry(text: &str, working_dir: &Path) -> Result<(Profile, Vec<String>)> {
     let profile = Profile::from_json(text).map_err(|error| unusable(error.to_string()))?;
     if profile.privileged {
         return Err(unusable("it asks for `privileged`".to_owned()));
@@ -47,20 +47,33 @@ fn of_registry(text: &str) -> Result<(Profile, Vec<String>)> {
     let opens_machine = |mode: &&str| !matches!(network(mode), Network::Bridge | Network::None);
     let network = profile.network_mode.as_deref().filter(opens_machine);
     let mounts = profile.mounts.iter().map(|mount| {
-        let how = if mount.read_only { "to read" } else { "to write" };
-        format!("`{}` of this machine, {how}", mount.source.display().to_string().escape_debug())
+        let (source, target) = mount.places(working_dir);
+        mount_opening(&Mount { source, target, read_only: mount.read_only, relabel: None })
     });
     let openings = mounts.chain(network.map(|mode| format!("the network `{}`", mode.escape_debug())));
     let openings = openings.collect();
     Ok((profile, openings))
 }
 
+/// What a mount opens of this machine, in full, for the user to confirm.
+pub(super) fn mount_opening(mount: &Mount) -> String {
+    let Mount { source, target, read_only, relabel } = mount;
+    let how = if *read_only { "to read" } else { "to write" };
+    let relabelled = match relabel {
+        None => "",
+        Some(Relabel::Shared) => ", relabelled for all containers",
+        Some(Relabel::Private) => ", relabelled for this container alone",
+    };
+    let (source, target) = (source.to_string_lossy(), target.escape_debug());
+    format!("`{}` of this machine as `{target}`, {how}{relabelled}", source.escape_debug())
+}
+
 /// What the permissions of a registry's entry open of this machine.
 ///
 /// # Errors
 /// `Registry` for permissions that cannot be used.
-pub(super) fn openings(permissions: &serde_json::Value) -> Result<Vec<String>> {
-    of_registry(&permissions.to_string()).map(|(_, openings)| openings)
+pub(super) fn openings(permissions: &serde_json::Value, working_dir: &Path) -> Result<Vec<String>> {
+    of_registry(&permissions.to_string(), working_dir).map(|(_, openings)| openings)
 }
 
 /// Says that what is mounted is another machine's, where ignore files are not looked for.
@@ -83,7 +96,7 @@ impl Reach {
         let (profile, profile_origin) = match &options.permission_profile {
             Some(named) => (Profile::load(named, working_dir)?, asked.origin("permission_profile")),
             None => match asked.supplied.as_ref().and_then(|supplied| supplied.permissions()) {
-                Some((permissions, confirmed)) => match of_registry(&permissions.to_string())? {
+                Some((permissions, confirmed)) => match of_registry(&permissions.to_string(), working_dir)? {
                     (_, openings) if !confirmed && !openings.is_empty() => {
                         return Err(unusable(format!("it asks for {}", openings.join(", "))));
                     }
