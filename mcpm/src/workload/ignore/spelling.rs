@@ -35,17 +35,48 @@ fn has_other_spelling<I: Iterator<Item = OsString>>(
     name: &OsStr,
     names: &impl Fn() -> I,
 ) -> Option<bool> {
-    let other = other_case(name)?;
+    let others = other_cases(name);
+    if others.is_empty() {
+        return None;
+    }
     let file = fs::symlink_metadata(folder.join(name)).ok()?;
-    let Ok(found) = fs::symlink_metadata(folder.join(&other)) else { return Some(false) };
-    let is_same = (found.dev(), found.ino()) == (file.dev(), file.ino());
-    // Else it is another name of the same file, as on every file system.
-    Some(is_same && !names().any(|name| name == other))
+    let is_another_name = |other: &OsString| {
+        let found = fs::symlink_metadata(folder.join(other));
+        let is_same = found.is_ok_and(|found| (found.dev(), found.ino()) == (file.dev(), file.ino()));
+        // Else it is another name of the same file, as on every file system.
+        is_same && !names().any(|name| name == *other)
+    };
+    Some(others.iter().any(is_another_name))
 }
 
-/// The name with the case of its ASCII letters changed, if it has some.
-fn other_case(name: &OsStr) -> Option<OsString> {
+/// The name with the case of its ASCII letters changed, and in capital and in small letters if it has others, as far as
+/// they differ from it.
+fn other_cases(name: &OsStr) -> Vec<OsString> {
     let flip = |byte: &u8| if byte.is_ascii_alphabetic() { byte ^ 0x20 } else { *byte };
-    let other: Vec<u8> = name.as_bytes().iter().map(flip).collect();
-    (other != name.as_bytes()).then(|| OsStr::from_bytes(&other).to_owned())
+    let flipped: Vec<u8> = name.as_bytes().iter().map(flip).collect();
+    let text = name.to_str().filter(|name| !name.is_ascii());
+    let of_unicode = text.map(|name| [name.to_uppercase(), name.to_lowercase()]).into_iter().flatten();
+    let mut all: Vec<OsString> = of_unicode.map(OsString::from).collect();
+    all.push(OsStr::from_bytes(&flipped).to_owned());
+    all.retain(|other| other != name);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_outside_of_ascii_have_a_case_too() {
+        for (name, others) in [
+            (".env", &[".ENV"][..]),
+            ("1.2", &[]),
+            ("ключ", &["КЛЮЧ"]),
+            ("Ключ.a", &["КЛЮЧ.A", "ключ.a", "Ключ.A"]),
+            ("鍵", &[]),
+        ] {
+            assert_eq!(other_cases(OsStr::new(name)), others, "{name}");
+        }
+        assert_eq!(other_cases(OsStr::from_bytes(b"\xffa")), [OsStr::from_bytes(b"\xffA")]);
+    }
 }
