@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::TryStreamExt as _;
 use mcpm::WorkloadBuilder;
 use rmcp::{ServiceExt as _, model::CallToolRequestParams, transport::StreamableHttpClientTransport};
 use serde_json::json;
@@ -180,4 +181,40 @@ async fn passes(place: Place, image: &str, port: u16, script: &str) {
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
+}
+
+/// Connects before and after it forbids others its memory, and serves in any case.
+const PROTECTED: &str = r#"
+import ctypes, socket, sys
+
+def outcome():
+    try:
+        socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=10).close()
+        return "connected"
+    except OSError:
+        return "failed"
+
+before = outcome()
+PR_SET_DUMPABLE = 4
+ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+open("/out/result", "w").write(f"{before}, {outcome()}, {outcome()}")
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_protects_its_memory_is_reported_once() {
+    let place = Place::new("guard-memory");
+    let (name, address) = machine();
+    let port = website(address);
+    std::fs::write(place.path("probe/protected.py"), PROTECTED).unwrap();
+    let script = format!("python3 /probe/protected.py {name} {port} && exec mcp-server-fetch");
+    let (running, ..) = started(allowed(&place, PYTHON, port, &["sh", "-c", &script])).await;
+    assert_eq!(read(&place.path("out/result")), "connected, failed, failed");
+    // The log comes from a process of the engine's, which may be behind; it ends with the container.
+    let logs = running.logs(true, None).await.unwrap();
+    running.stop(Duration::from_secs(5)).await.unwrap();
+    let chunks = tokio::time::timeout(Duration::from_secs(60), logs.try_collect::<Vec<_>>()).await.unwrap();
+    let log: Vec<u8> = chunks.unwrap().iter().flat_map(|chunk| chunk.bytes.to_vec()).collect();
+    let log = String::from_utf8_lossy(&log);
+    assert_eq!(log.matches("protects its memory").count(), 1, "{log}");
+    place.forget().await;
 }
