@@ -4,17 +4,24 @@
 //! the bytes, so unknown fields, number forms and key order stay as the sender wrote them. The typed scan
 //! refuses duplicate keys, so nobody smuggles a second `method` past a check.
 
-use std::{ops::Range, sync::LazyLock};
+use std::{fmt, ops::Range, sync::LazyLock};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use memchr::memmem::Finder;
-use serde::{Deserialize, Deserializer};
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, SeqAccess, Visitor},
+};
 use serde_json::value::RawValue;
 
 use super::error_code;
 
 /// Longest id of a request, and longest progress token, in bytes: they are kept until the answer.
 pub(crate) const MAX_ID_BYTES: usize = 1024;
+/// Most messages in one array.
+pub(crate) const MAX_BATCH: usize = 1000;
+/// Longest part of an error's text that is passed on, since it may quote the input.
+const MAX_REASON_BYTES: usize = 300;
 
 /// Where a piece of a message stands in its bytes.
 pub(crate) type Span = Range<usize>;
@@ -49,6 +56,18 @@ pub(crate) struct Malformed {
     pub(crate) reason: String,
 }
 
+impl Malformed {
+    /// Says why a text is not `what`.
+    fn of(what: &str, error: &serde_json::Error) -> Self {
+        use serde_json::error::Category;
+        let code = match error.classify() {
+            Category::Data => error_code::INVALID_REQUEST,
+            Category::Io | Category::Syntax | Category::Eof => error_code::PARSE_ERROR,
+        };
+        Self { code, reason: format!("not {what}: {}", shortened(error)) }
+    }
+}
+
 #[derive(Deserialize)]
 struct Outline<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
@@ -79,14 +98,14 @@ impl Message {
             code: error_code::PARSE_ERROR,
             reason: format!("not UTF-8: {error}"),
         })?;
-        let outline: Outline<'_> = serde_json::from_str(text).map_err(|error| {
-            use serde_json::error::Category;
-            let code = match error.classify() {
-                Category::Data => error_code::INVALID_REQUEST,
-                Category::Io | Category::Syntax | Category::Eof => error_code::PARSE_ERROR,
-            };
-            Malformed { code, reason: format!("not a JSON-RPC message: {error}") }
-        })?;
+        let malformed = |error| Malformed::of("a JSON-RPC message", &error);
+        // An array would be taken for the fields of a message in their order.
+        if text.trim_ascii_start().starts_with('[') {
+            serde_json::from_str::<IgnoredAny>(text).map_err(malformed)?;
+            let reason = "not a JSON-RPC message: it is an array".to_owned();
+            return Err(Malformed { code: error_code::INVALID_REQUEST, reason });
+        }
+        let outline: Outline<'_> = serde_json::from_str(text).map_err(malformed)?;
         let invalid =
             |reason: &str| Malformed { code: error_code::INVALID_REQUEST, reason: reason.to_owned() };
         if outline.jsonrpc.is_none_or(|version| version.get() != "\"2.0\"") {
@@ -203,6 +222,46 @@ impl Message {
     }
 }
 
+/// Reads the messages of an array, each as it is written. It stops at the first one that is too many, since a message
+/// takes more memory than the two bytes in which it may be written.
+pub(crate) fn batch(text: &str) -> Result<Vec<&RawValue>, Malformed> {
+    struct Batch;
+
+    impl<'de> Visitor<'de> for Batch {
+        type Value = Vec<&'de RawValue>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an array")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Self::Value, A::Error> {
+            let mut messages = Vec::new();
+            while let Some(message) = array.next_element()? {
+                if messages.len() == MAX_BATCH {
+                    let text = format!("it has more than {MAX_BATCH} messages");
+                    return Err(serde::de::Error::custom(text));
+                }
+                messages.push(message);
+            }
+            Ok(messages)
+        }
+    }
+
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let read = reader.deserialize_seq(Batch).and_then(|messages| reader.end().map(|()| messages));
+    read.map_err(|error| Malformed::of("an array of JSON-RPC messages", &error))
+}
+
+/// The text of an error, which may quote all of what could not be read, up to a length.
+pub(crate) fn shortened(error: &serde_json::Error) -> String {
+    let mut text = error.to_string();
+    if text.len() > MAX_REASON_BYTES {
+        text.truncate(text.floor_char_boundary(MAX_REASON_BYTES));
+        text.push('…');
+    }
+    text
+}
+
 /// Whether two ids, as written, are the same: a string may be written in several ways.
 pub(crate) fn same_id(one: &[u8], other: &[u8]) -> bool {
     let text = |id: &[u8]| serde_json::from_slice::<String>(id).ok();
@@ -289,6 +348,8 @@ mod tests {
             ("{", error_code::PARSE_ERROR),
             ("\u{1}", error_code::PARSE_ERROR),
             ("[]", error_code::INVALID_REQUEST),
+            ("[", error_code::PARSE_ERROR),
+            (r#" ["2.0",1,"tools/call",{}]"#, error_code::INVALID_REQUEST),
             ("7", error_code::INVALID_REQUEST),
             (r#"{"jsonrpc":"1.0","method":"a"}"#, error_code::INVALID_REQUEST),
             (r#"{"jsonrpc":"2.0"}"#, error_code::INVALID_REQUEST),
@@ -300,6 +361,32 @@ mod tests {
         ] {
             assert_eq!(parse(text).expect_err(text).code, code, "{text}");
         }
+    }
+
+    #[test]
+    fn an_array_is_read_up_to_a_number_of_messages() {
+        let array = |count: usize| format!(" [{}]", vec!["{}"; count].join(","));
+        for count in [0, 1, MAX_BATCH] {
+            assert_eq!(batch(&array(count)).expect("an array").len(), count);
+        }
+        let many = batch(&array(MAX_BATCH + 1)).expect_err("too many");
+        assert_eq!(many.code, error_code::INVALID_REQUEST);
+        assert!(many.reason.contains("more than 1000 messages"), "{}", many.reason);
+        // Nothing behind the first one that is too many is read.
+        assert_eq!(batch(&format!("[{}", "0,".repeat(MAX_BATCH + 1))).expect_err("cut").code, many.code);
+        for (text, code) in [
+            ("[1] 2", error_code::PARSE_ERROR),
+            ("[1", error_code::PARSE_ERROR),
+            ("{}", error_code::INVALID_REQUEST),
+        ] {
+            assert_eq!(batch(text).expect_err(text).code, code, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_reason_quotes_no_more_than_a_part_of_the_input() {
+        let reason = parse(&format!("\"{}\"", "ä".repeat(1 << 20))).expect_err("a string").reason;
+        assert!(reason.contains("ää") && reason.len() < 400, "{}", reason.len());
     }
 
     #[test]

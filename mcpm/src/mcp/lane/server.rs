@@ -13,7 +13,7 @@ use super::{
 use crate::mcp::{
     era::{self, Era},
     error_code,
-    message::{Kind, MAX_ID_BYTES, Malformed, Message, Span, result_answer, same_id, splice},
+    message::{Kind, MAX_ID_BYTES, Malformed, Message, Span, batch, result_answer, same_id, splice},
     outlet::Outlet,
     owner::Served,
     session::{LogLevel, Session, SessionId},
@@ -54,21 +54,23 @@ impl Lane {
         if line.iter().all(u8::is_ascii_whitespace) {
             return;
         }
-        match Message::parse(line.clone()) {
+        if !line.trim_ascii_start().starts_with(b"[") {
+            return self.take_message(line);
+        }
+        // Protocol version 2025-03-26 allowed several messages in one array, and none in an array in that.
+        let text = std::str::from_utf8(&line).unwrap_or_default();
+        match batch(text) {
+            Ok(messages) => {
+                messages.iter().for_each(|one| self.take_message(line.slice_ref(one.get().as_bytes())))
+            }
+            Err(malformed) => no_message(&line, &malformed),
+        }
+    }
+
+    fn take_message(&self, text: Bytes) {
+        match Message::parse(text.clone()) {
             Ok(message) => self.lock().take(message),
-            Err(malformed) => match serde_json::from_slice::<Vec<&RawValue>>(&line) {
-                // Protocol version 2025-03-26 allowed several messages in one array, and none in an array in that.
-                Ok(batch) => {
-                    for one in batch {
-                        let one = line.slice_ref(one.get().as_bytes());
-                        match Message::parse(one.clone()) {
-                            Ok(message) => self.lock().take(message),
-                            Err(malformed) => no_message(&one, &malformed),
-                        }
-                    }
-                }
-                Err(_) => no_message(&line, &malformed),
-            },
+            Err(malformed) => no_message(&text, &malformed),
         }
     }
 }
