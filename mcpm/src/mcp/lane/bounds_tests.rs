@@ -1,6 +1,9 @@
 //! What clients and a server can make a lane hold, and for how long.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
@@ -66,9 +69,9 @@ async fn what_waits_for_a_server_that_reads_nothing_is_bounded_notifications_inc
             Ok(()) => taken += 1,
             Err(refusal) => break refusal,
         }
+        assert!(taken * large.len() <= MAX_HELD_BYTES, "there is no limit");
     };
     assert_eq!((refused.status.as_u16(), refused.reason), (503, Some(Reason::QueueFull)));
-    assert!(taken * large.len() <= MAX_HELD_BYTES, "{taken}");
     let refused = server.lane.call_in_session(&call, &id, true).await.expect_err("no room");
     assert_eq!(refused.reason, Some(Reason::QueueFull));
     // Its answers to requests of the server find no room either.
@@ -90,7 +93,7 @@ async fn lines_that_are_held_back_during_a_restart_are_bounded() {
     server.lane.connect(lines, Account::new());
     let note = message(&notification("notifications/x", &json!({ "x": "x".repeat(8 << 20) })));
     let mut taken = 0;
-    while server.lane.notify(&note, Some(&id)).await.is_ok() {
+    while taken < 10 && server.lane.notify(&note, Some(&id)).await.is_ok() {
         taken += 1;
     }
     assert!((1..=6).contains(&taken), "{taken}");
@@ -174,13 +177,29 @@ async fn a_call_ends_after_its_total_time_whatever_it_reports() {
 async fn a_call_waits_for_a_person_who_was_asked_something() {
     let (mut server, id) = session().await;
     let (mut stream, _) = server.call(&id, "tools/call", &json!({})).await;
+    let lane = Arc::clone(&server.lane);
+    let heard = || lane.lock().calls.first_key_value().expect("the call").1.heard;
+    let too_late = |heard: Instant| heard + Limits::default().idle + Duration::from_nanos(1);
+    let called = heard();
     server.says(&sampling("s"));
     let asked = reads(&mut stream).await["id"].clone();
-    let later = Instant::now() + Limits::default().idle + Duration::from_secs(1);
-    server.lane.sweep(later);
-    assert_eq!(step(&mut stream), None);
-    server.lane.respond(&message(&result(&asked, &json!({}))), &id).expect("room");
-    server.lane.sweep(later);
+    assert!(heard() > called, "to ask is a sign of life");
+    let before = heard();
+    lane.sweep(too_late(before) + Duration::from_secs(60));
+    assert_eq!(step(&mut stream), None, "it waits for the answer");
+    lane.respond(&message(&result(&asked, &json!({}))), &id).expect("room");
+    let answered = heard();
+    assert!(answered > before);
+    lane.sweep(too_late(before));
+    assert_eq!(step(&mut stream), None, "the server has as long after the answer");
+    // The same holds for a request that is taken back.
+    server.says(&sampling("t"));
+    reads(&mut stream).await;
+    let asked_again = heard();
+    server.says(&notification("notifications/cancelled", &json!({ "requestId": "t" })));
+    reads(&mut stream).await;
+    assert!(heard() > asked_again);
+    lane.sweep(too_late(heard()));
     assert_eq!(step(&mut stream), Some(Item::End(End::TimedOut)));
 }
 
@@ -297,7 +316,7 @@ async fn after_a_restart_a_request_of_a_server_with_two_owners_is_refused() {
     let (lines, pipe) = mpsc::unbounded_channel();
     server.pipe = pipe;
     server.lane.connect(lines, Account::new());
-    let lane = std::sync::Arc::clone(&server.lane);
+    let lane = Arc::clone(&server.lane);
     let resumed = tokio::spawn(async move { lane.resume(LONG).await });
     let handshake = server.hears().await["id"].clone();
     server.says(&result(&handshake, &json!({ "protocolVersion": "2025-11-25" })));

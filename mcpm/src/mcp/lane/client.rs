@@ -253,7 +253,7 @@ impl Lane {
             return Ok(());
         }
         state.check_queue(message)?;
-        if let Some(asked) = state.asked.remove(&id) {
+        if let Some(asked) = state.take_asked(id) {
             state.send(splice(message.bytes(), &mut [(message.id_span(), &asked.id)]));
         }
         Ok(())

@@ -416,9 +416,25 @@ impl State {
         }
     }
 
+    /// Takes away a request of the server that was answered, or that nobody will answer any more. From now on the
+    /// server can go on with the calls that it made the request for.
+    fn take_asked(&mut self, id: u64) -> Option<Asked> {
+        let asked = self.asked.remove(&id)?;
+        self.note_life(&asked.session);
+        Some(asked)
+    }
+
+    /// Notes a sign of life of a session's calls.
+    fn note_life(&mut self, session: &SessionId) {
+        let now = Instant::now();
+        for call in self.calls.values_mut().filter(|call| call.session.as_ref() == Some(session)) {
+            call.heard = now;
+        }
+    }
+
     /// Answers a request of the server that no client will answer any more.
     fn refuse_asked(&mut self, id: u64, reason: &str) {
-        if let Some(asked) = self.asked.remove(&id) {
+        if let Some(asked) = self.take_asked(id) {
             self.reply(error_answer(&asked.id, error_code::INTERNAL_ERROR, reason));
         }
     }

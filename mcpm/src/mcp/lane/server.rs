@@ -219,7 +219,7 @@ impl State {
             .find(|(_, asked)| same_id(&asked.id, wanted.get().as_bytes()))
             .map(|(id, _)| *id);
         if let Some(id) = asked
-            && let Some(asked) = self.asked.remove(&id)
+            && let Some(asked) = self.take_asked(id)
         {
             let line =
                 splice(message.bytes(), &mut [(message.span_of(wanted), id.to_string().as_bytes())]).freeze();
@@ -314,6 +314,7 @@ impl State {
             }
             self.elicitations.push_back((elicitation, session.clone()));
         }
+        self.note_life(&session);
         self.asked.insert(id, Asked { session, id: message.id(), since: Instant::now() });
         Ok(())
     }
