@@ -204,6 +204,20 @@ async fn a_call_waits_for_a_person_who_was_asked_something() {
 }
 
 #[tokio::test]
+async fn a_kept_notification_does_not_keep_the_buffer_that_it_came_in() {
+    let (server, id) = session().await;
+    for method in ["notifications/tools/list_changed", "notifications/message", "notifications/x"] {
+        let large = "x".repeat(1 << 20);
+        let note = notification(method, &json!({ "level": "info" })).to_string();
+        let buffer = Bytes::from(format!("{large}{note}"));
+        server.lane.take_line(buffer.slice(large.len()..));
+        assert!(buffer.is_unique(), "{method}");
+    }
+    let mut stream = server.lane.read_stream(&id, None).expect("a stream");
+    assert_eq!(reads(&mut stream).await["method"], "notifications/tools/list_changed");
+}
+
+#[tokio::test]
 async fn a_message_that_is_too_long_is_answered_for() {
     let (mut server, id) = session().await;
     let (mut stream, number) = server.call(&id, "tools/call", &json!({})).await;

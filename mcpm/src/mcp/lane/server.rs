@@ -104,7 +104,8 @@ impl State {
     fn take(&mut self, message: Message) {
         match message.kind() {
             Kind::Response => self.answered(message),
-            Kind::Notification => self.notified(&message),
+            // A copy, since clients that do not read it at once would keep the buffer in which it came.
+            Kind::Notification => self.notified(&message.copied()),
             Kind::Request => self.asked(&message),
         }
     }
