@@ -222,34 +222,45 @@ impl Message {
     }
 }
 
-/// Reads the messages of an array, each as it is written. It stops at the first one that is too many, since a message
-/// takes more memory than the two bytes in which it may be written.
-pub(crate) fn batch(text: &str) -> Result<Vec<&RawValue>, Malformed> {
-    struct Batch;
+/// Hands on the elements of an array one after the other, each as it is written, until `take` says why it takes no more.
+/// Unlike a vector of them, this takes no memory for elements that are written in two bytes each.
+pub(crate) fn each_element<'a>(
+    array: &'a str,
+    take: impl FnMut(&'a RawValue) -> Result<(), String>,
+) -> serde_json::Result<()> {
+    struct Each<F>(F);
 
-    impl<'de> Visitor<'de> for Batch {
-        type Value = Vec<&'de RawValue>;
+    impl<'de, F: FnMut(&'de RawValue) -> Result<(), String>> Visitor<'de> for Each<F> {
+        type Value = ();
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("an array")
         }
 
-        fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Self::Value, A::Error> {
-            let mut messages = Vec::new();
-            while let Some(message) = array.next_element()? {
-                if messages.len() == MAX_BATCH {
-                    let text = format!("it has more than {MAX_BATCH} messages");
-                    return Err(serde::de::Error::custom(text));
-                }
-                messages.push(message);
+        fn visit_seq<A: SeqAccess<'de>>(mut self, mut array: A) -> Result<(), A::Error> {
+            while let Some(element) = array.next_element()? {
+                (self.0)(element).map_err(serde::de::Error::custom)?;
             }
-            Ok(messages)
+            Ok(())
         }
     }
 
-    let mut reader = serde_json::Deserializer::from_str(text);
-    let read = reader.deserialize_seq(Batch).and_then(|messages| reader.end().map(|()| messages));
-    read.map_err(|error| Malformed::of("an array of JSON-RPC messages", &error))
+    let mut reader = serde_json::Deserializer::from_str(array);
+    reader.deserialize_seq(Each(take))?;
+    reader.end()
+}
+
+/// Reads the messages of an array, each as it is written, if they are not too many.
+pub(crate) fn batch(text: &str) -> Result<Vec<&RawValue>, Malformed> {
+    let mut messages = Vec::new();
+    let read = each_element(text, |message| {
+        if messages.len() == MAX_BATCH {
+            return Err(format!("it has more than {MAX_BATCH} messages"));
+        }
+        messages.push(message);
+        Ok(())
+    });
+    read.map_err(|error| Malformed::of("an array of JSON-RPC messages", &error)).map(|()| messages)
 }
 
 /// The text of an error, which may quote all of what could not be read, up to a length.

@@ -47,6 +47,7 @@ impl Lane {
         state.served = served;
         // What they are called begins anew with a server that counts.
         state.tasks = Tasks::default();
+        state.tools.forget();
     }
 
     /// The era the process is used for.

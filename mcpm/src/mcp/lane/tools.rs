@@ -2,14 +2,14 @@
 //!
 //! A server on a pipe sees no headers, so the bridge checks them for it, with what the tools' schemas say.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::HashMap, sync::Arc, time::Duration};
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 use tokio::{sync::Semaphore, time::Instant};
 
 use super::Lane;
-use crate::mcp::era;
+use crate::mcp::{era, message::each_element};
 
 /// Most pages of a list that are read.
 const PAGES: usize = 100;
@@ -18,10 +18,26 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// A list that did not come is asked for again after this.
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// The mirrored arguments of the tools seen so far.
+/// Most tools with mirrored arguments that are noted. The headers of others are not checked.
+const MAX_TOOLS: usize = 10_000;
+/// Longest name of such a tool in bytes.
+const MAX_NAME_BYTES: usize = 1024;
+/// Most bytes that the paths and headers of one tool take, and of all tools with their names.
+const MAX_TOOL_BYTES: usize = 64 << 10;
+const MAX_BYTES: usize = 4 << 20;
+/// Largest schema in bytes that is searched for mirrored arguments.
+const MAX_SCHEMA_BYTES: usize = 256 << 10;
+/// Longest cursor in bytes with which the next page is asked for.
+const MAX_CURSOR_BYTES: usize = 16 << 10;
+
+/// The mirrored arguments of the tools seen so far, of those that have any.
 #[derive(Debug)]
 pub(super) struct ToolHeaders {
     by_tool: HashMap<String, Vec<ParamHeader>>,
+    /// What is taken of [`MAX_BYTES`].
+    bytes: usize,
+    /// Whether a tool was left out for want of room.
+    is_full: bool,
     /// Whether the whole list was read since it last changed.
     complete: bool,
     /// How often it has changed.
@@ -35,7 +51,15 @@ pub(super) struct ToolHeaders {
 impl Default for ToolHeaders {
     fn default() -> Self {
         let turn = Arc::new(Semaphore::new(1));
-        Self { by_tool: HashMap::new(), complete: false, changes: 0, again: None, turn }
+        Self {
+            by_tool: HashMap::new(),
+            bytes: 0,
+            is_full: false,
+            complete: false,
+            changes: 0,
+            again: None,
+            turn,
+        }
     }
 }
 
@@ -48,31 +72,81 @@ pub(crate) struct ParamHeader {
     pub(crate) header: String,
 }
 
+impl ParamHeader {
+    /// What it takes of [`MAX_BYTES`].
+    fn cost(&self) -> usize {
+        let path: usize = self.path.iter().map(|name| name.len() + size_of::<String>()).sum();
+        size_of::<Self>() + path + self.header.len()
+    }
+}
+
+fn cost(name: &str, headers: &[ParamHeader]) -> usize {
+    name.len() + headers.iter().map(ParamHeader::cost).sum::<usize>()
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Listed {
-    #[serde(default)]
-    tools: Vec<Tool>,
+struct Listed<'a> {
+    #[serde(borrow, default)]
+    tools: Option<&'a RawValue>,
     #[serde(default)]
     next_cursor: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Tool {
-    name: String,
-    #[serde(default)]
-    input_schema: Value,
+struct Tool<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    input_schema: Option<&'a RawValue>,
 }
 
 impl ToolHeaders {
-    /// Learns from the result of a `tools/list`.
+    /// Learns from the result of a `tools/list`, and returns the cursor of the next page.
     pub(super) fn learn(&mut self, result: &str) -> Option<String> {
-        let listed: Listed = serde_json::from_str(result).ok()?;
-        for tool in listed.tools {
-            self.by_tool.insert(tool.name, param_headers(&tool.input_schema));
+        let listed: Listed<'_> = serde_json::from_str(result).ok()?;
+        if let Some(tools) = listed.tools {
+            let read = each_element(tools.get(), |tool| {
+                // What is no tool cannot be called either.
+                serde_json::from_str(tool.get()).into_iter().for_each(|tool| self.note(&tool));
+                Ok(())
+            });
+            read.ok()?;
         }
-        listed.next_cursor
+        listed.next_cursor.filter(|cursor| cursor.len() <= MAX_CURSOR_BYTES)
+    }
+
+    fn note(&mut self, tool: &Tool<'_>) {
+        let headers = tool.input_schema.map(headers_in).unwrap_or_default();
+        if let Some(former) = self.by_tool.remove(&*tool.name) {
+            self.bytes -= cost(&tool.name, &former);
+        }
+        if headers.is_empty() {
+            return;
+        }
+        let bytes = self.bytes + cost(&tool.name, &headers);
+        if tool.name.len() <= MAX_NAME_BYTES && self.by_tool.len() < MAX_TOOLS && bytes <= MAX_BYTES {
+            self.bytes = bytes;
+            self.by_tool.insert(tool.name.clone().into_owned(), headers);
+        } else if !std::mem::replace(&mut self.is_full, true) {
+            tracing::warn!(
+                tools = self.by_tool.len(),
+                "too many or too long names of tools with `x-mcp-header`; headers of the others are not checked"
+            );
+        }
+    }
+
+    /// Forgets what was learnt, since the process is another one.
+    pub(super) fn forget(&mut self) {
+        self.clear();
+        self.changed();
+        self.again = None;
+    }
+
+    fn clear(&mut self) {
+        self.by_tool = HashMap::new();
+        (self.bytes, self.is_full) = (0, false);
     }
 
     /// Notes that the list may be another one now.
@@ -107,14 +181,18 @@ impl Lane {
             return;
         }
         let mut cursor = None;
-        for _ in 0..PAGES {
+        for page in 0..PAGES {
             let left = until.saturating_duration_since(Instant::now());
             let Ok(answer) = self.ask(|id| era::tools_request(id, cursor.as_deref()), left).await else {
                 tracing::warn!("the server does not list its tools, so headers of calls are not checked");
                 self.lock().tools.again = Some(Instant::now() + AGAIN);
                 return;
             };
-            cursor = self.lock().tools.learn(answer.result());
+            let tools = &mut self.lock().tools;
+            if page == 0 {
+                tools.clear();
+            }
+            cursor = tools.learn(answer.result());
             if cursor.is_none() {
                 break;
             }
@@ -126,10 +204,22 @@ impl Lane {
     }
 }
 
+/// The mirrored arguments of a schema as written, of which few have any.
+fn headers_in(schema: &RawValue) -> Vec<ParamHeader> {
+    let text = schema.get();
+    // With an escape in it the name can be written in other ways.
+    let may_have = memchr::memmem::find(text.as_bytes(), b"x-mcp-header").is_some() || text.contains('\\');
+    if !may_have || text.len() > MAX_SCHEMA_BYTES {
+        return Vec::new();
+    }
+    serde_json::from_str(text).map(|schema| param_headers(&schema)).unwrap_or_default()
+}
+
 /// The mirrored arguments of a schema; none when an annotation is invalid, as the tool is then no HTTP client's.
 fn param_headers(schema: &Value) -> Vec<ParamHeader> {
     let mut found = Vec::new();
-    if !collect(schema, &mut Vec::new(), &mut found) {
+    let mut room = MAX_TOOL_BYTES;
+    if !collect(schema, &mut Vec::new(), &mut found, &mut room) {
         return Vec::new();
     }
     let mut names: Vec<&str> = found.iter().map(|found| found.header.as_str()).collect();
@@ -139,21 +229,24 @@ fn param_headers(schema: &Value) -> Vec<ParamHeader> {
 }
 
 /// Walks `properties` only: what stands behind `items`, `oneOf` or `$ref` has no one place in the arguments.
-fn collect(schema: &Value, path: &mut Vec<String>, found: &mut Vec<ParamHeader>) -> bool {
+fn collect(schema: &Value, path: &mut Vec<String>, found: &mut Vec<ParamHeader>, room: &mut usize) -> bool {
     let Some(properties) = schema["properties"].as_object() else { return true };
     for (name, property) in properties {
         path.push(name.clone());
         if let Some(annotation) = property.get("x-mcp-header") {
             let plain = matches!(property["type"].as_str(), Some("string" | "integer" | "boolean"));
             match annotation.as_str() {
-                Some(header) if plain && is_token(header) => found.push(ParamHeader {
-                    path: path.clone(),
-                    header: format!("mcp-param-{}", header.to_ascii_lowercase()),
-                }),
+                Some(header) if plain && is_token(header) => {
+                    let header = format!("mcp-param-{}", header.to_ascii_lowercase());
+                    let header = ParamHeader { path: path.clone(), header };
+                    let Some(left) = room.checked_sub(header.cost()) else { return false };
+                    *room = left;
+                    found.push(header);
+                }
                 _ => return false,
             }
         }
-        if !collect(property, path, found) {
+        if !collect(property, path, found, room) {
             return false;
         }
         path.pop();
@@ -187,6 +280,48 @@ mod tests {
             header: header.to_owned(),
         };
         assert_eq!(found, [header(&["deep", "n"], "mcp-param-n"), header(&["region"], "mcp-param-region")]);
+    }
+
+    fn mirrored(name: &str) -> Value {
+        let schema = json!({ "properties": { "a": { "type": "string", "x-mcp-header": "A" } } });
+        json!({ "name": name, "inputSchema": schema })
+    }
+
+    fn learn(tools: &mut ToolHeaders, listed: &[Value]) {
+        tools.learn(&json!({ "tools": listed }).to_string());
+    }
+
+    #[test]
+    fn tools_are_noted_in_bounded_number_and_size() {
+        let mut tools = ToolHeaders::default();
+        learn(&mut tools, &[json!({ "name": "plain", "inputSchema": {} }), json!(7), mirrored("a")]);
+        assert_eq!(tools.by_tool.keys().collect::<Vec<_>>(), ["a"]);
+        learn(&mut tools, &[mirrored(&"x".repeat(MAX_NAME_BYTES + 1))]);
+        assert_eq!(tools.by_tool.len(), 1);
+        let many: Vec<Value> = (0..=MAX_TOOLS).map(|number| mirrored(&number.to_string())).collect();
+        learn(&mut tools, &many);
+        assert_eq!(tools.by_tool.len(), MAX_TOOLS);
+        // One that has none any more makes room for another.
+        learn(&mut tools, &[json!({ "name": "a" }), mirrored("b")]);
+        assert!(tools.by_tool.contains_key("b") && !tools.by_tool.contains_key("a"));
+        tools.forget();
+        let long = |number: usize| mirrored(&format!("{number}-{}", "x".repeat(MAX_NAME_BYTES - 10)));
+        learn(&mut tools, &(0..MAX_TOOLS).map(long).collect::<Vec<_>>());
+        let bytes: usize = tools.by_tool.iter().map(|(name, headers)| cost(name, headers)).sum();
+        assert!(bytes == tools.bytes && bytes <= MAX_BYTES && bytes > MAX_BYTES / 2, "{bytes}");
+    }
+
+    #[test]
+    fn the_paths_of_one_tool_are_bounded() {
+        let leaf = |number: usize| {
+            (number.to_string(), json!({ "type": "string", "x-mcp-header": number.to_string() }))
+        };
+        let leaves: serde_json::Map<String, Value> = (0..100).map(leaf).collect();
+        let deep = |name: String| json!({ "properties": { name: { "properties": leaves } } });
+        assert_eq!(param_headers(&deep("x".to_owned())).len(), 100);
+        assert_eq!(param_headers(&deep("x".repeat(1024))), []);
+        let text = deep("x".repeat(MAX_SCHEMA_BYTES)).to_string();
+        assert_eq!(headers_in(&RawValue::from_string(text).expect("JSON")), []);
     }
 
     #[test]
