@@ -204,13 +204,14 @@ impl Lane {
         let mut state = self.lock();
         state.check_room(&self.limits, owner, message)?;
         state.served.add(owner);
-        let outlet = Outlet::answering(message.id(), 0, false, Account::new());
+        let account = Account::new();
+        let outlet = Outlet::answering(message.id(), 0, false, Arc::clone(&account));
         if let Some(refused) = state.refuse_task(message, owner) {
             outlet.answer(refused);
             return Ok(Exchange { outlet, guard: None });
         }
         if message.method() == "subscriptions/listen" {
-            let id = state.listen(message, owner, Arc::clone(&outlet))?;
+            let id = state.listen(message, owner, Arc::clone(&outlet), &account)?;
             return Ok(Exchange { outlet, guard: Some(CancelOnDrop { lane: Arc::clone(self), id }) });
         }
         let token = params.meta.as_ref().and_then(|meta| meta.progress_token);
@@ -296,8 +297,12 @@ pub(super) fn check_uris<'a>(uris: impl Iterator<Item = &'a String>) -> Result<(
         "at most {URIS} resources, with URIs of {} KiB in all, can be subscribed to",
         URI_BYTES >> 10
     );
+    Err(too_many_subscriptions(text))
+}
+
+pub(super) fn too_many_subscriptions(text: impl Into<String>) -> Refusal {
     let refusal = Refusal::new(StatusCode::TOO_MANY_REQUESTS, error_code::INVALID_REQUEST, text);
-    Err(refusal.reason(Reason::TooManySubscriptions))
+    refusal.reason(Reason::TooManySubscriptions)
 }
 
 impl InFlight {

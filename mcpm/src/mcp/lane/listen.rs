@@ -9,15 +9,33 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
+use http::StatusCode;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, json, value::RawValue};
 
-use super::{Refusal, State, cancelled, client::check_uris, is_within};
-use crate::mcp::{
-    message::{Message, Span, splice},
-    outlet::{End, Outlet},
-    owner::Owner,
+use super::{
+    LINE_OVERHEAD, Refusal, State, cancelled,
+    client::{check_uris, too_many_subscriptions},
+    error_answer_with, is_within,
 };
+use crate::{
+    explain::Reason,
+    mcp::{
+        error_code,
+        message::{Message, Span, each_element, splice},
+        outlet::{End, Outlet},
+        owner::Owner,
+    },
+    memory::Account,
+};
+
+/// Largest `subscriptions/listen` in bytes.
+const MAX_LISTEN_BYTES: usize = 512 << 10;
+/// Most resources that all listeners of a process are told of, and most bytes of their URIs.
+const MAX_LISTENED: usize = 4000;
+const MAX_LISTENED_BYTES: usize = 1 << 20;
+/// What a URI costs beside its bytes.
+const URI_OVERHEAD: usize = 64;
 
 /// Kinds of lists, as the filter names them and as their notifications do.
 const LISTS: [(&str, &str); 3] = [
@@ -32,6 +50,8 @@ const RESOURCES: &str = "resourceSubscriptions";
 pub(super) struct Listening {
     listeners: BTreeMap<u64, Listener>,
     upstream: Option<Upstream>,
+    /// The `_meta` of a request that the server acknowledged: one that it refuses would end the streams of all.
+    proven: Option<Arc<str>>,
 }
 
 impl Listening {
@@ -47,6 +67,24 @@ impl Listening {
     pub(super) fn is_empty(&self) -> bool {
         self.listeners.is_empty()
     }
+
+    /// Checks that one caller's listeners want no more than is left for all others. Callers who are not told apart are
+    /// one.
+    fn check_share(&self, owner: Option<&Owner>, wanted: &Filter) -> Result<(), Refusal> {
+        let person = owner.map(Owner::person);
+        let is_same = |one: &&Listener| one.owner.as_ref().map(Owner::person) == person;
+        let own = self.listeners.values().filter(is_same).flat_map(|one| &one.wanted.resources);
+        let own: BTreeSet<&String> = own.chain(&wanted.resources).collect();
+        check_uris(own.iter().copied())?;
+        let all = self.listeners.values().flat_map(|one| &one.wanted.resources).chain(&wanted.resources);
+        let all: BTreeSet<&String> = all.collect();
+        let bytes = |uris: &BTreeSet<&String>| uris.iter().map(|uri| uri.len()).sum::<usize>();
+        let fits = all.len() + own.len() <= MAX_LISTENED && bytes(&all) + bytes(&own) <= MAX_LISTENED_BYTES;
+        if wanted.resources.is_empty() || fits {
+            return Ok(());
+        }
+        Err(too_many_subscriptions("all clients together subscribe to too many resources"))
+    }
 }
 
 #[derive(Debug)]
@@ -54,6 +92,8 @@ struct Listener {
     /// Whose it is, where callers are asked who they are.
     owner: Option<Owner>,
     id: Bytes,
+    /// What it says of itself, but for the progress token.
+    meta: Option<Arc<str>>,
     wanted: Filter,
     outlet: Arc<Outlet>,
     acknowledged: bool,
@@ -64,6 +104,9 @@ struct Upstream {
     id: u64,
     /// The request that this one took the place of: what the server says under its id is still meant.
     former: Option<u64>,
+    /// The listener for which the server was asked for more.
+    newcomer: Option<u64>,
+    meta: Option<Arc<str>>,
     resources: BTreeSet<String>,
     /// What the server said it will send; `None` until it did.
     accepted: Option<Filter>,
@@ -77,10 +120,32 @@ struct Filter {
 }
 
 impl Filter {
-    fn read(value: &Value) -> Self {
-        let lists = LISTS.iter().map(|(name, _)| *name).filter(|name| value[*name] == true).collect();
-        let uris = value[RESOURCES].as_array().into_iter().flatten();
-        Self { lists, resources: uris.filter_map(|uri| uri.as_str().map(str::to_owned)).collect() }
+    /// Reads what is wanted, of the resources no more than are too many.
+    fn read(text: Option<&RawValue>) -> Self {
+        #[derive(Default, Deserialize)]
+        #[serde(rename_all = "camelCase", default)]
+        struct Wanted<'a> {
+            #[serde(borrow)]
+            tools_list_changed: Option<&'a RawValue>,
+            #[serde(borrow)]
+            prompts_list_changed: Option<&'a RawValue>,
+            #[serde(borrow)]
+            resources_list_changed: Option<&'a RawValue>,
+            #[serde(borrow)]
+            resource_subscriptions: Option<&'a RawValue>,
+        }
+        let text = text.map_or("{}", RawValue::get);
+        let wanted: Wanted<'_> = serde_json::from_str(text).unwrap_or_default();
+        let lists = [wanted.tools_list_changed, wanted.prompts_list_changed, wanted.resources_list_changed];
+        let lists =
+            LISTS.iter().zip(lists).filter(|(_, value)| value.is_some_and(|value| value.get() == "true"));
+        let mut resources = BTreeSet::new();
+        // An array that is too long, or none, is read as far as it goes.
+        let _ = each_element(wanted.resource_subscriptions.map_or("[]", RawValue::get), |uri| {
+            resources.extend(serde_json::from_str::<String>(uri.get()));
+            if resources.len() > MAX_LISTENED { Err("too many resources".to_owned()) } else { Ok(()) }
+        });
+        Self { lists: lists.map(|((name, _), _)| *name).collect(), resources }
     }
 
     fn and(&self, other: &Self) -> Value {
@@ -106,47 +171,56 @@ impl Filter {
     }
 }
 
-#[derive(Deserialize)]
-struct Params {
-    #[serde(default)]
-    notifications: Value,
+#[derive(Default, Deserialize)]
+struct Params<'a> {
+    #[serde(borrow, default, rename = "_meta")]
+    meta: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    notifications: Option<&'a RawValue>,
     #[serde(default)]
     uri: Option<String>,
 }
 
-impl Params {
-    fn of(message: &Message) -> Self {
-        serde_json::from_str(message.params()).unwrap_or(Self { notifications: Value::Null, uri: None })
+impl<'a> Params<'a> {
+    fn of(message: &'a Message) -> Self {
+        serde_json::from_str(message.params()).unwrap_or_default()
+    }
+
+    /// The `_meta`, but for the progress token: it is one listener's of many, and could be the number of another
+    /// client's call.
+    fn meta(&self) -> Option<Arc<str>> {
+        let mut meta: Map<String, Value> = serde_json::from_str(self.meta?.get()).ok()?;
+        meta.remove("progressToken");
+        Some(Value::Object(meta).to_string().into())
     }
 }
 
 impl State {
-    /// Adds a client's stream and returns its number.
+    /// Adds a client's stream, whose messages are booked on `account`, and returns its number.
     pub(super) fn listen(
         &mut self,
         message: &Message,
         owner: Option<&Owner>,
         outlet: Arc<Outlet>,
+        account: &Account,
     ) -> Result<u64, Refusal> {
-        let wanted = Filter::read(&Params::of(message).notifications);
-        let person = owner.map(Owner::person);
-        let is_same = |one: &&Listener| person.is_some() && one.owner.as_ref().map(Owner::person) == person;
-        let same = self.listening.listeners.values().filter(is_same);
-        check_uris(same.flat_map(|one| &one.wanted.resources).chain(&wanted.resources))?;
+        if message.bytes().len() > MAX_LISTEN_BYTES {
+            let text = format!("`subscriptions/listen` is larger than {} KiB", MAX_LISTEN_BYTES >> 10);
+            let refusal = Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, error_code::INVALID_REQUEST, text);
+            return Err(refusal.reason(Reason::TooManySubscriptions));
+        }
+        let params = Params::of(message);
+        let (wanted, meta) = (Filter::read(params.notifications), params.meta());
+        self.listening.check_share(owner, &wanted)?;
+        let cost = wanted.resources.iter().map(|uri| uri.len() + URI_OVERHEAD).sum::<usize>();
+        if !account.take(cost + meta.as_ref().map_or(0, |meta| meta.len())) {
+            return Err(too_many_subscriptions("too much is held for clients"));
+        }
         let number = self.new_id();
         let owner = owner.cloned();
-        let listener = Listener { owner, id: message.id(), wanted, outlet, acknowledged: false };
-        let known = self
-            .listening
-            .upstream
-            .as_ref()
-            .is_some_and(|up| listener.wanted.resources.is_subset(&up.resources));
+        let listener = Listener { owner, id: message.id(), meta, wanted, outlet, acknowledged: false };
         self.listening.listeners.insert(number, listener);
-        if known {
-            self.acknowledge();
-        } else {
-            self.listen_upstream(message);
-        }
+        self.acknowledge();
         Ok(number)
     }
 
@@ -155,18 +229,18 @@ impl State {
         if self.listening.listeners.remove(&number).is_none() {
             return false;
         }
-        if self.listening.listeners.is_empty()
-            && let Some(upstream) = self.listening.upstream.take()
-        {
-            self.send(cancelled(upstream.id, "nobody listens any more"));
+        if self.listening.listeners.is_empty() {
+            self.listening.proven = None;
+            if let Some(upstream) = self.listening.upstream.take() {
+                self.send(cancelled(upstream.id, "nobody listens any more"));
+            }
         }
         true
     }
 
     /// Ends all streams, since the process is gone.
     pub(super) fn end_listeners(&mut self, end: &End) {
-        self.listening.upstream = None;
-        for listener in std::mem::take(&mut self.listening.listeners).into_values() {
+        for listener in std::mem::take(&mut self.listening).listeners.into_values() {
             listener.outlet.end(end.clone());
         }
     }
@@ -183,7 +257,10 @@ impl State {
         if message.method() == "notifications/subscriptions/acknowledged" {
             if is_current {
                 let widened = upstream.accepted.is_none() && upstream.former.is_some();
-                upstream.accepted = Some(Filter::read(&Params::of(message).notifications));
+                let mut accepted = Filter::read(Params::of(message).notifications);
+                accepted.resources.retain(|uri| upstream.resources.contains(uri));
+                upstream.accepted = Some(accepted);
+                self.listening.proven.clone_from(&upstream.meta);
                 if widened {
                     self.tell_missed();
                 }
@@ -208,8 +285,23 @@ impl State {
         let Some(upstream) = self.listening.upstream.take_if(|up| Some(up.id) == message.numeric_id()) else {
             return false;
         };
+        if !message.error().is_empty() && upstream.newcomer.is_some() && upstream.accepted.is_none() {
+            // It is about what the newcomer wants, and the others have theirs again without it.
+            let newcomer = upstream.newcomer.and_then(|number| self.listening.listeners.remove(&number));
+            if let Some(listener) = newcomer {
+                listener
+                    .outlet
+                    .answer(splice(message.bytes(), &mut [(message.id_span(), &listener.id)]).freeze());
+            }
+            if self.listening.listeners.values().any(|listener| listener.acknowledged) {
+                self.listen_upstream(None, Some(upstream.id));
+            } else {
+                self.acknowledge();
+            }
+            return true;
+        }
         let subscription = super::server::subscription_span(message, message.result());
-        for listener in std::mem::take(&mut self.listening.listeners).into_values() {
+        for listener in std::mem::take(&mut self.listening).listeners.into_values() {
             let mut edits: Vec<(Span, &[u8])> = vec![(message.id_span(), &listener.id)];
             if let Some(span) = &subscription {
                 edits.push((span.clone(), &listener.id));
@@ -222,10 +314,10 @@ impl State {
 
     /// Takes the server's `notifications/cancelled` for the listen request: a graceful end on a pipe.
     pub(super) fn cancelled_listen(&mut self, id: u64) -> bool {
-        if self.listening.upstream.take_if(|upstream| upstream.id == id).is_none() {
+        if self.listening.upstream.as_ref().is_none_or(|upstream| upstream.id != id) {
             return false;
         }
-        for listener in std::mem::take(&mut self.listening.listeners).into_values() {
+        for listener in std::mem::take(&mut self.listening).listeners.into_values() {
             let id: Value = serde_json::from_slice(&listener.id).unwrap_or_default();
             let meta = json!({ "io.modelcontextprotocol/subscriptionId": id });
             let answer =
@@ -235,34 +327,58 @@ impl State {
         true
     }
 
-    /// Asks the server for all lists and for every resource that somebody wants, in place of what was asked before.
-    fn listen_upstream(&mut self, message: &Message) {
-        let former = self.listening.upstream.as_ref().map(|before| before.id);
-        if let Some(before) = self.listening.upstream.take() {
-            // Servers forget all of a pipe's listeners when one of them ends, so the old one ends first.
-            self.send(cancelled(before.id, "replaced by a wider one"));
+    /// Asks the server for more, for the first listener that wants it, once the server has said what it will send for
+    /// the one before: so an error is about one of them.
+    fn listen_to_more(&mut self) {
+        while self.listening.upstream.as_ref().is_none_or(|upstream| upstream.accepted.is_some())
+            && let Some((number, _)) = self.listening.listeners.iter().find(|(_, one)| !one.acknowledged)
+        {
+            let former = self.listening.upstream.as_ref().map(|before| before.id);
+            self.listen_upstream(Some(*number), former);
         }
-        let resources: BTreeSet<String> = self
-            .listening
-            .listeners
-            .values()
-            .flat_map(|listener| listener.wanted.resources.iter().cloned())
-            .collect();
+    }
+
+    /// Asks the server for all lists and for every resource that those want who have been listening, and a newcomer, in
+    /// place of what was asked before.
+    fn listen_upstream(&mut self, newcomer: Option<u64>, former: Option<u64>) {
+        let listeners = &self.listening.listeners;
+        let told = listeners.iter().filter(|(number, one)| one.acknowledged || newcomer == Some(**number));
+        let resources: BTreeSet<String> =
+            told.flat_map(|(_, listener)| listener.wanted.resources.iter().cloned()).collect();
         let mut filter: Map<String, Value> =
             LISTS.iter().map(|(name, _)| ((*name).to_owned(), true.into())).collect();
         if !resources.is_empty() {
             filter.insert(RESOURCES.to_owned(), json!(resources));
         }
-        let id = self.new_id();
-        let mut params: Map<String, Value> = serde_json::from_str(message.params()).unwrap_or_default();
-        params.insert("notifications".to_owned(), Value::Object(filter));
-        if let Some(meta) = params.get_mut("_meta").and_then(Value::as_object_mut) {
-            // It is one listener's of many, and could be the number of another client's call.
-            meta.remove("progressToken");
+        let newest = newcomer.and_then(|number| listeners.get(&number));
+        let meta = self.listening.proven.clone().or_else(|| newest.and_then(|one| one.meta.clone()));
+        let mut params = Map::from_iter([("notifications".to_owned(), Value::Object(filter))]);
+        if let Some(meta) = meta.as_ref().and_then(|meta| serde_json::from_str(meta).ok()) {
+            params.insert("_meta".to_owned(), meta);
         }
-        let request = json!({ "jsonrpc": "2.0", "id": id, "method": message.method(), "params": params });
-        self.listening.upstream = Some(Upstream { id, former, resources, accepted: None });
-        self.send(BytesMut::from(request.to_string().as_bytes()));
+        let id = self.new_id();
+        let request =
+            json!({ "jsonrpc": "2.0", "id": id, "method": "subscriptions/listen", "params": params });
+        let request = BytesMut::from(request.to_string().as_bytes());
+        let cost = request.len() + LINE_OVERHEAD;
+        if let Some(number) = newcomer
+            && self.pipe.as_ref().is_some_and(|pipe| !pipe.queued.has_room(cost))
+        {
+            if let Some(listener) = self.listening.listeners.remove(&number) {
+                let data = json!({ "reason": Reason::QueueFull.id() }).to_string();
+                let text =
+                    "there is no room for the subscriptions on their way to the server; try again later";
+                let answer = error_answer_with(&listener.id, error_code::INTERNAL_ERROR, text, Some(&data));
+                listener.outlet.answer(answer.freeze());
+            }
+            return;
+        }
+        if let Some(before) = self.listening.upstream.take() {
+            // Servers forget all of a pipe's listeners when one of them ends, so the old one ends first.
+            self.send(cancelled(before.id, "replaced by a wider one"));
+        }
+        self.listening.upstream = Some(Upstream { id, former, newcomer, meta, resources, accepted: None });
+        self.send(request);
     }
 
     /// Tells who listened before of every change that there may have been: the server had nobody to tell it to between
@@ -292,23 +408,27 @@ impl State {
         }
     }
 
-    /// Tells the listeners that were not told yet what they will get.
+    /// Tells the listeners that were not told yet what they will get, as far as the server was asked for it, and asks
+    /// for more when somebody wants more.
     fn acknowledge(&mut self) {
-        let Some(accepted) = self.listening.upstream.as_ref().and_then(|up| up.accepted.as_ref()) else {
-            return;
-        };
-        for listener in self.listening.listeners.values_mut().filter(|listener| !listener.acknowledged) {
-            listener.acknowledged = true;
-            let id: Value = serde_json::from_slice(&listener.id).unwrap_or_default();
-            let acknowledged = json!({
-                "jsonrpc": "2.0",
-                "method": "notifications/subscriptions/acknowledged",
-                "params": {
-                    "_meta": { "io.modelcontextprotocol/subscriptionId": id },
-                    "notifications": listener.wanted.and(accepted),
-                },
-            });
-            listener.outlet.push(acknowledged.to_string().into());
+        if let Some(upstream) = &self.listening.upstream
+            && let Some(accepted) = &upstream.accepted
+        {
+            let new = self.listening.listeners.values_mut().filter(|listener| !listener.acknowledged);
+            for listener in new.filter(|listener| listener.wanted.resources.is_subset(&upstream.resources)) {
+                listener.acknowledged = true;
+                let id: Value = serde_json::from_slice(&listener.id).unwrap_or_default();
+                let acknowledged = json!({
+                    "jsonrpc": "2.0",
+                    "method": "notifications/subscriptions/acknowledged",
+                    "params": {
+                        "_meta": { "io.modelcontextprotocol/subscriptionId": id },
+                        "notifications": listener.wanted.and(accepted),
+                    },
+                });
+                listener.outlet.push(acknowledged.to_string().into());
+            }
         }
+        self.listen_to_more();
     }
 }

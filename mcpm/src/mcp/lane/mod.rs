@@ -16,6 +16,8 @@ mod connection;
 mod lane_tests;
 mod listen;
 #[cfg(test)]
+mod listen_tests;
+#[cfg(test)]
 mod owner_tests;
 mod server;
 mod tasks;
