@@ -36,6 +36,10 @@ struct Params<'a> {
     level: Option<String>,
     #[serde(default)]
     elicitation_id: Option<String>,
+    #[serde(default)]
+    task_id: Option<String>,
+    #[serde(default)]
+    status: Option<String>,
 }
 
 /// Why no session can be named.
@@ -185,6 +189,13 @@ impl State {
                     Some(session) => offer(session.standalone(), message.bytes()),
                     None => self.deliver_if_clear(message, None),
                 }
+            }
+            "notifications/tasks/status" => {
+                let is_over = matches!(params.status.as_deref(), Some("completed" | "failed" | "cancelled"));
+                if let Some(task) = params.task_id.filter(|_| is_over) {
+                    self.tasks.end_progress(&task);
+                }
+                self.deliver_if_clear(message, None);
             }
             "notifications/message" => {
                 self.deliver_if_clear(message, params.level.as_deref().and_then(LogLevel::parse));

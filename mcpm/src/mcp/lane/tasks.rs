@@ -17,7 +17,7 @@ use super::{InFlight, State, error_answer};
 use crate::mcp::{
     error_code,
     fields::Fields,
-    message::{Message, splice},
+    message::{Message, each_element, splice},
     owner::Owner,
     session::SessionId,
 };
@@ -28,8 +28,9 @@ const MOST: usize = 10_000;
 const OF_ONE: usize = 1000;
 /// Longest id in bytes that is noted.
 const LONGEST: usize = 1024;
-/// Most tasks of one process whose progress is passed on.
+/// Most tasks of one process whose progress is passed on, and most of one session.
 const MOST_PROGRESS: usize = 1000;
+const MOST_PROGRESS_OF_SESSION: usize = 100;
 
 /// The tasks of one process.
 #[derive(Debug, Default)]
@@ -46,6 +47,7 @@ pub(super) struct Tasks {
 struct TaskProgress {
     /// The number that the server knows for its token.
     number: u64,
+    task: String,
     session: SessionId,
     token: Bytes,
     since: Instant,
@@ -87,6 +89,33 @@ impl Tasks {
         found.map(|progress| (&progress.session, &progress.token))
     }
 
+    /// Notes where the progress of a task goes. When there are too many, the oldest of the same session is forgotten, or
+    /// of the session that has most.
+    fn note_progress(&mut self, progress: TaskProgress) {
+        if progress.task.len() > LONGEST {
+            return;
+        }
+        let mut counts: HashMap<&SessionId, usize> = HashMap::new();
+        for noted in &self.progress {
+            *counts.entry(&noted.session).or_default() += 1;
+        }
+        let crowded = if counts.get(&progress.session).is_some_and(|own| *own >= MOST_PROGRESS_OF_SESSION) {
+            Some(progress.session.clone())
+        } else if self.progress.len() >= MOST_PROGRESS {
+            counts.into_iter().max_by_key(|(_, count)| *count).map(|(session, _)| session.clone())
+        } else {
+            None
+        };
+        let oldest = self.progress.iter().position(|noted| Some(&noted.session) == crowded.as_ref());
+        oldest.and_then(|oldest| self.progress.remove(oldest));
+        self.progress.push_back(progress);
+    }
+
+    /// Forgets the progress of a task that is over.
+    pub(super) fn end_progress(&mut self, task: &str) {
+        self.progress.retain(|progress| progress.task != task);
+    }
+
     /// Forgets the progress of a session that has ended.
     pub(super) fn end_session(&mut self, session: &SessionId) {
         self.progress.retain(|progress| progress.session != *session);
@@ -118,14 +147,9 @@ impl State {
     /// Keeps the progress token of a call that became a task (MCP 2025-11-25, "Task Progress").
     pub(super) fn keep_progress(&mut self, number: u64, call: &InFlight, answer: &Message) {
         let (Some(session), Some(token)) = (&call.session, &call.token) else { return };
-        if created(answer.result()).is_none() {
-            return;
-        }
-        if self.tasks.progress.len() >= MOST_PROGRESS {
-            self.tasks.progress.pop_front();
-        }
+        let Some(task) = created(answer.result()) else { return };
         let (session, token) = (session.clone(), token.clone());
-        self.tasks.progress.push_back(TaskProgress { number, session, token, since: Instant::now() });
+        self.tasks.note_progress(TaskProgress { number, task, session, token, since: Instant::now() });
     }
 
     /// Notes the task that an answer tells of. Returns the answer, with the caller's id, if it is another for them: of
@@ -158,12 +182,15 @@ impl State {
         let Some(list) = serde_json::from_str::<Listed<'_>>(answer.result()).ok()?.tasks else {
             return Some(None);
         };
-        let tasks: Vec<&RawValue> = serde_json::from_str(list.get()).ok()?;
-        let is_own = |task: &&&RawValue| {
-            serde_json::from_str::<Task>(task.get()).is_ok_and(|task| self.tasks.is_of(&task.id, owner))
-        };
-        let own: Vec<&str> = tasks.iter().filter(is_own).map(|task| task.get()).collect();
-        if own.len() == tasks.len() {
+        let (mut own, mut all) = (Vec::new(), 0);
+        let read = each_element(list.get(), |task| {
+            let is_own = |task: Task| self.tasks.is_of(&task.id, owner);
+            own.extend(serde_json::from_str(task.get()).is_ok_and(is_own).then_some(task.get()));
+            all += 1;
+            Ok(())
+        });
+        read.ok()?;
+        if own.len() == all {
             return Some(None);
         }
         let own = format!("[{}]", own.join(","));
@@ -218,6 +245,27 @@ mod tests {
         ] {
             assert_eq!(created(result).as_deref(), id, "{result}");
         }
+    }
+
+    #[test]
+    fn nobody_has_the_progress_of_others_forgotten() {
+        let mut tasks = Tasks::default();
+        let note = |tasks: &mut Tasks, session: &str, number: u64| {
+            let session = SessionId::presented(session);
+            let (task, token) = (format!("task-{number}"), Bytes::from_static(b"1"));
+            tasks.note_progress(TaskProgress { number, task, session, token, since: Instant::now() });
+        };
+        note(&mut tasks, "other", 0);
+        for number in 1..=MOST_PROGRESS as u64 {
+            note(&mut tasks, "a", number);
+        }
+        assert_eq!(tasks.progress.len(), 1 + MOST_PROGRESS_OF_SESSION);
+        for number in 2_000..4_000 {
+            note(&mut tasks, &format!("s{}", number / 100), number);
+        }
+        assert!(tasks.progress(0).is_some() && tasks.progress.len() <= MOST_PROGRESS);
+        tasks.end_progress("task-0");
+        assert!(tasks.progress(0).is_none());
     }
 
     #[test]
