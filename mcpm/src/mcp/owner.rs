@@ -46,6 +46,8 @@ pub(crate) enum Served {
     Nobody,
     /// `None` where nobody is asked who they are.
     One(Option<Owner>),
+    /// Several clients of one person.
+    OnePerson(Arc<str>),
     Several,
 }
 
@@ -54,8 +56,28 @@ impl Served {
     pub(crate) fn add(&mut self, owner: Option<&Owner>) {
         match self {
             Self::Nobody => *self = Self::One(owner.cloned()),
-            Self::One(one) if one.as_ref() != owner => *self = Self::Several,
-            Self::One(_) | Self::Several => {}
+            Self::One(one) if one.as_ref() == owner => {}
+            Self::One(_) | Self::OnePerson(_) => {
+                *self = match owner {
+                    Some(owner) if self.is_of_person(owner) => Self::OnePerson(Arc::clone(owner.person())),
+                    _ => Self::Several,
+                }
+            }
+            Self::Several => {}
+        }
+    }
+
+    /// Whether it has worked for several owners, be they one person's.
+    pub(crate) fn is_several(&self) -> bool {
+        matches!(self, Self::OnePerson(_) | Self::Several)
+    }
+
+    /// Whether it has worked for this person alone, whatever clients they come with.
+    pub(crate) fn is_of_person(&self, owner: &Owner) -> bool {
+        match self {
+            Self::One(Some(one)) => one.person() == owner.person(),
+            Self::OnePerson(person) => person == owner.person(),
+            Self::One(None) | Self::Nobody | Self::Several => false,
         }
     }
 
@@ -64,7 +86,7 @@ impl Served {
         match self {
             Self::Nobody => true,
             Self::One(one) => one.as_ref() == owner,
-            Self::Several => false,
+            Self::OnePerson(_) | Self::Several => false,
         }
     }
 }

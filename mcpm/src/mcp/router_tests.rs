@@ -225,11 +225,15 @@ async fn one_caller_does_not_get_all_processes() {
     let owner = |name: &str, client: usize| Some(Owner::new("", name, &client.to_string()));
     let mut refused = None;
     for number in 0..PROCESSES {
-        refused = refused.or(router.initialize(unlike(number), owner("a", number)).await.err());
+        // Each is opened with one client, and joined with another.
+        for client in [2 * number, 2 * number + 1] {
+            let opened = within(router.initialize(unlike(number), owner("a", client))).await;
+            refused = refused.or(opened.err());
+        }
     }
     assert_eq!(refused.expect("a refusal").reason, Some(Reason::TooManyProcesses));
     assert_eq!(processes.notes().len(), Limits::default().processes_of_one);
-    router.initialize(unlike(50), owner("b", 0)).await.expect("a session");
+    within(router.initialize(unlike(50), owner("b", 0))).await.expect("a session");
 }
 
 #[tokio::test]

@@ -267,10 +267,7 @@ impl State {
     }
 
     fn is_person(&self, owner: &Owner) -> bool {
-        match &self.served {
-            Served::One(Some(one)) => one.person() == owner.person(),
-            Served::One(None) | Served::Nobody | Served::Several => false,
-        }
+        self.served.is_of_person(owner)
     }
 
     /// Whether a call is in flight, or a client is being let in.

@@ -15,7 +15,6 @@ use crate::mcp::{
     error_code,
     message::{Kind, MAX_ID_BYTES, Malformed, Message, Span, batch, result_answer, same_id, splice},
     outlet::Outlet,
-    owner::Served,
     session::{LogLevel, Session, SessionId},
 };
 
@@ -248,7 +247,7 @@ impl State {
     /// Delivers what carries no sign of whom it concerns, if it can concern one client only.
     fn deliver_if_clear(&mut self, message: &Message, level: Option<LogLevel>) {
         if self.era == Some(Era::Modern) {
-            if self.served == Served::Several {
+            if self.served.is_several() {
                 tracing::debug!(
                     method = message.method(),
                     "dropped a notification: several owners share the server"
@@ -334,7 +333,7 @@ impl State {
     /// The one session a message of the server can concern, and the stream to put it on.
     fn candidate(&mut self, needs: Option<&str>) -> Result<(SessionId, Arc<Outlet>), NoOne> {
         // Also when all others are gone: what is said now may be about one of their calls.
-        if self.served == Served::Several {
+        if self.served.is_several() {
             return Err(NoOne::Alone);
         }
         let able = |id: &&SessionId| {
