@@ -170,10 +170,12 @@ impl Router {
         lock(&self.accounts).retain(|_, account| account.strong_count() > 0);
         let mut kept = lock(&self.lanes);
         drop_failed(&mut kept);
-        // One process always stays, so that the next client finds the server warm.
+        // One process always stays, so that the next client finds the server warm; of those that are ready, if any is.
         while kept.len() > 1 {
-            let idle =
-                kept.iter().rposition(|lane| lane.is_unused() && lane.idle_since(now) > self.limits.lane);
+            let is_idle = |lane: &Lane| lane.is_unused() && lane.idle_since(now) > self.limits.lane;
+            let last_idle = |ready| kept.iter().rposition(|lane| is_idle(lane) && lane.is_ready() == ready);
+            let ready = kept.iter().filter(|lane| lane.is_ready()).count();
+            let idle = last_idle(false).or_else(|| last_idle(true).filter(|_| ready > 1));
             let Some(index) = idle else { break };
             self.processes.remove(&kept.remove(index));
         }

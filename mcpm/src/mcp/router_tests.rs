@@ -237,6 +237,27 @@ async fn one_caller_does_not_get_all_processes() {
 }
 
 #[tokio::test]
+async fn the_last_process_that_is_ready_stays() {
+    let (router, processes, first) = router().await;
+    // One that is still starting is added beside the first, which serves.
+    first.engage();
+    let slow = open(&router, unlike(1));
+    tokio::task::yield_now().await;
+    assert_eq!(processes.notes(), [("add", Era::Legacy)]);
+    slow.abort();
+    let late = std::time::Instant::now() + 2 * Limits::default().lane;
+    let is_gone = async {
+        while !slow.is_finished() {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(is_gone).await;
+    router.sweep(late);
+    assert_eq!(router.health(), Ok(()), "the one that is ready");
+    assert!(first.is_ready());
+}
+
+#[tokio::test]
 async fn an_initialize_that_is_too_large_is_refused() {
     let (router, ..) = router().await;
     let text = String::from_utf8_lossy(INITIALIZE)

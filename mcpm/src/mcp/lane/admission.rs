@@ -245,7 +245,7 @@ impl Lane {
         Ok(answer)
     }
 
-    fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         *self.readiness.borrow() == Readiness::Ready
     }
 }
