@@ -258,6 +258,15 @@ async fn the_last_process_that_is_ready_stays() {
 }
 
 #[tokio::test]
+async fn a_process_that_was_given_up_is_not_taken_for_starting() {
+    let (_, _, first) = router().await;
+    first.give_up("it is gone");
+    first.claim(Era::Legacy);
+    let refused = within(first.connected()).await.expect_err("no process");
+    assert_eq!((refused.status.as_u16(), &*refused.message), (503, "it is gone"));
+}
+
+#[tokio::test]
 async fn an_initialize_that_is_too_large_is_refused() {
     let (router, ..) = router().await;
     let text = String::from_utf8_lossy(INITIALIZE)

@@ -150,7 +150,14 @@ impl Lane {
         state.prepare(era);
         state.is_claimed = true;
         drop(state);
-        self.readiness.send_replace(Readiness::Starting);
+        // One that was given up since it was found stays so: nobody would start it anew.
+        self.readiness.send_if_modified(|now| {
+            let is_alive = !matches!(now, Readiness::Failed(_));
+            if is_alive {
+                *now = Readiness::Starting;
+            }
+            is_alive
+        });
     }
 
     /// Whether the process works for this caller alone, whatever clients they come with.
