@@ -10,10 +10,13 @@ use bytes::{Bytes, BytesMut};
 use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 
-use super::message::{Message, Span, result_answer, splice};
+use super::message::{Message, Span, result_answer, shortened, splice};
 
 /// Largest `initialize` request in bytes: it is kept as long as the process that got it.
 pub(crate) const MAX_INITIALIZE_BYTES: usize = 256 << 10;
+
+/// Largest answer of a server to `initialize` in bytes: it is kept as long as the process, and copied for each client.
+pub(crate) const MAX_RESULT_BYTES: usize = 1 << 20;
 
 /// What a server may ask of a client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -76,7 +79,7 @@ struct Meta<'a> {
 impl Initialize {
     /// Reads the request's parameters, or says what is wrong with them.
     pub(crate) fn read(message: Message) -> Result<Self, String> {
-        let params: Params<'_> = serde_json::from_str(message.params()).map_err(|error| error.to_string())?;
+        let params: Params<'_> = serde_json::from_str(message.params()).map_err(|error| shortened(&error))?;
         let version = serde_json::from_str(params.protocol_version.get())
             .map_err(|_| "`protocolVersion` is not a string")?;
         let capabilities: Map<String, Value> =
@@ -145,6 +148,11 @@ impl Told {
     pub(crate) fn answer(&self, id: &[u8]) -> Bytes {
         result_answer(id, &self.result)
     }
+}
+
+/// Whether a server's answer is too large to be kept.
+pub(crate) fn is_too_large(answer: &Message) -> bool {
+    answer.bytes().len() > MAX_RESULT_BYTES
 }
 
 /// Reads the protocol version out of an `initialize` result.

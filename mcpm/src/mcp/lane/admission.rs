@@ -13,14 +13,17 @@ use http::StatusCode;
 use tokio::{sync::watch, task::AbortHandle};
 
 use super::{Lane, Readiness, Refusal, State, connection::Unanswered};
-use crate::mcp::{
-    era::Era,
-    error_code,
-    handshake::{Initialize, Told, chosen_version},
-    message::{Message, splice},
-    outlet::End,
-    owner::{Owner, Served},
-    session::{Negotiated, Session, SessionId},
+use crate::{
+    explain::Reason,
+    mcp::{
+        era::Era,
+        error_code,
+        handshake::{Initialize, MAX_RESULT_BYTES, Told, chosen_version, is_too_large},
+        message::{Message, splice},
+        outlet::End,
+        owner::{Owner, Served},
+        session::{Negotiated, Session, SessionId},
+    },
 };
 
 /// What came of an `initialize`.
@@ -243,13 +246,20 @@ impl Lane {
                     "the server did not answer `initialize`",
                 ),
             })?;
+        if is_too_large(&answer) {
+            let text =
+                format!("the server's answer to `initialize` is larger than {} MiB", MAX_RESULT_BYTES >> 20);
+            tracing::warn!(bytes = answer.bytes().len(), "a handshake failed: {text}");
+            return Err(Refusal::new(StatusCode::BAD_GATEWAY, error_code::INTERNAL_ERROR, text)
+                .reason(Reason::AnswerUnclear));
+        }
         if let Some(version) = chosen_version(answer.result()) {
             let result = Bytes::copy_from_slice(answer.result().as_bytes());
             let mut state = self.lock();
             state.told = Some(Told { request: asked.clone(), version, result, initialized: false });
             state.tainted = false;
         }
-        Ok(answer)
+        Ok(answer.copied())
     }
 
     pub(crate) fn is_ready(&self) -> bool {

@@ -18,9 +18,10 @@ use crate::{
     explain::Reason,
     mcp::{
         era::Era,
+        handshake::{Initialize, MAX_RESULT_BYTES},
         message::MAX_ID_BYTES,
         outlet::{End, Item, Reader},
-        session::SessionId,
+        session::{Session, SessionId},
     },
     memory::{Account, MAX_HELD_BYTES},
 };
@@ -215,6 +216,26 @@ async fn a_kept_notification_does_not_keep_the_buffer_that_it_came_in() {
     }
     let mut stream = server.lane.read_stream(&id, None).expect("a stream");
     assert_eq!(reads(&mut stream).await["method"], "notifications/tools/list_changed");
+}
+
+#[tokio::test]
+async fn an_answer_to_initialize_that_is_too_large_fails_the_handshake() {
+    let mut server = Server::start(Era::Legacy).await;
+    let asked = message(&json!({
+        "jsonrpc": "2.0", "id": 0, "method": "initialize",
+        "params": { "protocolVersion": "2025-11-25", "capabilities": {} },
+    }));
+    let asked = Initialize::read(asked).expect("an initialize");
+    let handshake = server.lane.greet(&asked, None);
+    let number = server.hears().await["id"].clone();
+    let text = "x".repeat(MAX_RESULT_BYTES);
+    server.says(&result(&number, &json!({ "protocolVersion": "2025-11-25", "instructions": text })));
+    let session = Session::new(None, false, Account::new(), Instant::now());
+    let id = SessionId::presented("a");
+    let refused = server.lane.let_in(handshake, &asked, &id, session).await.expect_err("too large");
+    assert_eq!(refused.status, 502);
+    assert!(refused.message.contains("1 MiB"), "{}", refused.message);
+    assert!(server.lane.lock().told.is_none());
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use crate::{
     mcp::{
         era::{self, Era},
         error_code,
-        handshake::{Told, chosen_version},
+        handshake::{Told, chosen_version, is_too_large},
         message::Message,
         outlet::End,
         owner::Served,
@@ -168,7 +168,7 @@ impl Lane {
             Err(Unanswered::Silent) => return Err(silent(patience)),
         };
         let mut state = self.lock();
-        if chosen_version(answer.result()).as_deref() == Some(&told.version) {
+        if chosen_version(answer.result()).as_deref() == Some(&told.version) && !is_too_large(&answer) {
             let result = Bytes::copy_from_slice(answer.result().as_bytes());
             state.told = Some(Told { result, initialized: true, ..told });
             state.send_now(BytesMut::from(INITIALIZED));
