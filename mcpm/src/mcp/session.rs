@@ -1,6 +1,8 @@
 //! Legacy sessions: who has one, what it subscribed to, and its streams (MCP 2025-11-25, "Session Management").
 
 use std::{
+    borrow::Borrow,
+    cmp::Ordering,
     collections::{BTreeSet, VecDeque},
     sync::Arc,
     time::Instant,
@@ -52,6 +54,54 @@ pub(crate) struct Negotiated {
     pub(crate) capabilities: ClientCapabilities,
 }
 
+/// Counted for a subscription beside its URI.
+const SUBSCRIPTION_OVERHEAD: usize = 64;
+
+/// The URI of a resource that a session subscribed to, or is about to, booked as long as it is kept.
+#[derive(Debug)]
+pub(crate) struct Subscription {
+    uri: String,
+    account: Arc<Account>,
+}
+
+impl Subscription {
+    pub(crate) fn uri(&self) -> &String {
+        &self.uri
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.account.give(self.uri.len() + SUBSCRIPTION_OVERHEAD);
+    }
+}
+
+impl Borrow<str> for Subscription {
+    fn borrow(&self) -> &str {
+        &self.uri
+    }
+}
+
+impl PartialEq for Subscription {
+    fn eq(&self, other: &Self) -> bool {
+        self.uri == other.uri
+    }
+}
+
+impl Eq for Subscription {}
+
+impl PartialOrd for Subscription {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Subscription {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.uri.cmp(&other.uri)
+    }
+}
+
 /// One client's session.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -64,7 +114,7 @@ pub(crate) struct Session {
     /// Whether answers to calls go to the standalone stream too, as on the deprecated SSE transport.
     pub(crate) single_stream: bool,
     /// URIs of resources it subscribed to.
-    pub(crate) subscriptions: BTreeSet<String>,
+    pub(crate) subscriptions: BTreeSet<Subscription>,
     /// The least severe log level it asked for.
     pub(crate) log_level: Option<LogLevel>,
     /// When its client was last heard of.
@@ -94,6 +144,12 @@ impl Session {
             streams: VecDeque::new(),
             next_stream: 1,
         }
+    }
+
+    /// Books the URI of a resource; `None` when there is no room for it.
+    pub(crate) fn book(&self, uri: String) -> Option<Subscription> {
+        let fits = self.account.take(uri.len() + SUBSCRIPTION_OVERHEAD);
+        fits.then(|| Subscription { uri, account: Arc::clone(&self.account) })
     }
 
     /// Makes the stream that answers the request of that id.

@@ -239,6 +239,36 @@ async fn an_answer_to_initialize_that_is_too_large_fails_the_handshake() {
 }
 
 #[tokio::test]
+async fn a_subscription_is_booked_until_it_is_over() {
+    let mut server = Server::start(Era::Legacy).await;
+    let (one, other) = (server.open("a", &owner("a")).await, server.open("b", &owner("a")).await);
+    let uri = format!("a://{}", "x".repeat(100 << 10));
+    let (_, subscribed) = server.call(&one, "resources/subscribe", &json!({ "uri": uri })).await;
+    // Only what is left is for others: their room shrinks with it, also while it waits for the answer.
+    let session = Session::new(None, false, Account::new(), Instant::now());
+    let mut booked = Vec::new();
+    while let Some(subscription) = session.book("x".repeat(200 << 10)) {
+        booked.push(subscription);
+        assert!(booked.len() * (200 << 10) <= MAX_HELD_BYTES, "there is no limit");
+    }
+    let book = || server.lane.lock().book(&other, "x".repeat(200 << 10));
+    let mut others = Vec::new();
+    let refused = loop {
+        let session = Session::new(None, false, Account::new(), Instant::now());
+        match session.book("x".repeat(200 << 10)) {
+            Some(subscription) => others.push(subscription),
+            None => break book().expect_err("no room"),
+        }
+        assert!(others.len() * (200 << 10) <= MAX_HELD_BYTES, "there is no limit");
+    };
+    assert_eq!((refused.status.as_u16(), refused.reason), (503, Some(Reason::TooManySubscriptions)));
+    drop((booked, others));
+    book().expect("room again");
+    server.says(&result(&subscribed, &json!({})));
+    assert!(server.lane.lock().sessions[&one].subscriptions.contains(&*uri));
+}
+
+#[tokio::test]
 async fn a_message_that_is_too_long_is_answered_for() {
     let (mut server, id) = session().await;
     let (mut stream, number) = server.call(&id, "tools/call", &json!({})).await;

@@ -18,7 +18,7 @@ use crate::{
         message::{MAX_ID_BYTES, Message, Span, result_answer, same_id, splice},
         outlet::{End, Outlet, Reader},
         owner::Owner,
-        session::{LogLevel, SessionId},
+        session::{LogLevel, SessionId, Subscription},
     },
     memory::Account,
 };
@@ -168,12 +168,14 @@ impl Lane {
         let purpose = match (message.method(), text(params.uri)) {
             ("resources/subscribe", Some(uri)) => {
                 state.check_subscriptions(id, &uri)?;
-                Purpose::Subscribe(uri)
+                Purpose::Subscribe(state.book(id, uri)?)
             }
             ("resources/unsubscribe", Some(uri)) if state.others_subscribe(id, &uri) => {
                 return state.unsubscribe_here(id, &uri, message);
             }
-            ("resources/unsubscribe", Some(uri)) => Purpose::Unsubscribe(uri),
+            ("resources/unsubscribe", Some(uri)) if uri.len() <= URI_BYTES => {
+                Purpose::Unsubscribe(state.book(id, uri)?)
+            }
             _ => Purpose::Plain,
         };
         state.announce();
@@ -392,7 +394,7 @@ impl State {
     pub(super) fn others_subscribe(&self, session: &SessionId, uri: &str) -> bool {
         let is_pending = |call: &InFlight| {
             call.session.as_ref() != Some(session)
-                && matches!(&call.purpose, Purpose::Subscribe(wanted) if wanted == uri)
+                && matches!(&call.purpose, Purpose::Subscribe(wanted) if wanted.uri() == uri)
         };
         self.sessions.iter().any(|(id, other)| id != session && other.subscriptions.contains(uri))
             || self.calls.values().any(is_pending)
@@ -402,14 +404,24 @@ impl State {
     fn check_subscriptions(&self, id: &SessionId, uri: &String) -> Result<(), Refusal> {
         let of_session = self.calls.values().filter(|call| call.session.as_ref() == Some(id));
         let pending = of_session.filter_map(|call| match &call.purpose {
-            Purpose::Subscribe(uri) => Some(uri),
+            Purpose::Subscribe(wanted) => Some(wanted.uri()),
             _ => None,
         });
         let known = self.sessions.get(id).into_iter().flat_map(|session| &session.subscriptions);
+        let known = known.map(Subscription::uri);
         if known.clone().any(|known| known == uri) {
             return Ok(());
         }
         check_uris(known.chain(pending).chain([uri]))
+    }
+
+    /// Books the URI of a resource that a session is about to subscribe to, or to let go of.
+    pub(super) fn book(&self, id: &SessionId, uri: String) -> Result<Subscription, Refusal> {
+        let session = self.sessions.get(id).ok_or_else(Refusal::unknown_session)?;
+        session.book(uri).ok_or_else(|| {
+            let text = "too much is held for clients to note another subscription";
+            Refusal::unavailable(text).reason(Reason::TooManySubscriptions)
+        })
     }
 
     /// Ends one session's subscription while others keep theirs.

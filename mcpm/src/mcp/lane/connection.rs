@@ -247,8 +247,12 @@ impl State {
 
     /// Subscribes again and sets the log level again. The answers are nobody's.
     fn restore_sessions(&mut self) {
-        let uris: BTreeSet<String> =
-            self.sessions.values().flat_map(|session| session.subscriptions.iter().cloned()).collect();
+        let uris: BTreeSet<String> = self
+            .sessions
+            .values()
+            .flat_map(|session| &session.subscriptions)
+            .map(|wanted| wanted.uri().clone())
+            .collect();
         for uri in uris {
             let request = self.own_request("resources/subscribe", &json!({ "uri": uri }));
             self.send_now(request);

@@ -24,7 +24,7 @@ mod tasks;
 mod tools;
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -43,7 +43,7 @@ use super::{
     message::{Message, one_line},
     outlet::{End, Outlet},
     owner::{Owner, Served},
-    session::{Session, SessionId},
+    session::{Session, SessionId, Subscription},
 };
 use crate::{explain::Reason, memory::Account};
 
@@ -218,14 +218,14 @@ struct InFlight {
 }
 
 /// What is done when the answer comes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 enum Purpose {
     /// Nothing but to deliver it.
     Plain,
     /// Notes the subscription.
-    Subscribe(String),
+    Subscribe(Subscription),
     /// Forgets the subscription.
-    Unsubscribe(String),
+    Unsubscribe(Subscription),
     /// Learns which arguments are mirrored in headers.
     ListTools,
 }
@@ -463,11 +463,12 @@ impl State {
             .filter(|(_, call)| call.session.as_ref() == Some(id))
             .map(|(id, _)| *id)
             .collect();
-        let mut subscriptions = session.subscriptions.clone();
+        let mut subscriptions: BTreeSet<String> =
+            session.subscriptions.iter().map(|wanted| wanted.uri().clone()).collect();
         for call in calls {
             // The server may have taken it already.
             if let Some(Purpose::Subscribe(uri)) = self.calls.get(&call).map(|call| &call.purpose) {
-                subscriptions.insert(uri.clone());
+                subscriptions.insert(uri.uri().clone());
             }
             self.cancel(call, End::Cancelled, "the session ended");
         }

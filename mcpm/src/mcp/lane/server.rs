@@ -129,7 +129,7 @@ impl State {
         let answer = self
             .task_answer(&call, &message)
             .unwrap_or_else(|| splice(message.bytes(), &mut [(message.id_span(), &call.id)]).freeze());
-        if call.purpose == Purpose::ListTools {
+        if matches!(call.purpose, Purpose::ListTools) {
             // The cursor is the client's to follow.
             let _ = self.tools.learn(message.result());
         }
@@ -138,12 +138,12 @@ impl State {
             session.last_used = Instant::now();
             shared = session.single_stream;
             if !message.result().is_empty() {
-                match &call.purpose {
+                match call.purpose {
                     Purpose::Subscribe(uri) => {
-                        session.subscriptions.insert(uri.clone());
+                        session.subscriptions.insert(uri);
                     }
                     Purpose::Unsubscribe(uri) => {
-                        session.subscriptions.remove(uri);
+                        session.subscriptions.remove(&uri);
                     }
                     Purpose::Plain | Purpose::ListTools => {}
                 }
@@ -168,7 +168,7 @@ impl State {
             "notifications/resources/updated" => {
                 let uri = params.uri.unwrap_or_default();
                 let subscribed =
-                    |session: &&Session| session.subscriptions.iter().any(|wanted| is_within(&uri, wanted));
+                    |session: &&Session| session.subscriptions.iter().any(|wanted| is_within(&uri, wanted.uri()));
                 for session in self.sessions.values_mut().filter(|session| subscribed(&&**session)) {
                     offer(session.standalone(), message.bytes());
                 }
