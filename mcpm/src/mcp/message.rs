@@ -18,6 +18,8 @@ use super::error_code;
 
 /// Longest id of a request, and longest progress token, in bytes: they are kept until the answer.
 pub(crate) const MAX_ID_BYTES: usize = 1024;
+/// Why a message with a longer id is none.
+pub(crate) const ID_TOO_LONG: &str = "`id` is longer than 1024 bytes";
 /// Most messages in one array.
 pub(crate) const MAX_BATCH: usize = 1000;
 /// Longest part of an error's text that is passed on, since it may quote the input.
@@ -116,7 +118,7 @@ impl Message {
             None => String::new(),
         };
         if outline.id.is_some_and(|id| id.get().len() > MAX_ID_BYTES) {
-            return Err(invalid("`id` is longer than 1024 bytes"));
+            return Err(invalid(ID_TOO_LONG));
         }
         let is_id =
             |id: &RawValue| id.get().starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit());

@@ -9,7 +9,9 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-/// The id in a body or its beginning, as written; empty when there is none that can be read.
+use super::message::MAX_ID_BYTES;
+
+/// The id in a body or its beginning, as written; empty when there is none that can be read, or it is too long.
 pub(crate) fn id_in(begun: &[u8]) -> Bytes {
     let mut found = Bytes::new();
     // That the body is broken or goes on is no news.
@@ -46,6 +48,7 @@ impl<'de> Visitor<'de> for Search<'_> {
                 id.ends_with('"') || id.as_bytes().as_ptr_range().end != self.begun.as_ptr_range().end;
             if one
                 && whole
+                && id.len() <= MAX_ID_BYTES
                 && id.starts_with(|first: char| first == '"' || first == '-' || first.is_ascii_digit())
             {
                 *self.found = Bytes::copy_from_slice(id.as_bytes());

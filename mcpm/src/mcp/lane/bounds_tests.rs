@@ -122,8 +122,11 @@ async fn requests_of_a_server_are_bounded_in_number_and_size() {
     server.says(&sampling("one too many"));
     let refused = heard(&mut server).expect("an answer");
     assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!("one too many"), &json!(-32603)));
+    assert_eq!(refused["error"]["data"]["reason"], "limit.calls");
     // One whose id would be kept in full is not taken at all.
     server.says(&sampling("x".repeat(MAX_ID_BYTES)));
+    let refused = heard(&mut server).expect("an answer");
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&Value::Null, &json!(-32600)));
     assert_eq!(server.lane.lock().asked.len(), MAX_ASKED_OF_SESSION);
     // They end when nobody answers for long enough, and their place is free again.
     server.lane.sweep(Instant::now() + Limits::default().total + Duration::from_secs(1));
@@ -219,26 +222,6 @@ async fn a_kept_notification_does_not_keep_the_buffer_that_it_came_in() {
 }
 
 #[tokio::test]
-async fn an_answer_to_initialize_that_is_too_large_fails_the_handshake() {
-    let mut server = Server::start(Era::Legacy).await;
-    let asked = message(&json!({
-        "jsonrpc": "2.0", "id": 0, "method": "initialize",
-        "params": { "protocolVersion": "2025-11-25", "capabilities": {} },
-    }));
-    let asked = Initialize::read(asked).expect("an initialize");
-    let handshake = server.lane.greet(&asked, None);
-    let number = server.hears().await["id"].clone();
-    let text = "x".repeat(MAX_RESULT_BYTES);
-    server.says(&result(&number, &json!({ "protocolVersion": "2025-11-25", "instructions": text })));
-    let session = Session::new(None, false, Account::new(), Instant::now());
-    let id = SessionId::presented("a");
-    let refused = server.lane.let_in(handshake, &asked, &id, session).await.expect_err("too large");
-    assert_eq!(refused.status, 502);
-    assert!(refused.message.contains("1 MiB"), "{}", refused.message);
-    assert!(server.lane.lock().told.is_none());
-}
-
-#[tokio::test]
 async fn a_subscription_is_booked_until_it_is_over() {
     let mut server = Server::start(Era::Legacy).await;
     let (one, other) = (server.open("a", &owner("a")).await, server.open("b", &owner("a")).await);
@@ -266,6 +249,26 @@ async fn a_subscription_is_booked_until_it_is_over() {
     book().expect("room again");
     server.says(&result(&subscribed, &json!({})));
     assert!(server.lane.lock().sessions[&one].subscriptions.contains(&*uri));
+}
+
+#[tokio::test]
+async fn an_answer_to_initialize_that_is_too_large_fails_the_handshake() {
+    let mut server = Server::start(Era::Legacy).await;
+    let asked = message(&json!({
+        "jsonrpc": "2.0", "id": 0, "method": "initialize",
+        "params": { "protocolVersion": "2025-11-25", "capabilities": {} },
+    }));
+    let asked = Initialize::read(asked).expect("an initialize");
+    let handshake = server.lane.greet(&asked, None);
+    let number = server.hears().await["id"].clone();
+    let text = "x".repeat(MAX_RESULT_BYTES);
+    server.says(&result(&number, &json!({ "protocolVersion": "2025-11-25", "instructions": text })));
+    let session = Session::new(None, false, Account::new(), Instant::now());
+    let id = SessionId::presented("a");
+    let refused = server.lane.let_in(handshake, &asked, &id, session).await.expect_err("too large");
+    assert_eq!(refused.status, 502);
+    assert!(refused.message.contains("1 MiB"), "{}", refused.message);
+    assert!(server.lane.lock().told.is_none());
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use crate::{
     explain::Reason,
     mcp::{
         error_code,
-        message::{MAX_ID_BYTES, Message, Span, result_answer, same_id, splice},
+        message::{MAX_ID_BYTES, Message, Span, result_answer, same_id, shortened, splice},
         outlet::{End, Outlet, Reader},
         owner::Owner,
         session::{LogLevel, SessionId, Subscription},
@@ -95,7 +95,7 @@ impl<'a> Params<'a> {
         }
         let invalid = |message| Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_PARAMS, message);
         let read: Self = serde_json::from_str(params)
-            .map_err(|error| invalid(format!("`params` cannot be read: {error}")))?;
+            .map_err(|error| invalid(format!("`params` cannot be read: {}", shortened(&error))))?;
         let token = read.meta.as_ref().and_then(|meta| meta.progress_token);
         if token.is_some_and(|token| token.get().len() > MAX_ID_BYTES) {
             return Err(invalid(format!("`progressToken` is longer than {MAX_ID_BYTES} bytes")));
@@ -355,7 +355,8 @@ impl State {
         if self.pipe.as_ref().is_none_or(|pipe| pipe.queued.has_room(cost)) {
             return Ok(());
         }
-        let text = "too much waits for the server, which does not read its input fast enough";
+        let text = "no room on the way to the server: it does not read its input fast enough, or too much is held for \
+                    other clients";
         Err(Refusal::unavailable(text).reason(Reason::QueueFull))
     }
 

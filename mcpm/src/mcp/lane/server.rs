@@ -8,14 +8,19 @@ use serde_json::value::RawValue;
 
 use super::{
     Asked, InFlight, Lane, MAX_ASKED, MAX_ASKED_OF_SESSION, MAX_ELICITATIONS, Purpose, State, error_answer,
-    is_within,
+    error_answer_with, is_within,
 };
-use crate::mcp::{
-    era::{self, Era},
-    error_code,
-    message::{Kind, MAX_ID_BYTES, Malformed, Message, Span, batch, result_answer, same_id, splice},
-    outlet::Outlet,
-    session::{LogLevel, Session, SessionId},
+use crate::{
+    explain::Reason,
+    mcp::{
+        era::{self, Era},
+        error_code,
+        message::{
+            ID_TOO_LONG, Kind, MAX_ID_BYTES, Malformed, Message, Span, batch, result_answer, same_id, splice,
+        },
+        outlet::Outlet,
+        session::{LogLevel, Session, SessionId},
+    },
 };
 
 /// Messages kept for a session that has no stream open for them.
@@ -73,7 +78,13 @@ impl Lane {
     fn take_message(&self, text: Bytes) {
         match Message::parse(text.clone()) {
             Ok(message) => self.lock().take(message),
-            Err(malformed) => no_message(&text, &malformed),
+            Err(malformed) => {
+                no_message(&text, &malformed);
+                if malformed.reason == ID_TOO_LONG {
+                    tracing::warn!("refused a message of the server: {ID_TOO_LONG}");
+                    self.lock().reply(error_answer(b"", malformed.code, ID_TOO_LONG));
+                }
+            }
         }
     }
 }
@@ -167,8 +178,9 @@ impl State {
             "notifications/cancelled" => self.cancelled_by_server(message, params.request_id),
             "notifications/resources/updated" => {
                 let uri = params.uri.unwrap_or_default();
-                let subscribed =
-                    |session: &&Session| session.subscriptions.iter().any(|wanted| is_within(&uri, wanted.uri()));
+                let subscribed = |session: &&Session| {
+                    session.subscriptions.iter().any(|wanted| is_within(&uri, wanted.uri()))
+                };
                 for session in self.sessions.values_mut().filter(|session| subscribed(&&**session)) {
                     offer(session.standalone(), message.bytes());
                 }
@@ -285,10 +297,12 @@ impl State {
             return;
         }
         let (code, refusal) = match self.candidate(era::capability_for(message.method())) {
-            Ok((session, outlet)) => match self.ask_client(message, session, &outlet) {
-                Ok(()) => return,
-                Err(full) => (error_code::INTERNAL_ERROR, full),
-            },
+            Ok((session, outlet)) => {
+                let Err((reason, full)) = self.ask_client(message, session, &outlet) else { return };
+                let data = serde_json::json!({ "reason": reason.id() }).to_string();
+                let code = error_code::INTERNAL_ERROR;
+                return self.reply(error_answer_with(&message.id(), code, full, Some(&data)));
+            }
             Err(NoOne::Able) => (error_code::METHOD_NOT_FOUND, "no connected client can do this"),
             Err(NoOne::Alone) => (
                 error_code::METHOD_NOT_FOUND,
@@ -308,15 +322,15 @@ impl State {
         message: &Message,
         session: SessionId,
         outlet: &Outlet,
-    ) -> Result<(), &'static str> {
+    ) -> Result<(), (Reason, &'static str)> {
         let of_session = self.asked.values().filter(|asked| asked.session == session).count();
         if self.asked.len() >= MAX_ASKED || of_session >= MAX_ASKED_OF_SESSION {
-            return Err("too many requests wait for an answer of the client");
+            return Err((Reason::TooManyCalls, "too many requests wait for an answer of the client"));
         }
         let id = self.new_id();
         let line = splice(message.bytes(), &mut [(message.id_span(), id.to_string().as_bytes())]).freeze();
         if !outlet.push(line) {
-            return Err("the client reads too slowly");
+            return Err((Reason::NoMemory, "the client reads too slowly"));
         }
         let params: Params<'_> = serde_json::from_str(message.params()).unwrap_or_default();
         if let Some(elicitation) = params.elicitation_id.filter(|id| id.len() <= MAX_ID_BYTES) {
