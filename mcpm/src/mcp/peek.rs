@@ -83,4 +83,11 @@ mod tests {
             assert_eq!(id_in(begun.as_bytes()), id.as_bytes(), "{begun}");
         }
     }
+
+    #[test]
+    fn an_id_that_is_too_long_is_none() {
+        let body = |count: usize| format!(r#"{{"id":"{}","#, "x".repeat(count));
+        assert_eq!(id_in(body(MAX_ID_BYTES - 2).as_bytes()).len(), MAX_ID_BYTES);
+        assert_eq!(id_in(body(MAX_ID_BYTES - 1).as_bytes()), "");
+    }
 }
