@@ -5,22 +5,33 @@
 //! on one budget. An account may hold at most twice what is left of the budget (a dynamic threshold, as in
 //! shared-memory switches: Choudhury and Hahne, 1998), so that a single greedy client gets two thirds of it, several
 //! share what is left, and a client that needs little always finds room.
+//!
+//! Queues and streams may exceed the budget a little, by a reserve that is shared in the same way: what others hold
+//! never keeps a small message out. Bodies may not.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{
+        Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use bytes::{Bytes, BytesMut};
 
 /// Most bytes held in all.
 pub(crate) const MAX_HELD_BYTES: usize = 48 << 20;
-/// What an account may hold even when others have used up the budget.
-const FLOOR: usize = 64 << 10;
 /// How far small accounts may exceed the budget, all together.
-const FLOORS: usize = 16 << 20;
+const RESERVE: usize = 16 << 20;
+/// An account may hold one of so many parts of what is left of the reserve: 64 KiB at first, and less when hundreds of
+/// accounts do so.
+const PARTS: usize = 256;
 /// A message or body up to this size is not booked: connections and calls are bounded in number.
 const SMALL: usize = 16 << 10;
+/// The log says again that there is no room after this.
+const SAID_FOR: Duration = Duration::from_secs(60);
 
 /// The budget of this process: its memory is what is protected, however many proxies run in it.
 static BUDGET: Budget = Budget::new(MAX_HELD_BYTES);
@@ -43,23 +54,50 @@ impl Budget {
     }
 }
 
-/// What is held for one client, body or process. Dropping it gives everything back.
+/// Whose account is charged for what is kept on behalf of a caller.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Payer {
+    /// An authenticated caller, by issuer and subject.
+    Person(Arc<str>),
+    /// An unauthenticated caller, by address or network.
+    Peer(IpAddr),
+    /// All unauthenticated callers of this machine, or behind a proxy in front, which nothing tells apart.
+    Unknown,
+}
+
+/// The accounts of callers for whom something is kept.
+static PAYERS: LazyLock<Mutex<HashMap<Payer, Weak<Account>>>> = LazyLock::new(Mutex::default);
+
+/// What is held for one caller, stream or process. Dropping it gives everything back.
 #[derive(Debug)]
 pub(crate) struct Account {
     budget: &'static Budget,
     used: AtomicUsize,
+    payer: Option<Payer>,
 }
 
 impl Default for Account {
     fn default() -> Self {
-        Self { budget: &BUDGET, used: AtomicUsize::new(0) }
+        Self { budget: &BUDGET, used: AtomicUsize::new(0), payer: None }
     }
 }
 
 impl Account {
-    /// Returns a new account for whatever is kept on behalf of one client, body or process.
+    /// Returns a new account for whatever is kept on behalf of one stream or process.
     pub(crate) fn new() -> Arc<Self> {
         Arc::default()
+    }
+
+    /// The one account of a caller, however many requests, sessions and proxies it uses.
+    pub(crate) fn of(payer: Payer) -> Arc<Self> {
+        let mut payers = lock(&PAYERS);
+        let known = payers.get(&payer).and_then(Weak::upgrade);
+        known.unwrap_or_else(|| {
+            let new =
+                Arc::new(Self { budget: &BUDGET, used: AtomicUsize::new(0), payer: Some(payer.clone()) });
+            payers.insert(payer, Arc::downgrade(&new));
+            new
+        })
     }
 
     /// Books `bytes` if there is room for them.
@@ -73,12 +111,24 @@ impl Account {
         fits
     }
 
-    /// Whether `bytes` more find room now.
+    /// Whether `bytes` more find room now, in the budget or in the reserve of small accounts.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        let own = self.used.load(Ordering::Relaxed).saturating_add(bytes);
-        let all = self.budget.used.load(Ordering::Relaxed).saturating_add(bytes);
-        let left = self.budget.limit.saturating_sub(all);
-        own <= left.saturating_mul(2) || own <= FLOOR && all <= self.budget.limit + FLOORS
+        self.has_share(bytes) || self.with(bytes) <= self.left_of(self.budget.limit + RESERVE, bytes) / PARTS
+    }
+
+    /// Whether `bytes` more find room in the budget now.
+    fn has_share(&self, bytes: usize) -> bool {
+        self.with(bytes) <= self.left_of(self.budget.limit, bytes).saturating_mul(2)
+    }
+
+    /// What is booked with `bytes` more.
+    fn with(&self, bytes: usize) -> usize {
+        self.used.load(Ordering::Relaxed).saturating_add(bytes)
+    }
+
+    /// What is left of `limit` when `bytes` more are held in all.
+    fn left_of(&self, limit: usize, bytes: usize) -> usize {
+        limit.saturating_sub(self.budget.used.load(Ordering::Relaxed).saturating_add(bytes))
     }
 
     /// Books `bytes` whether or not there is room, for what is bounded in number elsewhere.
@@ -107,7 +157,30 @@ impl Account {
 impl Drop for Account {
     fn drop(&mut self) {
         self.budget.used.fetch_sub(*self.used.get_mut(), Ordering::Relaxed);
+        if let Some(payer) = self.payer.take() {
+            let mut payers = lock(&PAYERS);
+            // Another one may have been made for the same caller meanwhile.
+            if payers.get(&payer).is_some_and(|account| account.strong_count() == 0) {
+                payers.remove(&payer);
+            }
+        }
     }
+}
+
+/// Says in the log, once in a while, that something was given up for want of room.
+pub(crate) fn warn_no_room(what: &'static str) {
+    static SAID: LazyLock<Mutex<HashMap<&'static str, Instant>>> = LazyLock::new(Mutex::default);
+    let (mut said, now) = (lock(&SAID), Instant::now());
+    if said.get(what).is_none_or(|last| now.duration_since(*last) > SAID_FOR) {
+        said.insert(what, now);
+        drop(said);
+        tracing::warn!(what, "no memory is left of what may be held for clients and servers");
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No code panics while it holds the lock, so a poisoned lock still guards a sound value.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Bytes that are booked until they are dropped.
@@ -136,6 +209,11 @@ pub(crate) struct Booking {
 }
 
 impl Booking {
+    /// Books on an account that others use too.
+    pub(crate) fn of(account: Arc<Account>) -> Self {
+        Self { account, booked: 0 }
+    }
+
     /// Books what was made of the buffer and is on its way to a client.
     pub(crate) fn hold(&self, bytes: Bytes) -> Bytes {
         self.account.hold(bytes)
@@ -144,27 +222,54 @@ impl Booking {
     /// Books a buffer that now holds `bytes`; `false`, with nothing changed, when there is no room for that.
     #[must_use = "what is refused must not be kept"]
     pub(crate) fn resize(&mut self, bytes: usize) -> bool {
-        let bytes = if bytes <= SMALL { 0 } else { bytes };
-        if bytes > self.booked && !self.account.take(bytes - self.booked) {
-            return false;
+        let more = counted(bytes).saturating_sub(self.booked);
+        let fits = more == 0 || self.account.take(more);
+        if fits {
+            self.shrink(bytes);
+            self.booked += more;
         }
-        self.account.give(self.booked.saturating_sub(bytes));
-        self.booked = bytes;
-        true
+        fits
+    }
+
+    /// Gives back what a buffer that now holds `bytes` has no need of.
+    pub(crate) fn shrink(&mut self, bytes: usize) {
+        let less = self.booked.saturating_sub(counted(bytes));
+        if less > 0 {
+            self.account.give(less);
+            self.booked -= less;
+        }
     }
 }
 
-/// A buffer that grows piece by piece and stays booked until the last reference to its bytes is gone.
-#[derive(Debug, Default)]
+impl Drop for Booking {
+    fn drop(&mut self) {
+        self.account.give(self.booked);
+    }
+}
+
+/// What is booked of so many bytes.
+fn counted(bytes: usize) -> usize {
+    if bytes <= SMALL { 0 } else { bytes }
+}
+
+/// A body that is read piece by piece and stays booked until the last reference to its bytes is gone.
+#[derive(Debug)]
 pub(crate) struct Buffer {
     bytes: BytesMut,
     booking: Booking,
 }
 
 impl Buffer {
+    /// An empty buffer, booked on the account of the caller whose body it is, or whose request a body answers.
+    pub(crate) fn new(account: Arc<Account>) -> Self {
+        Self { bytes: BytesMut::new(), booking: Booking::of(account) }
+    }
+
     /// Appends a piece; `false`, with nothing appended, when there is no room for it.
     pub(crate) fn append(&mut self, piece: &[u8]) -> bool {
-        let fits = self.booking.resize(self.bytes.len() + piece.len());
+        let all = self.bytes.len() + piece.len();
+        let more = counted(all).saturating_sub(self.booking.booked);
+        let fits = (more == 0 || self.booking.account.has_share(more)) && self.booking.resize(all);
         if fits {
             self.bytes.extend_from_slice(piece);
         }
@@ -197,7 +302,7 @@ mod tests {
 
     fn accounts(limit: usize, count: usize) -> Vec<Account> {
         let budget: &'static Budget = Box::leak(Box::new(Budget::new(limit)));
-        (0..count).map(|_| Account { budget, used: AtomicUsize::new(0) }).collect()
+        (0..count).map(|_| Account { budget, used: AtomicUsize::new(0), payer: None }).collect()
     }
 
     fn take_all(account: &Account) -> usize {
@@ -215,26 +320,72 @@ mod tests {
     }
 
     #[test]
-    fn a_small_account_finds_room_beside_any_number_of_greedy_ones() {
-        let mut accounts = accounts(48 << 20, 200);
-        for _ in 0..3 {
-            for account in &accounts[1..] {
-                take_all(account);
+    fn a_small_account_finds_room_beside_hundreds_of_greedy_ones() {
+        for (greedy, room) in [(20, 48 << 10), (300, 16 << 10), (1000, 1 << 10)] {
+            let mut accounts = accounts(48 << 20, greedy + 1);
+            for _ in 0..3 {
+                for account in &accounts[1..] {
+                    take_all(account);
+                }
             }
+            assert!(accounts[0].has_room(room), "{greedy}");
+            let held = accounts[0].budget.used.load(Ordering::Relaxed);
+            assert!(held <= (48 << 20) + RESERVE, "{held}");
+            accounts.truncate(1);
+            assert_eq!(accounts[0].budget.used.load(Ordering::Relaxed), 0);
         }
-        assert!(accounts[0].has_room(FLOOR));
-        let held = accounts[0].budget.used.load(Ordering::Relaxed);
-        assert!(held <= (48 << 20) + FLOORS, "{held}");
-        accounts.truncate(1);
-        assert_eq!(accounts[0].budget.used.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn bodies_of_one_caller_leave_room_for_others_and_none_uses_the_reserve() {
+        let mut accounts = accounts(48 << 20, 2).into_iter().map(Arc::new);
+        let (greedy, other) = (accounts.next().expect("one"), accounts.next().expect("another"));
+        let read = |account: &Arc<Account>, length: usize| {
+            let mut buffer = Buffer::new(Arc::clone(account));
+            while buffer.len() < length {
+                if !buffer.append(&[0; 4 << 10]) {
+                    return Err(buffer);
+                }
+            }
+            Ok(buffer)
+        };
+        let large: Vec<_> = (0..4).map(|_| read(&greedy, 16 << 20)).collect();
+        assert_eq!(large.iter().filter(|read| read.is_ok()).count(), 2);
+        assert!(read(&other, 8 << 20).is_ok());
+        // What is too small to be booked needs no room.
+        let small: Vec<_> = (0..300).map(|_| read(&greedy, 64 << 10)).collect();
+        assert!(small.iter().all(|read| read.as_ref().is_err_and(|buffer| buffer.len() == SMALL)));
+        assert!(greedy.budget.used.load(Ordering::Relaxed) <= greedy.budget.limit);
+        assert!(other.has_room(48 << 10));
+    }
+
+    #[test]
+    fn a_caller_has_one_account_as_long_as_anything_is_kept() {
+        let payer = || Payer::Person("one who has one account".into());
+        let (first, second) = (Account::of(payer()), Account::of(payer()));
+        assert!(Arc::ptr_eq(&first, &second));
+        assert!(!Arc::ptr_eq(&first, &Account::of(Payer::Peer([192, 0, 2, 1].into()))));
+        drop((first, second));
+        assert!(!lock(&PAYERS).contains_key(&payer()));
+    }
+
+    #[test]
+    fn a_booking_is_given_back_with_its_buffer() {
+        let account = Arc::new(accounts(1 << 20, 1).remove(0));
+        let mut booking = Booking::of(Arc::clone(&account));
+        assert!(booking.resize(100 << 10) && booking.resize(200 << 10) && !booking.resize(2 << 20));
+        assert_eq!(account.used.load(Ordering::Relaxed), 200 << 10);
+        booking.shrink(50 << 10);
+        assert_eq!(account.used.load(Ordering::Relaxed), 50 << 10);
+        drop(booking);
+        assert_eq!(account.used.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn a_buffer_stays_booked_until_its_bytes_are_gone() {
         let account = accounts(1 << 20, 1).remove(0);
         let budget = account.budget;
-        let mut buffer =
-            Buffer { bytes: BytesMut::new(), booking: Booking { account: Arc::new(account), booked: 0 } };
+        let mut buffer = Buffer::new(Arc::new(account));
         assert!(buffer.append(&[0; SMALL]));
         assert_eq!(budget.used.load(Ordering::Relaxed), 0);
         assert!(buffer.append(&[0; SMALL]));

@@ -76,7 +76,7 @@ async fn notifications_to_a_server_that_reads_nothing_are_refused_beyond_a_bound
     };
     assert_eq!((refused.status, refused.headers.get("retry-after")), (503, Some("1")));
     let reason = refused.answer().await["error"]["data"]["reason"].clone();
-    assert!(reason == "limit.queue" || reason == "limit.memory", "{reason}");
+    assert_eq!(reason, "limit.queue");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -153,4 +153,52 @@ async fn several_messages_at_once_without_a_session_are_refused_in_plain_words()
     assert_eq!(refused.status, 400);
     let answer = refused.answer().await;
     assert!(answer["error"]["message"].as_str().unwrap().contains("one by one"), "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_array_that_is_not_taken_is_refused_for_its_own_cause() {
+    let bridge = legacy().await;
+    let session = Session::with(bridge.http, "2025-03-26", json!({})).await;
+    let many: Vec<Value> = (0..1001).map(|number| request(number, "tools/list", json!({}))).collect();
+    let refused = session.post(json!(many).to_string()).await;
+    assert_eq!(refused.status, 400);
+    let answer = refused.answer().await;
+    assert_eq!(answer["error"]["code"], -32600);
+    assert!(answer["error"]["message"].as_str().unwrap().contains("1000"), "{answer}");
+    for (body, code, text) in [("[{\"id\":1},", -32700, "EOF"), ("[]", -32600, "no message")] {
+        let refused = session.post(body.to_owned()).await;
+        assert_eq!(refused.status, 400, "{body}");
+        let answer = refused.answer().await;
+        assert_eq!(answer["error"]["code"], code, "{answer}");
+        assert!(answer["error"]["message"].as_str().unwrap().contains(text), "{answer}");
+    }
+    let one = json!([request(1, "tools/list", json!({}))]).to_string();
+    let unknown = bridge.http.post("/mcp", one).header("Mcp-Session-Id", "0").send().await;
+    assert_eq!((unknown.status, &unknown.answer().await["error"]["code"]), (404, &json!(-32001)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_answers_to_an_array_are_bounded_and_each_is_told() {
+    let bridge = legacy().await;
+    let session = Session::with(bridge.http, "2025-03-26", json!({})).await;
+    let calls: Vec<Value> =
+        (0..16).map(|id| request(id, "tools/call", tool("big", json!({ "count": 8 << 20 })))).collect();
+    let response = session.post(json!(calls).to_string()).await;
+    assert_eq!(response.status, 200);
+    let answers = response.json().await;
+    for (id, answer) in answers.as_array().unwrap().iter().enumerate() {
+        assert_eq!(answer["id"], id);
+        let is_lost = answer["error"]["data"]["reason"] == "limit.memory";
+        assert!(is_lost || answer.get("result").is_some(), "{}", answer["error"]);
+    }
+    assert_eq!(answers.as_array().unwrap().len(), 16);
+    assert_eq!(session.call(20, "echo", json!({})).await["id"], 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_nearly_as_long_as_a_line_may_be_arrives_whole() {
+    let bridge = legacy().await;
+    let session = Session::open(bridge.http).await;
+    let answer = session.call("big", "big", json!({ "count": 30 << 20 })).await;
+    assert!(answer["result"].to_string().len() > 30 << 20, "{}", answer["error"]);
 }

@@ -132,8 +132,8 @@ reasons! {
         TooManySubscriptions = "limit.subscriptions", "unsubscribe from resources that are not needed";
         /// The first message of a session is larger than any client needs.
         InitializeTooLarge = "limit.initialize", "send fewer capabilities and less about the client";
-        /// What is held for all clients leaves no room for the body of this request.
-        NoMemory = "limit.memory", "send a smaller body, or try again later";
+        /// What is held for all clients leaves no room for the body of this request, or for its answer.
+        NoMemory = "limit.memory", "send a smaller body or ask for less, or try again later";
     }
     "audit" {
         /// What would be done cannot be recorded, and the audit log is to be complete.

@@ -13,14 +13,14 @@ use std::{
 
 use bytes::Bytes;
 
-use crate::memory::{Account, is_small};
+use crate::memory::{Account, is_small, warn_no_room};
 
 /// Most bytes kept after they were read, for a replay; the answer is kept beyond that.
 const REPLAY_LIMIT: usize = 256 << 10;
 /// What one queued message costs beside its bytes.
 const MESSAGE_OVERHEAD: usize = 64;
 /// What a stream costs beside its messages.
-const STREAM_OVERHEAD: usize = 512;
+pub(super) const STREAM_OVERHEAD: usize = 512;
 /// How long a stream that has ended can be read again.
 const KEPT_FOR: Duration = Duration::from_secs(5 * 60);
 
@@ -33,12 +33,22 @@ pub(crate) enum End {
     Cancelled,
     /// The server behind ended before it answered.
     ServerEnded(String),
-    /// The reader fell too far behind, or what it wants to read again is no longer kept.
+    /// The reader fell so far behind that what waits for it leaves no room for more.
     Overflow,
+    /// What is held for others leaves no room for a message, although the reader has read all before it.
+    NoRoom,
+    /// What was kept to be read again was given up for newer answers.
+    GivenUp,
     /// Nothing came for too long.
     TimedOut,
     /// Another connection took over the stream.
     Superseded,
+}
+
+impl End {
+    fn is_for_want_of_room(&self) -> bool {
+        matches!(self, Self::Overflow | Self::NoRoom | Self::GivenUp)
+    }
 }
 
 /// One step of a stream.
@@ -152,9 +162,9 @@ impl Outlet {
         wake(inner);
     }
 
-    /// Whether the stream ended since its reader was too slow.
+    /// Whether the stream ended for want of room.
     pub(crate) fn has_overflowed(&self) -> bool {
-        self.lock().end == Some(End::Overflow)
+        self.lock().end.as_ref().is_some_and(End::is_for_want_of_room)
     }
 
     /// Whether somebody reads, will do so in a moment, or could come back and read.
@@ -180,7 +190,8 @@ impl Outlet {
         let inner = self.lock();
         let is_old = |at: Instant| now.saturating_duration_since(at) > KEPT_FOR;
         // Whoever comes back for an answer that is lost is told so.
-        let holds_nothing = inner.messages.is_empty() && inner.end != Some(End::Overflow);
+        let is_lost = inner.end.as_ref().is_some_and(End::is_for_want_of_room);
+        let holds_nothing = inner.messages.is_empty() && !is_lost;
         inner.end.is_some() && (holds_nothing || !inner.attached && inner.ended_at.is_some_and(is_old))
     }
 
@@ -193,8 +204,10 @@ impl Outlet {
     /// Drops what is kept; who comes back for it is told that it is lost.
     pub(crate) fn forget(&self) {
         let mut inner = self.lock();
-        inner.finish(End::Overflow);
+        inner.finish(End::GivenUp);
         inner.clear();
+        drop(inner);
+        warn_no_room("answers that were kept to be read again were given up");
     }
 
     /// Attaches a reader after `place` (0 = from the start), or at the first unread message when `None`.
@@ -208,7 +221,7 @@ impl Outlet {
             && after.is_none_or(|place| place.saturating_add(1) < last)
         {
             // The answer was given up for want of room.
-            inner.end = Some(End::Overflow);
+            inner.end = Some(End::GivenUp);
         }
         let next =
             after.map_or(inner.unread, |place| place.saturating_add(1).clamp(inner.first, inner.unread));
@@ -232,9 +245,13 @@ impl Outlet {
                 inner.finish(End::Complete);
             }
         } else {
-            inner.finish(End::Overflow);
+            let waits = inner.first + inner.messages.len() as u64 > inner.unread;
+            inner.finish(if waits { End::Overflow } else { End::NoRoom });
         }
         wake(inner);
+        if !fits {
+            warn_no_room("a message on its way to a client was dropped, and its stream ended");
+        }
         fits
     }
 
@@ -438,6 +455,16 @@ mod tests {
     }
 
     #[test]
+    fn a_reader_that_has_read_all_is_told_that_there_is_no_room() {
+        let outlet = outlet(false);
+        let mut reader = outlet.read(None);
+        assert!(outlet.push(bytes("a")));
+        assert!(matches!(next(&mut reader), Item::Message { place: 1, .. }));
+        outlet.answer(Bytes::from(vec![b'x'; MAX_HELD_BYTES]));
+        assert_eq!(next(&mut reader), Item::End(End::NoRoom));
+    }
+
+    #[test]
     fn a_large_answer_can_be_read_again() {
         let outlet = outlet(true);
         let mut reader = outlet.read(None);
@@ -457,7 +484,7 @@ mod tests {
         let outlet = outlet(true);
         outlet.answer(bytes("a"));
         outlet.forget();
-        assert_eq!(next(&mut outlet.read(Some(0))), Item::End(End::Overflow));
+        assert_eq!(next(&mut outlet.read(Some(0))), Item::End(End::GivenUp));
     }
 
     #[test]

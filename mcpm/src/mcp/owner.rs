@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::memory::{Account, Payer};
+
 /// One who calls. Where nobody is asked who they are, there are none.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Owner {
@@ -36,6 +38,12 @@ impl Owner {
     pub(crate) fn person(&self) -> &Arc<str> {
         &self.person
     }
+}
+
+/// The account that is charged for what is kept for a caller; where callers are not told apart, each session and each
+/// stateless call has its own.
+pub(crate) fn account_of(owner: Option<&Owner>) -> Arc<Account> {
+    owner.map_or_else(Account::new, |owner| Account::of(Payer::Person(Arc::clone(owner.person()))))
 }
 
 /// For whom a server's process has worked since it was started. One that has ever worked for several may say

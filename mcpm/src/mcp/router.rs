@@ -8,7 +8,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
 
@@ -21,10 +21,10 @@ use super::{
     lane::{EndOnDrop, Free, Handshake, Initialized, Lane, Limits, Readiness, Refusal},
     message::Message,
     outlet::Reader,
-    owner::Owner,
+    owner::{Owner, account_of},
     session::{Session, SessionId},
 };
-use crate::{explain::Reason, memory::Account};
+use crate::explain::Reason;
 
 /// Starts, empties and ends the processes behind the lanes.
 pub(crate) trait Processes: Send + Sync + std::fmt::Debug {
@@ -50,8 +50,6 @@ pub(crate) struct Router {
     opening: Mutex<HashMap<SessionId, Session>>,
     processes: Arc<dyn Processes>,
     speaks_modern: bool,
-    /// What the sessions of a caller hold.
-    accounts: Mutex<HashMap<Arc<str>, Weak<Account>>>,
     limits: Limits,
 }
 
@@ -63,7 +61,6 @@ impl Router {
             lanes: Mutex::new(vec![first]),
             opening: Mutex::new(HashMap::new()),
             processes,
-            accounts: Mutex::default(),
             limits,
         }
     }
@@ -72,7 +69,7 @@ impl Router {
     pub(crate) fn open_session(&self, owner: Option<Owner>) -> Result<(SessionId, Reader), Refusal> {
         let id = new_session_id()?;
         self.make_room(owner.as_ref())?;
-        let session = Session::new(owner.clone(), true, self.account(owner.as_ref()), Instant::now());
+        let session = Session::new(owner.clone(), true, account_of(owner.as_ref()), Instant::now());
         let reader = session.standalone.read(None);
         lock(&self.opening).insert(id.clone(), session);
         self.trim(owner.as_ref());
@@ -126,7 +123,7 @@ impl Router {
     ) -> Result<Initialized, Refusal> {
         let asked = read_initialize(message)?;
         self.make_room(owner.as_ref())?;
-        let account = self.account(owner.as_ref());
+        let account = account_of(owner.as_ref());
         let (id, session) = (new_session_id()?, Session::new(owner.clone(), false, account, Instant::now()));
         let opened = self.admit(&asked, &id, session).await;
         self.trim(owner.as_ref());
@@ -143,6 +140,10 @@ impl Router {
         let opened = self.admit(&asked, id, session).await?;
         unless_opened.0 = None;
         stream.push(opened.answer.bytes().clone());
+        if !stream.is_attached() {
+            // Its client left while it was being opened, when there was no session to end yet.
+            self.abandon_session(id);
+        }
         Ok(())
     }
 
@@ -167,7 +168,6 @@ impl Router {
         for lane in &lanes {
             lane.sweep(now);
         }
-        lock(&self.accounts).retain(|_, account| account.strong_count() > 0);
         let mut kept = lock(&self.lanes);
         drop_failed(&mut kept);
         // One process always stays, so that the next client finds the server warm; of those that are ready, if any is.
@@ -246,18 +246,6 @@ impl Router {
             tracing::warn!("ended the session that was not used for longest, as there are too many");
             self.abandon_session(&id);
         }
-    }
-
-    /// The account that a caller's sessions share; where callers are not told apart, each session has its own.
-    fn account(&self, owner: Option<&Owner>) -> Arc<Account> {
-        let Some(owner) = owner else { return Account::new() };
-        let mut accounts = lock(&self.accounts);
-        let known = accounts.get(owner.person()).and_then(Weak::upgrade);
-        known.unwrap_or_else(|| {
-            let account = Account::new();
-            accounts.insert(Arc::clone(owner.person()), Arc::downgrade(&account));
-            account
-        })
     }
 
     /// The sessions that are somebody's: whose, and when each was used last.

@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use super::{
     handshake::ClientCapabilities,
-    outlet::{End, Outlet},
+    outlet::{End, Outlet, STREAM_OVERHEAD},
     owner::Owner,
 };
 use crate::{Error, ErrorKind, Result, memory::Account};
@@ -176,6 +176,10 @@ impl Session {
             && let Some(stream) = left.next()
         {
             stream.forget();
+        }
+        if !self.account.has_room(STREAM_OVERHEAD) {
+            // There is no room even to tell those who come back what was lost.
+            self.streams.retain(|stream| !stream.is_left());
         }
     }
 

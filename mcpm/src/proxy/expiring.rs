@@ -101,6 +101,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+    use crate::memory::Account;
     use crate::testing::within;
 
     struct Ticks(tokio::time::Interval);
@@ -130,7 +131,8 @@ mod tests {
 
     /// What a stream says until its end, which comes within a day of the clock that jumps.
     async fn whole(stream: Response) -> Bytes {
-        let whole = tokio::time::timeout(Duration::from_secs(24 * 3600), stream.into_body().whole());
+        let whole =
+            tokio::time::timeout(Duration::from_secs(24 * 3600), stream.into_body().whole(Account::new));
         whole.await.expect("an end").expect("a clean end")
     }
 

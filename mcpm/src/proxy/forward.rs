@@ -176,7 +176,10 @@ impl Forward {
         }
         let size = body.size_hint().exact();
         if size.is_some_and(|size| (1..=SMALL as u64).contains(&size)) {
-            let body = body.whole().await.map_err(|broken| untaken::broken(&broken))?;
+            let body = body
+                .whole(|| respond::body_account(&parts.extensions))
+                .await
+                .map_err(|broken| untaken::broken(&broken))?;
             // A copy, since the bytes would keep the whole buffer of their connection until the answer.
             let asked = Asked { body: Bytes::copy_from_slice(&body), whole: true, ..Asked::default() };
             return Ok((parts, Body::from(body), asked));
@@ -186,13 +189,13 @@ impl Forward {
             return Ok((parts, body, asked));
         }
         // Boxed, since it is rare and large.
-        let peeked = Box::pin(body.peek(SMALL)).await;
+        let peeked = Box::pin(body.peek(SMALL, respond::body_account(&parts.extensions))).await;
         let (begun, body) = peeked.map_err(|broken| untaken::broken(&broken))?;
         let asked = match body.size_hint().exact() {
             Some(size) if size == begun.len() as u64 && begun.len() <= SMALL => {
                 Asked { body: begun, whole: true, ..Asked::default() }
             }
-            _ => Asked { id: id_in(&begun), ..Asked::default() },
+            _ => Asked { id: id_in(&begun[..begun.len().min(SMALL)]), ..Asked::default() },
         };
         Ok((parts, body, asked))
     }
@@ -328,6 +331,7 @@ fn failed(error: &Error, id: &[u8], seen: &Seen) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::Account;
 
     #[tokio::test]
     async fn a_server_that_restarts_is_503_with_the_id_of_the_request() {
@@ -341,7 +345,7 @@ mod tests {
             let response = forward.handle(request).await;
             assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
             assert!(response.headers().contains_key(header::RETRY_AFTER));
-            let answer = response.into_body().whole().await.expect("a body");
+            let answer = response.into_body().whole(Account::new).await.expect("a body");
             let answer = Message::parse(answer).expect("an answer");
             assert_eq!(
                 (&answer.id()[..], answer.error_code()),

@@ -21,6 +21,7 @@ use crate::{
         message::{Kind, Message},
         peek::id_in,
     },
+    memory::Account,
     transport::{body::Body, http::Head},
 };
 
@@ -215,7 +216,7 @@ pub(super) fn session_not_found(id: &[u8]) -> Response {
 /// Reads the beginning of an answer, which stays whole.
 async fn look(response: Response) -> (Response, Bytes) {
     let (parts, body) = response.into_parts();
-    let (begun, body) = match body.peek(LOOKED_AT).await {
+    let (begun, body) = match body.peek(LOOKED_AT, Account::new()).await {
         Ok(peeked) => peeked,
         Err(broken) => (broken.begun.clone(), Body::from(broken)),
     };
@@ -252,7 +253,7 @@ async fn open(reached: &Reached, sent: &Parts, opening: &Opening) -> Result<Head
         return Err(refused(&format!("`notifications/initialized` was answered with {}", answer.status())));
     }
     // Read to its end, the connection serves the next request.
-    drop(answer.into_body().peek(LOOKED_AT).await);
+    drop(answer.into_body().peek(LOOKED_AT, Account::new()).await);
     Ok(server)
 }
 

@@ -1,14 +1,18 @@
 //! Answers that the proxy gives itself.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Response as HttpResponse, StatusCode, header};
+use http::{Extensions, HeaderName, HeaderValue, Response as HttpResponse, StatusCode, header};
 
 use super::denial::Denial;
 use crate::{
     mcp::{
         error_code,
         lane::{Refusal, error_answer, error_answer_with},
+        owner::Owner,
     },
+    memory::{Account, Payer},
     transport::body::Body,
 };
 
@@ -24,6 +28,21 @@ pub(crate) const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/even
 
 /// Names a refusal, to those who do not read the body.
 const REFUSAL: HeaderName = HeaderName::from_static("mcpm-refusal");
+
+/// The account on which a request's body is booked.
+pub(crate) fn body_account(extensions: &Extensions) -> Arc<Account> {
+    Account::of(payer(extensions).unwrap_or(Payer::Unknown))
+}
+
+/// The account on which an answer is booked; of a caller whom nothing tells from others, each has its own.
+pub(crate) fn answer_account(extensions: &Extensions) -> Arc<Account> {
+    payer(extensions).map_or_else(Account::new, Account::of)
+}
+
+fn payer(extensions: &Extensions) -> Option<Payer> {
+    let person = extensions.get::<Owner>().map(|owner| Payer::Person(Arc::clone(owner.person())));
+    person.or_else(|| extensions.get().cloned())
+}
 
 /// An answer without a body.
 pub(crate) fn empty(status: StatusCode) -> Response {
@@ -77,9 +96,7 @@ pub(super) fn log_failure(response: &mut Response, kind: &'static str, message: 
 
 /// The answer to a message that is not taken.
 pub(crate) fn refuse(refusal: &Refusal, id: &[u8]) -> Response {
-    let data = refusal.reason.map(|reason| serde_json::json!({ "reason": reason.id() }).to_string());
-    let answer = error_answer_with(id, refusal.code, &refusal.message, data.as_deref());
-    let mut response = json(refusal.status, answer.freeze());
+    let mut response = json(refusal.status, refusal.answer(id));
     if matches!(refusal.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
         response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
     }
@@ -109,7 +126,8 @@ mod tests {
         assert_eq!(response.extensions().get::<Denial>(), Some(&denial));
         assert_eq!(response.headers()[REFUSAL], denial.refusal.as_str());
         let answer: serde_json::Value =
-            serde_json::from_slice(&response.into_body().whole().await.expect("a body")).expect("JSON");
+            serde_json::from_slice(&response.into_body().whole(Account::new).await.expect("a body"))
+                .expect("JSON");
         let expected = serde_json::json!({
             "jsonrpc": "2.0", "id": 7,
             "error": {

@@ -3,6 +3,7 @@
 use std::{
     future::poll_fn,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -10,7 +11,7 @@ use super::{client_body::ClientBody, http::Received};
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
-use crate::memory::Buffer;
+use crate::memory::{Account, Buffer, warn_no_room};
 
 /// Why a body broke off.
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
@@ -47,6 +48,13 @@ impl std::fmt::Display for NoRoom {
 
 impl std::error::Error for NoRoom {}
 
+impl NoRoom {
+    fn after(begun: Bytes) -> Broken {
+        warn_no_room("a body was not taken");
+        Broken { begun, cause: Box::new(Self) }
+    }
+}
+
 /// A body of one of the kinds that occur, so that the common ones cost no allocation.
 pub(crate) enum Body {
     /// All of it, or nothing any more.
@@ -64,8 +72,9 @@ impl Body {
         Self::Full(None)
     }
 
-    /// Reads all of it; whoever calls this has bounded it. A large one stays booked as long as its bytes are referenced.
-    pub(crate) async fn whole(mut self) -> Result<Bytes, Broken> {
+    /// Reads all of it; whoever calls this has bounded it. A large one stays booked, on the account that is asked for
+    /// then, as long as its bytes are referenced.
+    pub(crate) async fn whole(mut self, account: impl FnOnce() -> Arc<Account>) -> Result<Bytes, Broken> {
         // Nearly always it comes in one piece, which needs no copy.
         let first = match self.piece().await {
             Ok(Some(first)) => first,
@@ -77,14 +86,14 @@ impl Body {
             Ok(Some(second)) => second,
             Err(cause) => return Err(Broken { begun: first, cause }),
         };
-        let mut joined = Buffer::default();
+        let mut joined = Buffer::new(account());
         if !joined.append(&first) {
-            return Err(Broken { begun: first, cause: Box::new(NoRoom) });
+            return Err(NoRoom::after(first));
         }
         drop(first);
         loop {
             if !joined.append(&next) {
-                return Err(Broken { begun: joined.freeze(), cause: Box::new(NoRoom) });
+                return Err(NoRoom::after(joined.freeze()));
             }
             next = match self.piece().await {
                 Ok(Some(piece)) => piece,
@@ -96,12 +105,16 @@ impl Body {
 
     /// Reads at least `most` bytes, unless it ends before or there is no room for them, and returns them with the body
     /// as it was, which is [`Full`](Self::Full) when it was read to its end.
-    pub(crate) async fn peek(mut self, most: usize) -> Result<(Bytes, Self), Broken> {
-        let mut begun = Buffer::default();
+    pub(crate) async fn peek(mut self, most: usize, account: Arc<Account>) -> Result<(Bytes, Self), Broken> {
+        if let Self::Full(all) = &self {
+            return Ok((all.clone().unwrap_or_default(), self));
+        }
+        let mut begun = Buffer::new(account);
         while begun.len() < most {
             match self.piece().await {
                 Ok(Some(piece)) => {
                     if !begun.append(&piece) {
+                        warn_no_room("a body was not looked at");
                         let begun = begun.freeze();
                         let rest = Self::stream(Begun { begun: Some(piece), failed: None, rest: self });
                         let whole = Begun { begun: Some(begun.clone()), failed: None, rest };

@@ -116,7 +116,7 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
-    use crate::transport::body::Body;
+    use crate::{memory::Account, transport::body::Body};
 
     /// A body that comes piece by piece.
     struct Pieces(mpsc::UnboundedReceiver<Bytes>);
@@ -147,7 +147,7 @@ mod tests {
             }
         };
         let reads = async {
-            match body.whole().await {
+            match body.whole(Account::new).await {
                 Ok(whole) => (whole.len(), begin.elapsed(), true),
                 Err(broken) => (broken.begun.len(), begin.elapsed(), false),
             }

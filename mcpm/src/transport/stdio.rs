@@ -11,6 +11,7 @@ use tokio::{
 
 use super::Output;
 use crate::{
+    explain::Reason,
     mcp::{
         id_scan::IdScan,
         lane::{Lane, line_cost},
@@ -91,15 +92,31 @@ pub(super) async fn write_lines(
 #[derive(Debug, PartialEq, Eq)]
 enum Line {
     Whole(Bytes),
-    /// It was passed over, as it was too long: the id of its message, and whether that has a method.
-    TooLong(Option<String>, bool),
+    /// It was passed over: why, the id of its message, and whether that has a method.
+    Skipped(Skipped, Option<String>, bool),
+}
+
+/// Why a line is passed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Skipped {
+    /// It is longer than any line may be.
+    TooLong,
+    /// What is held already leaves no room for it.
+    NoRoom,
 }
 
 impl Line {
     fn hand_to(self, lane: &Lane) {
         match self {
             Self::Whole(line) => lane.take_line(line),
-            Self::TooLong(id, is_request) => lane.take_overlong(id.as_deref(), is_request, MAX_LINE_BYTES),
+            Self::Skipped(Skipped::TooLong, id, is_request) => {
+                let text = format!("a message of the server is larger than {} MiB", MAX_LINE_BYTES >> 20);
+                lane.take_skipped(id.as_deref(), is_request, &text, None);
+            }
+            Self::Skipped(Skipped::NoRoom, id, is_request) => {
+                let text = "too much is held for other requests to take a message of the server now";
+                lane.take_skipped(id.as_deref(), is_request, text, Some(Reason::NoMemory));
+            }
         }
     }
 }
@@ -112,8 +129,8 @@ struct Lines {
     seen: usize,
     /// What the beginning of a line is booked on.
     booking: Booking,
-    /// Reads on in an overlong line that is being passed over.
-    skipping: Option<IdScan>,
+    /// Reads on in a line that is being passed over, and why it is.
+    skipping: Option<(Skipped, IdScan)>,
 }
 
 impl Lines {
@@ -126,20 +143,26 @@ impl Lines {
             let mut line = self.buffer.split_to(self.seen + at + 1);
             line.truncate(self.seen + at);
             self.seen = 0;
+            // Whoever takes the line books it.
+            self.booking.shrink(self.buffer.len());
             match self.skipping.take() {
                 None => take(Line::Whole(line.freeze())),
-                Some(mut scan) => {
+                Some((why, mut scan)) => {
                     scan.feed(&line);
                     let (id, is_request) = scan.finish();
-                    take(Line::TooLong(id, is_request));
+                    take(Line::Skipped(why, id, is_request));
                 }
             }
         }
         self.seen = self.buffer.len();
-        let is_kept =
-            self.skipping.is_none() && self.seen <= MAX_LINE_BYTES && self.booking.resize(self.seen);
-        if !is_kept {
-            self.skipping.get_or_insert_default().feed(&self.buffer);
+        let skipped = if self.skipping.is_some() || self.seen > MAX_LINE_BYTES {
+            Some(Skipped::TooLong)
+        } else {
+            (!self.booking.resize(self.seen)).then_some(Skipped::NoRoom)
+        };
+        if let Some(why) = skipped {
+            let (_, scan) = self.skipping.get_or_insert_with(|| (why, IdScan::default()));
+            scan.feed(&self.buffer);
             // What is passed over need not stay allocated.
             self.buffer = BytesMut::new();
             self.seen = 0;
@@ -179,6 +202,30 @@ mod tests {
         lines.each(|line| got.push(line));
         lines.push(b"\"id\":7}\nnext\n");
         lines.each(|line| got.push(line));
-        assert_eq!(got, [Line::TooLong(Some("7".to_owned()), false), whole("next")]);
+        assert_eq!(got, [Line::Skipped(Skipped::TooLong, Some("7".to_owned()), false), whole("next")]);
+    }
+
+    #[test]
+    fn a_line_that_is_handed_on_is_no_longer_booked_and_one_without_room_says_so() {
+        let (account, mut got) = (Account::new(), Vec::new());
+        let mut lines = Lines { booking: Booking::of(Arc::clone(&account)), ..Lines::default() };
+        lines.push(&vec![b'x'; 30 << 20]);
+        lines.each(|_| panic!("no line yet"));
+        lines.push(b"\n");
+        lines.each(|line| {
+            // It is taken for a client.
+            let Line::Whole(line) = line else { panic!("{line:?}") };
+            let client = Account::new();
+            assert!(client.take(line.len()));
+        });
+        let greedy = Account::new();
+        while greedy.take(1 << 20) {}
+        greedy.force(64 << 20);
+        lines.push(b"{\"id\":7,\"result\":\"");
+        lines.push(&vec![b'x'; 100 << 10]);
+        lines.each(|_| panic!("no line yet"));
+        lines.push(b"\"}\n");
+        lines.each(|line| got.push(line));
+        assert_eq!(got, [Line::Skipped(Skipped::NoRoom, Some("7".to_owned()), false)]);
     }
 }

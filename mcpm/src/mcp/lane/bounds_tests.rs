@@ -275,13 +275,14 @@ async fn an_answer_to_initialize_that_is_too_large_fails_the_handshake() {
 async fn a_message_that_is_too_long_is_answered_for() {
     let (mut server, id) = session().await;
     let (mut stream, number) = server.call(&id, "tools/call", &json!({})).await;
-    server.lane.take_overlong(Some(&number.to_string()), false, 32 << 20);
+    server.lane.take_skipped(Some(&number.to_string()), false, "larger than 32 MiB", None);
     let answer = reads(&mut stream).await;
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!("c"), &json!(-32603)));
     assert!(answer["error"]["message"].as_str().expect("text").contains("32 MiB"), "{answer}");
-    server.lane.take_overlong(Some("\"s\""), true, 32 << 20);
-    assert_eq!(heard(&mut server).expect("an answer")["id"], "s");
-    server.lane.take_overlong(None, true, 32 << 20);
+    server.lane.take_skipped(Some("\"s\""), true, "no room", Some(Reason::NoMemory));
+    let answer = heard(&mut server).expect("an answer");
+    assert_eq!((&answer["id"], &answer["error"]["data"]["reason"]), (&json!("s"), &json!("limit.memory")));
+    server.lane.take_skipped(None, true, "larger than 32 MiB", None);
     assert_eq!(heard(&mut server), None);
 }
 

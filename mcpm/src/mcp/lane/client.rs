@@ -17,10 +17,9 @@ use crate::{
         error_code,
         message::{MAX_ID_BYTES, Message, Span, result_answer, same_id, shortened, splice},
         outlet::{End, Outlet, Reader},
-        owner::Owner,
+        owner::{Owner, account_of},
         session::{LogLevel, SessionId, Subscription},
     },
-    memory::Account,
 };
 
 /// Most resources that a client subscribes to.
@@ -206,7 +205,7 @@ impl Lane {
         let mut state = self.lock();
         state.check_room(&self.limits, owner, message)?;
         state.served.add(owner);
-        let account = Account::new();
+        let account = account_of(owner);
         let outlet = Outlet::answering(message.id(), 0, false, Arc::clone(&account));
         if let Some(refused) = state.refuse_task(message, owner) {
             outlet.answer(refused);

@@ -134,6 +134,12 @@ impl Refusal {
         Self { reason: Some(reason), ..self }
     }
 
+    /// The JSON-RPC error for the request of that id.
+    pub(crate) fn answer(&self, id: &[u8]) -> Bytes {
+        let data = self.reason.map(|reason| serde_json::json!({ "reason": reason.id() }).to_string());
+        error_answer_with(id, self.code, &self.message, data.as_deref()).freeze()
+    }
+
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
         Self::new(http::StatusCode::SERVICE_UNAVAILABLE, error_code::INTERNAL_ERROR, message)
     }
@@ -509,7 +515,9 @@ impl Pipe {
     /// Hands over a line that is booked.
     fn write(&self, line: Bytes) {
         // The writer may just have ended; the connection's end then fails whatever waits for an answer.
-        let _ = self.lines.send(line);
+        if let Err(mpsc::error::SendError(line)) = self.lines.send(line) {
+            self.queued.give(line_cost(&line));
+        }
     }
 }
 

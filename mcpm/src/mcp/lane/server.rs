@@ -90,20 +90,27 @@ impl Lane {
 }
 
 impl Lane {
-    /// Takes a line that is too long to be read: `id` is the id of the message, as far as it could be told.
+    /// Takes a line that was passed over, for the cause that `text` tells: `id` is the id of the message, as far as it
+    /// could be told.
     ///
     /// A call whose answer it is gets an error, and so does the server, if it is a request of its.
-    pub(crate) fn take_overlong(&self, id: Option<&str>, is_request: bool, limit: usize) {
-        let text = format!("a message of the server is larger than {} MiB", limit >> 20);
+    pub(crate) fn take_skipped(
+        &self,
+        id: Option<&str>,
+        is_request: bool,
+        text: &str,
+        reason: Option<Reason>,
+    ) {
         tracing::warn!(id, "dropped a line of the server: {text}");
         let Some(id) = id else { return };
+        let data = reason.map(|reason| format!(r#"{{"reason":"{}"}}"#, reason.id()));
+        let error = |code| error_answer_with(id.as_bytes(), code, text, data.as_deref());
         let mut state = self.lock();
         if is_request {
-            state.reply(error_answer(id.as_bytes(), error_code::INVALID_REQUEST, &text));
+            state.reply(error(error_code::INVALID_REQUEST));
             return;
         }
-        let answer = error_answer(id.as_bytes(), error_code::INTERNAL_ERROR, &text).freeze();
-        if let Ok(answer) = Message::parse(answer) {
+        if let Ok(answer) = Message::parse(error(error_code::INTERNAL_ERROR).freeze()) {
             state.take(answer);
         }
     }

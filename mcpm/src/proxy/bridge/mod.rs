@@ -74,7 +74,7 @@ impl Endpoint for Bridge {
 /// Reads a whole body; the stack has bounded it.
 async fn read(request: Request) -> Result<(http::request::Parts, Bytes), Response> {
     let (parts, body) = request.into_parts();
-    match body.whole().await {
+    match body.whole(|| respond::body_account(&parts.extensions)).await {
         Ok(body) => Ok((parts, body)),
         Err(broken) => Err(untaken::broken(&broken)),
     }

@@ -13,9 +13,10 @@ use http_body::{Body as HttpBody, Frame};
 use tokio::time::{Instant, Sleep};
 
 use crate::{
+    explain::Reason,
     mcp::{
         error_code,
-        lane::{CancelOnDrop, error_answer},
+        lane::{CancelOnDrop, Refusal},
         outlet::{End, Item, Reader},
         sse,
     },
@@ -145,26 +146,34 @@ impl Drop for Events {
     }
 }
 
-/// The status and message of a stream that ended without the answer; `None` when there is nothing to say.
-fn failure(end: &End) -> Option<(StatusCode, String)> {
-    match end {
-        End::Complete | End::Cancelled | End::Superseded => None,
-        End::ServerEnded(reason) => Some((StatusCode::BAD_GATEWAY, reason.clone())),
-        End::Overflow => Some((StatusCode::BAD_GATEWAY, "the client did not read fast enough".to_owned())),
-        End::TimedOut => Some((StatusCode::GATEWAY_TIMEOUT, "the server did not answer in time".to_owned())),
-    }
+/// Why a stream ended without the answer; `None` when there is nothing to say.
+fn failure(end: &End) -> Option<Refusal> {
+    let failed = |status, text: &str| Refusal::new(status, error_code::INTERNAL_ERROR, text);
+    let no_room = |status, text| failed(status, text).reason(Reason::NoMemory);
+    Some(match end {
+        End::Complete | End::Cancelled | End::Superseded => return None,
+        End::ServerEnded(reason) => failed(StatusCode::BAD_GATEWAY, reason),
+        End::Overflow => no_room(StatusCode::BAD_GATEWAY, "the client did not read fast enough"),
+        End::NoRoom => {
+            let text = "too much is held for other requests to take an answer of this size now";
+            no_room(StatusCode::SERVICE_UNAVAILABLE, text)
+        }
+        End::GivenUp => {
+            no_room(StatusCode::BAD_GATEWAY, "the answer was given up to make room for newer ones")
+        }
+        End::TimedOut => failed(StatusCode::GATEWAY_TIMEOUT, "the server did not answer in time"),
+    })
 }
 
 /// The answer to a request whose stream ended without one; `None` when there is nothing to say.
 pub(super) fn failure_answer(end: &End, request: &[u8]) -> Option<Bytes> {
-    let (_, message) = failure(end)?;
-    Some(error_answer(request, error_code::INTERNAL_ERROR, &message).freeze())
+    failure(end).map(|refusal| refusal.answer(request))
 }
 
 /// The plain answer to a request whose stream ended without one.
 pub(super) fn ended(end: &End, request: &[u8]) -> Response {
     match failure(end) {
-        Some((status, message)) => respond::error(status, error_code::INTERNAL_ERROR, &message, request),
+        Some(refusal) => respond::refuse(&refusal, request),
         // A cancelled request gets no answer (MCP, "Cancellation").
         None => respond::empty(StatusCode::ACCEPTED),
     }

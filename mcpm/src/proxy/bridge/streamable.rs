@@ -6,8 +6,10 @@
 use std::{pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use futures_util::StreamExt as _;
+use futures_util::{Stream, StreamExt as _};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use http_body::Frame;
+use http_body_util::StreamBody;
 use serde_json::value::RawValue;
 
 use super::{
@@ -19,8 +21,8 @@ use crate::{
         era::{self, ModernMeta},
         error_code,
         lane::{Exchange, Lane, Refusal},
-        message::{Kind, Message},
-        outlet::Item,
+        message::{Kind, Malformed, Message},
+        outlet::{Item, Reader},
         owner::Owner,
         peek::id_in,
         router::Router,
@@ -29,7 +31,7 @@ use crate::{
     },
     proxy::{
         layers::telemetry::sent,
-        messages::is_modern,
+        messages::{batch_of, is_modern},
         mirror,
         respond::{self, Request, Response},
     },
@@ -122,18 +124,13 @@ async fn post(bridge: &Bridge, request: Request) -> Response {
         Ok(message) => message,
         Err(malformed) => {
             sent(&parts.extensions);
-            return match Box::pin(batch(router, &parts.headers, &body)).await {
-                Some(response) => response,
-                None if body.trim_ascii_start().starts_with(b"[") => {
-                    let text = "several messages in one array are taken in sessions of protocol version 2025-03-26 \
-                                alone; send them one by one";
-                    respond::error(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text, b"")
-                }
-                None => {
-                    let id = id_in(&body);
-                    respond::error(StatusCode::BAD_REQUEST, malformed.code, &malformed.reason, &id)
-                }
-            };
+            if body.trim_ascii_start().starts_with(b"[") {
+                return Box::pin(batch(router, &parts.headers, body))
+                    .await
+                    .unwrap_or_else(|refusal| respond::refuse(&refusal, b""));
+            }
+            let id = id_in(&body);
+            return respond::error(StatusCode::BAD_REQUEST, malformed.code, &malformed.reason, &id);
         }
     };
     let id = message.id();
@@ -359,48 +356,70 @@ fn delete(router: &Router, headers: &HeaderMap) -> Result<Response, Refusal> {
 }
 
 /// Answers several messages in one array, which only protocol version 2025-03-26 knows.
-async fn batch(router: &Arc<Router>, headers: &HeaderMap, body: &Bytes) -> Option<Response> {
-    let messages: Vec<&RawValue> = serde_json::from_slice(body).ok()?;
-    let (id, lane, version) = session(router, headers).ok()?;
-    if *version != *era::BATCHES || messages.is_empty() {
-        return None;
+async fn batch(router: &Router, headers: &HeaderMap, body: Bytes) -> Result<Response, Refusal> {
+    let bad = |code, reason: String| Refusal::new(StatusCode::BAD_REQUEST, code, reason);
+    let malformed = |malformed: Malformed| bad(malformed.code, malformed.reason);
+    let texts = batch_of(&body).map_err(malformed)?;
+    if texts.is_empty() {
+        return Err(bad(error_code::INVALID_REQUEST, "the array holds no message".to_owned()));
     }
-    let mut parsed = Vec::new();
-    for message in messages {
-        match Message::parse(body.slice_ref(message.get().as_bytes())) {
-            Ok(message) => parsed.push(message),
-            Err(bad) => return Some(respond::error(StatusCode::BAD_REQUEST, bad.code, &bad.reason, b"")),
+    let alone = || {
+        let text = "several messages in one array are taken in sessions of protocol version 2025-03-26 alone; \
+                    send them one by one";
+        bad(error_code::INVALID_REQUEST, text.to_owned())
+    };
+    if !headers.contains_key(SESSION) {
+        return Err(alone());
+    }
+    let (id, lane, version) = session(router, headers)?;
+    if *version != *era::BATCHES {
+        return Err(alone());
+    }
+    let parse = |text: &&RawValue| Message::parse(body.slice_ref(text.get().as_bytes()));
+    let messages: Vec<Message> = texts.iter().map(parse).collect::<Result<_, _>>().map_err(malformed)?;
+    drop(texts);
+    let mut answers = Vec::new();
+    for message in &messages {
+        match message.kind() {
+            Kind::Request => answers.push(match lane.call_in_session(message, &id, false).await {
+                Ok(exchange) => Ok(exchange.read().0),
+                // The others are under way.
+                Err(refusal) => Err(refusal.answer(message.id_text())),
+            }),
+            Kind::Notification => lane.notify(message, Some(&id)).await?,
+            Kind::Response => lane.respond(message, &id)?,
         }
     }
-    let mut exchanges = Vec::new();
-    for message in &parsed {
-        let taken = match message.kind() {
-            Kind::Request => {
-                lane.call_in_session(message, &id, false).await.map(|exchange| exchanges.push(exchange))
-            }
-            Kind::Notification => lane.notify(message, Some(&id)).await,
-            Kind::Response => lane.respond(message, &id),
-        };
-        if let Err(refusal) = taken {
-            return Some(respond::refuse(&refusal, &message.id()));
-        }
+    // The calls may take long, and these would keep the body.
+    drop((messages, body));
+    if answers.is_empty() {
+        return Ok(respond::empty(StatusCode::ACCEPTED));
     }
-    if exchanges.is_empty() {
-        return Some(respond::empty(StatusCode::ACCEPTED));
-    }
-    let answers = futures_util::stream::iter(exchanges).then(|exchange| async move {
-        let (mut reader, _guard) = exchange.read();
-        loop {
-            match reader.next().await {
-                Item::Message { bytes, answer: true, .. } => break Some(bytes),
-                Item::Message { .. } => {}
-                Item::End(end) => break stream::failure_answer(&end, reader.outlet().request()),
-            }
-        }
-    });
-    let answers: Vec<Bytes> = answers.filter_map(std::future::ready).collect().await;
-    let joined = [b"[".as_slice(), &answers.join(&b','), b"]"].concat();
     let mut response = respond::json(StatusCode::OK, Bytes::new());
-    *response.body_mut() = Body::from(Bytes::from(joined));
-    Some(response)
+    *response.body_mut() = Body::stream(StreamBody::new(array(answers).map(|piece| Ok(Frame::data(piece)))));
+    Ok(response)
+}
+
+/// Writes the answers to several requests as an array, in their order. Those that wait are booked on their streams.
+fn array(answers: Vec<Result<Reader, Bytes>>) -> impl Stream<Item = Bytes> {
+    let answers = futures_util::stream::iter(answers).filter_map(async |answer| match answer {
+        Ok(reader) => one_answer(reader).await,
+        Err(refused) => Some(refused),
+    });
+    let separated = answers.enumerate().flat_map(|(index, answer)| {
+        let separator = (index > 0).then_some(Bytes::from_static(b","));
+        futures_util::stream::iter(separator.into_iter().chain([answer]))
+    });
+    let bracket = |text| futures_util::stream::iter([Bytes::from_static(text)]);
+    bracket(b"[").chain(separated).chain(bracket(b"]"))
+}
+
+async fn one_answer(mut reader: Reader) -> Option<Bytes> {
+    loop {
+        match reader.next().await {
+            Item::Message { bytes, answer: true, .. } => return Some(reader.hold(bytes)),
+            Item::Message { .. } => {}
+            Item::End(end) => return stream::failure_answer(&end, reader.outlet().request()),
+        }
+    }
 }

@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     auth::incoming::Principal,
     mcp::{fields::Fields, message::Message},
+    memory::Account,
     proxy::{
         layer::Next,
         layers::telemetry::Journey,
@@ -94,7 +95,7 @@ impl Annotations {
             let hooks = Hooks::default();
             hooks.add(Page(Arc::clone(&heard), id(page)));
             // The body is read for what the hook hears.
-            let mut body = hooked(response, &hooks, None, None, true, true).await.into_body();
+            let mut body = hooked(response, &hooks, None, None, true, true, Account::new()).await.into_body();
             while heard.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
                 body.piece().await.ok()??;
             }

@@ -58,11 +58,12 @@ impl Parse {
             Ok(read) => read,
             Err(response) => return *response,
         };
+        let account = respond::answer_account(request.extensions());
         let mut response = next.handle(request).await;
         if let Some(asked) = &asked {
             response.extensions_mut().insert(Arc::clone(asked));
         }
-        hooked(response, &hooks, asked, Some(&self.recent), self.strict, listens).await
+        hooked(response, &hooks, asked, Some(&self.recent), self.strict, listens, account).await
     }
 
     /// Reads the body of a request that has one.
@@ -80,7 +81,8 @@ impl Parse {
         if !self.strict && parts.method != Method::POST {
             return Ok((Request::from_parts(parts, body), None));
         }
-        let body = body.whole().await.map_err(|broken| Box::new(untaken::broken(&broken)))?;
+        let account = || respond::body_account(&parts.extensions);
+        let body = body.whole(account).await.map_err(|broken| Box::new(untaken::broken(&broken)))?;
         let asked = if self.strict && !is_form(&parts.headers, &body) {
             let asked = Asked::read(&parts.headers, body.clone()).and_then(|asked| {
                 asked.messages().iter().try_for_each(unmistakable)?;

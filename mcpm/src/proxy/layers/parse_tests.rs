@@ -18,7 +18,7 @@ impl Endpoint for Server {
         Box::pin(async move {
             let asked = request.extensions().get::<Arc<Asked>>().cloned();
             let (parts, body) = request.into_parts();
-            let body = body.whole().await.expect("a body");
+            let body = body.whole(crate::memory::Account::new).await.expect("a body");
             *self.got.lock().expect("a lock") = Some((body, parts.headers));
             let methods: Vec<String> = asked
                 .iter()
@@ -53,7 +53,7 @@ async fn run(strict: bool, request: Request) -> (StatusCode, String, Option<(Byt
     let server = Server::default();
     let response = Parse::new(strict, recent()).handle(request, Next::new(&[], &server)).await;
     let status = response.status();
-    let body = response.into_body().whole().await.expect("a body");
+    let body = response.into_body().whole(crate::memory::Account::new).await.expect("a body");
     let got = server.got.lock().expect("a lock").take();
     (status, String::from_utf8(body.to_vec()).expect("text"), got)
 }

@@ -51,7 +51,7 @@ impl Endpoint for Server {
     fn handle(&self, request: Request) -> Answer<'_> {
         Box::pin(async move {
             let (parts, body) = request.into_parts();
-            let body = body.whole().await.expect("a body");
+            let body = body.whole(crate::memory::Account::new).await.expect("a body");
             let text = String::from_utf8(body.to_vec()).expect("text");
             self.got.lock().expect("a lock").push((text, parts.headers.clone()));
             if body.is_empty() {
@@ -125,7 +125,7 @@ pub(super) async fn run(layer: impl Layer + 'static, request: Request, server: &
 /// The status and the text of an answer; of an event stream, the data of its one event.
 pub(super) async fn read(response: Response) -> (u16, String) {
     let status = response.status().as_u16();
-    let body = response.into_body().whole().await.expect("a body");
+    let body = response.into_body().whole(crate::memory::Account::new).await.expect("a body");
     let text = String::from_utf8(body.to_vec()).expect("text");
     let data = text.strip_prefix("id: 7\nevent: message\ndata: ").and_then(|text| text.strip_suffix("\n\n"));
     (status, data.unwrap_or(&text).to_owned())

@@ -7,11 +7,8 @@ use serde_json::value::RawValue;
 use crate::mcp::{
     era::{self, Era, ModernMeta},
     error_code,
-    message::{Kind, Malformed, Message, same_id},
+    message::{Kind, Malformed, Message, batch, same_id},
 };
-
-/// Most messages of a batch: each costs more than its few bytes.
-const MOST: usize = 1000;
 
 const SESSION: &str = "mcp-session-id";
 const VERSION: &str = "mcp-protocol-version";
@@ -70,20 +67,21 @@ impl Asked {
 
 /// The messages of an array.
 fn all(body: &Bytes) -> Result<Vec<Message>, Malformed> {
-    let malformed = |code, reason: &str| Malformed {
-        code,
-        reason: format!("not an array of JSON-RPC messages: {reason}"),
-    };
-    let texts: Vec<&RawValue> = serde_json::from_slice(body)
-        .map_err(|error| malformed(error_code::PARSE_ERROR, &error.to_string()))?;
+    let texts = batch_of(body)?;
     if texts.is_empty() {
-        return Err(malformed(error_code::INVALID_REQUEST, "it is empty"));
-    }
-    if texts.len() > MOST {
-        let reason = format!("it has {} messages, and {MOST} are the most", texts.len());
-        return Err(malformed(error_code::INVALID_REQUEST, &reason));
+        let reason = "not an array of JSON-RPC messages: it is empty".to_owned();
+        return Err(Malformed { code: error_code::INVALID_REQUEST, reason });
     }
     texts.iter().map(|text| Message::parse(body.slice_ref(text.get().as_bytes()))).collect()
+}
+
+/// The texts of the messages of an array.
+pub(in crate::proxy) fn batch_of(body: &[u8]) -> Result<Vec<&RawValue>, Malformed> {
+    let text = std::str::from_utf8(body).map_err(|error| Malformed {
+        code: error_code::PARSE_ERROR,
+        reason: format!("not UTF-8: {error}"),
+    })?;
+    batch(text)
 }
 
 /// Whether a message is of the stateless era: its `_meta` or its version header says so.

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header, response::Parts};
 
 use super::{
-    Asked, Hooks, LARGEST,
+    Asked, Hooks, LARGEST, NO_ROOM,
     content::{Content, Likely, begun, declared},
     events::Events,
     passage::{Left, Passage},
     unmistakable::could_be_message,
 };
 use crate::{
-    explain::Recent,
+    explain::{Reason, Recent},
     memory::Account,
     proxy::respond::Response,
     transport::body::{Body, Broken},
@@ -30,7 +30,7 @@ const OF_BYTES: [HeaderName; 6] = [
 
 /// Leads an answer past the hooks, if there are any. With `strict`, what they cannot be shown does not go on; whoever
 /// `listens` for events may read them out of anything, and so does whoever has asked. Why parts do not go on is kept in
-/// `recent`.
+/// `recent`; what is read is booked on `account`.
 pub(in crate::proxy) async fn hooked(
     response: Response,
     hooks: &Hooks,
@@ -38,18 +38,20 @@ pub(in crate::proxy) async fn hooked(
     recent: Option<&Arc<Recent>>,
     strict: bool,
     listens: bool,
+    account: Arc<Account>,
 ) -> Response {
     let hooks = hooks.take();
     if hooks.is_empty() {
         return response;
     }
-    let mut passage = Passage { hooks, asked, recent: recent.cloned(), strict, answered: Vec::new() };
+    let mut passage =
+        Passage { hooks, asked, recent: recent.cloned(), strict, answered: Vec::new(), account };
     if http_body::Body::is_end_stream(response.body()) {
         passage.end(false);
         return response;
     }
     let listens = listens || passage.asked.is_some();
-    let (content, response) = match content(response, strict, listens).await {
+    let (content, response) = match content(response, strict, listens, &passage.account).await {
         Ok(known) => known,
         Err(failed) => {
             let (parts, broken) = *failed;
@@ -63,7 +65,7 @@ pub(in crate::proxy) async fn hooked(
         Content::Json | Content::Events | Content::Other => None,
     };
     if let Some(why) = unreadable.filter(|_| strict) {
-        let refused = passage.refused(why);
+        let refused = passage.refused(Reason::AnswerUnclear, why);
         passage.end(true);
         return refused;
     }
@@ -83,7 +85,7 @@ pub(in crate::proxy) async fn hooked(
 /// Reads a JSON text whole, since nothing of it can be taken back.
 async fn json(response: Response, mut passage: Passage) -> Response {
     let (mut parts, body) = response.into_parts();
-    let (text, body) = match body.peek(LARGEST + 1).await {
+    let (text, body) = match body.peek(LARGEST + 1, Arc::clone(&passage.account)).await {
         Ok(peeked) => peeked,
         Err(broken) => return broke_off(parts, broken, passage),
     };
@@ -92,8 +94,13 @@ async fn json(response: Response, mut passage: Passage) -> Response {
             passage.end(false);
             return Response::from_parts(parts, body);
         }
-        let refused =
-            passage.refused(&format!("the server's answer is larger than {} bytes", LARGEST.min(text.len())));
+        let refused = match text.len() {
+            0..=LARGEST => passage.refused(Reason::NoMemory, NO_ROOM),
+            _ => {
+                let text = format!("the server's answer is larger than {} MiB", LARGEST >> 20);
+                passage.refused(Reason::AnswerUnclear, &text)
+            }
+        };
         passage.end(true);
         return refused;
     }
@@ -106,8 +113,8 @@ async fn json(response: Response, mut passage: Passage) -> Response {
             Left::Same
         }
         Err(malformed) => {
-            let refused =
-                passage.refused(&format!("the server's answer cannot be read: {}", malformed.reason));
+            let text = format!("the server's answer cannot be read: {}", malformed.reason);
+            let refused = passage.refused(Reason::AnswerUnclear, &text);
             passage.end(true);
             return refused;
         }
@@ -118,7 +125,7 @@ async fn json(response: Response, mut passage: Passage) -> Response {
         Left::Other(text) => {
             forget(&mut parts.headers);
             parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(text.len()));
-            Response::from_parts(parts, Body::from(Account::new().hold(text)))
+            Response::from_parts(parts, Body::from(passage.account.hold(text)))
         }
         Left::Nothing => {
             forget(&mut parts.headers);
@@ -133,7 +140,7 @@ async fn json(response: Response, mut passage: Passage) -> Response {
 /// What came of an answer that broke off is no message, and goes on as it would have.
 fn broke_off(parts: Parts, broken: Broken, mut passage: Passage) -> Response {
     let response = if passage.strict {
-        passage.refused("the server broke off its answer")
+        passage.refused(Reason::AnswerUnclear, "the server broke off its answer")
     } else {
         Response::from_parts(parts, Body::from(broken))
     };
@@ -147,13 +154,14 @@ async fn content(
     response: Response,
     strict: bool,
     listens: bool,
+    account: &Arc<Account>,
 ) -> Result<(Content, Response), Box<(Parts, Broken)>> {
     let declared = declared(response.headers());
     if declared != Content::Other || !strict || is_encoded(response.headers()) {
         return Ok((declared, response));
     }
     let (parts, body) = response.into_parts();
-    match begun(body).await {
+    match begun(body, account).await {
         Ok((Content::Other, body)) if listens => Ok((Content::Events, Response::from_parts(parts, body))),
         Ok((content, body)) => Ok((content, Response::from_parts(parts, body))),
         Err(broken) => Err(Box::new((parts, broken))),

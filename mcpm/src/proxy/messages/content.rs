@@ -3,9 +3,14 @@
 //! Clients read that header in different ways: some look for a word anywhere in it, some take the first of two lines
 //! and some the last. What they could take for different things is [`Ambiguous`](Content::Ambiguous).
 
+use std::sync::Arc;
+
 use http::{HeaderMap, header};
 
-use crate::transport::body::{Body, Broken};
+use crate::{
+    memory::Account,
+    transport::body::{Body, Broken},
+};
 
 const EVENTS: &[u8] = b"text/event-stream";
 /// The fields of events.
@@ -71,11 +76,11 @@ pub(super) fn declared(headers: &HeaderMap) -> Content {
 ///
 /// # Errors
 /// The answer broke off.
-pub(super) async fn begun(mut body: Body) -> Result<(Content, Body), Broken> {
+pub(super) async fn begun(mut body: Body, account: &Arc<Account>) -> Result<(Content, Body), Broken> {
     let mut looked = 0;
     for most in [1, 64, FAR] {
         let wanted = most.max(looked + 1);
-        let (begun, rest) = body.peek(wanted).await?;
+        let (begun, rest) = body.peek(wanted, Arc::clone(account)).await?;
         (body, looked) = (rest, begun.len());
         let ended = looked < wanted;
         if let Some(content) = looks(&begun, ended) {

@@ -5,6 +5,7 @@
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -12,6 +13,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use http_body::{Body as HttpBody, Frame};
 
 use super::{
+    NO_ROOM,
     content::without_padding,
     line_ends::{escaped, holds_other, without_other},
     passage::{Left, Passage},
@@ -19,7 +21,7 @@ use super::{
 use crate::{
     explain::Reason,
     mcp::{message::one_line, sse},
-    memory::Booking,
+    memory::{Booking, warn_no_room},
     proxy::denial::Denial,
     transport::body::{Body, BodyError},
 };
@@ -49,10 +51,10 @@ impl Events {
     pub(super) fn new(body: Body, passage: Passage, largest: usize) -> Self {
         Self {
             body,
-            passage,
             largest,
             held: BytesMut::new(),
-            booking: Booking::default(),
+            booking: Booking::of(Arc::clone(&passage.account)),
+            passage,
             line: 0,
             searched: 0,
             after_return: false,
@@ -123,9 +125,13 @@ impl Events {
 
     fn too_large(&mut self, out: &mut BytesMut) {
         if self.passage.strict {
-            let largest = self.largest.min(self.held.len());
-            let reason = format!("a message of the server is larger than {largest} bytes");
-            self.fail(&reason, out);
+            if self.held.len() > self.largest {
+                let text = format!("a message of the server is larger than {} bytes", self.largest);
+                self.fail(Reason::AnswerUnclear, &text, out);
+            } else {
+                warn_no_room("a message of a server was not looked at");
+                self.fail(Reason::NoMemory, NO_ROOM, out);
+            }
         } else {
             self.unread = true;
             let end = self.held.len();
@@ -134,12 +140,12 @@ impl Events {
     }
 
     /// Ends the stream with an error for whoever waits for an answer.
-    fn fail(&mut self, reason: &str, out: &mut BytesMut) {
+    fn fail(&mut self, reason: Reason, text: &str, out: &mut BytesMut) {
         self.over = true;
         self.held = BytesMut::new();
-        let denial = Denial::new(Reason::AnswerUnclear).input("cause", reason);
+        let denial = Denial::new(reason).input("cause", text);
         self.passage.keep(&denial);
-        if let Some(error) = self.passage.failure(reason, &denial) {
+        if let Some(error) = self.passage.failure(text, &denial) {
             out.put_slice(&sse::message(&error, None));
         }
         self.passage.end(true);

@@ -13,6 +13,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
+    memory::Account,
     proxy::respond::Response,
     transport::body::{Body, BodyError},
 };
@@ -71,9 +72,9 @@ async fn through(
     let censor = Censor::default();
     let hooks = Hooks::default();
     hooks.add(censor.clone());
-    let response = hooked(response, &hooks, asked, None, strict, strict).await;
+    let response = hooked(response, &hooks, asked, None, strict, strict, Account::new()).await;
     let (status, length) = (response.status(), response.headers().get(header::CONTENT_LENGTH).cloned());
-    let body = response.into_body().whole().await.expect("a body");
+    let body = response.into_body().whole(Account::new).await.expect("a body");
     if let Some(length) = length {
         assert_eq!(length.to_str().ok(), Some(body.len().to_string().as_str()));
     }
@@ -268,12 +269,19 @@ fn an_event_beyond_the_limit_ends_the_stream_or_passes_unread() {
     let run = |strict| {
         let hooks: Vec<Box<dyn Hook>> = vec![Box::new(Censor::default())];
         let asked = asked(r#"[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":2,"method":"b"}]"#);
-        let passage =
-            passage::Passage { hooks, asked: Some(asked), recent: None, strict, answered: Vec::new() };
+        let passage = passage::Passage {
+            hooks,
+            asked: Some(asked),
+            recent: None,
+            strict,
+            answered: Vec::new(),
+            account: Account::new(),
+        };
         let pieces: Vec<Bytes> = text.as_bytes().chunks(10).map(Bytes::copy_from_slice).collect();
         let body = Body::stream(Pieces(pieces.into_iter()));
         let body = Body::stream(events::Events::new(body, passage, 100));
-        let body = futures_util::FutureExt::now_or_never(body.whole()).expect("ready").expect("a body");
+        let body =
+            futures_util::FutureExt::now_or_never(body.whole(Account::new)).expect("ready").expect("a body");
         String::from_utf8(body.to_vec()).expect("text")
     };
     let strict = run(true);
@@ -301,8 +309,9 @@ async fn the_hook_of_the_innermost_layer_sees_a_message_first() {
     let hooks = Hooks::of(&mut request);
     hooks.add(Appends(" outer"));
     Hooks::of(&mut request).add(Appends(" inner"));
-    let response = hooked(answer("application/json", OLD, 5), &hooks, None, None, true, false).await;
-    let body = response.into_body().whole().await.expect("a body");
+    let response =
+        hooked(answer("application/json", OLD, 5), &hooks, None, None, true, false, Account::new()).await;
+    let body = response.into_body().whole(Account::new).await.expect("a body");
     assert_eq!(&body[..], br#"{"jsonrpc":"2.0","id":1,"result":"old inner outer"}"#);
 }
 
@@ -349,8 +358,28 @@ proptest! {
         hooks.add(Looks);
         let response = answer("text/event-stream", &text, size);
         let passed = futures_util::FutureExt::now_or_never(async {
-            hooked(response, &hooks, None, None, false, false).await.into_body().whole().await.expect("a body")
+            hooked(response, &hooks, None, None, false, false, Account::new())
+                .await
+                .into_body()
+                .whole(Account::new)
+                .await.expect("a body")
         });
         prop_assert_eq!(passed.expect("ready"), text.as_bytes());
     }
+}
+
+#[tokio::test]
+async fn a_large_answer_that_is_there_already_is_neither_copied_nor_booked_again() {
+    let text = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"x":"{}"}}}}"#, "x".repeat(30 << 20));
+    let asked = asked(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#);
+    let account = Account::new();
+    let body = account.hold(Bytes::from(text));
+    let begin = body.as_ptr();
+    let response = crate::proxy::respond::json(StatusCode::OK, body);
+    let hooks = Hooks::default();
+    hooks.add(Censor::default());
+    let response = hooked(response, &hooks, Some(asked), None, true, false, account).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    let body = response.into_body().whole(Account::new).await.expect("a body");
+    assert_eq!(body.as_ptr(), begin);
 }

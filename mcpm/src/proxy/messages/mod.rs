@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
+pub(super) use asked::batch_of;
 pub(crate) use asked::{Asked, is_modern};
 pub(super) use body::{hooked, is_encoded};
 pub(super) use content::is_utf8;
@@ -31,6 +32,9 @@ use crate::mcp::message::Message;
 
 /// Largest message of an answer that is held in memory to be looked at: as large as a line of a process may be.
 pub(crate) const LARGEST: usize = 32 << 20;
+
+/// Why a message of an answer is not looked at although it is no larger.
+const NO_ROOM: &str = "too much is held for other requests to look at the server's answer now";
 
 /// Looks at the messages of one answer. Dropped when the answer is over or its client has gone.
 pub(crate) trait Hook: Send {

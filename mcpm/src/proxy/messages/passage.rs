@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::StatusCode;
-use serde_json::value::RawValue;
 
-use super::{Asked, Hook, Said, Verdict, unmistakable::unmistakable};
+use super::{Asked, Hook, Said, Verdict, asked::batch_of, unmistakable::unmistakable};
 use crate::{
     explain::{Reason, Recent},
     mcp::{
@@ -14,6 +13,7 @@ use crate::{
         lane::error_answer_with,
         message::{Kind, Malformed, Message},
     },
+    memory::Account,
     proxy::{
         denial::Denial,
         respond::{self, Response},
@@ -31,6 +31,8 @@ pub(super) struct Passage {
     pub(super) recent: Option<Arc<Recent>>,
     /// Ids of requests that were answered.
     pub(super) answered: Vec<Bytes>,
+    /// What is read of the answer is booked on it.
+    pub(super) account: Arc<Account>,
 }
 
 /// What is left of a text that has passed all hooks.
@@ -48,10 +50,7 @@ impl Passage {
             let message = self.read(text)?;
             return Ok(self.message(message));
         }
-        let texts: Vec<&RawValue> = serde_json::from_slice(&text).map_err(|error| Malformed {
-            code: error_code::PARSE_ERROR,
-            reason: format!("not an array of messages: {error}"),
-        })?;
+        let texts = batch_of(&text)?;
         let mut messages = Vec::with_capacity(texts.len());
         for one in &texts {
             messages.push(self.read(text.slice_ref(one.get().as_bytes()))?);
@@ -152,11 +151,14 @@ impl Passage {
     }
 
     /// The answer in place of one that may not go on.
-    pub(super) fn refused(&mut self, reason: &str) -> Response {
-        let denial = Denial::new(Reason::AnswerUnclear).input("cause", reason);
-        let errors = self.failure(reason, &denial);
-        let mut response =
-            respond::deny(StatusCode::BAD_GATEWAY, error_code::INTERNAL_ERROR, reason, b"", denial);
+    pub(super) fn refused(&mut self, reason: Reason, text: &str) -> Response {
+        let denial = Denial::new(reason).input("cause", text);
+        let errors = self.failure(text, &denial);
+        let status = match reason {
+            Reason::NoMemory => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::BAD_GATEWAY,
+        };
+        let mut response = respond::deny(status, error_code::INTERNAL_ERROR, text, b"", denial);
         if let Some(errors) = errors {
             *response.body_mut() = Body::from(errors);
         }
