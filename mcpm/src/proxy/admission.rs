@@ -15,6 +15,8 @@ use tokio::{
     time::Instant,
 };
 
+use crate::memory::Payer;
+
 /// First and longest pause after a failure that another try at once would only repeat.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -44,7 +46,14 @@ pub(super) struct Admission {
 #[derive(Debug)]
 pub(super) struct Place {
     _room: OwnedSemaphorePermit,
-    _share: Option<Share>,
+    share: Option<Share>,
+}
+
+impl Place {
+    /// Who is charged for what is kept for the peer, where peers are told apart.
+    pub(super) fn payer(&self) -> Option<Payer> {
+        self.share.as_ref().map(|share| Payer::Peer(share.peer))
+    }
 }
 
 /// How many connections each peer has.
@@ -120,7 +129,7 @@ impl Admission {
                 Ok((stream, peer)) => {
                     self.pause = None;
                     match self.share(peer.ip()) {
-                        Ok(share) => return (stream, Place { _room: place, _share: share }),
+                        Ok(share) => return (stream, Place { _room: place, share }),
                         Err(TooMany) => drop(stream),
                     }
                 }

@@ -16,10 +16,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{admission::Admission, port_holder, stack::Stack, trail::Peer};
+use super::{admission::Admission, port_holder, read_by_client::ReadByClient, stack::Stack, trail::Peer};
 use crate::{
     Error, ErrorKind, Result,
     alarm::Alarms,
+    memory::Payer,
     transport::{body::Body, client_body::ClientBody},
 };
 
@@ -101,7 +102,7 @@ pub(crate) async fn serve(
                 if let Err(error) = stream.set_nodelay(true) {
                     tracing::debug!(%error, "cannot turn off delays on a connection");
                 }
-                let client = client(&http, alarms.clone(), stream, Arc::clone(&stack), stop.clone());
+                let client = client(&http, alarms.clone(), stream, Arc::clone(&stack), place.payer(), stop.clone());
                 clients.spawn(async move {
                     client.await;
                     drop(place);
@@ -124,18 +125,23 @@ fn client(
     alarms: Alarms,
     stream: TcpStream,
     stack: Arc<Stack>,
+    payer: Option<Payer>,
     stop: CancellationToken,
 ) -> impl Future<Output = ()> + use<> {
     let peer = if stack.tells_peers() { stream.peer_addr().ok() } else { None };
+    let of_bodies = alarms.clone();
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let stack = Arc::clone(&stack);
-        let mut request = request.map(|body| Body::Client(ClientBody::new(body, alarms.clone())));
+        let mut request = request.map(|body| Body::Client(ClientBody::new(body, of_bodies.clone())));
         if let Some(peer) = peer {
             request.extensions_mut().insert(Peer(peer));
         }
+        if let Some(payer) = &payer {
+            request.extensions_mut().insert(payer.clone());
+        }
         async move { Ok::<_, Infallible>(stack.handle(request).await) }
     });
-    let connection = http.serve_connection(TokioIo::new(stream), service);
+    let connection = http.serve_connection(TokioIo::new(ReadByClient::new(stream, alarms)), service);
     async move {
         let mut connection = std::pin::pin!(connection);
         let outcome = tokio::select! {

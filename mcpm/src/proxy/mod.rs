@@ -22,6 +22,7 @@ mod mirror;
 mod owners;
 mod port_holder;
 pub(crate) mod public;
+mod read_by_client;
 mod refusal;
 mod reopen;
 pub(crate) mod resource;
