@@ -1,8 +1,8 @@
 //! The client side of a forwarded request: one server, a few kept connections.
 //!
 //! A request goes out on a connection of its own while it lasts; a connection that gets free is kept for the
-//! next for a short time. A request is never sent twice: only one of which nothing was sent is tried on
-//! another connection (RFC 9110 section 9.2.2 forbids more for a POST).
+//! next for a short time. When that one turns out to be closed, a request of which nothing was sent is tried on another
+//! connection, and so is one without a body whose method is idempotent (RFC 9110 section 9.2.2 forbids more).
 //!
 //! HTTP/1.1 is written and read here, since this is most of what a forwarded call costs (decision 0024).
 

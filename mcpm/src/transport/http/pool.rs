@@ -2,15 +2,17 @@
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use tokio::task::AbortHandle;
+use tokio::{task::AbortHandle, time::Instant};
 
 use super::link::Link;
 
 /// A connection is not used again after this: common servers close theirs after 5 s of silence.
 const KEPT_FOR: Duration = Duration::from_secs(4);
+/// How long none is used twice after the server has closed one without an answer.
+const CLOSED_FOR: Duration = Duration::from_secs(60);
 /// Most connections kept.
 const KEPT: usize = 256;
 
@@ -23,8 +25,8 @@ pub(super) struct Pool {
 #[derive(Debug, Default)]
 struct Kept {
     links: Vec<(Box<Link>, Instant)>,
-    /// Keeps none any more.
-    is_closed: bool,
+    /// Keeps none until then.
+    closed_until: Option<Instant>,
     /// Closes what waits too long; there is one while something waits.
     sweeper: Option<AbortHandle>,
 }
@@ -49,9 +51,10 @@ impl Pool {
     /// Keeps a connection whose last answer was read to the end.
     pub(super) fn keep(self: &Arc<Self>, link: Box<Link>) {
         let mut kept = self.lock();
-        if kept.is_closed {
+        if kept.closed_until.is_some_and(|until| until > Instant::now()) {
             return;
         }
+        kept.closed_until = None;
         if kept.links.len() < KEPT {
             kept.links.push((link, Instant::now()));
         }
@@ -60,13 +63,15 @@ impl Pool {
         }
     }
 
-    /// Keeps no connection from now on.
+    /// Keeps no connection for a while: the server closes them without notice, or was started anew.
     pub(super) fn close(&self) {
         let mut kept = self.lock();
-        if !kept.is_closed {
-            tracing::debug!("the server closes connections without notice, so none is used twice");
+        if kept.closed_until.is_none() {
+            tracing::debug!(
+                "the server closes connections without notice, so none is used twice for a while"
+            );
         }
-        kept.is_closed = true;
+        kept.closed_until = Some(Instant::now() + CLOSED_FOR);
         kept.links.clear();
     }
 
