@@ -1,6 +1,8 @@
 //! Holds the constants of the library, the command line and the shim against the table of limits in `docs/request.md`.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, time::Duration};
+
+use crate::{mcp::lane::Limits, transport::RestartPolicy};
 
 const PAGE: &str = include_str!("../../docs/request.md");
 
@@ -90,6 +92,9 @@ fn written(value: &str) -> Vec<String> {
         return units.into_iter().flatten().collect();
     }
     if let Some(millis) = duration("millis(").and_then(number) {
+        if millis.is_multiple_of(1000) {
+            return written(&format!("Duration::from_secs({})", millis / 1000));
+        }
         let tenths =
             millis.is_multiple_of(100).then(|| format!("{}.{} s", millis / 1000, millis % 1000 / 100));
         return [Some(format!("{millis} ms")), tenths].into_iter().flatten().collect();
@@ -180,6 +185,52 @@ fn every_limit_stands_in_the_table_with_its_value() {
     }
     assert!(missing.is_empty(), "not in the table of docs/request.md:\n{}", missing.join("\n"));
     assert!(seen > 100, "{seen}");
+}
+
+#[test]
+fn every_default_stands_in_the_table_with_its_value() {
+    let table = PAGE.split("\n## ").find(|part| part.starts_with("Limits\n")).expect("a table of limits");
+    let stands = |row: &str, values: &[String]| {
+        let row = table.lines().find(|line| line.starts_with(&format!("| {row}"))).expect(row);
+        let cell = row.trim_matches('|').split(" | ").nth(1).expect("a value");
+        assert!(values.iter().any(|value| has(cell, value)), "{row} is {values:?}");
+    };
+    let time = |row: &str, value: Duration| {
+        stands(row, &written(&format!("Duration::from_millis({})", value.as_millis())));
+    };
+    let number = |row: &str, value: usize| stands(row, &written(&value.to_string()));
+    // Each field by its name, so that a new one is not forgotten.
+    let Limits {
+        idle,
+        total,
+        session,
+        reclaim,
+        handshake,
+        start,
+        lane,
+        restart,
+        calls,
+        sessions,
+        of_one,
+        processes_of_one,
+    } = Limits::default();
+    time("A call without a sign of life", idle);
+    time("A call in all", total);
+    time("A session that nobody uses", session);
+    time("Silence after which a process can be taken", reclaim);
+    time("The server's answer to a client's `initialize`", handshake);
+    time("Wait of a request for a process", start);
+    time("A process that nobody uses", lane);
+    time("Wait of a request for a restarting server", restart);
+    number("Calls in flight, of one process", calls);
+    number("Sessions, of one server", sessions);
+    number("Sessions, of one server", of_one);
+    number("Processes of one stdio server", processes_of_one);
+    let RestartPolicy { attempts, first_delay, longest_delay, steady } = RestartPolicy::default();
+    number("Restarts in a row", attempts as usize);
+    time("Wait before a restart", first_delay);
+    time("Wait before a restart", longest_delay);
+    time("Time in which a process was ready", steady);
 }
 
 #[test]
