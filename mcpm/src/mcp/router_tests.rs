@@ -319,3 +319,22 @@ async fn where_callers_are_not_told_apart_the_least_used_session_makes_room() {
     let lives: Vec<bool> = sessions.iter().map(|id| router.session(id).is_ok()).collect();
     assert_eq!(lives, [true, false, true, true]);
 }
+
+#[tokio::test]
+async fn a_session_whose_stream_ends_while_it_is_opened_is_not_kept() {
+    let (router, processes, _) = router().await;
+    let (id, reader) = router.open_session(None).expect("a session");
+    let opens = {
+        let (router, id) = (Arc::clone(&router), id.clone());
+        tokio::spawn(async move { router.initialize_open(initialize(), &id).await })
+    };
+    while router.is_opening(&id) {
+        tokio::task::yield_now().await;
+    }
+    drop(reader);
+    router.abandon_session(&id);
+    processes.starts.add_permits(1);
+    within(opens).await.expect("no panic").expect("an answer that nobody reads");
+    assert!(router.session(&id).is_err());
+    assert_eq!(router.load(), (0, 0));
+}
