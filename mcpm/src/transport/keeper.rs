@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt as _;
 use tokio::{
     sync::{mpsc, oneshot},
     task::{JoinHandle, JoinSet},
@@ -12,7 +13,7 @@ use tokio::{
 };
 
 use super::{
-    Ended, Process, Spawn,
+    Control, Ended, Process, Spawn,
     restart::{Backoff, RestartPolicy},
     stdio,
 };
@@ -33,6 +34,9 @@ const STOP_GRACE: Duration = Duration::from_secs(10);
 const LONGEST_START_PAUSE: Duration = Duration::from_secs(30);
 /// Commands that a keeper has not taken yet.
 const COMMANDS: usize = 4;
+/// How long a process that has closed a pipe is given to end before its calls are answered; then it has
+/// [`STOP_GRACE`] until it is killed.
+const CLOSED_FOR: Duration = Duration::from_secs(1);
 /// Why nothing is served any more.
 const STOPPING: &str = "the proxy is stopping";
 /// Least time that a process which is asked nothing has to live to be taken for one that answers.
@@ -221,6 +225,7 @@ impl Keepers {
             backoff: Backoff::new(self.settings.policy),
             starting: Some(started),
             shy: None,
+            ready_since: None,
         };
         tracing::info!(process = slot, "starting a server process");
         let task = tokio::spawn(keeper.run());
@@ -389,6 +394,8 @@ struct Keeper {
     starting: Option<Option<oneshot::Sender<Result<()>>>>,
     /// How long the process before lived, if it ended over the question which era it speaks.
     shy: Option<Duration>,
+    /// Since when the process is ready.
+    ready_since: Option<Instant>,
 }
 
 /// Why a process is no more.
@@ -404,7 +411,7 @@ enum Over {
 impl Keeper {
     async fn run(mut self) {
         loop {
-            let since = Instant::now();
+            self.ready_since = None;
             let over = match self.settings.spawn.spawn(self.slot).await {
                 Ok(process) => self.serve(process).await,
                 Err(error) => {
@@ -420,7 +427,9 @@ impl Keeper {
                     if let Some(waiting) = self.starting.take() {
                         return self.fail_to_start(ended, error, waiting);
                     }
-                    if !self.pause(ended, since.elapsed()).await {
+                    // One that was never ready has not lived, however long it was waited for.
+                    let lived = self.ready_since.map_or(Duration::ZERO, |since| since.elapsed());
+                    if !self.pause(ended, lived).await {
                         return;
                     }
                 }
@@ -485,23 +494,28 @@ impl Keeper {
         let write = async {
             if let Err(error) = stdio::write_lines(stdin, queue, queued).await {
                 tracing::debug!(%error, "the server stopped reading");
+                // What it has written can still be read, and most often it has ended.
+                tokio::time::sleep(CLOSED_FOR).await;
+                return;
             }
-            // The end of its output says that the process is over.
+            // The lane sends no more, since it was told that the process is over.
             std::future::pending::<()>().await;
         };
         let patience = self.settings.patience;
         let shy = self.shy.take();
         let settle = async { settle(&lane, shy, patience).await };
         let mut settled = false;
+        let (read, write) = (read.fuse(), write.fuse());
         tokio::pin!(read, write, settle);
-        let command = loop {
+        let over = loop {
             tokio::select! {
                 biased;
-                () = &mut read => break None,
-                () = &mut write => {}
+                () = &mut read => break Closed::Output,
+                () = &mut write => break Closed::Input,
                 outcome = &mut settle, if !settled => match outcome {
                     Ok(Settled::Ready) => {
                         settled = true;
+                        self.ready_since = Some(Instant::now());
                         if let Some(Some(waiting)) = self.starting.take() {
                             // Whoever started it may be gone.
                             let _ = waiting.send(Ok(()));
@@ -518,25 +532,36 @@ impl Keeper {
                         return Over::Ended(Ended { exit: None, reason, passing: false }, Some(error));
                     }
                 },
-                command = self.inbox.recv() => break Some(command.unwrap_or(Command::Stop(Duration::ZERO))),
+                command = self.inbox.recv() => break Closed::For(command.unwrap_or(Command::Stop(Duration::ZERO))),
             }
         };
-        if let Some(command) = command {
-            let (grace, reason) = match command {
-                Command::Renew(_) => (STOP_GRACE, "the server is being restarted"),
-                Command::Stop(grace) => (grace, "the server is being stopped"),
-            };
-            lane.disconnect(reason);
-            // The lane sends no more, so this closes the process's input; what it writes yet keeps no pipe full.
-            tokio::select! {
-                () = control.stop(grace) => {}
-                ((), ()) = async { tokio::join!(read, write) } => {}
+        let ended = match over {
+            Closed::Output => self.ended(&mut *control, "its output").await,
+            Closed::Input => self.ended(&mut *control, "its input").await,
+            Closed::For(command) => Err(command),
+        };
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(command) => {
+                let (grace, reason) = match command {
+                    Command::Renew(_) => (STOP_GRACE, "the server is being restarted"),
+                    Command::Stop(grace) => (grace, "the server is being stopped"),
+                };
+                lane.disconnect(reason);
+                // The lane sends no more, so this closes the process's input; what it writes yet keeps no pipe full.
+                tokio::select! {
+                    () = control.stop(grace) => {}
+                    // The end of its pipes is not yet its own.
+                    () = async {
+                        tokio::join!(read, write);
+                        std::future::pending().await
+                    } => {}
+                }
+                let Command::Renew(era) = command else { return Over::Stopped };
+                lane.prepare(era);
+                return Over::Again;
             }
-            let Command::Renew(era) = command else { return Over::Stopped };
-            lane.prepare(era);
-            return Over::Again;
-        }
-        let ended = control.wait().await;
+        };
         lane.disconnect(&format!("the server {}", ended.reason));
         if lane.era().is_none() {
             // It may have ended over the question which era it speaks; older servers do.
@@ -548,6 +573,34 @@ impl Keeper {
         }
         Over::Ended(ended, None)
     }
+
+    /// Waits for the end of a process that has closed a pipe, which comes nearly always at once; one that lives on is
+    /// ended. Or returns what is wanted of its keeper meanwhile.
+    async fn ended(&mut self, control: &mut dyn Control, pipe: &str) -> std::result::Result<Ended, Command> {
+        for (grace, is_last) in [(CLOSED_FOR, false), (STOP_GRACE, true)] {
+            tokio::select! {
+                ended = control.wait() => return Ok(ended),
+                command = self.inbox.recv() => return Err(command.unwrap_or(Command::Stop(Duration::ZERO))),
+                () = tokio::time::sleep(grace) => {}
+            }
+            if !is_last {
+                tracing::warn!(process = self.slot, pipe, "a server process has closed a pipe and lives on");
+                self.lane.disconnect(&format!("the server closed {pipe}"));
+            }
+        }
+        control.stop(Duration::ZERO).await;
+        Ok(Ended { exit: None, reason: format!("closed {pipe} and did not end"), passing: false })
+    }
+}
+
+/// Why a process is served no longer.
+enum Closed {
+    /// It writes nothing any more.
+    Output,
+    /// It reads nothing any more.
+    Input,
+    /// Something else is wanted of its keeper.
+    For(Command),
 }
 
 enum Settled {

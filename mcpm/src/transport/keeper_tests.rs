@@ -9,9 +9,10 @@ use std::{
 };
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures_util::FutureExt as _;
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream},
     sync::{Notify, mpsc, oneshot},
 };
 
@@ -24,7 +25,8 @@ use crate::{
     mcp::{
         era::Era,
         lane::{Limits, Readiness},
-        router::Processes as _,
+        message::Message,
+        router::{Processes as _, Router},
     },
 };
 
@@ -45,6 +47,10 @@ enum Act {
     Ends(Duration),
     /// It says nothing, and takes its time to end.
     Lingers,
+    /// It answers once, closes its output and lives on.
+    ClosesOutput,
+    /// It answers once, closes its input and lives on.
+    ClosesInput,
 }
 
 /// Starts processes that do what a test has planned.
@@ -59,8 +65,7 @@ struct Planned {
 }
 
 struct Planner {
-    life: Option<Duration>,
-    ends: Arc<Notify>,
+    lives_on: bool,
     asked_to_end: mpsc::UnboundedSender<()>,
     gate: Option<oneshot::Receiver<()>>,
 }
@@ -72,6 +77,9 @@ fn ended() -> Ended {
 #[async_trait]
 impl Control for Planner {
     async fn wait(&mut self) -> Ended {
+        if self.lives_on {
+            std::future::pending::<()>().await;
+        }
         ended()
     }
 
@@ -97,15 +105,21 @@ impl Spawn for Planned {
         let life = match act {
             Act::Away => return failed(ErrorKind::EngineUnavailable),
             Act::Fails => return failed(ErrorKind::StartFailed),
-            Act::Lives | Act::Lingers => None,
+            Act::Lives | Act::Lingers | Act::ClosesOutput | Act::ClosesInput => None,
             Act::Ends(life) => Some(life),
         };
+        let asked_to_end = self.asked_to_end.clone();
+        if matches!(act, Act::ClosesOutput | Act::ClosesInput) {
+            let ((stdin, input), (output, stdout)) = (tokio::io::duplex(1024), tokio::io::duplex(1024));
+            tokio::spawn(answer_once(input, output, act));
+            let control = Box::new(Planner { lives_on: true, asked_to_end, gate: None });
+            return Ok(Process { stdin: Box::new(stdin), stdout: Output::Pipe(Box::new(stdout)), control });
+        }
         let (ours, theirs) = tokio::io::duplex(1024);
         let (stdout, stdin) = tokio::io::split(ours);
         let gate = if act == Act::Lingers { self.gate.lock().expect("unpoisoned").take() } else { None };
-        let ends = Arc::clone(&self.ends);
         if act != Act::Lingers {
-            tokio::spawn(answer(theirs, life, Arc::clone(&ends)));
+            tokio::spawn(answer(theirs, life, Arc::clone(&self.ends)));
         } else {
             // It stays open as long as the process.
             tokio::spawn(async move {
@@ -113,15 +127,13 @@ impl Spawn for Planned {
                 std::future::pending::<()>().await;
             });
         }
-        let control = Box::new(Planner { life, ends, asked_to_end: self.asked_to_end.clone(), gate });
-        let _ = &control.life;
-        let _ = &control.ends;
+        let control = Box::new(Planner { lives_on: false, asked_to_end, gate });
         Ok(Process { stdin: Box::new(stdin), stdout: Output::Pipe(Box::new(stdout)), control })
     }
 }
 
 /// Answers everything that it is asked, until it ends.
-async fn answer(pipe: tokio::io::DuplexStream, life: Option<Duration>, ends: Arc<Notify>) {
+async fn answer(pipe: DuplexStream, life: Option<Duration>, ends: Arc<Notify>) {
     let (read, mut write) = tokio::io::split(pipe);
     let mut lines = BufReader::new(read).lines();
     let over = async {
@@ -147,6 +159,24 @@ async fn answer(pipe: tokio::io::DuplexStream, life: Option<Duration>, ends: Arc
             }
         }
     }
+}
+
+/// Answers the first question, and closes one of its pipes a second later.
+async fn answer_once(input: DuplexStream, mut output: DuplexStream, act: Act) {
+    let mut lines = BufReader::new(input).lines();
+    lines.next_line().await.expect("a pipe").expect("a question");
+    let answer = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25"}}"#;
+    output.write_all(format!("{answer}\n").as_bytes()).await.expect("a reader");
+    tokio::time::sleep(SECOND).await;
+    match act {
+        Act::ClosesOutput => drop(output),
+        _ => {
+            drop(lines);
+            let _open = output;
+            std::future::pending::<()>().await;
+        }
+    }
+    std::future::pending::<()>().await;
 }
 
 struct Test {
@@ -245,6 +275,63 @@ async fn a_steady_run_starts_the_count_anew() {
     test.keepers.first().await.expect("a process");
     let (restarts, _) = test.restarts().await;
     assert_eq!(restarts, [(1, 1), (2, 2), (1, 1), (2, 2), (3, 4), (4, 5)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_hangs_after_a_restart_is_given_up() {
+    let mut test = Test::new(policy(), &[Act::Ends(SECOND), Act::Lingers]);
+    test.open.take().expect("a gate").send(()).expect("a process that ends when it is told to");
+    let first = test.keepers.first().await.expect("a process");
+    let router = Router::new(first, Arc::clone(&test.keepers) as _, Limits::default());
+    let initialize = serde_json::json!({
+        "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "a", "version": "1" },
+        },
+    });
+    let initialize = Message::parse(initialize.to_string().into()).expect("a message");
+    router.initialize(initialize, None).await.expect("a session");
+    let given_up = tokio::time::timeout(LONG, test.restarts()).await;
+    let (restarts, last) = given_up.expect("a server that is given up");
+    assert_eq!(restarts, [(1, 1), (2, 2), (3, 4), (4, 5)]);
+    assert!(matches!(last, ServerEvent::Ended(_)), "{last:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_closes_a_pipe_and_lives_on_is_ended_and_started_again() {
+    for (act, reason) in [
+        (Act::ClosesOutput, "closed its output and did not end"),
+        (Act::ClosesInput, "closed its input and did not end"),
+    ] {
+        let mut test = Test::new(policy(), &[act, Act::Lives]);
+        let lane = test.keepers.first().await.expect("a process");
+        assert_eq!(test.event().await, ServerEvent::Ready);
+        tokio::time::sleep(SECOND * 2).await;
+        let note = Bytes::from_static(br#"{"jsonrpc":"2.0","method":"notifications/x"}"#);
+        let begin = tokio::time::Instant::now();
+        lane.notify(&Message::parse(note).expect("a message"), None).await.expect("room");
+        let event = test.event().await;
+        let ServerEvent::Restarting { ended, .. } = event else { panic!("{event:?}") };
+        assert_eq!(ended.reason, reason);
+        assert!(begin.elapsed() < SECOND * 15, "{:?}", begin.elapsed());
+        test.stops.try_recv().expect("it was ended");
+        assert_eq!(test.event().await, ServerEvent::Ready);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_does_not_wait_for_a_server_that_closed_its_output() {
+    for pause in [SECOND + SECOND / 2, SECOND * 5] {
+        let mut test = Test::new(policy(), &[Act::ClosesOutput]);
+        let lane = test.keepers.first().await.expect("a process");
+        assert_eq!(test.event().await, ServerEvent::Ready);
+        tokio::time::sleep(pause).await;
+        // Its calls are answered when it does not end at once.
+        assert_eq!(*lane.readiness().borrow() == Readiness::Ready, pause < SECOND * 2);
+        let begin = tokio::time::Instant::now();
+        test.keepers.stop(SECOND).await;
+        assert!(begin.elapsed() < SECOND, "{:?}", begin.elapsed());
+        test.stops.try_recv().expect("it was ended");
+    }
 }
 
 #[tokio::test(start_paused = true)]
