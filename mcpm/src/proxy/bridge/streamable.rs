@@ -383,6 +383,9 @@ async fn batch(router: &Router, headers: &HeaderMap, body: Bytes) -> Result<Resp
         match message.kind() {
             Kind::Request => answers.push(match lane.call_in_session(message, &id, false).await {
                 Ok(exchange) => Ok(exchange.read().0),
+                Err(refusal) if answers.is_empty() => {
+                    return Ok(respond::refuse(&refusal, message.id_text()));
+                }
                 // The others are under way.
                 Err(refusal) => Err(refusal.answer(message.id_text())),
             }),
