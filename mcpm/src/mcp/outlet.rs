@@ -391,7 +391,7 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
-    use crate::memory::MAX_HELD_BYTES;
+    use crate::{mcp::session::Session, memory::MAX_HELD_BYTES};
 
     fn bytes(text: &'static str) -> Bytes {
         Bytes::from_static(text.as_bytes())
@@ -485,6 +485,21 @@ mod tests {
         outlet.answer(bytes("a"));
         outlet.forget();
         assert_eq!(next(&mut outlet.read(Some(0))), Item::End(End::GivenUp));
+    }
+
+    #[test]
+    fn streams_that_ended_are_not_kept_when_there_is_no_room_for_them() {
+        let account = Account::new();
+        let mut session = Session::new(None, false, Arc::clone(&account), Instant::now());
+        let kept = |session: &mut Session| {
+            for _ in 0..4 {
+                session.open_stream(bytes("1")).answer(bytes("a"));
+            }
+            (1..100).filter(|number| session.stream(*number).is_some()).count()
+        };
+        assert_eq!(kept(&mut session), 4);
+        account.force(2 * MAX_HELD_BYTES);
+        assert_eq!(kept(&mut session), 1);
     }
 
     #[test]
