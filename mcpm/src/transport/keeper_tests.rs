@@ -28,6 +28,7 @@ use crate::{
         message::Message,
         router::{Processes as _, Router},
     },
+    testing::within,
 };
 
 /// How long a test waits for anything.
@@ -249,7 +250,7 @@ async fn a_stop_waits_for_processes_that_were_on_their_way_out() {
     let lane = test.keepers.add(Era::Legacy).expect("a lane");
     tokio::task::yield_now().await;
     test.keepers.remove(&lane);
-    test.stops.recv().await.expect("the process is asked to end");
+    within(test.stops.recv()).await.expect("the process is asked to end");
     let mut stopping = Box::pin(test.keepers.stop(Duration::ZERO));
     assert_eq!((&mut stopping).now_or_never(), None, "its process lives on");
     test.open.take().expect("a gate").send(()).expect("a process that waits");
@@ -394,7 +395,7 @@ async fn processes_are_bounded_those_that_are_ending_included() {
     }
     assert!(test.keepers.add(Era::Legacy).expect_err("too many").reason.is_some());
     test.keepers.remove(&lingering);
-    test.stops.recv().await.expect("the process is asked to end");
+    within(test.stops.recv()).await.expect("the process is asked to end");
     assert!(test.keepers.add(Era::Legacy).is_err(), "it has not ended yet");
     test.open.take().expect("a gate").send(()).expect("a process that waits");
     tokio::time::sleep(SECOND).await;
