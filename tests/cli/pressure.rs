@@ -28,6 +28,8 @@ use super::{
 
 /// What may be held beyond what the proxy needs at rest.
 const MOST_HELD: u64 = 128 << 20;
+/// Calls of the client that means well that are answered at least, while the others keep the processors busy.
+const MIN_CALLS: usize = 5;
 /// The processes of a server, and one that takes the place of another.
 const MOST_CONTAINERS: usize = 9;
 
@@ -59,6 +61,12 @@ def act(id, name):
             say(json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x" * (256 << 10)}}))
         for number in range(2000):
             ask(number, "ping")
+        result(id, {"content": []})
+    elif name == "junk":
+        # Each small notification comes in the buffer of a large line.
+        for number in range(5):
+            say("x" * (16 << 20))
+            say(json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}))
         result(id, {"content": []})
     elif name == "ends":
         sys.exit(3)
@@ -110,8 +118,8 @@ impl Hostile {
         self.http.post("/mcp", body.to_string()).header("Authorization", "Bearer bob")
     }
 
-    async fn session(&self, capabilities: Value) -> Option<String> {
-        let answer = fire(self.post(&initialize(LEGACY, capabilities)), self.http.0, 4096).await?;
+    async fn session(&self, version: &str, capabilities: Value) -> Option<String> {
+        let answer = fire(self.post(&initialize(version, capabilities)), self.http.0, 4096).await?;
         let head = String::from_utf8(answer).ok()?.to_ascii_lowercase();
         let (_, rest) = head.split_once("mcp-session-id: ")?;
         rest.split_once("\r\n").map(|(id, _)| id.to_owned())
@@ -119,7 +127,7 @@ impl Hostile {
 
     async fn attack(&self, round: usize) {
         let (to, large) = (self.http.0, "x".repeat(8 << 20));
-        match round % 8 {
+        match round % 10 {
             // Hangs up over handshakes that no other client makes.
             0 => {
                 let unlike = json!({ "experimental": { round.to_string(): {} } });
@@ -127,7 +135,8 @@ impl Hostile {
             }
             1 => drop(fire(self.post(&initialize(LEGACY, json!({ "x": large }))), to, 4096).await),
             kind => {
-                let Some(id) = self.session(json!({ "sampling": {} })).await else { return };
+                let version = if kind == 8 { "2025-03-26" } else { LEGACY };
+                let Some(id) = self.session(version, json!({ "sampling": {} })).await else { return };
                 let marked = |body: &Value| self.post(body).header("Mcp-Session-Id", &id);
                 let call = |name: &str| marked(&request(1, "tools/call", tool(name, json!({}))));
                 match kind {
@@ -140,6 +149,11 @@ impl Hostile {
                         let note = notification("notifications/x", json!({ "x": large }));
                         drop(fire(marked(&note), to, 1024).await);
                     }
+                    7 => drop(fire(call("junk"), to, 1024).await),
+                    8 => {
+                        let calls = (0..20).map(|id| request(id, "tools/call", tool("big", json!({}))));
+                        drop(fire(marked(&calls.collect()), to, 1024).await);
+                    }
                     _ => drop(fire(call("ends"), to, 1024).await),
                 }
             }
@@ -147,9 +161,10 @@ impl Hostile {
     }
 }
 
-fn resident(pid: u32) -> u64 {
+/// The most memory that a process had so far.
+fn peak(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     kib.unwrap_or_default() << 10
 }
@@ -161,13 +176,16 @@ fn one_client_is_served_while_others_and_the_server_are_hostile() {
     let introspection = provider(&runtime);
     let script = home.write("server.py", SERVER);
     let name = home.name("pressure");
+    // Without a limit, callers without a token fill it several times over.
+    let audit = home.write("audit.json", r#"{"rotateSize": 4194304, "rotateCount": 2}"#);
     let volume = format!("{script}:/server.py:ro");
     let run = [
         "run",
         "mcpm-test/python:1",
         "--name",
         &name,
-        "--enable-audit",
+        "--audit-config",
+        &audit,
         "--volume",
         &volume,
         "--oidc-introspection-url",
@@ -186,13 +204,13 @@ fn one_client_is_served_while_others_and_the_server_are_hostile() {
     let url = outcome.url();
     let address = url.trim_start_matches("http://").trim_end_matches("/mcp").parse().unwrap();
     let pid = home.supervisor(&name);
-    let begin = resident(pid);
+    let begin = peak(pid);
     let is_nightly = std::env::var_os("MCPM_NIGHTLY").is_some();
     let lasts = Duration::from_secs(if is_nightly { 60 } else { 15 });
 
     let over = Arc::new(AtomicBool::new(false));
     let calls = Arc::new(AtomicUsize::new(0));
-    let (mut most_held, mut most_containers) = (0, 0);
+    let mut most_containers = 0;
     runtime.block_on(async {
         let mut attackers = Vec::new();
         for attacker in 0..8 {
@@ -247,7 +265,6 @@ fn one_client_is_served_while_others_and_the_server_are_hostile() {
         let mut ticks = tokio::time::interval(Duration::from_millis(100));
         while Instant::now() < end && !client.is_finished() {
             ticks.tick().await;
-            most_held = most_held.max(resident(pid).saturating_sub(begin));
             let listed = tokio::task::spawn_blocking({
                 let filter = format!("name={name}");
                 move || docker(&["ps", "--all", "--quiet", "--filter", &filter]).lines().count()
@@ -261,7 +278,9 @@ fn one_client_is_served_while_others_and_the_server_are_hostile() {
         }
     });
     let calls = calls.load(Ordering::Relaxed);
-    assert!(calls > 0);
+    let most_held = peak(pid).saturating_sub(begin);
+    println!("{calls} calls, {} MiB, {most_containers} containers", most_held >> 20);
+    assert!(calls >= MIN_CALLS, "{calls} calls were answered");
     assert!(most_held <= MOST_HELD, "{} MiB were held beyond the first {} MiB", most_held >> 20, begin >> 20);
     assert!(most_containers <= MOST_CONTAINERS, "{most_containers} containers");
 
