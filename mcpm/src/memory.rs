@@ -16,10 +16,11 @@ use std::{
         Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
 };
 
 use bytes::{Bytes, BytesMut};
+
+use crate::rate_limit::LogLimit;
 
 /// Most bytes held in all.
 pub(crate) const MAX_HELD_BYTES: usize = 48 << 20;
@@ -30,8 +31,6 @@ const RESERVE: usize = 16 << 20;
 const PARTS: usize = 256;
 /// A message or body up to this size is not booked: connections and calls are bounded in number.
 const SMALL: usize = 16 << 10;
-/// The log says again that there is no room after this.
-const SAID_FOR: Duration = Duration::from_secs(60);
 
 /// The budget of this process: its memory is what is protected, however many proxies run in it.
 static BUDGET: Budget = Budget::new(MAX_HELD_BYTES);
@@ -167,14 +166,11 @@ impl Drop for Account {
     }
 }
 
-/// Says in the log, once in a while, that something was given up for want of room.
+/// Says in the log that something was given up for want of room.
 pub(crate) fn warn_no_room(what: &'static str) {
-    static SAID: LazyLock<Mutex<HashMap<&'static str, Instant>>> = LazyLock::new(Mutex::default);
-    let (mut said, now) = (lock(&SAID), Instant::now());
-    if said.get(what).is_none_or(|last| now.duration_since(*last) > SAID_FOR) {
-        said.insert(what, now);
-        drop(said);
-        tracing::warn!(what, "no memory is left of what may be held for clients and servers");
+    static LOG: LogLimit = LogLimit::new();
+    if let Some(suppressed) = LOG.admit(what) {
+        tracing::warn!(what, suppressed, "no memory is left of what may be held for clients and servers");
     }
 }
 

@@ -47,6 +47,10 @@ impl TokenBucket {
 pub(crate) struct LogLimit(Mutex<BTreeMap<&'static str, (TokenBucket, u64)>>);
 
 impl LogLimit {
+    pub(crate) const fn new() -> Self {
+        Self(Mutex::new(BTreeMap::new()))
+    }
+
     /// Returns how many lines of that kind were left out since the last one, if any; `None` when this one is to be left out
     /// too.
     pub(crate) fn admit(&self, kind: &'static str) -> Option<Option<u64>> {
