@@ -49,6 +49,22 @@ impl Framing {
         matches!(self, Self::Sized(0) | Self::Chunked(Chunk::Over))
     }
 
+    /// Checks what was read of a body, and takes nothing from it.
+    pub(super) fn check(self, mut read: &[u8]) -> Result<(), Broken> {
+        let Self::Chunked(mut chunk) = self else { return Ok(()) };
+        while let Some((byte, rest)) = read.split_first() {
+            match chunk {
+                Chunk::Over => break,
+                Chunk::Data { left } => {
+                    let Some(rest) = usize::try_from(left).ok().and_then(|left| read.get(left..)) else { break };
+                    (chunk, read) = (Chunk::DataEnd { returned: false }, rest);
+                }
+                _ => (chunk, read) = (chunk.next(*byte)?, rest),
+            }
+        }
+        Ok(())
+    }
+
     /// Takes the next piece of the body from what was read; `None` when there is none in it.
     pub(super) fn take(&mut self, read: &mut Bytes) -> Result<Option<Bytes>, Broken> {
         match self {
@@ -81,10 +97,20 @@ impl Chunk {
 
     /// Reads up to the next byte of data.
     fn skip(&mut self, read: &mut Bytes) -> Result<(), Broken> {
-        while !matches!(self, Self::Data { .. } | Self::Over) && read.has_remaining() {
-            *self = self.after(read.get_u8()).ok_or(Broken::Malformed("a chunk of its body is none"))?;
+        let mut length = 0;
+        for byte in read.iter() {
+            if matches!(self, Self::Data { .. } | Self::Over) {
+                break;
+            }
+            *self = self.next(*byte)?;
+            length += 1;
         }
+        read.advance(length);
         Ok(())
+    }
+
+    fn next(self, byte: u8) -> Result<Self, Broken> {
+        self.after(byte).ok_or(Broken::Malformed("a chunk of its body is none"))
     }
 
     fn after(self, byte: u8) -> Option<Self> {

@@ -9,10 +9,17 @@ fn read(mut framing: Framing, pieces: &[&[u8]]) -> Option<(Vec<u8>, bool, Vec<u8
     let mut behind = Vec::new();
     for piece in pieces {
         let mut read = Bytes::copy_from_slice(piece);
-        while let Some(piece) = framing.take(&mut read).ok()? {
+        let is_sound = framing.check(piece).is_ok();
+        loop {
+            let Ok(taken) = framing.take(&mut read) else {
+                assert!(!is_sound, "`check` sees what `take` sees");
+                return None;
+            };
+            let Some(piece) = taken else { break };
             assert!(!piece.is_empty());
             body.extend_from_slice(&piece);
         }
+        assert!(is_sound, "`check` sees no more than `take`");
         behind.extend_from_slice(&read);
     }
     Some((body, framing.is_over(), behind))

@@ -13,7 +13,6 @@ use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 
 use super::{
     broken::Broken,
-    framing::Framing,
     head::{Answer, Head},
     stream::Stream,
     upload::Upload,
@@ -73,10 +72,7 @@ impl Link {
                 read = if read.is_empty() { piece } else { [&read[..], &piece[..]].concat().into() };
                 if let Some(mut answer) = Answer::read(&mut read, head.method()).map_err(Failure::Broken)? {
                     // What came right behind the head is looked at while the status can still be another.
-                    if let mut framing @ Framing::Chunked(_) = answer.framing {
-                        let mut rest = answer.rest.clone();
-                        while framing.take(&mut rest).map_err(Failure::Broken)?.is_some() {}
-                    }
+                    answer.framing.check(&answer.rest).map_err(Failure::Broken)?;
                     answer.lasts &= failed.is_none();
                     return Poll::Ready(Ok(answer));
                 }
