@@ -32,11 +32,11 @@ async fn keycloak_vouches_for_its_users_until_it_does_not() {
     whoever_is_logged_out_or_disabled_is_out_where_tokens_are_asked_about(&realm).await;
 
     // With the keys at hand nobody needs to be asked; without them, nobody is let in.
-    let (knows, asks) = (Served::start(by_keys(&realm)).await, by_asking(&realm, "hush-front"));
-    let (fresh, asks) = (Served::start(by_keys(&realm)).await, Served::start(asks).await);
-    let token = realm.token("desktop", "bob").await;
-    assert_eq!(told(knows.proxy.address(), &token).await.0, 200);
+    let knows = Served::start(by_keys(&realm)).await;
+    let asks = Served::start(by_asking(&realm, "hush-front")).await;
+    let (token, issuer) = (realm.token("desktop", "bob").await, realm.issuer());
     keycloak.end().await;
+    let fresh = Served::start(|proxy| proxy.oidc_issuer(issuer).oidc_audience("front")).await;
     assert_eq!(told(knows.proxy.address(), &token).await.0, 200);
     for served in [&fresh, &asks] {
         assert_eq!(told(served.proxy.address(), &token).await, (503, json!("auth.provider_unavailable")));
