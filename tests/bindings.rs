@@ -173,8 +173,8 @@ fn a_c_program_runs_proxies() {
     let lines = "\
 2 `ftp://nowhere` is no target URI: the scheme is neither `http` nor `https`; write `http://HOST[:PORT][/PATH]` or `https://…`
 1 `builder` was used before; make a new one
-2 invalid value `many` for `--port`: expected a port from 0 to 65535
-3 `--remote-auth` is not supported yet
+2 invalid value `many` for `port`: expected a port from 0 to 65535
+3 `remote_auth` is not supported yet
 1 `host` is null
 1 `builder` is null
 1 `proxy` is null
@@ -198,7 +198,7 @@ fn a_c_program_runs_workloads() {
         .unwrap();
     let lines = "\
 1 `builder` was used before; make a new one
-2 invalid value `pigeon` for `--transport`: expected `sse`, `streamable-http` or `stdio`
+2 invalid value `pigeon` for `transport`: expected `sse`, `streamable-http` or `stdio`
 1 `builder` is null
 1 `workload` is null
 1 `workload` is null
@@ -236,8 +236,8 @@ fn a_python_program_runs_proxies() {
     let target = format!("http://127.0.0.1:{}/mcp", server.port);
     let output = python("proxy.py", &python_path()).arg(target).output().unwrap();
     let lines = "\
-invalid_option `--target-uri` is required
-unsupported `--remote-auth-bearer-token` is not supported yet
+invalid_option `target_uri` is required
+unsupported `remote_auth_bearer_token` is not supported yet
 This class has no default constructor
 invalid_option `localhost` is no IP address: invalid IP address syntax
 Header(name=A, value=Secret(..))
@@ -256,7 +256,7 @@ fn a_python_program_runs_workloads() {
         .unwrap();
     let lines = "\
 invalid_option the events belong to another workload
-invalid_option `SERVER_OR_IMAGE_OR_PROTOCOL` is required
+invalid_option `server` is required
 done
 ";
     assert_eq!(printed(&output), lines);

@@ -76,7 +76,7 @@ fn what_is_required_is_missed() {
 fn a_refused_credential_is_not_repeated() {
     let error = read::<WorkloadOptions>(&["run", "i", "--remote-forward-headers", "hidden"]).unwrap_err();
     assert!(!error.to_string().contains("hidden"));
-    assert!(error.to_string().contains("`--remote-forward-headers`"));
+    assert!(error.to_string().contains("`remote_forward_headers`"));
 }
 
 #[test]

@@ -209,12 +209,12 @@ mod tests {
     #[test]
     fn display_is_one_line_with_cause_and_hint() {
         let error = Error::new(ErrorKind::Io, "cannot read `a.env`")
-            .with("option", "env-file")
+            .with("option", "env_file")
             .source(std::io::Error::other("denied"))
             .hint("check its permissions");
         assert_eq!(
             error.to_string(),
-            "cannot read `a.env` (option: env-file): denied; check its permissions"
+            "cannot read `a.env` (option: env_file): denied; check its permissions"
         );
     }
 

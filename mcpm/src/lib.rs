@@ -59,6 +59,8 @@ pub mod telemetry;
 #[cfg(test)]
 mod testing;
 pub mod transport;
+#[cfg(test)]
+mod wording_tests;
 pub mod workload;
 
 pub use environment::Environment;

@@ -147,7 +147,7 @@ static void a_refusal_is_explained(void)
 
     DONE(mcpm_explain("origin.not_allowed", &explanation, &error));
     CHECK(strstr(mcpm_explanation_meaning(explanation), "web page") != NULL);
-    CHECK(strstr(mcpm_explanation_usual_fix(explanation), "--allowed-origins") != NULL);
+    CHECK(strstr(mcpm_explanation_usual_fix(explanation), "`allowed_origins`") != NULL);
     CHECK(mcpm_explanation_fix(explanation) == NULL && mcpm_explanation_server(explanation) == NULL);
     CHECK(!mcpm_explanation_input(explanation, 0, &name, &value));
     mcpm_explanation_free(explanation);

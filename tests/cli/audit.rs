@@ -85,7 +85,10 @@ fn a_proxy_writes_its_audit_log_to_standard_output_and_its_refusals_are_explaine
         (&refused["server"], &refused["inputs"]["Origin"]),
         (&json!("my front"), &json!("https://evil.example"))
     );
-    assert_eq!(refused["fix"], "if you trust the page, add `--allowed-origins https://evil.example`");
+    assert_eq!(
+        refused["fix"],
+        "if you trust the page, add `https://evil.example` to option `allowed_origins`"
+    );
     for (args, code, lines) in [
         (
             &["explain", refusal.as_str()][..],

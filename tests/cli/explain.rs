@@ -77,17 +77,23 @@ impl Front<'_> {
         let (proxy, url) = self.start(options);
         let answer = call(&url, headers);
         let id = refusal(&answer).unwrap_or_else(|| panic!("it was not refused: {answer}")).to_owned();
-        assert!(!answer.contains("--") && !answer.contains("permit("), "a client is told no fix: {answer}");
+        assert!(
+            !answer.contains("option `") && !answer.contains("permit("),
+            "a client is told no fix: {answer}"
+        );
         proxy.signal("TERM");
         assert_eq!(proxy.end().code, Some(0));
         let explained = self.home.run(&["explain", &id, "--output", "json"]).succeeded().json();
         // The same for people.
         let text = self.home.run(&["explain", &id]).succeeded().stdout;
         let inputs = explained["refusal"]["inputs"].as_object().unwrap();
-        let shown = [&explained["reason"], &explained["layer"], &explained["refusal"]["fix"]];
-        for shown in shown.into_iter().chain(inputs.values()) {
-            assert!(text.contains(shown.as_str().unwrap()), "{shown} is not in: {text}");
+        // People are told of flags, where JSON has the names of settings.
+        let fix = explained["refusal"]["fix"].as_str().unwrap().split(" option `").next().unwrap();
+        let shown = [&explained["reason"], &explained["layer"]].into_iter().chain(inputs.values());
+        for shown in shown.map(|shown| shown.as_str().unwrap()).chain([fix]) {
+            assert!(text.contains(shown), "{shown} is not in: {text}");
         }
+        assert!(!text.contains("option `") || text.contains("option `--"), "{text}");
         assert_eq!(
             (&explained["refusal"]["id"], &explained["refusal"]["server"]),
             (&json!(id), &json!("front"))
@@ -117,14 +123,14 @@ fn the_change_that_a_refusal_names_lets_the_same_request_pass() {
     let explained = front.explained(&[], page);
     assert_eq!((&explained["reason"], &explained["layer"]), (&json!("origin.not_allowed"), &json!("origin")));
     assert_eq!(explained["refusal"]["inputs"], json!({"Origin": "https://app.example"}));
-    let change: Vec<&str> = quoted(explained["refusal"]["fix"].as_str().unwrap()).split(' ').collect();
-    front.passes(&change, page);
+    let origin = quoted(explained["refusal"]["fix"].as_str().unwrap());
+    front.passes(&["--allowed-origins", origin], page);
 
     let named = "Host: box.example\r\n";
     let explained = front.explained(&[], named);
     assert_eq!(explained["reason"], "origin.host_not_allowed");
-    let change: Vec<&str> = quoted(explained["refusal"]["fix"].as_str().unwrap()).split(' ').collect();
-    front.passes(&change, named);
+    let host = quoted(explained["refusal"]["fix"].as_str().unwrap());
+    front.passes(&["--allowed-hosts", host], named);
 
     let explained = front.explained(&["--tools", "test_image_content"], "");
     assert_eq!((&explained["reason"], &explained["layer"]), (&json!("tools.not_listed"), &json!("tools")));

@@ -246,8 +246,8 @@ fn options_without_effect_are_warned_of() {
         ["--resource-url", "https://a.example", "--otel-service-name", "s", "--otel-sampling-rate", "0.1"];
     let expected = [
         "warning: `--resource-url` has no effect without incoming authentication; set `--oidc-issuer` to turn it on",
-        "warning: `--otel-service-name` has no effect without telemetry; set `--otel-endpoint`, set \
-         `--otel-enable-prometheus-metrics-path` or set `--otel-prometheus-port` to turn it on",
+        "warning: `--otel-service-name` has no effect without telemetry; set `--otel-endpoint`, \
+         `--otel-enable-prometheus-metrics-path` or `--otel-prometheus-port` to turn it on",
     ];
     let outcome = home.run(&[&["run", &target, "--name", &name][..], &more].concat()).succeeded();
     assert_eq!(outcome.stderr.lines().collect::<Vec<_>>(), expected);

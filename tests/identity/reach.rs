@@ -27,7 +27,7 @@ async fn plain_http_is_spoken_with_others_only_when_that_is_allowed() {
     let refused = Proxy::builder("guarded", "http://127.0.0.1:1/mcp").oidc_issuer(provider.issuer.clone());
     let refused = refused.oidc_jwks_url(keys.clone()).jwks_allow_private_ip(true).build().err();
     let refused = refused.unwrap_or_else(|| panic!("it was built")).to_string();
-    assert!(refused.contains(&keys) && refused.contains("--oidc-insecure-allow-http"), "{refused}");
+    assert!(refused.contains(&keys) && refused.contains("`oidc_insecure_allow_http`"), "{refused}");
     for private in [false, true] {
         let guarded = guarded(&provider, |proxy| {
             let proxy = proxy.oidc_jwks_url(keys.clone()).oidc_insecure_allow_http(true);

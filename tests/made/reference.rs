@@ -17,7 +17,7 @@ const REASONS: &str = "\
 
 Made from the catalogue of reasons; do not edit. `mcpm explain ID` tells the same of an id, and of one refusal, by the id
 in the error's `data` or in the header `Mcpm-Refusal`, also what was looked at and the smallest change that would allow
-it.
+it. Options have the names of their fields here; `mcpm explain` shows them as flags.
 ";
 
 /// Returns the page of reasons.

@@ -203,9 +203,12 @@ async fn what_a_layer_refuses_is_recorded_with_its_reason_and_can_be_explained()
     let explained = audited.running.explain(&refusals[0]).unwrap().refusal.unwrap();
     assert_eq!((explained.server.as_str(), explained.inputs["tool"].as_str()), ("up", "send"));
     assert_eq!(explained.rule.as_deref(), Some("other"));
-    assert_eq!(explained.fix, "if clients are to use the tool, add `send` to `--tools`");
+    assert_eq!(explained.fix, "if clients are to use the tool, add `send` to option `tools`");
     let explained = audited.running.explain(&refusals[1]).unwrap().refusal.unwrap();
-    assert_eq!(explained.fix, "if you trust the page, add `--allowed-origins https://evil.example`");
+    assert_eq!(
+        explained.fix,
+        "if you trust the page, add `https://evil.example` to option `allowed_origins`"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

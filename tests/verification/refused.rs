@@ -32,13 +32,13 @@ async fn what_contradicts_itself_or_cannot_be_read_is_one_clear_error() {
         (
             &[("image-verification-key", &key), ("image-verification", "disabled")],
             ErrorKind::InvalidOption,
-            "means nothing with `--image-verification disabled`",
+            "has no effect with `image_verification` set to `disabled`",
         ),
-        (&[("certificate-identity", "a")], ErrorKind::InvalidOption, "needs `--certificate-oidc-issuer`"),
+        (&[("certificate-identity", "a")], ErrorKind::InvalidOption, "needs `certificate_oidc_issuer`"),
         (
             &[("certificate-oidc-issuer", "https://a.example")],
             ErrorKind::InvalidOption,
-            "needs `--certificate-identity`",
+            "needs `certificate_identity`",
         ),
         (&[("sigstore-trusted-root", &root)], ErrorKind::InvalidOption, "and not who signs the image"),
         (
@@ -53,7 +53,7 @@ async fn what_contradicts_itself_or_cannot_be_read_is_one_clear_error() {
         (
             &[("image-verification", "enabled"), ("image-verification-key", &key), ("offline", "true")],
             ErrorKind::ImageUnverified,
-            "run it without `--offline`",
+            "run it without `offline`",
         ),
     ];
     for (options, kind, text) in cases {

@@ -5,7 +5,10 @@ use std::process::ExitCode;
 use clap::{Arg, ArgMatches, Command};
 use mcpm::{Environment, Explanation, Result};
 
-use crate::output::{self, JSON, TEXT};
+use crate::{
+    output::{self, JSON, TEXT},
+    wording::with_flags,
+};
 
 const ID: &str = "id";
 
@@ -31,15 +34,15 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
 fn rows(explanation: Explanation) -> Vec<Vec<String>> {
     let Explanation { reason, layer, meaning, usual_fix, refusal, .. } = explanation;
     let mut rows = vec![("reason".to_owned(), reason), ("layer".to_owned(), layer)];
-    rows.push(("meaning".to_owned(), meaning));
+    rows.push(("meaning".to_owned(), with_flags(&meaning)));
     match refusal {
-        None => rows.push(("usual fix".to_owned(), usual_fix)),
+        None => rows.push(("usual fix".to_owned(), with_flags(&usual_fix))),
         Some(refused) => {
             rows.push(("server".to_owned(), refused.server));
             rows.push(("time".to_owned(), refused.time));
             rows.extend(refused.rule.map(|rule| ("rule".to_owned(), rule)));
             rows.extend(refused.inputs);
-            rows.push(("fix".to_owned(), refused.fix));
+            rows.push(("fix".to_owned(), with_flags(&refused.fix)));
         }
     }
     rows.into_iter().map(|(name, value)| vec![name, value]).collect()

@@ -9,7 +9,6 @@ use crate::{
     args, executor, logging,
     output::{self, JSON, TEXT},
     signals::Stop,
-    wording,
 };
 
 pub(crate) fn command() -> Command {
@@ -34,7 +33,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             // The target need not be up yet.
             let warning = running.check().await.unwrap_or_else(|error| Some(error.to_string()));
             if let Some(warning) = warning {
-                tracing::warn!("{}", wording::with_flags(&warning));
+                tracing::warn!("{warning}");
             }
             std::future::pending().await
         };

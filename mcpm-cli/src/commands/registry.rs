@@ -16,6 +16,7 @@ use mcpm::{
 use crate::{
     args, executor,
     output::{self, JSON, TEXT},
+    wording::with_flags,
 };
 
 const REGISTRY: &str = "registry";
@@ -65,7 +66,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         registry = registry.ca_bundle(Path::new(bundle))?;
     }
     let on_notice = |message: String| {
-        let _ = writeln!(io::stderr(), "warning: {message}");
+        let _ = writeln!(io::stderr(), "warning: {}", with_flags(&message));
     };
     let as_json = output::form(matches) == JSON;
     if verb == "info" {

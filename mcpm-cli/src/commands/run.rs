@@ -20,7 +20,7 @@ use crate::{
     progress::Progress,
     signals::Stop,
     supervise::{self, Ready, STOP_GRACE},
-    terminal,
+    terminal, wording,
 };
 
 const PLAN: &str = "plan";
@@ -60,7 +60,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             let plan = workload.plan().await?;
             match form {
                 JSON => output::json(&plan)?,
-                _ => output::write(plan.to_string().as_bytes())?,
+                _ => output::write(wording::with_flags(&plan.to_string()).as_bytes())?,
             }
             return Ok(ExitCode::SUCCESS);
         }

@@ -9,6 +9,7 @@ use crate::{
     commands::names,
     executor,
     output::{self, JSON, TEXT},
+    wording::with_flags,
 };
 
 pub(crate) fn command() -> Command {
@@ -29,7 +30,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let rows = [
         ("name", Some(info.name)),
         ("status", Some(info.status.as_str().to_owned())),
-        ("reason", info.reason),
+        ("reason", info.reason.as_deref().map(with_flags)),
         ("url", info.url),
         ("package", info.package.map(|package| package.to_string())),
         ("image", info.image),

@@ -17,8 +17,10 @@ use std::{
     time::Duration,
 };
 
+use tracing::{Level, Metadata};
 use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
 
+use crate::wording;
 use queue::Queue;
 
 /// Largest log file; the one before is kept beside it.
@@ -49,7 +51,8 @@ enum Sink {
 pub(crate) fn to_stderr(debug: bool) {
     let filter = EnvFilter::new(if debug { "mcpm=debug,mcpm_cli=debug" } else { "warn,mcpm::audit=info" });
     LOG.get_or_init(|| Log::to(Sink::Stderr));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(Lines).with_target(debug);
+    let builder =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(Lines::default()).with_target(debug);
     // A second call in one process changes nothing.
     let _ = if debug { builder.try_init() } else { builder.without_time().try_init() };
 }
@@ -60,7 +63,11 @@ pub(crate) fn to_file(path: PathBuf, debug: bool) {
         EnvFilter::new(if debug { "mcpm=debug,mcpm_cli=debug" } else { "mcpm=info,mcpm_cli=info,warn" });
     LOG.get_or_init(|| Log::to(Sink::File(LogFile { path, file: Mutex::new(None) })));
     // A second call in one process changes nothing.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(Lines).try_init();
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(false)
+        .with_writer(Lines::default())
+        .try_init();
 }
 
 /// Has lines written by a thread while others are served, of whom anybody can cause lines: neither a slow disk nor a
@@ -136,26 +143,36 @@ impl LogFile {
 }
 
 /// Takes the lines of the log.
-#[derive(Debug)]
-struct Lines;
+#[derive(Debug, Default)]
+struct Lines {
+    /// Whether they are warnings or errors, which may name settings.
+    warns: bool,
+}
 
 impl MakeWriter<'_> for Lines {
     type Writer = Self;
 
     fn make_writer(&self) -> Self {
-        Self
+        Self::default()
+    }
+
+    fn make_writer_for(&self, line: &Metadata<'_>) -> Self {
+        Self { warns: *line.level() <= Level::WARN }
     }
 }
 
 impl Write for Lines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let length = line.len();
+        let worded = self.warns.then(|| std::str::from_utf8(line).ok().map(wording::with_flags)).flatten();
+        let line = worded.as_deref().map_or(line, str::as_bytes);
         if let Some(log) = LOG.get() {
             match log.queue.get() {
                 Some(Some(queue)) if log.queued.load(Ordering::Relaxed) => queue.post(line),
                 _ => log.sink.write(line),
             }
         }
-        Ok(line.len())
+        Ok(length)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -73,7 +73,7 @@ fn the_first_refused_value_is_told() {
         set(builder, c"transport", c"http");
         set(builder, c"proxy-port", c"many");
     });
-    let message = "invalid value `http` for `--transport`: expected `sse`, `streamable-http` or `stdio`";
+    let message = "invalid value `http` for `transport`: expected `sse`, `streamable-http` or `stdio`";
     assert_eq!(refused, (Status::InvalidOption, message.to_owned()));
 }
 
@@ -84,7 +84,7 @@ fn numbers_are_checked_as_texts_are() {
         // SAFETY: the builder is alive.
         unsafe { mcpm_workload_builder_otel_sampling_rate(builder, 2.0) }
     });
-    let message = "invalid value `2` for `--otel-sampling-rate`: expected a number from 0 to 1";
+    let message = "invalid value `2` for `otel_sampling_rate`: expected a number from 0 to 1";
     assert_eq!(refused, (Status::InvalidOption, message.to_owned()));
 }
 

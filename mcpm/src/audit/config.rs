@@ -148,15 +148,14 @@ impl AuditSpec {
     ) -> Result<Option<Self>> {
         let Some(path) = config else { return Ok((enable == Some(true)).then(Self::default)) };
         if enable == Some(false) {
-            let message = "`--audit-config` turns audit logging on, and `--enable-audit=false` off";
+            let message = "`audit_config` turns audit logging on, and `enable_audit` set to `false` off";
             return Err(invalid(message.to_owned()).hint("leave out one of them"));
         }
         let path = folder.join(path);
         let document: Document = config_file::json_or_yaml(&path, "audit configuration")?;
         if document.enabled == Some(false) {
             if enable == Some(true) {
-                let message =
-                    "`--enable-audit` turns audit logging on, and `enabled` in the configuration off";
+                let message = "`enable_audit` turns audit logging on, and `enabled` in the configuration off";
                 return Err(invalid(message.to_owned()).with("file", path.display()));
             }
             // What is wrong in it is said all the same.
@@ -353,7 +352,7 @@ mod tests {
             ),
             (r#"{"enabled": false, "maxDataSize": 0}"#, None, "`maxDataSize` is 0"),
             (r#"{"enabled": false}"#, Some(true), "`enabled` in the configuration off"),
-            (r#"{"enabled": true}"#, Some(false), "`--enable-audit=false` off"),
+            (r#"{"enabled": true}"#, Some(false), "`enable_audit` set to `false` off"),
             ("- a", None, "is no audit configuration"),
         ] {
             let error = read(text, enable).expect_err(text);

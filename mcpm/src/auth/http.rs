@@ -87,7 +87,7 @@ impl Guard {
             "https" => Ok(url),
             "http" if self.allow_http || is_this_machine(&url) => Ok(url),
             "http" => Err(refused("it is not `https`")
-                .hint("use `https`, or `--oidc-insecure-allow-http` for development")),
+                .hint("use `https`, or set `oidc_insecure_allow_http` to `true` for development")),
             _ => Err(refused("it is neither `https` nor `http`")),
         }
     }
@@ -106,7 +106,7 @@ impl Guard {
             found.iter().copied().filter(|at| self.allow_private || isolation::is_public(at.ip())).collect();
         match (found.first(), allowed.is_empty()) {
             (Some(private), true) => Err(failed(format!("`{}` is a private address", private.ip()))
-                .hint("allow it with `--jwks-allow-private-ip`")),
+                .hint("allow it with `jwks_allow_private_ip`")),
             (None, _) => Err(failed(format!("`{host}` has no address"))),
             _ => Ok(allowed),
         }
@@ -220,7 +220,7 @@ mod tests {
         }
         // The rule is about the address that a name has, not about the name.
         let error = strict.addresses(&Host::Domain("localhost"), 443).await.expect_err("a refusal");
-        assert!(error.to_string().contains("--jwks-allow-private-ip"), "{error}");
+        assert!(error.to_string().contains("`jwks_allow_private_ip`"), "{error}");
         assert!(strict.addresses(&Host::Ipv4([8, 8, 8, 8].into()), 443).await.is_ok());
     }
 }

@@ -59,10 +59,10 @@ reasons! {
     }
     "origin" {
         /// The request comes from a web page of another origin.
-        OriginNotAllowed = "origin.not_allowed", "use a page of an allowed origin; if you trust the page, name its origin in `--allowed-origins`";
+        OriginNotAllowed = "origin.not_allowed", "use a page of an allowed origin; if you trust the page, add its origin to option `allowed_origins`";
         /// The request calls the proxy by a name that is not its own, as a page does whose name was pointed here.
         HostNotAllowed = "origin.host_not_allowed",
-            "call the proxy by the name or address it listens on; if the name is its own, add it to `--allowed-hosts`";
+            "call the proxy by the name or address it listens on; if the name is its own, add it to option `allowed_hosts`";
     }
     "authenticate" {
         /// The request has no token, and callers must say who they are.
@@ -73,7 +73,7 @@ reasons! {
         AuthMalformed = "auth.malformed_request", "send one token, as `Authorization: Bearer TOKEN`";
         /// The token is of no form that can be checked here.
         TokenMalformed = "auth.token_malformed",
-            "send an access token of the issuer; opaque ones need the issuer's endpoint in `--oidc-introspection-url`";
+            "send an access token of the issuer; opaque ones need the issuer's endpoint in option `oidc_introspection_url`";
         /// The token is an ID token or of another kind, and not one that lets its bearer in.
         NotAnAccessToken = "auth.not_an_access_token", "send the access token that came with it";
         /// The token is bound to a key that its sender must show, which is not asked for here.
@@ -87,7 +87,7 @@ reasons! {
         /// The token was changed, or signed with another key than it says.
         BadSignature = "auth.bad_signature", "send a token of the issuer, signed with one of its present keys";
         /// Somebody else issued the token.
-        WrongIssuer = "auth.wrong_issuer", "send a token of the issuer in `--oidc-issuer`";
+        WrongIssuer = "auth.wrong_issuer", "send a token of the issuer in option `oidc_issuer`";
         /// The token is meant for another resource.
         WrongAudience = "auth.wrong_audience",
             "ask the issuer for a token whose audience is this resource";
@@ -99,7 +99,7 @@ reasons! {
         NoSubject = "auth.no_subject", "send a token that says whom it stands for";
         /// The identity provider says that the token is not valid any more.
         TokenInactive = "auth.token_inactive", "get a new token";
-        /// The token lacks a scope of `--oidc-required-scopes`.
+        /// The token lacks a scope of option `oidc_required_scopes`.
         InsufficientScope = "auth.insufficient_scope", "ask for a token with the scopes in the challenge";
         /// The identity provider cannot be asked, and nothing that was kept of it will do.
         ProviderUnavailable = "auth.provider_unavailable", "see to the identity provider";
@@ -150,7 +150,7 @@ reasons! {
     "tools" {
         /// The tool is hidden by the filter, is called by a name that clients do not see, or is named in no clear way.
         ToolNotListed = "tools.not_listed",
-            "call a tool by the name that lists show; if clients are to use it, let it through with `--tools`";
+            "call a tool by the name that lists show; if clients are to use it, let it through with `tools`";
         /// The method does something with tools that the filter does not know.
         ToolsUnknownMethod = "tools.unknown_method", "use `tools/list` and `tools/call`";
     }
@@ -178,18 +178,18 @@ reasons! {
             "get a new token, or compare its kind, issuer and audience with what the endpoint takes";
         /// The endpoint of the exchange gives nobody, or not this caller, a token for the server.
         ExchangeRefused = "exchange.refused",
-            "have the endpoint allow it for `--token-exchange-audience` and `--token-exchange-scopes`";
+            "have the endpoint allow it for options `token_exchange_audience` and `token_exchange_scopes`";
         /// The endpoint of the exchange does not let the proxy exchange tokens.
         ExchangeClientRefused = "exchange.client_refused",
-            "have the endpoint allow it for `--token-exchange-client-id`, and compare the secret";
+            "have the endpoint allow it for option `token_exchange_client_id`, and compare the secret";
         /// What came of the exchange is nothing that could be sent to the server.
         ExchangeUnusableToken = "exchange.unusable_token", "have the endpoint answer with a bearer token";
         /// The endpoint of the exchange cannot be asked.
         ExchangeUnavailable = "exchange.provider_unavailable",
-            "see to `--token-exchange-url`; the log of the proxy says more";
+            "see to the endpoint in option `token_exchange_url`; the log of the proxy says more";
         /// The server does not take the token that was exchanged for the caller's.
         ExchangeNotTaken = "exchange.not_taken_by_server",
-            "compare `--token-exchange-audience` and `--token-exchange-scopes` with what the server takes";
+            "compare options `token_exchange_audience` and `token_exchange_scopes` with what the server takes";
     }
     "isolation" {
         /// The permission profile allows the server no connection at all.
@@ -203,7 +203,7 @@ reasons! {
             "if the server is to reach it, add the host and the port to `network.outbound.allow_host` of a permission profile";
         /// The connection leads to the machine by the engine's gateway.
         EgressGateway = "egress.runtime_gateway",
-            "if the server is to reach this machine, add `--allow-runtime-gateway`";
+            "if the server is to reach this machine, set `allow_runtime_gateway` to `true`";
         /// Machines in clouds read credentials at that address.
         EgressMetadata = "egress.metadata_address",
             "find out why the server asks for credentials of this machine; a sound server need not reach them";

@@ -179,7 +179,7 @@ impl Denial {
         match self.rule {
             Rule::NoNetwork | Rule::HostNotAllowed | Rule::PortNotAllowed => add(&place),
             Rule::RuntimeGateway => {
-                "if the server is to reach this machine, add `--allow-runtime-gateway`".to_owned()
+                "if the server is to reach this machine, set `allow_runtime_gateway` to `true`".to_owned()
             }
             Rule::MetadataAddress => Rule::MetadataAddress.reason().fix().to_owned(),
             Rule::LoopbackAddress

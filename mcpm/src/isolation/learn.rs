@@ -65,7 +65,7 @@ impl Learner {
             Ok(_) => {
                 let message = format!("`{}` is there already, and would be written anew", path.display());
                 return Err(Error::new(ErrorKind::InvalidOption, message)
-                    .hint("name another file with `--learn`, or move this one away"));
+                    .hint("name another file with `learn`, or move this one away"));
             }
         }
         file.write()?;

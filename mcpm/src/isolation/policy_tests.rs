@@ -116,7 +116,7 @@ async fn a_denial_says_what_would_allow_it() {
     assert!(denial("a.example", Some(22)).to_string().contains("add `a.example:22`"));
     assert_eq!(denial("c.example", None).rule, Rule::HostNotAllowed);
     assert!(policy.refusal_of_attempt(&"a.example".parse().unwrap(), None).is_none());
-    assert!(denial("172.17.0.1", Some(1)).to_string().contains("--allow-runtime-gateway"));
+    assert!(denial("172.17.0.1", Some(1)).to_string().contains("`allow_runtime_gateway`"));
 }
 
 #[tokio::test]

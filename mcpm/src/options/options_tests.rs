@@ -121,28 +121,28 @@ fn an_unknown_option_is_refused() {
 fn a_bad_value_names_its_option_and_stores_nothing() {
     let mut options = WorkloadOptions::default();
     for (name, text, message) in [
-        ("env", "KEY", "invalid value for `--env`: expected `KEY=VALUE`"),
-        ("env", "=v", "invalid value for `--env`: the name before `=` is empty"),
+        ("env", "KEY", "invalid value for `env`: expected `KEY=VALUE`"),
+        ("env", "=v", "invalid value for `env`: the name before `=` is empty"),
         (
             "transport",
             "http",
-            "invalid value `http` for `--transport`: expected `sse`, `streamable-http` or `stdio`",
+            "invalid value `http` for `transport`: expected `sse`, `streamable-http` or `stdio`",
         ),
-        ("target-port", "0", "invalid value `0` for `--target-port`: expected a number from 1 to 65535"),
-        ("proxy-port", "65536", "invalid value `65536` for `--proxy-port`: expected a port from 0 to 65535"),
+        ("target-port", "0", "invalid value `0` for `target_port`: expected a number from 1 to 65535"),
+        ("proxy-port", "65536", "invalid value `65536` for `proxy_port`: expected a port from 0 to 65535"),
         (
             "otel-sampling-rate",
             "1.5",
-            "invalid value `1.5` for `--otel-sampling-rate`: expected a number from 0 to 1",
+            "invalid value `1.5` for `otel_sampling_rate`: expected a number from 0 to 1",
         ),
         (
             "otel-sampling-rate",
             "NaN",
-            "invalid value `NaN` for `--otel-sampling-rate`: expected a number from 0 to 1",
+            "invalid value `NaN` for `otel_sampling_rate`: expected a number from 0 to 1",
         ),
-        ("oidc-scopes", "a,,b", "invalid value `a,,b` for `--oidc-scopes`: an item of the list is empty"),
-        ("isolate-network", "yes", "invalid value `yes` for `--isolate-network`: expected `true` or `false`"),
-        ("env-file", "", "invalid value `` for `--env-file`: expected a path"),
+        ("oidc-scopes", "a,,b", "invalid value `a,,b` for `oidc_scopes`: an item of the list is empty"),
+        ("isolate-network", "yes", "invalid value `yes` for `isolate_network`: expected `true` or `false`"),
+        ("env-file", "", "invalid value `` for `env_file`: expected a path"),
     ] {
         let error = options.set(name, text).unwrap_err();
         assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::InvalidOption, message));
@@ -171,17 +171,14 @@ fn contradictions_name_both_options() {
     for (values, message) in [
         (
             vec![("remote-auth-issuer", "https://i"), ("remote-auth-token-url", "https://t")],
-            "`--remote-auth-issuer` cannot be used with `--remote-auth-token-url`",
+            "`remote_auth_issuer` cannot be used with `remote_auth_token_url`",
         ),
         (
             vec![("remote-auth-bearer-token", "t"), ("remote-auth-bearer-token-file", "f")],
-            "`--remote-auth-bearer-token` cannot be used with `--remote-auth-bearer-token-file`",
+            "`remote_auth_bearer_token` cannot be used with `remote_auth_bearer_token_file`",
         ),
-        (vec![("from-config", "f"), ("host", "h")], "`--from-config` cannot be used with `--host`"),
-        (
-            vec![("from-config", "f"), ("server", "s")],
-            "`--from-config` cannot be used with `SERVER_OR_IMAGE_OR_PROTOCOL`",
-        ),
+        (vec![("from-config", "f"), ("host", "h")], "`from_config` cannot be used with `host`"),
+        (vec![("from-config", "f"), ("server", "s")], "`from_config` cannot be used with `server`"),
     ] {
         let error = run(&values).check().unwrap_err();
         assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::InvalidOption, message));
@@ -202,9 +199,9 @@ fn an_exported_file_goes_with_foreground_and_debug_alone() {
 #[test]
 fn required_options_are_missed() {
     let missing = |result: crate::Result<()>| result.unwrap_err().to_string();
-    assert_eq!(missing(run(&[]).check()), "`SERVER_OR_IMAGE_OR_PROTOCOL` is required");
+    assert_eq!(missing(run(&[]).check()), "`server` is required");
     let mut options = ProxyOptions { server_name: Some("s".into()), ..Default::default() };
-    assert_eq!(missing(options.check()), "`--target-uri` is required");
+    assert_eq!(missing(options.check()), "`target_uri` is required");
     options.target_uri = Some("http://t".into());
     assert!(options.check().is_ok());
 }
@@ -215,7 +212,7 @@ fn an_option_that_waits_for_its_feature_is_refused_unless_it_changes_nothing() {
         |name, text| run(&[("server", "s"), (name, text)]).check().map_err(|e| (e.kind(), e.to_string()));
     assert_eq!(
         result("remote-auth-issuer", "https://i"),
-        Err((ErrorKind::Unsupported, "`--remote-auth-issuer` is not supported yet".into()))
+        Err((ErrorKind::Unsupported, "`remote_auth_issuer` is not supported yet".into()))
     );
     assert!(result("remote-auth-bearer-token", "t").is_err());
     assert!(result("remote-auth-scopes", "openid,email").is_err());
@@ -299,18 +296,18 @@ fn values_made_by_hand_are_checked_as_typed_ones_are() {
     let builder = || crate::workload::WorkloadBuilder::default().server("image");
     assert_eq!(
         message(builder().target_port(0_u16)),
-        "invalid value `0` for `--target-port`: expected a number from 1 to 65535"
+        "invalid value `0` for `target_port`: expected a number from 1 to 65535"
     );
     assert_eq!(
         message(builder().label(("", "v"))),
-        "invalid value `=v` for `--label`: the key before `=` is empty"
+        "invalid value `=v` for `label`: the key before `=` is empty"
     );
     assert_eq!(
         message(builder().label(("a=b", "c"))),
-        "invalid value `a=b=c` for `--label`: has a part that cannot be written in its text form"
+        "invalid value `a=b=c` for `label`: has a part that cannot be written in its text form"
     );
     assert_eq!(
         message(builder().remote_forward_headers(("A", "b\n"))),
-        "invalid value for `--remote-forward-headers`: the value has a character that no header may have"
+        "invalid value for `remote_forward_headers`: the value has a character that no header may have"
     );
 }

@@ -120,7 +120,7 @@ pub trait OptionSet: Default + Sized {
                 Required::Unless(other) => !self.is_given(other),
             };
             if needed && !self.is_given(spec.name) {
-                return Err(Error::new(ErrorKind::InvalidOption, format!("`{}` is required", spec.shown())));
+                return Err(Error::new(ErrorKind::InvalidOption, format!("`{}` is required", spec.name)));
             }
         }
         Ok(())
@@ -138,7 +138,7 @@ pub trait OptionSet: Default + Sized {
                 if replaced || one.conflicts_with.contains(&other.name) {
                     return Err(Error::new(
                         ErrorKind::InvalidOption,
-                        format!("`{}` cannot be used with `{}`", one.shown(), other.shown()),
+                        format!("`{}` cannot be used with `{}`", one.name, other.name),
                     ));
                 }
             }
@@ -154,7 +154,7 @@ pub trait OptionSet: Default + Sized {
         for spec in Self::SPECS.iter().filter(|spec| spec.unsupported.is_some()) {
             if self.is_given(spec.name) && !has_working_value(self, spec) {
                 let error =
-                    Error::new(ErrorKind::Unsupported, format!("`{}` is not supported yet", spec.shown()));
+                    Error::new(ErrorKind::Unsupported, format!("`{}` is not supported yet", spec.name));
                 return Err(match spec.supported_values {
                     [] => error,
                     values => error.hint(format!("values that work: {}", values.join(", "))),

@@ -134,7 +134,9 @@ impl OptionSpec {
         text.len() == self.name.len() && flag.eq(text.bytes())
     }
 
-    /// Returns how messages call the option: `--flag`, or the placeholder of an argument without a flag.
+    /// Returns how the command line writes the option: `--flag`, or the placeholder of an argument without a flag.
+    ///
+    /// Messages of the library name the field, which every language has.
     pub fn shown(&self) -> String {
         match self.place {
             Place::Flag | Place::Global => format!("--{}", self.flag()),
@@ -197,7 +199,7 @@ impl OptionSpec {
     }
 
     pub(super) fn invalid(&self, text: Option<String>, reason: &str) -> Error {
-        let shown = self.shown();
+        let shown = self.name;
         let message = match text {
             Some(text) if !self.hides_value() => format!("invalid value `{text}` for `{shown}`: {reason}"),
             _ => format!("invalid value for `{shown}`: {reason}"),

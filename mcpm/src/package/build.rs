@@ -86,7 +86,7 @@ pub(crate) async fn ensure(
     let package = &recipe.package;
     if allowed.offline {
         let message = format!("`{package}` was not built on this machine yet");
-        return Err(Error::new(ErrorKind::ImageUnavailable, message).hint("run it once without `--offline`"));
+        return Err(Error::new(ErrorKind::ImageUnavailable, message).hint("run it once without `offline`"));
     }
     let mut bases = Vec::new();
     for base in &recipe.bases {

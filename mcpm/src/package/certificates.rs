@@ -43,7 +43,7 @@ impl Certificates {
         let broken = |why: String| {
             Error::new(ErrorKind::InvalidOption, format!("`{shown}` holds no certificates in PEM form"))
                 .source(why)
-                .hint("give `--ca-cert` a file with `-----BEGIN CERTIFICATE-----`")
+                .hint("set `ca_cert` to a file with `-----BEGIN CERTIFICATE-----`")
         };
         let mut all = Vec::new();
         for certificate in CertificateDer::pem_slice_iter(&text) {

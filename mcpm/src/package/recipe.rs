@@ -139,7 +139,7 @@ impl Recipe {
 fn bases(ingredients: &Ingredients<'_>) -> Result<(ImageReference, Option<ImageReference>)> {
     let ecosystem = ingredients.package.ecosystem();
     let given = ingredients.runtime_image.map(ImageReference::parse).transpose();
-    let given = given.map_err(|error| error.with("option", "--runtime-image"))?;
+    let given = given.map_err(|error| error.with("option", "runtime_image"))?;
     let usual = ImageReference::parse(match ecosystem {
         Ecosystem::Python => PYTHON,
         Ecosystem::Node => NODE,
@@ -190,7 +190,10 @@ fn check_packages(packages: &[String]) -> Result<()> {
     match packages.iter().find(|name| !is_name(name)) {
         None => Ok(()),
         Some(name) => {
-            let message = format!("`--runtime-add-package {}` names no package", name.escape_debug());
+            let message = format!(
+                "invalid value `{}` for `runtime_add_package`: not the name of a package",
+                name.escape_debug()
+            );
             Err(Error::new(ErrorKind::InvalidOption, message)
                 .hint("a name has letters, digits and `._+-`, begins with a letter or a digit, and ends with no `-`"))
         }

@@ -98,7 +98,7 @@ fn base_images_are_the_usual_ones_unless_one_is_given() {
     });
     assert_eq!(bases(given.unwrap()), ["example.com/go:1"]);
     let error = recipe("uvx://a", |all| all.runtime_image = Some("Not An Image")).unwrap_err();
-    assert!(error.to_string().contains("--runtime-image"), "{error}");
+    assert!(error.to_string().contains("(option: runtime_image)"), "{error}");
 }
 
 #[test]

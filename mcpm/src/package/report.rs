@@ -69,7 +69,7 @@ impl Report {
             (Some(_), None) => {
                 let message = format!("`{package}` has several commands: {}", list());
                 Err(Error::new(ErrorKind::InvalidOption, message)
-                    .hint("say which one is the server with `--package-command`"))
+                    .hint("say which one is the server with `package_command`"))
             }
         }
     }

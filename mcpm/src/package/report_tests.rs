@@ -40,7 +40,7 @@ fn where_no_command_can_be_meant_those_there_are_are_listed() {
     let several = chosen(&two, "uvx://other", None).unwrap_err();
     assert_eq!(several.kind(), ErrorKind::InvalidOption);
     let text =
-        "`uvx://other` has several commands: `a`, `b`; say which one is the server with `--package-command`";
+        "`uvx://other` has several commands: `a`, `b`; say which one is the server with `package_command`";
     assert_eq!(several.to_string(), text);
     let absent = chosen(&two, "uvx://other", Some("c")).unwrap_err();
     assert_eq!(absent.to_string(), "`uvx://other` has no command `c`; it has `a`, `b`");

@@ -76,7 +76,7 @@ impl Tools {
                 None => (&mut allowed, pattern.as_str()),
             };
             check(name)
-                .map_err(|reason| invalid(format!("invalid value `{pattern}` for `--tools`: {reason}")))?;
+                .map_err(|reason| invalid(format!("invalid value `{pattern}` for `tools`: {reason}")))?;
             names.push(name.to_owned());
         }
         let patterns = allowed.iter().chain(&denied).cloned().map(Named::Pattern);
@@ -94,7 +94,7 @@ impl Tools {
                 && new != name
                 && !tools.renamed.contains_key(name)
             {
-                let message = format!("`--tools` names `{name}`, which clients see as `{new}`");
+                let message = format!("`tools` names `{name}`, which clients see as `{new}`");
                 return Err(invalid(message).hint(format!("name `{new}`")));
             }
         }
@@ -141,10 +141,10 @@ impl Tools {
         let mut fix = Vec::new();
         fix.extend(other.map(|other| format!("call it `{other}`")));
         if !denied.is_empty() {
-            fix.push(format!("take `{}` out of `--tools`", denied.join(",")));
+            fix.push(format!("take `{}` out of option `tools`", denied.join(",")));
         }
         if !listed {
-            fix.push(format!("add `{shown}` to `--tools`"));
+            fix.push(format!("add `{shown}` to option `tools`"));
         }
         Hidden { rule, fix: fix.join(", and "), widens: !denied.is_empty() || !listed }
     }

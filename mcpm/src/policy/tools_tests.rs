@@ -87,20 +87,20 @@ fn what_hides_a_tool_is_named_with_the_smallest_change() {
     let renamed = |name: &str| ToolOverride { name: Some(name.to_owned()), description: None };
     let overrides = BTreeMap::from([("b".to_owned(), renamed("beta")), ("x".to_owned(), renamed("c"))]);
     for (patterns, name, rule, fix) in [
-        (&["!delete_*"][..], "delete_all", "!delete_*", "take `!delete_*` out of `--tools`"),
-        (&["a", "d*", "!d?", "!*e"], "de", "!d?,!*e", "take `!d?,!*e` out of `--tools`"),
-        (&["a", "!d"], "d", "!d", "take `!d` out of `--tools`, and add `d` to `--tools`"),
-        (&["a", "e_*"], "d", "a,e_*", "add `d` to `--tools`"),
+        (&["!delete_*"][..], "delete_all", "!delete_*", "take `!delete_*` out of option `tools`"),
+        (&["a", "d*", "!d?", "!*e"], "de", "!d?,!*e", "take `!d?,!*e` out of option `tools`"),
+        (&["a", "!d"], "d", "!d", "take `!d` out of option `tools`, and add `d` to option `tools`"),
+        (&["a", "e_*"], "d", "a,e_*", "add `d` to option `tools`"),
         (&["beta"], "b", "`b` is `beta` to clients", "call it `beta`"),
-        (&["a"], "b", "a", "call it `beta`, and add `beta` to `--tools`"),
-        (&["!b*"], "b", "!b*", "call it `beta`, and take `!b*` out of `--tools`"),
+        (&["a"], "b", "a", "call it `beta`, and add `beta` to option `tools`"),
+        (&["!b*"], "b", "!b*", "call it `beta`, and take `!b*` out of option `tools`"),
         // It is the name of another tool now.
-        (&["a"], "c", "a", "add `c` to `--tools`"),
+        (&["a"], "c", "a", "add `c` to option `tools`"),
     ] {
         let patterns: Vec<String> = patterns.iter().map(|one| (*one).to_owned()).collect();
         let tools = Tools::new(&patterns, &overrides).expect("options").expect("something to decide");
         assert_eq!(tools.called(name), None, "{patterns:?} {name}");
-        let widens = fix.contains("`--tools`");
+        let widens = fix.contains("option `tools`");
         let expected = Hidden { rule: rule.to_owned(), fix: fix.to_owned(), widens };
         assert_eq!(tools.hidden(name), expected, "{patterns:?} {name}");
     }

@@ -60,8 +60,8 @@ impl ProxyBuilder {
         let required = |value: &Option<String>, name: &str| {
             value.clone().ok_or_else(|| Error::new(ErrorKind::InvalidOption, format!("`{name}` is required")))
         };
-        let name = required(&self.options.server_name, "SERVER_NAME")?;
-        let target = required(&self.options.target_uri, "--target-uri")?;
+        let name = required(&self.options.server_name, "server_name")?;
+        let target = required(&self.options.target_uri, "target_uri")?;
         // Relative paths are those of the process, which has no other folder here.
         let (folder, environment) = (Path::new(""), self.environment.as_ref());
         let given = SharedOptions::from(&self.options);

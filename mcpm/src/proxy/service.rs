@@ -292,7 +292,7 @@ fn warnings(ip: IpAddr, incoming: Option<&IncomingSpec>) -> Vec<String> {
             if ip.is_unspecified() { "every address of this machine".to_owned() } else { format!("`{ip}`") };
         let message = format!(
             "the proxy listens on {reach}: whoever reaches it can use the server without a login; ask callers who \
-             they are with `--oidc-issuer`"
+             they are with `oidc_issuer`"
         );
         return if ip.is_loopback() { Vec::new() } else { vec![message] };
     };

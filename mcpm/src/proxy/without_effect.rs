@@ -34,8 +34,8 @@ const ALL: [Needs; 4] = [
     Needs {
         sources: &["otel_endpoint", "otel_enable_prometheus_metrics_path", "otel_prometheus_port"],
         dependents: &telemetry::OF_ALL,
-        advice: "telemetry; set `otel_endpoint`, set `otel_enable_prometheus_metrics_path` or set \
-                 `otel_prometheus_port` to turn it on",
+        advice: "telemetry; set `otel_endpoint`, `otel_enable_prometheus_metrics_path` or `otel_prometheus_port` to turn \
+                 it on",
     },
 ];
 

@@ -291,7 +291,7 @@ struct Said {
 impl Said {
     fn because(&self, error: &Error) {
         let hint = match tls::is_distrust(error) {
-            true => "; name its authority's certificate with `--mcpm-ca-bundle`",
+            true => "; name its authority's certificate with `mcpm_ca_bundle`",
             false => "",
         };
         *self.cause.lock().unwrap_or_else(PoisonError::into_inner) = Some(format!("{error}{hint}"));

@@ -128,7 +128,7 @@ fn endpoint_of(text: &str, insecure: bool, protocol: OtlpProtocol) -> Result<Str
         "http" if crate::transport::http::is_this_machine(&url) => {}
         "http" => {
             return Err(refused(format!("`{shown}` is not `https`"))
-                .hint("use `https`, or `--otel-insecure` for a collector without TLS"));
+                .hint("use `https`, or set `otel_insecure` to `true` for a collector without TLS"));
         }
         _ => return Err(bad("the scheme is neither `http` nor `https`")),
     }
@@ -136,7 +136,7 @@ fn endpoint_of(text: &str, insecure: bool, protocol: OtlpProtocol) -> Result<Str
         return Err(bad("it names no host"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(bad("it holds credentials").hint("send them with `--otel-headers`"));
+        return Err(bad("it holds credentials").hint("send them with `otel_headers`"));
     }
     if url.query().is_some() || url.fragment().is_some() {
         return Err(bad("it has a query or a fragment"));
@@ -159,14 +159,12 @@ fn names(headers: &[Header]) -> Result<Vec<String>> {
             .parse()
             .map_err(|_| refused(format!("`{}` is no header name", header.name.escape_debug())))?;
         if NOT_TO_SET.contains(&name.as_str()) {
-            return Err(
-                refused(format!("the header `{name}` is OTLP's own")).with("option", "--otel-headers")
-            );
+            return Err(refused(format!("the header `{name}` is OTLP's own")).with("option", "otel_headers"));
         }
         // gRPC has a binary form for these, and none of ours is.
         if name.as_str().ends_with("-bin") {
             return Err(
-                refused(format!("the header `{name}` would be binary")).with("option", "--otel-headers")
+                refused(format!("the header `{name}` would be binary")).with("option", "otel_headers")
             );
         }
         let name = name.to_string();
@@ -183,7 +181,7 @@ fn variables(names: &[String]) -> Result<Vec<String>> {
     for name in names {
         let refused = |why: &str| {
             Err(refused(format!("`{}` cannot be part of spans: {why}", name.escape_debug()))
-                .with("option", "--otel-env-vars"))
+                .with("option", "otel_env_vars"))
         };
         if name.is_empty() || name.contains(['=', '\0']) {
             return refused("it is no name of a variable");
@@ -200,7 +198,7 @@ fn variables(names: &[String]) -> Result<Vec<String>> {
 
 fn service_name(given: Option<&str>, name: &str) -> Result<String> {
     match given {
-        Some("") => Err(refused("the service name is empty").with("option", "--otel-service-name")),
+        Some("") => Err(refused("the service name is empty").with("option", "otel_service_name")),
         Some(given) => Ok(given.to_owned()),
         None => Ok(format!("mcpm-{name}")),
     }
@@ -212,7 +210,7 @@ fn attributes(given: Option<&crate::options::Attributes>) -> Result<BTreeMap<Str
         let (key, value) = (entry.key.trim().to_owned(), entry.value.trim().to_owned());
         if attributes.insert(key.clone(), value).is_some() {
             return Err(refused(format!("the attribute `{key}` is there twice"))
-                .with("option", "--otel-custom-attributes"));
+                .with("option", "otel_custom_attributes"));
         }
     }
     Ok(attributes)
@@ -257,7 +255,7 @@ impl TelemetrySpec {
         let Some(otlp) = &self.otlp else { return Ok(()) };
         if !otlp.tracing && !otlp.metrics {
             return Err(refused("there is an OTLP endpoint, and neither traces nor metrics are sent there")
-                .hint("leave out `--otel-endpoint`, `--otel-tracing-enabled` or `--otel-metrics-enabled`"));
+                .hint("leave out `otel_endpoint`, `otel_tracing_enabled` or `otel_metrics_enabled`"));
         }
         Ok(())
     }

@@ -71,7 +71,7 @@ fn an_endpoint_is_https_unless_it_is_said_otherwise_or_near() {
 #[test]
 fn what_cannot_be_is_refused() {
     for (options, said) in [
-        (&[("otel-endpoint", "http://otel.example:4318")][..], "--otel-insecure"),
+        (&[("otel-endpoint", "http://otel.example:4318")][..], "`otel_insecure`"),
         (&[("otel-endpoint", "https://u:hush@otel.example")], "credentials"),
         (&[("otel-endpoint", "https://otel.example/?key=hush2")], "query"),
         (&[("otel-endpoint", "ftp://otel.example")], "neither"),

@@ -59,8 +59,7 @@ impl Asked {
         };
         let source = source::classify(server)?.below(working_dir);
         if options.registry.is_some() && !matches!(source, Source::Named { .. }) {
-            let message =
-                format!("`--registry` is for names of servers, and `{}` is none", shown_text(server));
+            let message = format!("`registry` is for names of servers, and `{}` is none", shown_text(server));
             return Err(Error::new(ErrorKind::InvalidOption, message));
         }
         if let Source::Package(package) = &source {

@@ -100,7 +100,7 @@ impl Containers {
             for port in tcp {
                 match listener::bind(&port.host_ip.to_string(), port.host_port).await {
                     Err(taken) if taken.kind() == ErrorKind::PortTaken => {
-                        return Err(taken.hint("choose another with `--publish`"));
+                        return Err(taken.hint("choose another with `publish`"));
                     }
                     _ => {}
                 }

@@ -43,7 +43,7 @@ pub(super) fn check(options: &WorkloadOptions) -> Result<()> {
         }
         match reference.destination() {
             SecretTarget::Variable(name) if options.env.iter().any(|variable| variable.name == name) => {
-                return refused(format!("`{name}` is given by `--env` and by `--secret`"));
+                return refused(format!("`{name}` is given with `env` and with `secret`"));
             }
             SecretTarget::File(path) if options.volume.iter().any(|volume| volume.container_path == path) => {
                 return refused(format!("a volume and a secret are both mounted at `{path}`"));

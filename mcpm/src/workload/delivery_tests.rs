@@ -16,7 +16,7 @@ fn one_place_takes_one_value() {
     let twice = refused(|options| options.secret.push(SecretRef::from(("b", "A"))));
     assert_eq!(twice, "two secrets have the target `A`");
     let variable = refused(|options| options.env.push(("A", "x").into()));
-    assert_eq!(variable, "`A` is given by `--env` and by `--secret`");
+    assert_eq!(variable, "`A` is given with `env` and with `secret`");
     let file = refused(|options| {
         options.secret.push(SecretRef::from(("b", "file:/run/b")));
         options.volume.push(VolumeSpec::new("/tmp", "/run/b"));

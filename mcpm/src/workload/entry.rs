@@ -246,8 +246,8 @@ fn refuse_secret(input: &Input, what: &str) -> Result<()> {
     let message =
         format!("the entry wants the secret `{}` as {what}, where others could read it", input.name);
     Err(Error::new(ErrorKind::Unsupported, message).hint(
-        "give it in a way that hides it, if the server has one (`--secret NAME,target=VARIABLE`), and the server's \
-         arguments yourself after `--`",
+        "give it in a way that hides it, if the server has one (with `secret` set to `NAME,target=VARIABLE`), and give \
+         the server's arguments yourself, with `args`",
     ))
 }
 
@@ -421,9 +421,9 @@ impl Asking<'_> {
         };
         let Some(answer) = answer else {
             let how = if input.secret {
-                format!("give it with `--secret NAME,target={}`, or run in a terminal", input.name)
+                format!("set `secret` to `NAME,target={}`, or run in a terminal", input.name)
             } else {
-                "give it with `--env`, or as an argument after `--`, or run in a terminal".to_owned()
+                "give it with `env` or `args`, or run in a terminal".to_owned()
             };
             return Err(missing().hint(how));
         };

@@ -183,7 +183,7 @@ async fn a_remote_entry_is_a_remote_server_and_its_headers_are_asked_for() {
         let user = user.as_ref().map(|user| user as &dyn Interaction);
         let error = supply(&located, &home.environment, &Asking::User(user)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidOption);
-        assert!(error.to_string().contains("`--secret NAME,target=header:x-key`"), "{error}");
+        assert!(error.to_string().contains("set `secret` to `NAME,target=header:x-key`"), "{error}");
     }
     let user = User::default();
     let asked = supply(&located, &home.environment, &Asking::User(Some(&user))).await.unwrap();

@@ -99,8 +99,9 @@ pub(super) async fn supply(
         let name = header(&input.name).ok_or_else(|| {
             let message =
                 format!("the entry names `{}`, which is no header to set", input.name.escape_debug());
-            Error::new(ErrorKind::Registry, message)
-                .hint("run its URL instead, with `--secret NAME,target=header:HEADER` for what it needs")
+            Error::new(ErrorKind::Registry, message).hint(
+                "run its URL instead, with `secret` set to `NAME,target=header:HEADER` for what it needs",
+            )
         })?;
         if known.contains(&name) {
             continue;
@@ -110,7 +111,7 @@ pub(super) async fn supply(
         }
         let value = value_of(input, asking).await.map_err(|error| match error.kind() {
             ErrorKind::InvalidOption => {
-                error.hint(format!("give it with `--secret NAME,target=header:{name}`, or run in a terminal"))
+                error.hint(format!("set `secret` to `NAME,target=header:{name}`, or run in a terminal"))
             }
             _ => error,
         })?;

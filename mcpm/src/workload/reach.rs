@@ -121,13 +121,13 @@ impl Reach {
         let wanted = options.learn.is_some().then_some(true).or(options.isolate_network);
         if wanted == Some(true) && !can_be_held {
             return refused(format!("a container in the network `{mode}` cannot be isolated"))
-                .map_err(|error| error.hint("leave out `--network`, or `--isolate-network`"));
+                .map_err(|error| error.hint("leave out `network`, or `isolate_network`"));
         }
         if outbound.is_nothing() && !can_be_held {
             return refused(format!(
                 "the network `{mode}` contradicts a permission profile without connections"
             ))
-            .map_err(|error| error.hint("leave out `--network`, or allow connections in the profile"));
+            .map_err(|error| error.hint("leave out `network`, or allow connections in the profile"));
         }
         if profile.privileged && (wanted == Some(true) || outbound.is_nothing() || outbound.is_limited()) {
             return refused("a privileged container can be held to no limits of its network".to_owned())
@@ -139,20 +139,20 @@ impl Reach {
         if implied && !can_be_held {
             let instead = match network_origin {
                 Origin::Profile => "leave out `network.mode` in the profile",
-                _ => "leave out `--network`",
+                _ => "leave out `network`",
             };
             return refused(format!(
                 "a container in the network `{mode}` cannot be held to the limits of the permission profile"
             ))
             .map_err(|error| {
-                error.hint(format!("{instead}, or lift the limits with `--isolate-network=false`"))
+                error.hint(format!("{instead}, or lift the limits with `isolate_network` set to `false`"))
             });
         }
         let held = wanted == Some(true) || implied || outbound.is_nothing();
         let mut warnings = Vec::new();
         if limited && !held {
             warnings.push(
-                "the permission profile limits connections, and nothing holds the server to it without `--isolate-network`"
+                "the permission profile limits connections, and nothing holds the server to it without `isolate_network`"
                     .to_owned(),
             );
         }
@@ -176,10 +176,10 @@ impl Reach {
             network = Network::None;
             if !options.publish.is_empty() {
                 return refused("an isolated container publishes no ports".to_owned())
-                    .map_err(|error| error.hint("leave out `--publish`"));
+                    .map_err(|error| error.hint("leave out `publish`"));
             }
             if options.target_host.is_some() {
-                return refused("an isolated container is reached at no `--target-host`".to_owned());
+                return refused("`target_host` cannot be used with an isolated container".to_owned());
             }
         }
         let isolation_origin = match options.isolate_network {
@@ -225,7 +225,7 @@ impl Reach {
             if gateway {
                 let message = "the runtime gateway is of the engine's machine, which is another one";
                 return Err(Error::new(ErrorKind::Unsupported, message)
-                    .hint("leave out `--allow-runtime-gateway`, and allow the machine's address"));
+                    .hint("leave out `allow_runtime_gateway`, and allow the machine's address"));
             }
         }
         let learn = asked.options.learn.as_ref().map(|path| working_dir.join(path));

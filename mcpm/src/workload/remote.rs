@@ -139,17 +139,17 @@ pub(super) fn check(asked: &Asked, environment: &Environment) -> Result<()> {
         .filter(|spec| FOR_CONTAINERS.contains(&spec.name) && options.is_given(spec.name))
         // Whose targets are looked at on their own.
         .filter(|spec| spec.name != "secret")
-        .map(|spec| if spec.name == "args" { "arguments".to_owned() } else { format!("`{}`", spec.shown()) })
+        .map(|spec| format!("`{}`", spec.name))
         .collect();
     if !refused.is_empty() {
-        let verb = if refused.len() == 1 && refused != ["arguments"] { "is" } else { "are" };
+        let verb = if refused.len() == 1 && refused != ["`args`"] { "is" } else { "are" };
         let message = format!("{} {verb} for containers, and a remote server has none", refused.join(", "));
         return Err(Error::new(ErrorKind::InvalidOption, message));
     }
     if options.transport == Some(Transport::Stdio) {
         let message = "a remote server cannot speak over `stdio`";
         return Err(Error::new(ErrorKind::InvalidOption, message)
-            .hint("use `--transport streamable-http` or `--transport sse`"));
+            .hint("set `transport` to `streamable-http` or `sse`"));
     }
     if let Source::Remote(url) = &asked.source {
         headers::check(options.secret.iter(), url)?;
@@ -226,8 +226,7 @@ fn refuse_twice<'a>(exchange: &ExchangeSpec, mut headers: impl Iterator<Item = &
     }
     let message =
         format!("the header `{name}` would be set twice: for an exchanged token, and for all requests");
-    Err(Error::new(ErrorKind::InvalidOption, message)
-        .hint("name another with `--token-exchange-header-name`"))
+    Err(Error::new(ErrorKind::InvalidOption, message).hint("name another with `token_exchange_header_name`"))
 }
 
 #[cfg(test)]

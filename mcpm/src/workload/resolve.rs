@@ -281,7 +281,7 @@ fn command(args: &[String], image: Option<&ImageInfo>) -> Result<Vec<String>> {
     let command: Vec<String> = image.entrypoint.iter().chain(args).cloned().collect();
     if command.is_empty() {
         return Err(Error::new(ErrorKind::InvalidOption, "the image does not say what to run")
-            .hint("give a command after `--`"));
+            .hint("give a command with `args`"));
     }
     Ok(command)
 }
@@ -295,7 +295,7 @@ fn prefix(options: &WorkloadOptions) -> Result<Option<String>> {
     match options.endpoint_prefix.as_deref() {
         Some(prefix) if !prefix.starts_with('/') || prefix.contains(char::is_whitespace) => Err(Error::new(
             ErrorKind::InvalidOption,
-            format!("`--endpoint-prefix {prefix}` does not begin with `/`"),
+            format!("invalid value `{prefix}` for `endpoint_prefix`: it does not begin with `/`"),
         )),
         prefix => Ok(prefix.map(str::to_owned)),
     }

@@ -23,17 +23,16 @@ const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) fn refuse_for_stdio(asked: &Asked) -> Result<()> {
     for name in ["target_port", "target_host"] {
         if asked.options.is_given(name) {
-            let flag = name.replace('_', "-");
             let message =
-                format!("`--{flag}` is for the transports `sse` and `streamable-http`, not for `stdio`");
+                format!("`{name}` is for the transports `sse` and `streamable-http`, not for `stdio`");
             return Err(Error::new(ErrorKind::InvalidOption, message));
         }
     }
     if asked.options.is_given("token_exchange_url") {
-        let message = "`--token-exchange-url` is for the transports `sse` and `streamable-http`: over `stdio`, a \
+        let message = "`token_exchange_url` is for the transports `sse` and `streamable-http`: over `stdio`, a \
                        server has no requests that could carry a token";
         return Err(Error::new(ErrorKind::InvalidOption, message)
-            .hint("give it credentials of its own, with `--secret`"));
+            .hint("give it credentials of its own, with `secret`"));
     }
     Ok(())
 }
@@ -48,9 +47,9 @@ pub(super) fn refuse_for_http(asked: &Asked, transport: Transport) -> Result<()>
     match asked.options.proxy_mode {
         Some(mode) if mode != face => {
             let message = format!(
-                "`--proxy-mode {mode}` is for servers that speak `stdio`; this one speaks `{transport}`, and so does its proxy"
+                "`proxy_mode` set to `{mode}` is for servers that speak `stdio`; this one speaks `{transport}`, and so does its proxy"
             );
-            Err(Error::new(ErrorKind::InvalidOption, message).hint("leave out `--proxy-mode`"))
+            Err(Error::new(ErrorKind::InvalidOption, message).hint("leave out `proxy_mode`"))
         }
         _ => Ok(()),
     }
@@ -66,7 +65,7 @@ pub(super) fn target_port(asked: &Asked, exposed: &[u16]) -> Result<(u16, Origin
         several => {
             let list = several.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
             Err(Error::new(ErrorKind::InvalidOption, format!("the image exposes several ports ({list})"))
-                .hint("say which one the server listens on with `--target-port`"))
+                .hint("say which one the server listens on with `target_port`"))
         }
     }
 }
@@ -102,8 +101,8 @@ pub(super) fn via(asked: &Asked, network: &Network, engine: &EngineInfo) -> Resu
 pub(super) fn refuse_unreachable(network: &Network) -> Result<()> {
     let refused = |message| Err(Error::new(ErrorKind::InvalidOption, message));
     match network {
-        Network::None => refused("a server that speaks HTTP cannot be reached with `--network none`")
-            .map_err(|error| error.hint("use `--transport stdio`, or another network")),
+        Network::None => refused("a server that speaks HTTP cannot be reached with `network` set to `none`")
+            .map_err(|error| error.hint("set `transport` to `stdio`, or use another network")),
         Network::Bridge | Network::Host | Network::Custom(_) => Ok(()),
     }
 }

@@ -107,7 +107,7 @@ const PASSED: &[&str] = &[
 const PROTECTING: &[(&str, &str)] = &[
     ("authz_config", "write it to a file and name that in `authz_config_path`"),
     ("permission_profile", "write it to a file and name that in `permission_profile_name_or_path`"),
-    ("tools_override", "write it to a file for `--tools-override`"),
+    ("tools_override", "write it to a file for option `tools_override`"),
     ("validating_webhooks", "there are no webhooks here"),
     ("mutating_webhooks", "there are no webhooks here"),
     ("strict_protocol_validation", "there is no such option here"),

@@ -76,9 +76,9 @@ impl Verification {
         let provenance = asked.supplied.as_ref().and_then(|supplied| supplied.way.provenance.as_ref());
         let expected = if built { None } else { expected(&options, provenance, &environment.working_dir)? };
         if expected.is_none() && options.sigstore_trusted_root.is_some() {
-            let message = "`--sigstore-trusted-root` is given, and not who signs the image";
+            let message = "`sigstore_trusted_root` is given, and not who signs the image";
             return Err(Error::new(ErrorKind::InvalidOption, message)
-                .hint("give `--certificate-identity` and `--certificate-oidc-issuer` as well"));
+                .hint("set `certificate_identity` and `certificate_oidc_issuer` as well"));
         }
         if mode == ImageVerification::Enabled && expected.is_none() {
             return Err(unknown(&asked.source, built));
@@ -107,8 +107,8 @@ impl Verification {
             if self.mode == ImageVerification::Warn && !self.built {
                 let message = format!(
                     "image `{image}` runs unverified, as it is not known who signs it; say so with \
-                     `--image-verification-key` or `--certificate-identity`, or choose \
-                     `--image-verification disabled`"
+                     `image_verification_key` or `certificate_identity`, or set `image_verification` to \
+                     `disabled`"
                 );
                 // By default it is so with nearly every image, and a warning each time would be one that nobody reads.
                 if self.chosen {
@@ -121,7 +121,7 @@ impl Verification {
         };
         let outcome = if offline {
             let message = format!("image `{image}` cannot be verified: its registry has the signature");
-            Err(Error::new(ErrorKind::ImageUnverified, message).hint("run it without `--offline`"))
+            Err(Error::new(ErrorKind::ImageUnverified, message).hint("run it without `offline`"))
         } else {
             let logins = CredentialStore::new(&environment.engine);
             Box::pin(verify::verify(image, expected, &logins, &self.trust)).await
@@ -153,27 +153,25 @@ pub(super) fn pinned(image: &ImageReference, verified: &Verified) -> Result<Imag
 
 fn check(options: &WorkloadOptions, mode: ImageVerification, built: bool) -> Result<()> {
     if let Some(name) = WHO.iter().find(|name| options.is_given(name)) {
-        let spec = WorkloadOptions::SPECS.iter().find(|spec| spec.name == *name);
-        let shown = spec.map(|spec| spec.shown()).unwrap_or_default();
         let why = if built {
             "is for an image of others, not for one that is built for a package"
         } else if mode == ImageVerification::Disabled {
-            "means nothing with `--image-verification disabled`"
+            "has no effect with `image_verification` set to `disabled`"
         } else {
             ""
         };
         if !why.is_empty() {
-            return Err(Error::new(ErrorKind::InvalidOption, format!("`{shown}` {why}")));
+            return Err(Error::new(ErrorKind::InvalidOption, format!("`{name}` {why}")));
         }
     }
     match (&options.certificate_identity, &options.certificate_oidc_issuer) {
         (Some(_), None) => Err(Error::new(
             ErrorKind::InvalidOption,
-            "`--certificate-identity` needs `--certificate-oidc-issuer`: a name counts by who vouches for it",
+            "`certificate_identity` needs `certificate_oidc_issuer`: a name counts by who vouches for it",
         )),
         (None, Some(_)) => Err(Error::new(
             ErrorKind::InvalidOption,
-            "`--certificate-oidc-issuer` needs `--certificate-identity`: an issuer vouches for many",
+            "`certificate_oidc_issuer` needs `certificate_identity`: an issuer vouches for many",
         )),
         _ => Ok(()),
     }
@@ -204,12 +202,12 @@ fn unknown(source: &Source, built: bool) -> Error {
             ErrorKind::ImageUnverified,
             "the image of a package is built here, so nobody can have signed it",
         )
-        .hint("run it with `--image-verification warn`, or run an image that its publisher signs");
+        .hint("run it with `image_verification` set to `warn`, or run an image that its publisher signs");
     }
     let image = match source {
         Source::Image(image) => image.to_string(),
         _ => "the image".to_owned(),
     };
     Error::new(ErrorKind::ImageUnverified, format!("it is not known who signs `{image}`"))
-        .hint("give `--image-verification-key`, or `--certificate-identity` and `--certificate-oidc-issuer`")
+        .hint("set `image_verification_key`, or set `certificate_identity` and `certificate_oidc_issuer`")
 }

@@ -46,10 +46,7 @@ impl Wanted {
             Source::Image(image) => {
                 let given = |name: &&&str| options.is_given(name);
                 if let Some(name) = FOR_PACKAGES.iter().find(given) {
-                    let shown = WorkloadOptions::SPECS.iter().find(|spec| spec.name == *name);
-                    let shown = shown.map(|spec| spec.shown()).unwrap_or_default();
-                    let message =
-                        format!("`{shown}` is for `uvx://`, `npx://` and `go://`, not for an image");
+                    let message = format!("`{name}` is for `uvx://`, `npx://` and `go://`, not for an image");
                     return Err(Error::new(ErrorKind::InvalidOption, message));
                 }
                 // A broken file is better heard of before an image is pulled.
@@ -130,7 +127,7 @@ impl Wanted {
             Self::Image(image) if offline => {
                 let info = runtime.image(image).await?.ok_or_else(|| {
                     let message = format!("image `{image}` is not on this machine");
-                    Error::new(ErrorKind::ImageUnavailable, message).hint("run it without `--offline`")
+                    Error::new(ErrorKind::ImageUnavailable, message).hint("run it without `offline`")
                 })?;
                 Ok(Found { info, package: None })
             }

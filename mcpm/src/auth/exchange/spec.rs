@@ -133,7 +133,7 @@ impl ExchangeSpec {
         let named: Option<HeaderName> = name.parse().ok();
         named.filter(|named| !NOT_TO_SET.contains(&named.as_str())).ok_or_else(|| {
             refused(format!("`{}` is no header that can carry a token", name.escape_debug()))
-                .with("option", "--token-exchange-header-name")
+                .with("option", "token_exchange_header_name")
         })
     }
 
@@ -144,13 +144,13 @@ impl ExchangeSpec {
 
     pub(crate) fn check(&self, incoming: Option<&IncomingSpec>, secret: Option<&Secret>) -> Result<()> {
         let Some(incoming) = incoming else {
-            return Err(refused("`--token-exchange-url` needs callers who say who they are")
-                .hint("say who issues their tokens with `--oidc-issuer`"));
+            return Err(refused("`token_exchange_url` needs callers who say who they are")
+                .hint("say who issues their tokens with `oidc_issuer`"));
         };
-        incoming.guard().check(&self.url).map_err(|error| error.with("option", "--token-exchange-url"))?;
+        incoming.guard().check(&self.url).map_err(|error| error.with("option", "token_exchange_url"))?;
         self.header()?;
         if self.client_id.is_none() && self.client_secret != ClientSecret::None {
-            return Err(refused("a client secret for token exchange needs `--token-exchange-client-id`"));
+            return Err(refused("a client secret for token exchange needs `token_exchange_client_id`"));
         }
         if let Some(empty) =
             [&self.audience, &self.client_id].into_iter().flatten().find(|text| text.is_empty())
@@ -162,7 +162,7 @@ impl ExchangeSpec {
         }
         if let Some(scope) = self.scopes.iter().find(|scope| !is_scope(scope)) {
             return Err(refused(format!("`{}` is no scope", scope.escape_debug()))
-                .with("option", "--token-exchange-scopes"));
+                .with("option", "token_exchange_scopes"));
         }
         Ok(())
     }
@@ -199,7 +199,7 @@ impl ExchangeSpec {
         let ClientSecret::File(path) = &self.client_secret else { return Ok(None) };
         let unfit = |why: &str| {
             let message = format!("no client secret can be read from `{}`{why}", path.display());
-            refused(message).with("option", "--token-exchange-client-secret-file")
+            refused(message).with("option", "token_exchange_client_secret_file")
         };
         // Whoever opens a pipe waits for somebody to write, perhaps for ever.
         let metadata = std::fs::metadata(path).map_err(|error| unfit("").source(error))?;

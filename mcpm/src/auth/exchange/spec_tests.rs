@@ -32,7 +32,7 @@ fn the_endpoint_turns_it_on_and_nothing_else_has_an_effect_alone() {
         assert_eq!(asked(&[ISSUER, (name, value)]).expect(name), None, "it is warned of");
     }
     let error = asked(&[URL]).expect_err("a refusal").to_string();
-    assert!(error.contains("--token-exchange-url") && error.contains("--oidc-issuer"), "{error}");
+    assert!(error.contains("`token_exchange_url`") && error.contains("`oidc_issuer`"), "{error}");
 }
 
 #[test]
@@ -76,10 +76,10 @@ fn every_option_is_in_what_comes_of_it() {
 #[test]
 fn what_does_not_go_together_is_refused() {
     for (more, said) in [
-        (vec![("token-exchange-url", "http://id.example/token")], "--oidc-insecure-allow-http"),
+        (vec![("token-exchange-url", "http://id.example/token")], "`oidc_insecure_allow_http`"),
         (vec![("token-exchange-url", "https://u:hush@id.example/token")], "credentials"),
-        (vec![("token-exchange-client-secret", "hush")], "--token-exchange-client-id"),
-        (vec![("token-exchange-client-secret-file", "f")], "--token-exchange-client-id"),
+        (vec![("token-exchange-client-secret", "hush")], "`token_exchange_client_id`"),
+        (vec![("token-exchange-client-secret-file", "f")], "`token_exchange_client_id`"),
         (
             vec![
                 ("token-exchange-client-id", "a"),

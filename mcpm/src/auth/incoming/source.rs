@@ -81,7 +81,7 @@ impl Source {
 pub(super) fn token(path: &Path) -> Result<HeaderValue> {
     let refused = || {
         let message = format!("no token can be read from `{}`", path.display());
-        Error::new(ErrorKind::InvalidOption, message).with("option", "--jwks-auth-token-file")
+        Error::new(ErrorKind::InvalidOption, message).with("option", "jwks_auth_token_file")
     };
     let text = text(path).map_err(|error| refused().source(error))?;
     let token = text.trim();

@@ -117,11 +117,11 @@ impl IncomingSpec {
     /// What is to be known of what is left out.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = &'static str> {
         let trusts_keys = self.jwks_url.is_some().then_some(
-            "no issuer is named: a token that is signed with a key of `--oidc-jwks-url` lets in whoever its issuer \
-             says it stands for; name the issuer with `--oidc-issuer`",
+            "no issuer is named: a token that is signed with a key of option `oidc_jwks_url` lets in whoever its issuer \
+             says it stands for; name the issuer with `oidc_issuer`",
         );
         let silent = "no issuer is named: clients are not told where to log in (RFC 9728, `authorization_servers`), \
-                      so give them their tokens by other means, or name it with `--oidc-issuer`";
+                      so give them their tokens by other means, or name it with `oidc_issuer`";
         trusts_keys.into_iter().chain([silent]).filter(|_| self.issuer.is_none())
     }
 
@@ -133,9 +133,9 @@ impl IncomingSpec {
     pub(crate) fn check(&self, secret: Option<&Secret>) -> Result<()> {
         let guard = self.guard();
         let urls = [
-            ("--oidc-issuer", &self.issuer),
-            ("--oidc-jwks-url", &self.jwks_url),
-            ("--oidc-introspection-url", &self.introspection_url),
+            ("oidc_issuer", &self.issuer),
+            ("oidc_jwks_url", &self.jwks_url),
+            ("oidc_introspection_url", &self.introspection_url),
         ];
         for (option, url) in urls {
             if let Some(url) = url {
@@ -143,11 +143,11 @@ impl IncomingSpec {
             }
         }
         if self.introspection_url.is_some() && self.client_id.is_none() {
-            return Err(refused("`--oidc-introspection-url` needs `--oidc-client-id`")
+            return Err(refused("`oidc_introspection_url` needs `oidc_client_id`")
                 .hint("the endpoint wants to know who asks about a token"));
         }
         if secret.is_some() && self.client_id.is_none() {
-            return Err(refused("`--oidc-client-secret` needs `--oidc-client-id`"));
+            return Err(refused("`oidc_client_secret` needs `oidc_client_id`"));
         }
         for scope in self.scopes.iter().chain(&self.required_scopes) {
             if !is_scope(scope) {
@@ -195,9 +195,8 @@ impl IncomingSpec {
             true => "through another proxy".to_owned(),
             false => format!("to `{host}`"),
         };
-        Err(refused(format!("nothing says whom tokens are to be meant for when clients come {come}")).hint(
-            "give the URL that clients use with `--resource-url`, or the audience with `--oidc-audience`",
-        ))
+        Err(refused(format!("nothing says whom tokens are to be meant for when clients come {come}"))
+            .hint("give the URL that clients use with `resource_url`, or the audience with `oidc_audience`"))
     }
 }
 
@@ -208,7 +207,7 @@ pub(crate) fn is_scope(text: &str) -> bool {
 
 fn check_resource(text: &str) -> Result<()> {
     let bad =
-        |why: &str| refused(format!("`{text}` is no resource URL: {why}")).with("option", "--resource-url");
+        |why: &str| refused(format!("`{text}` is no resource URL: {why}")).with("option", "resource_url");
     let url = Url::parse(text).map_err(|_| bad("it is no URL"))?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
         return Err(bad("it is neither `https` nor `http`"));
@@ -217,7 +216,7 @@ fn check_resource(text: &str) -> Result<()> {
         return Err(bad("it has a query or a fragment"));
     }
     if !url.username().is_empty() || url.password().is_some() || text.bytes().any(|byte| byte == b'"') {
-        return Err(refused("`--resource-url` holds what is no part of a resource URL"));
+        return Err(refused("`resource_url` holds what is no part of a resource URL"));
     }
     Ok(())
 }
@@ -269,10 +268,10 @@ mod tests {
     fn what_does_not_go_together_is_refused() {
         let issuer = ("oidc-issuer", "https://id.example");
         for (more, said) in [
-            (("oidc-issuer", "http://id.example"), "--oidc-insecure-allow-http"),
-            (("oidc-introspection-url", "https://id.example/i"), "`--oidc-client-id`"),
-            (("oidc-client-secret", "hush"), "`--oidc-client-id`"),
-            (("oidc-jwks-url", "ftp://id.example/i"), "--oidc-jwks-url"),
+            (("oidc-issuer", "http://id.example"), "`oidc_insecure_allow_http`"),
+            (("oidc-introspection-url", "https://id.example/i"), "`oidc_client_id`"),
+            (("oidc-client-secret", "hush"), "`oidc_client_id`"),
+            (("oidc-jwks-url", "ftp://id.example/i"), "oidc_jwks_url"),
             (("oidc-scopes", "a\"b"), "no scope"),
             (("resource-url", "https://mcp.example/mcp?x"), "no resource URL"),
         ] {

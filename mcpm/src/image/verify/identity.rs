@@ -100,7 +100,7 @@ impl Identity {
             (None, Instance::Other(url)) => {
                 let message = format!("the registry's entry names the Sigstore instance `{url}`");
                 return Err(Error::new(ErrorKind::Registry, message)
-                    .hint("give its trusted root with `--sigstore-trusted-root`"));
+                    .hint("give its trusted root with `sigstore_trusted_root`"));
             }
         };
         let predicate = provenance.predicate();

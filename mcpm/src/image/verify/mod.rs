@@ -140,11 +140,9 @@ fn unverified(image: &ImageReference, digest: &Digest, expected: &Expected, reas
         Error::new(ErrorKind::ImageUnverified, message).source(shown)
     };
     let places = format!("the tag `sha256-{}.sig`, and what refers to the image", digest.hex());
-    error
-        .with("digest", digest)
-        .with("expected of", expected)
-        .with("looked at", places)
-        .hint("ask its publisher who signs it, or run it unverified with `--image-verification disabled`")
+    error.with("digest", digest).with("expected of", expected).with("looked at", places).hint(
+        "ask its publisher who signs it, or run it unverified with `image_verification` set to `disabled`",
+    )
 }
 
 /// Makes a reason of what a library says: one line, in lower case.

@@ -143,7 +143,8 @@ impl Strange {
                 let nameable = plain(&origin)
                     && origin.split_once("://").is_some_and(|(_, host)| name_of(host).is_some());
                 match nameable {
-                    true => denial.fix(format!("if you trust the page, add `--allowed-origins {origin}`")),
+                    true => denial
+                        .fix(format!("if you trust the page, add `{origin}` to option `allowed_origins`")),
                     false => denial,
                 }
             }
@@ -153,7 +154,7 @@ impl Strange {
                 match name_of(&host).filter(|name| plain(name)) {
                     None => denial,
                     Some(name) if layer.only_hosts.is_empty() => denial.fix(format!(
-                        "if the name is the proxy's own, add `--allowed-hosts {name}`; otherwise call the proxy by the \
+                        "if the name is the proxy's own, add `{name}` to option `allowed_hosts`; otherwise call the proxy by the \
                          name or address it listens on"
                     )),
                     Some(name) => denial.fix(format!(

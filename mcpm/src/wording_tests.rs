@@ -1,0 +1,88 @@
+//! Holds the library's messages to naming settings by their fields: flags are the command line's.
+
+use std::{fs, path::Path};
+
+use crate::options::{OptionSet as _, ProxyOptions, WorkloadOptions};
+
+/// Help texts, which are the command line's too.
+const HELP: &str = "options/table.rs";
+
+/// The one file whose doc comments are texts for people.
+const DOCUMENTED: &str = "explain/reason.rs";
+
+/// Texts with flags or dashes, by their files.
+static EXCEPTIONS: [(&str, &str); 4] = [
+    // The first line of a file in PEM form.
+    ("package/certificates.rs", "`-----BEGIN CERTIFICATE-----`"),
+    // Arguments of `docker run` in entries of the registry.
+    ("registry/server_json.rs", "\"--env\""),
+    ("registry/server_json.rs", "\"--volume\""),
+    // A whole command line.
+    ("workload/export_schema.rs", "`mcpm run --from-config`"),
+];
+
+fn each_source(folder: &Path, take: &mut impl FnMut(&Path, &str)) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_dir() {
+            each_source(&path, take);
+        } else if name.ends_with(".rs") && !name.ends_with("_tests.rs") {
+            let text = fs::read_to_string(&path).expect("a source");
+            take(&path, text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default());
+        }
+    }
+}
+
+/// Whether a line has dashes that open a quotation, or a flag of an option.
+fn names_flag(line: &str, flags: &[String]) -> bool {
+    let is_flag = |(at, dashes): (usize, &str)| {
+        let rest = &line[at + dashes.len()..];
+        let end = rest.find(|c: char| !c.is_ascii_lowercase() && c != '-').unwrap_or(rest.len());
+        flags.iter().any(|flag| *flag == rest[..end])
+    };
+    line.contains("`--") || line.match_indices("--").any(is_flag)
+}
+
+#[test]
+fn messages_name_settings_and_not_flags() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let specs = WorkloadOptions::SPECS.iter().chain(ProxyOptions::SPECS);
+    let flags: Vec<String> = specs.map(|spec| spec.flag()).collect();
+    let (mut named, mut excepted) = (Vec::new(), Vec::new());
+    each_source(&root, &mut |path, text| {
+        let file = path.strip_prefix(&root).unwrap_or(path).to_string_lossy().into_owned();
+        if file == HELP {
+            return;
+        }
+        for (line, number) in text.lines().zip(1..) {
+            let is_comment = line.trim_start().starts_with("//") && file != DOCUMENTED;
+            if is_comment || !names_flag(line, &flags) {
+                continue;
+            }
+            match EXCEPTIONS.iter().find(|(place, said)| file == *place && line.contains(*said)) {
+                Some(exception) => excepted.push(exception),
+                None => named.push(format!("{file}:{number}: {}", line.trim())),
+            }
+        }
+    });
+    assert!(named.is_empty(), "settings are named by their fields:\n{}", named.join("\n"));
+    for exception in &EXCEPTIONS {
+        assert!(excepted.contains(&exception), "{exception:?} is no exception any more");
+    }
+}
+
+#[test]
+fn flags_are_found() {
+    let flags = ["oidc-issuer".to_owned()];
+    for (line, expected) in [
+        ("\"needs `--x`\"", true),
+        ("(\"--oidc-issuer\", &self.issuer)", true),
+        ("\"needs --oidc-issuer.\"", true),
+        ("\"needs --oidc-issuers\"", false),
+        ("\"needs `oidc_issuer`\"", false),
+        ("\"-----BEGIN\"", false),
+    ] {
+        assert_eq!(names_flag(line, &flags), expected, "{line}");
+    }
+}
