@@ -262,3 +262,17 @@ done
     assert_eq!(printed(&output), lines);
     home.assert_ended(&["-cancelled", "-left", "-used"]);
 }
+
+#[test]
+fn the_python_example_runs_an_image() {
+    let home = Home::new("python-example");
+    let output = python("../../bindings/python/examples/run.py", &python_path())
+        .args([EVERYTHING, &home.prefix])
+        .env("XDG_STATE_HOME", home.folder.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = printed(&output);
+    assert!(said.starts_with(&format!("{} http://127.0.0.1:", home.prefix)), "{said}");
+    home.assert_ended(&[""]);
+}

@@ -218,3 +218,18 @@ fn an_option_that_the_library_speaks_of_exists() {
     assert!(!rows.is_empty() && !files.is_empty());
     assert_eq!(strange, NOT_OURS.into_iter().map(str::to_owned).collect());
 }
+
+#[test]
+fn the_readme_says_what_is_supported() {
+    let readme = fs::read_to_string(mcpm_tests::root().join("README.md")).unwrap();
+    let mut all = flags::<WorkloadOptions>();
+    all.extend(flags::<ProxyOptions>());
+    let missing: BTreeSet<&str> = all.iter().filter_map(|spec| spec.unsupported).collect();
+    let said = readme.lines().find_map(|line| line.strip_prefix("Not supported yet: ")?.strip_suffix('.'));
+    assert_eq!(said.unwrap().split(", ").collect::<BTreeSet<_>>(), missing);
+    // These are arguments of the command line, which the table does not have.
+    for name in options_in(&readme).filter(|name| !["help", "plan"].contains(name)) {
+        let spec = all.iter().find(|spec| spec.flag() == name);
+        assert!(spec.is_some_and(|spec| spec.unsupported.is_none()), "`--{name}`");
+    }
+}

@@ -68,3 +68,8 @@ pub use error::{Error, ErrorKind, Result};
 pub use explain::{Explanation, explain};
 pub use proxy::{Proxy, ProxyBuilder, RunningProxy};
 pub use workload::{RunningWorkload, Workload, WorkloadBuilder};
+
+/// Compiles the Rust example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -108,3 +108,22 @@ fn each_file_of_the_guides_is_taken() {
     taken.dedup();
     assert_eq!(taken, ["--audit-config", "--authz-config", "--tools-override"]);
 }
+
+#[test]
+fn each_line_of_a_program_in_the_readme_is_one_of_a_tested_program() {
+    let mut languages = Vec::new();
+    for block in blocks() {
+        let program = match block.language.as_str() {
+            "c" => "bindings/c/examples/run.c",
+            "python" => "bindings/python/examples/run.py",
+            _ => continue,
+        };
+        let source = fs::read_to_string(mcpm_tests::root().join(program)).unwrap();
+        for line in block.text.lines().map(str::trim) {
+            assert!(source.lines().any(|tested| tested.trim() == line), "{}: {line}", block.place);
+        }
+        languages.push(block.language);
+    }
+    languages.sort_unstable();
+    assert_eq!(languages, ["c", "python"]);
+}
