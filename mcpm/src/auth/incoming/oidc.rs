@@ -26,7 +26,6 @@ use crate::{
     rate_limit::LogLimit,
 };
 
-
 /// Checks the tokens that callers send.
 #[derive(Debug)]
 pub(crate) struct Incoming {

@@ -56,7 +56,9 @@ impl Framing {
             match chunk {
                 Chunk::Over => break,
                 Chunk::Data { left } => {
-                    let Some(rest) = usize::try_from(left).ok().and_then(|left| read.get(left..)) else { break };
+                    let Some(rest) = usize::try_from(left).ok().and_then(|left| read.get(left..)) else {
+                        break;
+                    };
                     (chunk, read) = (Chunk::DataEnd { returned: false }, rest);
                 }
                 _ => (chunk, read) = (chunk.next(*byte)?, rest),
