@@ -6,6 +6,8 @@ use std::{
     path::Path,
 };
 
+use crate::testing::each_source;
+
 const PAGE: &str = include_str!("../../docs/architecture.md");
 
 /// What any module may use.
@@ -74,19 +76,6 @@ fn used(text: &str, root: &str) -> BTreeSet<String> {
     found
 }
 
-fn sources(path: &Path, take: &mut impl FnMut(&str)) {
-    if path.is_dir() {
-        for entry in fs::read_dir(path).expect("a folder") {
-            sources(&entry.expect("an entry").path(), take);
-        }
-    } else if path.extension().is_some_and(|kind| kind == "rs") && !path.ends_with("_tests.rs") {
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        if !name.ends_with("_tests") {
-            take(&fs::read_to_string(path).expect("a source"));
-        }
-    }
-}
-
 /// The modules of the library, but for what holds them together.
 fn modules(root: &Path) -> Vec<String> {
     let entries = fs::read_dir(root).expect("a folder").map(|entry| entry.expect("an entry").path());
@@ -106,7 +95,7 @@ fn modules_use_what_the_architecture_says() {
     let mut seen = 0;
     for name in modules(&root).into_iter().filter(|name| !EVERYBODYS.contains(&name.as_str())) {
         let uses = allowed.get(name.as_str());
-        sources(&module(&root, &name), &mut |text| {
+        each_source(&module(&root, &name), &mut |_, text| {
             for used in used(text, "crate").iter().filter(|used| module(&root, used).exists()) {
                 seen += 1;
                 let free = *used == name || EVERYBODYS.contains(&used.as_str());
@@ -133,7 +122,7 @@ fn nothing_in_mcp_is_circular() {
     for (place, name) in MCP.iter().enumerate() {
         let folder = module(&root, name);
         let roots: &[&str] = if folder.is_dir() { &["crate::mcp"] } else { &["super", "crate::mcp"] };
-        sources(&folder, &mut |text| {
+        each_source(&folder, &mut |_, text| {
             let text = text
                 .replace("use crate::{\n    mcp::{", "use crate::mcp::{\n    {")
                 .replace("\n        ", "\n    ");

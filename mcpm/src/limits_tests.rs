@@ -1,8 +1,8 @@
 //! Holds the constants of the library, the command line and the shim against the table of limits in `docs/request.md`.
 
-use std::{fs, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
-use crate::{mcp::lane::Limits, transport::RestartPolicy};
+use crate::{mcp::lane::Limits, testing::each_source, transport::RestartPolicy};
 
 const PAGE: &str = include_str!("../../docs/request.md");
 
@@ -126,19 +126,6 @@ fn has(cell: &str, value: &str) -> bool {
         !before.is_some_and(|c| c.is_ascii_digit() || c == '.')
             && !after.is_some_and(|c| c.is_ascii_alphanumeric())
     })
-}
-
-fn each_source(folder: &Path, take: &mut impl FnMut(&Path, &str)) {
-    for entry in fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if path.is_dir() {
-            each_source(&path, take);
-        } else if name.ends_with(".rs") && !name.ends_with("_tests.rs") {
-            let text = fs::read_to_string(&path).expect("a source");
-            take(&path, text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default());
-        }
-    }
 }
 
 #[test]

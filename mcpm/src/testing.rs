@@ -1,6 +1,6 @@
 //! What unit tests share.
 
-use std::{future::Future, time::Duration};
+use std::{fs, future::Future, path::Path, time::Duration};
 
 /// How long anything may take on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
@@ -12,5 +12,18 @@ pub(crate) fn within<T>(event: impl Future<Output = T>) -> impl Future<Output = 
     async move {
         let waited = tokio::time::timeout(LIMIT, event).await;
         waited.unwrap_or_else(|_| panic!("waited {} s at {caller}", LIMIT.as_secs()))
+    }
+}
+
+/// Hands on each Rust file at or below a path, without its unit tests.
+pub(crate) fn each_source(path: &Path, take: &mut impl FnMut(&Path, &str)) {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if path.is_dir() {
+        for entry in fs::read_dir(path).expect("a folder") {
+            each_source(&entry.expect("an entry").path(), take);
+        }
+    } else if name.ends_with(".rs") && !name.ends_with("_tests.rs") {
+        let text = fs::read_to_string(path).expect("a source");
+        take(path, text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default());
     }
 }

@@ -1,8 +1,11 @@
 //! Holds the library's messages to naming settings by their fields: flags are the command line's.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
-use crate::options::{OptionSet as _, ProxyOptions, WorkloadOptions};
+use crate::{
+    options::{OptionSet as _, ProxyOptions, WorkloadOptions},
+    testing::each_source,
+};
 
 /// Help texts, which are the command line's too.
 const HELP: &str = "options/table.rs";
@@ -20,19 +23,6 @@ static EXCEPTIONS: [(&str, &str); 4] = [
     // A whole command line.
     ("workload/export_schema.rs", "`mcpm run --from-config`"),
 ];
-
-fn each_source(folder: &Path, take: &mut impl FnMut(&Path, &str)) {
-    for entry in fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if path.is_dir() {
-            each_source(&path, take);
-        } else if name.ends_with(".rs") && !name.ends_with("_tests.rs") {
-            let text = fs::read_to_string(&path).expect("a source");
-            take(&path, text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default());
-        }
-    }
-}
 
 /// Whether a line has dashes that open a quotation, or a flag of an option.
 fn names_flag(line: &str, flags: &[String]) -> bool {
