@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// A token that no provider has issued, to find out at the start whether introspection works.
-pub(super) const NO_TOKEN: &str = "mcpm-start-check";
+const NO_TOKEN: &str = "mcpm-start-check";
 /// How long the word of the provider holds.
 const HOLDS: Duration = Duration::from_secs(30);
 /// How long it holds that there was no answer.
@@ -55,6 +55,11 @@ struct Last {
 }
 
 impl Last {
+    fn note<T>(&self, answered: &Result<T>) {
+        *self.failure() = answered.as_ref().err().map(ToString::to_string);
+        self.has_answered.fetch_or(answered.is_ok(), Ordering::Relaxed);
+    }
+
     fn failure(&self) -> MutexGuard<'_, Option<String>> {
         // No code panics while it holds the lock.
         self.failure.lock().unwrap_or_else(PoisonError::into_inner)
@@ -68,7 +73,7 @@ type Said = std::result::Result<Arc<Principal>, Refusal>;
 pub(super) struct Question<'a> {
     pub(super) source: &'a Source,
     pub(super) log: &'a LogLimit,
-    pub(super) endpoint: &'a Url,
+    pub(super) endpoint: Url,
     pub(super) client_id: &'a str,
     pub(super) client_secret: Option<&'a Secret>,
     pub(super) issuer: Option<&'a str>,
@@ -81,6 +86,16 @@ impl Introspection {
     pub(super) async fn ask(&self, token: &str, key: Key, question: Question<'_>) -> Said {
         let said = self.answers.once(key, question.answer(token, &self.last)).await;
         said.unwrap_or(Err(Refusal::Unavailable))
+    }
+
+    /// Asks about a token that does not exist.
+    ///
+    /// # Errors
+    /// Why the provider does not answer.
+    pub(super) async fn probe(&self, question: Question<'_>) -> Result<()> {
+        let answered = question.put(NO_TOKEN).await;
+        self.last.note(&answered);
+        answered.map(drop)
     }
 
     /// Whether the provider did not answer yet, though it was asked.
@@ -98,8 +113,7 @@ impl Question<'_> {
     /// Whom the token stands for, and how long that holds.
     async fn answer(self, token: &str, last: &Last) -> Answer<Said> {
         let answered = self.put(token).await;
-        *last.failure() = answered.as_ref().err().map(ToString::to_string);
-        last.has_answered.fetch_or(answered.is_ok(), Ordering::Relaxed);
+        last.note(&answered);
         let (said, size) = match answered {
             Ok(Some((claims, size))) => {
                 let stands_in = self.issuer.unwrap_or(self.endpoint.as_str());
@@ -111,10 +125,7 @@ impl Question<'_> {
             Ok(None) => (Err(Refusal::Inactive), 0),
             Err(error) => {
                 let what = "the identity provider cannot be asked about a token";
-                // The start warns of it itself.
-                if token != NO_TOKEN
-                    && let Some(suppressed) = self.log.admit(what)
-                {
+                if let Some(suppressed) = self.log.admit(what) {
                     tracing::warn!(%error, suppressed, "{what}");
                 }
                 (Err(Refusal::Unavailable), 0)
@@ -182,7 +193,7 @@ impl Question<'_> {
         let credentials = match self.client_secret {
             Some(secret) => Some(basic(self.client_id, secret)?),
             // What authorises requests to the issuer is read when it is asked, and no sooner.
-            None => self.source.headers(self.endpoint).await?.remove(header::AUTHORIZATION),
+            None => self.source.headers(&self.endpoint).await?.remove(header::AUTHORIZATION),
         };
         if let Some(mut credentials) = credentials {
             credentials.set_sensitive(true);

@@ -11,7 +11,7 @@ use super::{
     IncomingSpec, Principal,
     checked::Checked,
     claims::{self, Expected},
-    introspection::{Introspection, NO_TOKEN, Question},
+    introspection::{Introspection, Question},
     jwks::Keys,
     jwt::{self, Signed},
     kept::Kept,
@@ -20,7 +20,7 @@ use super::{
     source::{self, Source},
 };
 use crate::{
-    Error, ErrorKind, Result,
+    Error, Result,
     auth::{answers::Key, http::Http},
     options::Secret,
     rate_limit::LogLimit,
@@ -52,7 +52,7 @@ impl Incoming {
             keys: Kept::default(),
             checked: Checked::default(),
             introspection: Introspection::default(),
-            log: LogLimit::default(),
+            log: LogLimit::new(),
         };
         if let Some(path) = &incoming.spec().token_file {
             source::token(path)?;
@@ -73,11 +73,10 @@ impl Incoming {
         if let Some(place) = self.keys_place().await? {
             self.keys.get(self.source.clone().keys(place)).await?;
         }
-        if self.spec().introspection_url.is_some() {
-            let asked = self.ask(NO_TOKEN, Key::of(NO_TOKEN)).await;
-            if let (Err(Refusal::Unavailable), Some(failure)) = (asked, self.introspection.failure()) {
-                return Err(Error::new(ErrorKind::Upstream, failure));
-            }
+        if self.spec().introspection_url.is_some()
+            && let Some(question) = self.question().await?
+        {
+            self.introspection.probe(question).await?;
         }
         Ok(())
     }
@@ -185,24 +184,30 @@ impl Incoming {
             self.log_failure(&error, "no introspection endpoint can be found");
             Refusal::Unavailable
         };
-        let Some(client_id) = &self.spec().client_id else { return Err(Refusal::Malformed) };
+        match self.question().await.map_err(unavailable)? {
+            Some(question) => self.introspection.ask(token, key, question).await,
+            None => Err(Refusal::Malformed),
+        }
+    }
+
+    /// Who asks about a token, and where; `None` when nobody can be asked.
+    async fn question(&self) -> Result<Option<Question<'_>>> {
+        let Some(client_id) = &self.spec().client_id else { return Ok(None) };
         let endpoint = match &self.spec().introspection_url {
-            Some(url) => self.source.http.guard().check(url).map(Some),
+            Some(url) => Some(self.source.http.guard().check(url)?),
             // Without a secret, an endpoint that nobody named would not answer.
-            None if self.client_secret.is_none() => Ok(None),
-            None => self.found(|found| found.introspection_endpoint.as_ref()).await,
+            None if self.client_secret.is_none() => None,
+            None => self.found(|found| found.introspection_endpoint.as_ref()).await?,
         };
-        let Some(endpoint) = endpoint.map_err(unavailable)? else { return Err(Refusal::Malformed) };
-        let question = Question {
+        Ok(endpoint.map(|endpoint| Question {
             source: &self.source,
             log: &self.log,
-            endpoint: &endpoint,
+            endpoint,
             client_id,
             client_secret: self.client_secret.as_ref(),
             issuer: self.spec().issuer.as_deref(),
             id_tokens: self.spec().id_tokens,
-        };
-        self.introspection.ask(token, key, question).await
+        }))
     }
 
     /// A place that the issuer's metadata names.
