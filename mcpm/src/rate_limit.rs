@@ -43,7 +43,7 @@ impl TokenBucket {
 }
 
 /// Keeps lines that peers can cause from filling the log: each kind has a rate of its own.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct LogLimit(Mutex<BTreeMap<&'static str, (TokenBucket, u64)>>);
 
 impl LogLimit {
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_flood_of_one_kind_is_counted_and_hides_no_other() {
-        let (limit, begin) = (LogLimit::default(), Instant::now());
+        let (limit, begin) = (LogLimit::new(), Instant::now());
         let admitted = (0..1000).filter(|_| limit.admit_at("flood", begin).is_some()).count();
         assert_eq!(admitted, LOG_BURST as usize);
         assert_eq!(limit.admit_at("other", begin), Some(None));

@@ -144,7 +144,7 @@ impl Stack {
             layers.push(Box::new(Send));
         }
         let tells_peers = records || measured;
-        Self { layers, endpoint, recent: denials, log: LogLimit::default(), tells_peers }
+        Self { layers, endpoint, recent: denials, log: LogLimit::new(), tells_peers }
     }
 
     /// Serves metrics alone, to scrapers of this machine, which have no tokens.
@@ -155,7 +155,7 @@ impl Stack {
             layers,
             endpoint: Box::new(NotFound),
             recent: denials,
-            log: LogLimit::default(),
+            log: LogLimit::new(),
             tells_peers: false,
         }
     }
