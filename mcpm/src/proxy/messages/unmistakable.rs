@@ -1,12 +1,10 @@
 //! Texts that could be read in more than one way, or could be messages although they are none to us.
 
-use serde_json::value::RawValue;
-
 use super::content::without_padding;
 use crate::mcp::{
     error_code,
     fields::Fields,
-    message::{Malformed, Message},
+    message::{Malformed, Message, each_element},
 };
 
 /// The fields of a message that say what it is.
@@ -40,10 +38,12 @@ pub(super) fn could_be_message(text: &[u8]) -> bool {
     if text.starts_with('{') {
         return says_so(text);
     }
-    match serde_json::from_str::<Vec<&RawValue>>(text) {
-        Ok(all) => all.iter().any(|one| one.get().starts_with('{') && says_so(one.get())),
-        Err(_) => true,
-    }
+    let mut is_said = false;
+    let read = each_element(text, |one| {
+        is_said = is_said || one.get().starts_with('{') && says_so(one.get());
+        Ok(())
+    });
+    is_said || read.is_err()
 }
 
 #[cfg(test)]
