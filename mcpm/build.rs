@@ -18,8 +18,8 @@ use std::{
 const REQUIRE: &str = "MCPM_REQUIRE_SHIMS";
 const ARCHITECTURES: [&str; 2] = ["x86_64", "aarch64"];
 /// What comes after the architecture in the names of targets whose core library will do.
-const SYSTEMS: [&str; 3] = ["unknown-linux-musl", "unknown-linux-gnu", "unknown-none"];
-const SETTINGS: [&str; 11] = [
+const TARGET_SUFFIXES: [&str; 3] = ["unknown-linux-musl", "unknown-linux-gnu", "unknown-none"];
+const CODEGEN_OPTIONS: [&str; 11] = [
     "linker=rust-lld",
     "linker-flavor=ld.lld",
     // Files that other C libraries start programs with would get in the way.
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     track_targets(&rustc);
     for architecture in ARCHITECTURES {
         let out = folder.join(format!("shim-{architecture}"));
-        let systems = SYSTEMS.map(|system| format!("{architecture}-{system}"));
+        let systems = TARGET_SUFFIXES.map(|system| format!("{architecture}-{system}"));
         let candidates = std::iter::once(&own).filter(|own| systems.contains(own)).chain(&systems);
         match candidates.into_iter().find(|target| has_core_library(&rustc, target)) {
             Some(target) => compile(&rustc, target, &out)?,
@@ -90,7 +90,7 @@ fn compile(rustc: &str, target: &str, out: &Path) -> Result<(), Box<dyn Error>> 
     let mut rustc = Command::new(rustc);
     rustc.args(["--edition", "2024", "--crate-name", "mcpm_shim", "--crate-type", "bin"]);
     rustc.arg("shim/main.rs").arg("-o").arg(out).args(["--target", target]);
-    for setting in SETTINGS {
+    for setting in CODEGEN_OPTIONS {
         rustc.args(["-C", setting]);
     }
     let made = rustc.output()?;

@@ -100,7 +100,7 @@ impl HttpServer {
         // It says when it is about to listen.
         let mut said = String::new();
         BufReader::new(process.stderr.take().unwrap()).read_line(&mut said).unwrap();
-        poll::until_it_listens("the everything-server", ([127, 0, 0, 1], port).into());
+        poll::wait_until_listening("the everything-server", ([127, 0, 0, 1], port).into());
         Self { process, port }
     }
 }

@@ -5,23 +5,23 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use made::Kept;
+use codegen::GeneratedFiles;
 
-mod made;
+mod codegen;
 
 #[test]
-fn made_files_are_current() {
-    let mut kept = Kept::open(mcpm_tests::root());
-    kept.file("docs/reference/options.md", made::reference::options());
-    kept.file("docs/reference/reasons.md", made::reference::reasons());
-    kept.file("docs/reference/export.schema.json", made::reference::export_schema());
-    kept.folder("docs/man", mcpm_cli::pages().unwrap());
-    kept.folder("docs/completions", mcpm_cli::scripts());
-    kept.file("mcpm-ffi/src/generated/records.rs", made::ffi::records());
-    kept.file("mcpm-ffi/src/c/setters.rs", made::ffi::setters());
-    kept.file("bindings/c/include/mcpm.h", made::bindings::header(&mcpm_tests::root()));
+fn generated_files_are_current() {
+    let mut kept = GeneratedFiles::open(mcpm_tests::root());
+    kept.check_file("docs/reference/options.md", codegen::reference::options());
+    kept.check_file("docs/reference/reasons.md", codegen::reference::reasons());
+    kept.check_file("docs/reference/export.schema.json", codegen::reference::export_schema());
+    kept.check_folder("docs/man", mcpm_cli::pages().unwrap());
+    kept.check_folder("docs/completions", mcpm_cli::scripts());
+    kept.check_file("mcpm-ffi/src/generated/records.rs", codegen::ffi::records());
+    kept.check_file("mcpm-ffi/src/c/setters.rs", codegen::ffi::setters());
+    kept.check_file("bindings/c/include/mcpm.h", codegen::bindings::header(&mcpm_tests::root()));
     // What follows is made from the library, which may not build while its own sources are stale.
     kept.assert_current();
-    made::bindings::python_and_swift(&mut kept);
+    codegen::bindings::python_and_swift(&mut kept);
     kept.assert_current();
 }

@@ -8,7 +8,7 @@ use mcpm::{
     options::Transport,
     runtime::LogStream,
     state::Phase,
-    transport::RestartPolicy,
+    stdio::RestartPolicy,
     workload::{Launch, WorkloadEvent, Workloads},
 };
 use mcpm_tests::harness::poll;
@@ -66,7 +66,8 @@ async fn dropping_the_handle_ends_the_workload() {
     drop(running);
     assert!(!container_runs(&name));
     // The listener is a task of its own, which closes it when it sees the stop.
-    poll::until_async("the listener to close", async || TcpStream::connect(("127.0.0.1", port)).err()).await;
+    poll::wait_for_async("the listener to close", async || TcpStream::connect(("127.0.0.1", port)).err())
+        .await;
     Workloads::new(environment(&state)).remove(&name, Duration::ZERO).await.unwrap();
 }
 
@@ -79,7 +80,7 @@ async fn a_start_that_nobody_waits_for_is_undone() {
     let mut events = workload.events();
     let starting = tokio::spawn(workload.start());
     while !matches!(events.next().await, Some(WorkloadEvent::Starting { .. }) | None) {}
-    poll::until_async("the container to run", async || container_runs(&name).then_some(())).await;
+    poll::wait_for_async("the container to run", async || container_runs(&name).then_some(())).await;
     starting.abort();
     assert!(starting.await.unwrap_err().is_cancelled());
     assert!(!container_runs(&name));
@@ -87,7 +88,7 @@ async fn a_start_that_nobody_waits_for_is_undone() {
 }
 
 /// A server that says something first.
-fn talkative(name: &str, state: &tempfile::TempDir) -> WorkloadBuilder {
+fn chatty_workload(name: &str, state: &tempfile::TempDir) -> WorkloadBuilder {
     let script = format!("echo one; echo two >&2; exec python3 -c '{}'", mcpm_tests::PYTHON_HTTP_SERVER);
     let builder = Workload::builder("mcpm-test/python:1").name(name).environment(environment(state));
     let builder = builder.transport(Transport::StreamableHttp).target_port(3000_u16);
@@ -98,7 +99,7 @@ fn talkative(name: &str, state: &tempfile::TempDir) -> WorkloadBuilder {
 async fn a_workload_tells_its_status_its_logs_and_how_its_server_ended() {
     let state = tempfile::tempdir().unwrap();
     let name = name("told");
-    let spec = talkative(&name, &state).build().unwrap().resolve().await.unwrap();
+    let spec = chatty_workload(&name, &state).build().unwrap().resolve().await.unwrap();
     let running = Box::pin(Launch::new(spec, environment(&state)).restarts(RestartPolicy::NEVER).start())
         .await
         .unwrap();
@@ -125,7 +126,7 @@ async fn a_workload_tells_its_status_its_logs_and_how_its_server_ended() {
 async fn a_detached_workload_lives_on_without_its_handle() {
     let state = tempfile::tempdir().unwrap();
     let name = name("detached");
-    let running = talkative(&name, &state).build().unwrap().start().await.unwrap();
+    let running = chatty_workload(&name, &state).build().unwrap().start().await.unwrap();
     let address = running.url().trim_start_matches("http://").split('/').next().unwrap().to_owned();
     running.detach();
     assert!(container_runs(&name));

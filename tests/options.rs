@@ -11,7 +11,9 @@ use std::{
 };
 
 use clap::{Arg, ArgAction, Command};
-use mcpm::options::{Arity, Kind, OptionSet, OptionSpec, Place, ProxyOptions, Required, WorkloadOptions};
+use mcpm::options::{
+    ArgumentPosition, Arity, OptionSet, OptionSpec, ProxyOptions, Required, ValueKind, WorkloadOptions,
+};
 use serde::Deserialize;
 
 #[derive(Debug, Deserialize)]
@@ -51,16 +53,19 @@ fn rows_of(command: &str) -> Vec<Row> {
 }
 
 fn flags<O: OptionSet>() -> Vec<&'static OptionSpec> {
-    O::SPECS.iter().filter(|spec| matches!(spec.place, Place::Flag | Place::Global)).collect()
+    O::SPECS
+        .iter()
+        .filter(|spec| matches!(spec.place, ArgumentPosition::Flag | ArgumentPosition::Global))
+        .collect()
 }
 
 /// Returns what the requirement calls the type.
 fn type_name(spec: &OptionSpec) -> &'static str {
     match (spec.kind, spec.arity) {
-        (Kind::Bool, _) => "bool",
-        (Kind::Port, _) => "int",
-        (Kind::Float, _) => "float",
-        (Kind::Duration, _) => "duration",
+        (ValueKind::Bool, _) => "bool",
+        (ValueKind::Port, _) => "int",
+        (ValueKind::Float, _) => "float",
+        (ValueKind::Duration, _) => "duration",
         _ => "string",
     }
 }
@@ -76,16 +81,18 @@ fn assert_as_required<O: OptionSet>(row: &Row) {
     assert_eq!(type_name(spec), row.type_name.trim_end_matches(" list"), "type of {name}");
     assert!(!spec.addition, "{name} is in the requirement");
     let mut words = match spec.kind {
-        Kind::Choice(words) => words.iter().map(|word| word.text.to_owned()).collect(),
+        ValueKind::Choice(words) => words.iter().map(|word| word.text.to_owned()).collect(),
         _ => Vec::new(),
     };
     let mut required = row.values.clone().unwrap_or_default();
     words.sort();
     required.sort();
     assert_eq!(words, required, "values of {name}");
-    assert_eq!(spec.range.filter(|_| spec.kind != Kind::Port), row.range, "range of {name}");
+    assert_eq!(spec.range.filter(|_| spec.kind != ValueKind::Port), row.range, "range of {name}");
     match (&row.default, &row.computed) {
-        (None, Some(_)) => assert!(spec.computed.is_some() && spec.default.is_none(), "default of {name}"),
+        (None, Some(_)) => {
+            assert!(spec.computed_default.is_some() && spec.default.is_none(), "default of {name}")
+        }
         // A switch without a stated default is off.
         (None, None) => assert!(spec.default.is_none_or(|text| text == "false"), "default of {name}"),
         (default, _) => assert_eq!(spec.default, default.as_deref(), "default of {name}"),
@@ -117,22 +124,24 @@ fn the_table_has_the_order_of_the_requirement_and_nothing_unlisted() {
 
 #[test]
 fn arguments_without_a_flag_are_those_of_the_requirement() {
-    fn places<O: OptionSet>() -> Vec<(&'static str, Place, Required)> {
+    fn places<O: OptionSet>() -> Vec<(&'static str, ArgumentPosition, Required)> {
         let of = |spec: &'static OptionSpec| (spec.placeholder(), spec.place, spec.required);
         O::SPECS
             .iter()
             .map(of)
-            .filter(|(_, place, _)| matches!(place, Place::Positional | Place::Trailing))
+            .filter(|(_, place, _)| {
+                matches!(place, ArgumentPosition::Positional | ArgumentPosition::Trailing)
+            })
             .collect()
     }
     assert_eq!(
         places::<WorkloadOptions>(),
         [
-            ("SERVER_OR_IMAGE_OR_PROTOCOL", Place::Positional, Required::Unless("from_config")),
-            ("ARGS", Place::Trailing, Required::No),
+            ("SERVER_OR_IMAGE_OR_PROTOCOL", ArgumentPosition::Positional, Required::Unless("from_config")),
+            ("ARGS", ArgumentPosition::Trailing, Required::No),
         ]
     );
-    assert_eq!(places::<ProxyOptions>(), [("SERVER_NAME", Place::Positional, Required::Always)]);
+    assert_eq!(places::<ProxyOptions>(), [("SERVER_NAME", ArgumentPosition::Positional, Required::Always)]);
 }
 
 #[test]
@@ -180,7 +189,7 @@ fn every_addition_is_listed_with_its_reason() {
 }
 
 /// What a comment says of rustc and of docker, and a word that stands for any option.
-const NOT_OURS: [&str; 3] = ["cfg", "flag", "mount"];
+const EXTERNAL_OPTIONS: [&str; 3] = ["cfg", "flag", "mount"];
 
 /// Returns the names of options that begin a piece of code in backticks.
 fn options_in(text: &str) -> impl Iterator<Item = &str> {
@@ -216,7 +225,7 @@ fn an_option_that_the_library_speaks_of_exists() {
         strange.extend(options_in(&text).filter(|name| !rows.contains(*name)).map(str::to_owned));
     }
     assert!(!rows.is_empty() && !files.is_empty());
-    assert_eq!(strange, NOT_OURS.into_iter().map(str::to_owned).collect());
+    assert_eq!(strange, EXTERNAL_OPTIONS.into_iter().map(str::to_owned).collect());
 }
 
 #[test]

@@ -6,12 +6,12 @@ use clap::{
 };
 use mcpm::{
     Result,
-    options::{Arity, Kind, OptionSet, OptionSpec, Place, Required, WorkloadOptions},
+    options::{ArgumentPosition, Arity, OptionSet, OptionSpec, Required, ValueKind, WorkloadOptions},
 };
 
 /// Adds every option of a set; fits [`Command::defer`].
 pub(crate) fn add<O: OptionSet>(command: Command) -> Command {
-    let own = O::SPECS.iter().filter(|spec| spec.place != Place::Global);
+    let own = O::SPECS.iter().filter(|spec| spec.place != ArgumentPosition::Global);
     command.args(own.map(arg))
 }
 
@@ -19,7 +19,7 @@ pub(crate) fn add<O: OptionSet>(command: Command) -> Command {
 pub(crate) fn debug(matches: &ArgMatches) -> bool {
     // Every command takes the global options; the rows of `run` stand for all of them.
     let mut options = WorkloadOptions::default();
-    for spec in WorkloadOptions::SPECS.iter().filter(|spec| spec.place == Place::Global) {
+    for spec in WorkloadOptions::SPECS.iter().filter(|spec| spec.place == ArgumentPosition::Global) {
         if let Ok(Some(text)) = matches.try_get_one::<String>(spec.name) {
             // The parser has checked it.
             let _ = options.set(spec.name, text);
@@ -40,10 +40,10 @@ pub(crate) fn arg(spec: &'static OptionSpec) -> Arg {
         details => arg.long_help(format!("{}\n\n{details}", help(spec))),
     };
     let arg = match spec.place {
-        Place::Flag => arg.long(spec.flag()).help_heading(spec.section),
-        Place::Global => arg.long(spec.flag()).global(true),
-        Place::Positional => arg,
-        Place::Trailing => arg.last(true).num_args(0..),
+        ArgumentPosition::Flag => arg.long(spec.flag()).help_heading(spec.section),
+        ArgumentPosition::Global => arg.long(spec.flag()).global(true),
+        ArgumentPosition::Positional => arg,
+        ArgumentPosition::Trailing => arg.last(true).num_args(0..),
     };
     let arg = match spec.short {
         Some(letter) => arg.short(letter),
@@ -57,14 +57,14 @@ pub(crate) fn arg(spec: &'static OptionSpec) -> Arg {
     let arg = match spec.arity {
         Arity::Many | Arity::List => arg.action(ArgAction::Append),
         // The last one wins, so that a flag can be added to a command line that has it already.
-        Arity::One if matches!(spec.place, Place::Flag | Place::Global) => {
+        Arity::One if matches!(spec.place, ArgumentPosition::Flag | ArgumentPosition::Global) => {
             arg.action(ArgAction::Set).overrides_with(spec.name)
         }
         Arity::One => arg.action(ArgAction::Set),
     };
     match spec.kind {
         // With `=`, so that a flag does not swallow the argument after it.
-        Kind::Bool => {
+        ValueKind::Bool => {
             arg.num_args(0..=1).require_equals(true).default_missing_value("true").hide_possible_values(true)
         }
         _ => arg,
@@ -73,11 +73,11 @@ pub(crate) fn arg(spec: &'static OptionSpec) -> Arg {
 
 fn parser(spec: &'static OptionSpec) -> ValueParser {
     match spec.kind {
-        Kind::Choice(words) => {
+        ValueKind::Choice(words) => {
             let value = |word: &mcpm::options::Word| PossibleValue::new(word.text).help(word.help());
             PossibleValuesParser::new(words.iter().map(value)).into()
         }
-        Kind::Bool => PossibleValuesParser::new(["true", "false"]).into(),
+        ValueKind::Bool => PossibleValuesParser::new(["true", "false"]).into(),
         // Clap repeats a refused value; the library, which checks it again, does not.
         _ if spec.hides_value() => ValueParser::string(),
         _ => ValueParser::new(|text: &str| spec.check(text).map(|()| text.to_owned())),
@@ -95,17 +95,17 @@ pub(crate) fn whole_number(most: u64) -> ValueParser {
 
 fn hint(spec: &OptionSpec) -> ValueHint {
     match spec.kind {
-        Kind::File => ValueHint::FilePath,
-        Kind::Folder => ValueHint::DirPath,
-        Kind::Url => ValueHint::Url,
-        Kind::Host => ValueHint::Hostname,
+        ValueKind::File => ValueHint::FilePath,
+        ValueKind::Folder => ValueHint::DirPath,
+        ValueKind::Url => ValueHint::Url,
+        ValueKind::Host => ValueHint::Hostname,
         _ => ValueHint::Unknown,
     }
 }
 
 fn help(spec: &OptionSpec) -> String {
     let mut help = spec.help().to_owned();
-    if let Some(default) = spec.default.or(spec.computed) {
+    if let Some(default) = spec.default.or(spec.computed_default) {
         help += &format!(" [default: {default}]");
     }
     if let Some(env) = spec.env {

@@ -64,7 +64,7 @@ fn an_unknown_option_is_refused_with_the_nearest_name() {
 }
 
 #[test]
-fn what_is_required_is_missed() {
+fn missing_required_options_are_reported() {
     for arguments in [&["run"][..], &["proxy", "s"], &["proxy", "--target-uri", "http://t"], &["completion"]]
     {
         assert_eq!(refusal(arguments).kind(), Refusal::MissingRequiredArgument, "{arguments:?}");

@@ -8,7 +8,7 @@
 use std::{ffi::OsString, io::Write as _, process::ExitCode};
 
 use clap::Command;
-use mcpm::options::{OptionSet as _, Place, WorkloadOptions};
+use mcpm::options::{ArgumentPosition, OptionSet as _, WorkloadOptions};
 
 mod args;
 #[cfg(test)]
@@ -16,13 +16,13 @@ mod args_tests;
 mod commands;
 mod executor;
 mod exit;
+mod flag_names;
 mod logging;
 mod output;
 mod progress;
 mod signals;
 mod supervise;
 mod terminal;
-mod wording;
 
 pub use args::options;
 pub use commands::{completion::scripts, man::pages};
@@ -32,7 +32,7 @@ pub use commands::{completion::scripts, man::pages};
 /// The arguments of a command are added when clap comes to that command, so that the others cost nothing.
 pub fn command() -> Command {
     // Every command takes the global options; the rows of `run` stand for all of them.
-    let global = WorkloadOptions::SPECS.iter().filter(|spec| spec.place == Place::Global);
+    let global = WorkloadOptions::SPECS.iter().filter(|spec| spec.place == ArgumentPosition::Global);
     Command::new("mcpm")
         .version(env!("CARGO_PKG_VERSION"))
         .about(env!("CARGO_PKG_DESCRIPTION"))
@@ -46,7 +46,7 @@ pub fn command() -> Command {
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut arguments = arguments.into_iter().peekable();
     let program = arguments.next();
-    if arguments.peek().is_some_and(|first| first == supervise::ARGUMENT) {
+    if arguments.peek().is_some_and(|first| first == supervise::SUPERVISE_COMMAND) {
         // Its failures have been reported where they are waited for.
         return supervise::main().map_or(ExitCode::from(exit::FAILURE), |()| ExitCode::SUCCESS);
     }
@@ -66,7 +66,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     logging::to_stderr(args::debug(matches));
     (entry.run)(matches).unwrap_or_else(|error| {
-        let _ = writeln!(std::io::stderr(), "error: {}", wording::with_flags(&error.to_string()));
+        let _ = writeln!(std::io::stderr(), "error: {}", flag_names::with_flags(&error.to_string()));
         exit::of_error(error.kind())
     })
 }

@@ -22,7 +22,7 @@ pub(crate) fn arg(forms: &'static [&'static str]) -> Arg {
 }
 
 /// The form that was asked for.
-pub(crate) fn form(matches: &ArgMatches) -> &str {
+pub(crate) fn format(matches: &ArgMatches) -> &str {
     matches.get_one::<String>(OUTPUT).map_or(TEXT, String::as_str)
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn json(value: &impl Serialize) -> Result<()> {
 /// some of it, and it could command the terminal.
 pub(crate) fn table(rows: &[Vec<String>]) -> Result<()> {
     let rows: Vec<Vec<String>> =
-        rows.iter().map(|row| row.iter().map(|cell| visible(cell)).collect()).collect();
+        rows.iter().map(|row| row.iter().map(|cell| escape_control(cell)).collect()).collect();
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
     let widths: Vec<usize> = (0..columns).map(width).collect();
@@ -68,18 +68,18 @@ pub(crate) fn table(rows: &[Vec<String>]) -> Result<()> {
 }
 
 /// A text in which control characters are written as escapes.
-fn visible(text: &str) -> String {
+fn escape_control(text: &str) -> String {
     let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     text.chars().map(shown).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::visible;
+    use super::escape_control;
 
     #[test]
     fn what_could_command_a_terminal_is_escaped() {
-        assert_eq!(visible("a\u{1b}[2Jb\rc\u{9b}"), r"a\u{1b}[2Jb\rc\u{9b}");
-        assert_eq!(visible("Grüße, 世界"), "Grüße, 世界");
+        assert_eq!(escape_control("a\u{1b}[2Jb\rc\u{9b}"), r"a\u{1b}[2Jb\rc\u{9b}");
+        assert_eq!(escape_control("Grüße, 世界"), "Grüße, 世界");
     }
 }

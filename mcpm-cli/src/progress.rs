@@ -9,7 +9,7 @@ use futures_util::FutureExt as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use mcpm::workload::{EventStream, WorkloadEvent};
 
-use crate::wording;
+use crate::flag_names;
 
 /// Shows events on standard error.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ impl Progress {
                 }
             }
             WorkloadEvent::Warning { message } => {
-                let _ = writeln!(io::stderr(), "warning: {}", wording::with_flags(message));
+                let _ = writeln!(io::stderr(), "warning: {}", flag_names::with_flags(message));
             }
             _ => {}
         }

@@ -6,12 +6,12 @@ use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 
 /// Listens for SIGINT, SIGTERM, SIGQUIT and SIGHUP, which a terminal sends when it is closed. None of them is missed that
 /// comes from then on, also while nobody waits. A SIGHUP that was ignored from the start, as under `nohup`, stays ignored.
-pub(crate) struct Stop {
+pub(crate) struct StopSignals {
     signals: [Signals; 3],
     hangup: Option<Signals>,
 }
 
-impl Stop {
+impl StopSignals {
     pub(crate) fn listen() -> Result<Self> {
         let listen = |kind| {
             signal(kind)
@@ -23,7 +23,7 @@ impl Stop {
     }
 
     /// Waits for one of them.
-    pub(crate) async fn asked(&mut self) {
+    pub(crate) async fn recv(&mut self) {
         let [interrupt, terminate, quit] = &mut self.signals;
         let hangup = async {
             match &mut self.hangup {

@@ -29,9 +29,9 @@ use tokio::{
 use crate::{executor, logging, signals};
 
 /// The argument that makes this program a supervisor; for mcpm's own use.
-pub(crate) const ARGUMENT: &str = "__supervise";
+pub(crate) const SUPERVISE_COMMAND: &str = "__supervise";
 /// Variables with secrets, which a supervisor is told in another way.
-const TOLD: [&str; 3] =
+const SECRET_VARIABLES: [&str; 3] =
     ["MCPM_SECRETS_PASSWORD", "MCPM_OIDC_CLIENT_SECRET", "MCPM_TOKEN_EXCHANGE_CLIENT_SECRET"];
 /// How long a server may take to end by itself.
 pub(crate) const STOP_GRACE: Duration = Duration::from_secs(10);
@@ -39,7 +39,7 @@ pub(crate) const STOP_GRACE: Duration = Duration::from_secs(10);
 /// What a supervisor is told.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Order {
+struct SupervisorInput {
     spec: WorkloadSpec,
     /// Values of its secrets, by name: this pipe is the only way they take, so the spec cannot hold them.
     secrets: BTreeMap<String, String>,
@@ -53,7 +53,7 @@ struct Order {
 /// What a supervisor says.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Report {
+enum SupervisorMessage {
     Event(WorkloadEvent),
     Failed { kind: String, message: String },
 }
@@ -78,7 +78,7 @@ pub(crate) async fn spawn(
     let secrets =
         secrets.expose().into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let mut spec = spec;
-    if spec.proxy.incoming.as_ref().is_some_and(IncomingSpec::takes_secret)
+    if spec.proxy.incoming.as_ref().is_some_and(IncomingSpec::uses_secret)
         && spec.asked.oidc_client_secret.is_none()
     {
         // It is not on record.
@@ -91,18 +91,20 @@ pub(crate) async fn spawn(
     }
     let given = spec.asked.secrets().into_iter();
     let options = given.map(|(name, value)| (name.to_owned(), value.expose().to_owned())).collect();
-    let order = serde_json::to_vec(&Order { spec, secrets, options, recorded, debug })
+    let order = serde_json::to_vec(&SupervisorInput { spec, secrets, options, recorded, debug })
         .map_err(|error| Error::new(ErrorKind::Internal, "cannot write the workload down").source(error))?;
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
     // The supervisor lives long, and whoever may look at its environment would find there what it was told here.
     for name in std::env::vars_os().map(|(name, _)| name) {
-        if TOLD.iter().any(|told| name == *told) || name.to_string_lossy().starts_with(GIVEN_PREFIX) {
+        if SECRET_VARIABLES.iter().any(|told| name == *told)
+            || name.to_string_lossy().starts_with(GIVEN_PREFIX)
+        {
             command.env_remove(name);
         }
     }
-    let mut stop = signals::Stop::listen()?;
+    let mut stop = signals::StopSignals::listen()?;
     let mut child = command
-        .arg(ARGUMENT)
+        .arg(SUPERVISE_COMMAND)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -119,9 +121,11 @@ pub(crate) async fn spawn(
                 Error::new(ErrorKind::Internal, "the supervisor is of another build").source(error)
             })?;
             match report {
-                Report::Event(WorkloadEvent::Ready { name, url }) => return Ok(Ready { name, url }),
-                Report::Event(event) => on_event(&event),
-                Report::Failed { kind, message } => {
+                SupervisorMessage::Event(WorkloadEvent::Ready { name, url }) => {
+                    return Ok(Ready { name, url });
+                }
+                SupervisorMessage::Event(event) => on_event(&event),
+                SupervisorMessage::Failed { kind, message } => {
                     return Err(Error::new(
                         ErrorKind::from_name(&kind).unwrap_or(ErrorKind::Internal),
                         message,
@@ -133,7 +137,7 @@ pub(crate) async fn spawn(
     };
     tokio::select! {
         outcome = outcome => outcome,
-        () = stop.asked() => {
+        () = stop.recv() => {
             if let Some(process) = child.id() {
                 // It undoes what it has begun.
                 signals::terminate(process);
@@ -152,7 +156,7 @@ pub(crate) fn main() -> Result<()> {
     io::stdin()
         .read_to_end(&mut order)
         .map_err(|error| Error::new(ErrorKind::Io, "cannot read the workload").source(error))?;
-    let mut order: Order = serde_json::from_slice(&order).map_err(|error| {
+    let mut order: SupervisorInput = serde_json::from_slice(&order).map_err(|error| {
         Error::new(ErrorKind::InvalidOption, "this command is for mcpm's own use").source(error)
     })?;
     for (name, text) in std::mem::take(&mut order.options) {
@@ -163,49 +167,52 @@ pub(crate) fn main() -> Result<()> {
     let _ = std::env::set_current_dir("/");
     logging::to_file(Store::new(&environment.state_dir).log_path(&order.spec.name), order.debug);
     // The port is open while the workload starts.
-    let _log = logging::serving();
+    let _log = logging::start_background_writer();
     executor::run(supervise(order, environment))
 }
 
-async fn supervise(order: Order, environment: Environment) -> Result<()> {
+async fn supervise(order: SupervisorInput, environment: Environment) -> Result<()> {
     let secrets = order.secrets.into_iter().map(|(name, value)| (name, Secret::from(value)));
     let launch = Launch::new(order.spec, environment).secrets(secrets.collect());
     let launch = if order.recorded { launch.recorded() } else { launch };
     let events = launch.events();
-    let mut stop = signals::Stop::listen()?;
+    let mut stop = signals::StopSignals::listen()?;
     let running = tokio::select! {
-        started = reporting(launch, events) => started,
-        () = stop.asked() => Err(Error::new(ErrorKind::Interrupted, "stopped while starting")),
+        started = start_and_report(launch, events) => started,
+        () = stop.recv() => Err(Error::new(ErrorKind::Interrupted, "stopped while starting")),
     };
     let running = running.inspect_err(|error| {
         tracing::error!(%error, "the workload did not start");
-        report(&Report::Failed { kind: error.kind().as_str().to_owned(), message: error.to_string() });
+        report(&SupervisorMessage::Failed {
+            kind: error.kind().as_str().to_owned(),
+            message: error.to_string(),
+        });
     })?;
     tracing::info!(name = running.name(), url = running.url(), "ready");
     let ended = tokio::select! {
         exit = running.wait() => exit,
-        () = stop.asked() => None,
+        () = stop.recv() => None,
     };
     tracing::info!(?ended, "ending");
     running.stop(STOP_GRACE).await
 }
 
 /// Starts the workload and passes on what happens meanwhile.
-async fn reporting(launch: Launch, mut events: EventStream) -> Result<RunningWorkload> {
+async fn start_and_report(launch: Launch, mut events: EventStream) -> Result<RunningWorkload> {
     let starting = launch.start();
     tokio::pin!(starting);
     loop {
         tokio::select! {
             biased;
-            Some(event) = events.next() => report(&Report::Event(event)),
+            Some(event) = events.next() => report(&SupervisorMessage::Event(event)),
             started = &mut starting => {
                 // What was told in the same breath is still there.
                 while let Some(Some(event)) = events.next().now_or_never() {
-                    report(&Report::Event(event));
+                    report(&SupervisorMessage::Event(event));
                 }
                 if let Ok(running) = &started {
                     let (name, url) = (running.name().to_owned(), running.url().to_owned());
-                    report(&Report::Event(WorkloadEvent::Ready { name, url }));
+                    report(&SupervisorMessage::Event(WorkloadEvent::Ready { name, url }));
                 }
                 return started;
             }
@@ -213,7 +220,7 @@ async fn reporting(launch: Launch, mut events: EventStream) -> Result<RunningWor
     }
 }
 
-fn report(report: &Report) {
+fn report(report: &SupervisorMessage) {
     if let Ok(mut line) = serde_json::to_vec(report) {
         line.push(b'\n');
         let mut out = io::stdout().lock();

@@ -6,17 +6,17 @@ use std::{
 };
 
 use async_trait::async_trait;
-use mcpm::{Environment, Error, ErrorKind, Result, interaction::Interaction, options::Secret};
+use mcpm::{Environment, Error, ErrorKind, Result, options::Secret, user_prompt::UserPrompt};
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 use zeroize::Zeroizing;
 
 /// The longest line that is read.
-const LONGEST: usize = 64 * 1024;
+const MAX_LINE_BYTES: usize = 64 * 1024;
 
 /// The surroundings of a command that may ask.
 pub(crate) fn environment() -> Environment {
     let mut environment = Environment::from_process();
-    environment.interaction = Some(std::sync::Arc::new(Terminal));
+    environment.user_prompt = Some(std::sync::Arc::new(Terminal));
     environment
 }
 
@@ -25,22 +25,22 @@ pub(crate) fn environment() -> Environment {
 struct Terminal;
 
 #[async_trait]
-impl Interaction for Terminal {
+impl UserPrompt for Terminal {
     async fn ask_secret(&self, question: &str) -> Result<Option<Secret>> {
         let question = question.to_owned();
         let lost = |error| Error::new(ErrorKind::Internal, "the answer was lost").source(error);
-        tokio::task::spawn_blocking(move || ask(&question)).await.map_err(lost)?
+        tokio::task::spawn_blocking(move || prompt_hidden(&question)).await.map_err(lost)?
     }
 
     async fn ask_text(&self, question: &str) -> Result<Option<String>> {
         let question = question.to_owned();
         let lost = |error| Error::new(ErrorKind::Internal, "the answer was lost").source(error);
-        tokio::task::spawn_blocking(move || ask_openly(&question)).await.map_err(lost)?
+        tokio::task::spawn_blocking(move || prompt_visible(&question)).await.map_err(lost)?
     }
 }
 
 /// Asks for one line that is shown as it is written; `None` without a terminal.
-fn ask_openly(question: &str) -> Result<Option<String>> {
+fn prompt_visible(question: &str) -> Result<Option<String>> {
     let cannot = |error: io::Error| Error::new(ErrorKind::Io, "cannot ask on the terminal").source(error);
     let Ok(terminal) = OpenOptions::new().read(true).write(true).open("/dev/tty") else {
         return Ok(None);
@@ -54,13 +54,13 @@ fn ask_openly(question: &str) -> Result<Option<String>> {
 }
 
 /// Asks for one line; `None` without a terminal.
-pub(crate) fn ask(question: &str) -> Result<Option<Secret>> {
+pub(crate) fn prompt_hidden(question: &str) -> Result<Option<Secret>> {
     let cannot = |error: io::Error| Error::new(ErrorKind::Io, "cannot ask on the terminal").source(error);
     let Ok(terminal) = OpenOptions::new().read(true).write(true).open("/dev/tty") else {
         return Ok(None);
     };
     let mut terminal = &terminal;
-    let quiet = Quiet::begin(terminal).map_err(cannot)?;
+    let quiet = EchoGuard::begin(terminal).map_err(cannot)?;
     write!(terminal, "{question}: ").and_then(|()| terminal.flush()).map_err(cannot)?;
     let line = read_line(terminal);
     drop(quiet);
@@ -71,7 +71,7 @@ pub(crate) fn ask(question: &str) -> Result<Option<Secret>> {
 /// Reads up to the end of the line, byte by byte; `None` when the person gave up. The terminal does no editing
 /// meanwhile, so that an interrupt ends the question here and not the process, with the echo still off.
 fn read_line(mut terminal: &File) -> io::Result<Option<Secret>> {
-    let mut line = Zeroizing::new(Vec::with_capacity(LONGEST));
+    let mut line = Zeroizing::new(Vec::with_capacity(MAX_LINE_BYTES));
     let mut byte = [0];
     while terminal.read(&mut byte)? == 1 {
         match byte[0] {
@@ -84,7 +84,7 @@ fn read_line(mut terminal: &File) -> io::Result<Option<Secret>> {
             8 | 127 => while line.pop().is_some_and(|byte| byte & 0xC0 == 0x80) {},
             // ^U
             21 => line.clear(),
-            _ if line.len() == LONGEST => return Err(io::Error::other("the line is too long")),
+            _ if line.len() == MAX_LINE_BYTES => return Err(io::Error::other("the line is too long")),
             byte => line.push(byte),
         }
     }
@@ -96,12 +96,12 @@ fn text(line: &[u8]) -> io::Result<Secret> {
 }
 
 /// A terminal that shows nothing of what is written, until it is dropped.
-struct Quiet<'a> {
+struct EchoGuard<'a> {
     terminal: &'a File,
     before: Termios,
 }
 
-impl<'a> Quiet<'a> {
+impl<'a> EchoGuard<'a> {
     fn begin(terminal: &'a File) -> io::Result<Self> {
         let before = tcgetattr(terminal)?;
         let mut quiet = before.clone();
@@ -113,7 +113,7 @@ impl<'a> Quiet<'a> {
     }
 }
 
-impl Drop for Quiet<'_> {
+impl Drop for EchoGuard<'_> {
     fn drop(&mut self) {
         // There is nobody left to tell.
         let _ = tcsetattr(self.terminal, OptionalActions::Flush, &self.before);

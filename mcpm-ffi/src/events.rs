@@ -11,16 +11,16 @@ use tokio::sync::oneshot;
 /// What happens to one workload, to be pulled with `next`.
 #[derive(Debug, uniffi::Object)]
 pub struct Events {
-    source: tokio::sync::Mutex<Source>,
+    source: tokio::sync::Mutex<EventSource>,
     /// Where the stream of a workload goes that will be started with these.
-    place: Mutex<Option<oneshot::Sender<EventStream>>>,
+    sender: Mutex<Option<oneshot::Sender<EventStream>>>,
 }
 
 #[derive(Debug)]
-enum Source {
-    Awaited(oneshot::Receiver<EventStream>),
-    Flowing(EventStream),
-    Over,
+enum EventSource {
+    Pending(oneshot::Receiver<EventStream>),
+    Streaming(EventStream),
+    Ended,
 }
 
 #[uniffi::export]
@@ -29,8 +29,8 @@ impl Events {
     #[uniffi::constructor]
     pub fn new() -> Arc<Self> {
         let (place, awaited) = oneshot::channel();
-        let source = tokio::sync::Mutex::new(Source::Awaited(awaited));
-        Arc::new(Self { source, place: Mutex::new(Some(place)) })
+        let source = tokio::sync::Mutex::new(EventSource::Pending(awaited));
+        Arc::new(Self { source, sender: Mutex::new(Some(place)) })
     }
 
     /// Waits for the next event; none once the workload is gone, or was not started.
@@ -39,13 +39,13 @@ impl Events {
     // It needs no thread of mcpm: whoever waits is woken by those who tell.
     pub async fn next(&self) -> Option<WorkloadEvent> {
         let mut source = self.source.lock().await;
-        if let Source::Awaited(awaited) = &mut *source {
-            *source = awaited.await.map_or(Source::Over, Source::Flowing);
+        if let EventSource::Pending(awaited) = &mut *source {
+            *source = awaited.await.map_or(EventSource::Ended, EventSource::Streaming);
         }
-        let Source::Flowing(stream) = &mut *source else { return None };
+        let EventSource::Streaming(stream) = &mut *source else { return None };
         let event = stream.next().await;
         if event.is_none() {
-            *source = Source::Over;
+            *source = EventSource::Ended;
         }
         event
     }
@@ -53,20 +53,20 @@ impl Events {
 
 impl Events {
     /// Events of which none will come.
-    pub(crate) fn over() -> Self {
-        Self { source: tokio::sync::Mutex::new(Source::Over), place: Mutex::new(None) }
+    pub(crate) fn ended() -> Self {
+        Self { source: tokio::sync::Mutex::new(EventSource::Ended), sender: Mutex::new(None) }
     }
 
     /// Returns where the stream goes, once.
-    pub(crate) fn fill(&self) -> Result<oneshot::Sender<EventStream>, Error> {
-        let place = self.place.lock().unwrap_or_else(PoisonError::into_inner).take();
+    pub(crate) fn take_sender(&self) -> Result<oneshot::Sender<EventStream>, Error> {
+        let place = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
         place.ok_or_else(|| Error::new(ErrorKind::InvalidOption, "the events belong to another workload"))
     }
 }
 
 impl From<EventStream> for Events {
     fn from(stream: EventStream) -> Self {
-        Self { source: tokio::sync::Mutex::new(Source::Flowing(stream)), place: Mutex::new(None) }
+        Self { source: tokio::sync::Mutex::new(EventSource::Streaming(stream)), sender: Mutex::new(None) }
     }
 }
 

@@ -17,19 +17,19 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::held;
+use crate::workload_handle;
 
 /// How long a shutdown waits for starts that are being undone and for stops.
-const PATIENCE: Duration = Duration::from_secs(30);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a shutdown then waits for the threads.
-const LAST_WAIT: Duration = Duration::from_secs(5);
+const THREAD_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 static EXECUTOR: Mutex<Option<Executor>> = Mutex::new(None);
 
 struct Executor {
     runtime: Runtime,
-    /// Ends the tasks that were begun with [`start`].
-    closing: CancellationToken,
+    /// Ends the tasks that were begun with [`spawn_cancellable`].
+    shutdown_token: CancellationToken,
     tasks: TaskTracker,
 }
 
@@ -38,43 +38,43 @@ impl Executor {
         let runtime = Builder::new_multi_thread().enable_all().thread_name("mcpm").build();
         let runtime = runtime
             .map_err(|error| Error::new(ErrorKind::Io, "cannot start the threads of mcpm").source(error))?;
-        Ok(Self { runtime, closing: CancellationToken::new(), tasks: TaskTracker::new() })
+        Ok(Self { runtime, shutdown_token: CancellationToken::new(), tasks: TaskTracker::new() })
     }
 }
 
 /// The answer to a call that would wait on a thread that must not wait.
 #[derive(Debug)]
-pub(crate) struct NotHere;
+pub(crate) struct InsideRuntime;
 
-impl fmt::Display for NotHere {
+impl fmt::Display for InsideRuntime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("this call waits, and an asynchronous task runs on this thread; call it from another")
     }
 }
 
-impl From<NotHere> for Error {
-    fn from(refused: NotHere) -> Self {
+impl From<InsideRuntime> for Error {
+    fn from(refused: InsideRuntime) -> Self {
         Self::new(ErrorKind::Internal, refused.to_string())
     }
 }
 
 /// Tells whether the calling thread may wait.
-pub(crate) fn may_wait() -> Result<(), NotHere> {
-    if Handle::try_current().is_ok() { Err(NotHere) } else { Ok(()) }
+pub(crate) fn ensure_outside_runtime() -> Result<(), InsideRuntime> {
+    if Handle::try_current().is_ok() { Err(InsideRuntime) } else { Ok(()) }
 }
 
 /// A task that runs by itself.
 #[must_use]
-pub(crate) struct Task<T> {
+pub(crate) struct SpawnedTask<T> {
     joined: JoinHandle<Result<T>>,
     #[cfg(feature = "capi")]
     executor: Handle,
 }
 
 /// Begins a task that a shutdown drops.
-pub(crate) fn start<T: Send + 'static>(
+pub(crate) fn spawn_cancellable<T: Send + 'static>(
     task: impl Future<Output = Result<T>> + Send + 'static,
-) -> Result<Task<T>> {
+) -> Result<SpawnedTask<T>> {
     spawn(|closing| async move {
         tokio::select! {
             done = task => done,
@@ -84,13 +84,13 @@ pub(crate) fn start<T: Send + 'static>(
 }
 
 /// Begins a task that a shutdown waits for.
-pub(crate) fn finish<T: Send + 'static>(
+pub(crate) fn spawn_to_completion<T: Send + 'static>(
     task: impl Future<Output = Result<T>> + Send + 'static,
-) -> Result<Task<T>> {
+) -> Result<SpawnedTask<T>> {
     spawn(|_closing| task)
 }
 
-fn spawn<T: Send + 'static, F>(task: impl FnOnce(CancellationToken) -> F) -> Result<Task<T>>
+fn spawn<T: Send + 'static, F>(task: impl FnOnce(CancellationToken) -> F) -> Result<SpawnedTask<T>>
 where
     F: Future<Output = Result<T>> + Send + 'static,
 {
@@ -99,30 +99,30 @@ where
         Some(executor) => executor,
         empty => empty.insert(Executor::new()?),
     };
-    let task = Box::pin(task(executor.closing.clone()));
-    Ok(Task {
+    let task = Box::pin(task(executor.shutdown_token.clone()));
+    Ok(SpawnedTask {
         joined: executor.tasks.spawn_on(task, executor.runtime.handle()),
         #[cfg(feature = "capi")]
         executor: executor.runtime.handle().clone(),
     })
 }
 
-impl<T> Task<T> {
-    /// Waits on this thread, which [`may_wait`].
+impl<T> SpawnedTask<T> {
+    /// Waits on this thread, which [`ensure_outside_runtime`].
     #[cfg(feature = "capi")]
-    pub(crate) fn wait(self) -> Result<T> {
+    pub(crate) fn block_on(self) -> Result<T> {
         outcome(self.executor.block_on(self.joined))
     }
 
     /// Waits for the end. The task goes on when nobody waits any more.
     #[cfg(feature = "uniffi")]
-    pub(crate) async fn done(self) -> Result<T> {
+    pub(crate) async fn join(self) -> Result<T> {
         outcome(self.joined.await)
     }
 
     /// Waits for the end. The task is dropped when nobody waits any more.
     #[cfg(feature = "uniffi")]
-    pub(crate) async fn owned(self) -> Result<T> {
+    pub(crate) async fn join_or_abort(self) -> Result<T> {
         outcome(tokio_util::task::AbortOnDropHandle::new(self.joined).await)
     }
 }
@@ -143,17 +143,17 @@ fn shut_down() -> Error {
 /// # Errors
 /// `Internal` where one may not wait; otherwise the first failure of a workload's end.
 pub(crate) fn shutdown() -> Result<()> {
-    may_wait()?;
+    ensure_outside_runtime()?;
     let Some(executor) = EXECUTOR.lock().unwrap_or_else(PoisonError::into_inner).take() else {
         return Ok(());
     };
-    executor.closing.cancel();
+    executor.shutdown_token.cancel();
     executor.tasks.close();
     let ended = executor.runtime.block_on(async {
         // What takes longer is dropped with the threads.
-        let _ = tokio::time::timeout(PATIENCE, executor.tasks.wait()).await;
-        held::stop_all().await
+        let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, executor.tasks.wait()).await;
+        workload_handle::stop_all().await
     });
-    executor.runtime.shutdown_timeout(LAST_WAIT);
+    executor.runtime.shutdown_timeout(THREAD_SHUTDOWN_TIMEOUT);
     ended
 }

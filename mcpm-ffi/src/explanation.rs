@@ -45,9 +45,10 @@ impl From<mcpm::Explanation> for Explanation {
     }
 }
 
-impl From<mcpm::explain::Refused> for Refused {
-    fn from(refused: mcpm::explain::Refused) -> Self {
-        let mcpm::explain::Refused { version: _, id, time, server, reason: _, rule, inputs, fix } = refused;
+impl From<mcpm::explain::DenialRecord> for Refused {
+    fn from(refused: mcpm::explain::DenialRecord) -> Self {
+        let mcpm::explain::DenialRecord { version: _, id, time, server, reason: _, rule, inputs, fix } =
+            refused;
         Self { id, time, server, rule, inputs: inputs.into_iter().collect(), fix }
     }
 }

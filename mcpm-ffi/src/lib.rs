@@ -14,8 +14,6 @@ mod events;
 mod executor;
 #[cfg(feature = "uniffi")]
 mod explanation;
-#[cfg(any(feature = "capi", feature = "uniffi"))]
-mod held;
 #[cfg(feature = "uniffi")]
 mod proxy;
 #[cfg(feature = "uniffi")]
@@ -24,6 +22,8 @@ mod records;
 mod values;
 #[cfg(feature = "uniffi")]
 mod workload;
+#[cfg(any(feature = "capi", feature = "uniffi"))]
+mod workload_handle;
 
 #[cfg(feature = "uniffi")]
 pub use {

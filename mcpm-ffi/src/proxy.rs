@@ -20,7 +20,7 @@ impl Proxy {
         let started = async move {
             ProxyBuilder::from(options).environment(Environment::from_process()).build()?.start().await
         };
-        Ok(Arc::new(Self(Arc::new(executor::start(started)?.owned().await?))))
+        Ok(Arc::new(Self(Arc::new(executor::spawn_cancellable(started)?.join_or_abort().await?))))
     }
 
     /// Returns the name of the server.
@@ -47,7 +47,7 @@ impl Proxy {
     /// such as that it requires a login. The start does not need a target that is up, so it does not check that.
     pub async fn check(&self) -> Result<Option<String>, McpmError> {
         let proxy = Arc::clone(&self.0);
-        Ok(executor::start(async move { proxy.check().await })?.owned().await?)
+        Ok(executor::spawn_cancellable(async move { proxy.check().await })?.join_or_abort().await?)
     }
 
     /// Explains the id of a reason, or of one of the last refusals of this proxy.
@@ -62,6 +62,6 @@ impl Proxy {
             proxy.stop().await;
             Ok(())
         };
-        Ok(executor::finish(stopped)?.done().await?)
+        Ok(executor::spawn_to_completion(stopped)?.join().await?)
     }
 }

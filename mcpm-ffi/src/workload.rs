@@ -6,7 +6,7 @@ use mcpm::{options::WorkloadOptions, state::Phase};
 
 use crate::{
     Events, McpmError, executor,
-    held::{Condition, HeldWorkload},
+    workload_handle::{StatusSnapshot, WorkloadHandle},
 };
 
 /// A workload that runs: an MCP server in a container, behind a proxy of its own.
@@ -14,7 +14,7 @@ use crate::{
 /// It lives as long as this object and this process, so keep it; the end of either ends it at once. Stop it to
 /// let its server end by itself.
 #[derive(Debug, uniffi::Object)]
-pub struct Workload(Arc<HeldWorkload>);
+pub struct Workload(Arc<WorkloadHandle>);
 
 /// How a workload is.
 #[derive(Debug, uniffi::Record)]
@@ -29,8 +29,8 @@ pub struct WorkloadStatus {
     pub exit_code: Option<i64>,
 }
 
-impl From<Condition> for WorkloadStatus {
-    fn from(Condition { phase, reason, restarts, exit_code }: Condition) -> Self {
+impl From<StatusSnapshot> for WorkloadStatus {
+    fn from(StatusSnapshot { phase, reason, restarts, exit_code }: StatusSnapshot) -> Self {
         Self { phase, reason, restarts, exit_code }
     }
 }
@@ -48,16 +48,16 @@ impl Workload {
         events: Option<Arc<Events>>,
     ) -> Result<Arc<Self>, McpmError> {
         let listen = match events {
-            Some(events) => Some(events.fill()?),
+            Some(events) => Some(events.take_sender()?),
             None => None,
         };
-        let started = HeldWorkload::start(options, move |stream| {
+        let started = WorkloadHandle::start(options, move |stream| {
             if let Some(place) = listen {
                 // Whoever waited for it may be gone.
                 let _ = place.send(stream);
             }
         });
-        Ok(Arc::new(Self(executor::start(started)?.owned().await?)))
+        Ok(Arc::new(Self(executor::spawn_cancellable(started)?.join_or_abort().await?)))
     }
 
     /// Returns its name.
@@ -72,19 +72,19 @@ impl Workload {
 
     /// Returns how it is.
     pub fn status(&self) -> WorkloadStatus {
-        self.0.condition().into()
+        self.0.status().into()
     }
 
     /// Listens to what happens from now on.
     pub fn events(&self) -> Arc<Events> {
-        Arc::new(self.0.events().map_or_else(Events::over, Events::from))
+        Arc::new(self.0.events().map_or_else(Events::ended, Events::from))
     }
 
     /// Ends it: its server gets `grace` to end by itself. Its container and its record stay, so that the command
     /// line can start it again. Stopping twice does no harm; a stop whose caller is cancelled goes on.
     pub async fn stop(&self, grace: Duration) -> Result<(), McpmError> {
         let held = Arc::clone(&self.0);
-        Ok(executor::finish(async move { held.stop(grace).await })?.done().await?)
+        Ok(executor::spawn_to_completion(async move { held.stop(grace).await })?.join().await?)
     }
 }
 

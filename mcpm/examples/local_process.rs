@@ -6,7 +6,7 @@ use std::{io::Write as _, time::Duration};
 
 use mcpm::{
     proxy::StdioProxy,
-    transport::{LocalProcess, ServerEvent},
+    stdio::{LocalProcess, ServerEvent},
 };
 
 #[tokio::main(flavor = "current_thread")]

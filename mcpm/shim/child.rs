@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::sys::{self, Errno, Fd, complain};
+use crate::sys::{self, Errno, Fd, print_error};
 
 /// Where programs are looked for when nothing says so.
 const DEFAULT_PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -53,13 +53,13 @@ fn run(args: &[Vec<u8>], env: &[&[u8]]) -> i32 {
         Errno::ACCESS => (b"permission denied", NOT_RUNNABLE),
         _ => (b"not a program of this machine", NOT_RUNNABLE),
     };
-    complain(&[b"cannot run `", shown, b"`: ", reason]);
+    print_error(&[b"cannot run `", shown, b"`: ", reason]);
     code
 }
 
 /// Passes signals on and takes ended processes; the exit code once the child has ended.
-pub(crate) fn take_signals(signals: &Fd, child: i32) -> Option<i32> {
-    while let Ok(signal) = sys::take_signal(signals) {
+pub(crate) fn handle_signals(signals: &Fd, child: i32) -> Option<i32> {
+    while let Ok(signal) = sys::read_signal(signals) {
         if signal != sys::SIGCHLD {
             sys::signal(child, signal);
         }

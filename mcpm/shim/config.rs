@@ -14,7 +14,7 @@ pub(crate) struct Config {
     /// Names with an address from the start, in the order of their addresses.
     pub(crate) names: Vec<Vec<u8>>,
     /// Names whose sub-domains get an address when they are asked for.
-    pub(crate) below: Vec<Vec<u8>>,
+    pub(crate) parent_domains: Vec<Vec<u8>>,
     /// Whether every name does.
     pub(crate) any_name: bool,
     /// Ports that are listened on for connections to names.
@@ -24,7 +24,7 @@ pub(crate) struct Config {
     /// Port that the server listens on.
     pub(crate) inbound_port: Option<u16>,
     /// Whether attempts to go around are told to mcpm.
-    pub(crate) watch: bool,
+    pub(crate) report_bypass: bool,
     /// Whether mcpm is told of allowed names that are looked up.
     pub(crate) report_lookups: bool,
 }
@@ -40,15 +40,15 @@ impl Config {
             bytes = rest;
             let port = || Some(u16::from_le_bytes(value.try_into().ok()?));
             match letter {
-                b'a' => config.args.push(text(value)?),
-                b'e' => config.env.push(text(value).filter(|text| text.contains(&b'='))?),
+                b'a' => config.args.push(nul_terminated(value)?),
+                b'e' => config.env.push(nul_terminated(value).filter(|text| text.contains(&b'='))?),
                 b'n' => config.names.push(value.to_vec()),
-                b'b' => config.below.push(value.to_vec()),
+                b'b' => config.parent_domains.push(value.to_vec()),
                 b'*' => config.any_name = true,
                 b'p' => config.ports.push(port()?),
                 b'h' => config.proxy_port = port()?,
                 b'i' => config.inbound_port = Some(port()?),
-                b'w' => config.watch = true,
+                b'w' => config.report_bypass = true,
                 b'l' => config.report_lookups = true,
                 b'.' => return (bytes.is_empty() && !config.args.is_empty()).then_some(config),
                 _ => return None,
@@ -58,7 +58,7 @@ impl Config {
 }
 
 /// A text with a zero byte at its end and nowhere else.
-fn text(value: &[u8]) -> Option<Vec<u8>> {
+fn nul_terminated(value: &[u8]) -> Option<Vec<u8>> {
     if value.contains(&0) {
         return None;
     }

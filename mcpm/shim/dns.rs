@@ -4,13 +4,13 @@
 use alloc::vec::Vec;
 
 /// Longest question that is read, and answer that is written.
-pub(crate) const PACKET: usize = 512;
+pub(crate) const MAX_PACKET_BYTES: usize = 512;
 const HEADER: usize = 12;
 const A: u16 = 1;
 const INTERNET: u16 = 1;
 const ANY_CLASS: u16 = 255;
 /// Seconds that an answer holds.
-const LIFETIME: u32 = 60;
+const TTL_SECONDS: u32 = 60;
 const FORMAT_ERROR: u8 = 1;
 const NO_SUCH_NAME: u8 = 3;
 const NOT_IMPLEMENTED: u8 = 4;
@@ -48,7 +48,7 @@ pub(crate) fn answer(packet: &[u8], mut address: impl FnMut(&[u8]) -> Option<[u8
         if let Some(found) = found {
             // The name is the one at the first question.
             bytes.extend_from_slice(&[0xc0, HEADER as u8, 0, A as u8, 0, INTERNET as u8]);
-            bytes.extend_from_slice(&LIFETIME.to_be_bytes());
+            bytes.extend_from_slice(&TTL_SECONDS.to_be_bytes());
             bytes.extend_from_slice(&[0, 4]);
             bytes.extend_from_slice(&found);
         }
@@ -66,7 +66,7 @@ pub(crate) fn answer(packet: &[u8], mut address: impl FnMut(&[u8]) -> Option<[u8
 /// The head of an answer: the question's number, what it wished for, and that recursion is to be had.
 fn header(question: &[u8; HEADER], code: u8, questions: u8, answers: u8) -> Vec<u8> {
     let recursion_desired = question[2] & 1;
-    let mut bytes = Vec::with_capacity(PACKET);
+    let mut bytes = Vec::with_capacity(MAX_PACKET_BYTES);
     bytes.extend_from_slice(&question[..2]);
     bytes.extend_from_slice(&[0x80 | recursion_desired, 0x80 | code, 0, questions, 0, answers, 0, 0, 0, 0]);
     bytes

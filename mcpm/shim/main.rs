@@ -17,37 +17,37 @@
 
 extern crate alloc;
 
-mod carry;
+mod allocator;
 mod child;
 mod config;
 mod dns;
+mod event_loop;
 mod frames;
-mod memory;
 mod names;
-mod offers;
 mod relay;
-mod server;
+mod reverse_connections;
+mod splice;
 mod sys;
-mod way;
+mod uplink;
 
 use alloc::vec::Vec;
 use core::panic::PanicInfo;
 
 use config::Config;
-use sys::complain;
-use way::Way;
+use sys::print_error;
+use uplink::Uplink;
 
 /// The exit code when the server was not even started, as container engines have it.
-const FAILED: i32 = 125;
+const START_FAILED: i32 = 125;
 
 /// Where the program begins, with the kernel's view of its stack: count, arguments, null, variables, null.
 extern "C" fn entry(stack: *const usize) -> ! {
-    let (args, env) = sys::texts(stack);
+    let (args, env) = sys::args_and_env(stack);
     match begin(&args, &env) {
         Ok(code) => sys::exit(code),
         Err(reason) => {
-            complain(&[reason]);
-            sys::exit(FAILED)
+            print_error(&[reason]);
+            sys::exit(START_FAILED)
         }
     }
 }
@@ -56,18 +56,18 @@ extern "C" fn entry(stack: *const usize) -> ! {
 fn begin(args: &[&[u8]], env: &[&[u8]]) -> Result<i32, &'static [u8]> {
     let word = |at: usize| args.get(at).and_then(|word| word.strip_suffix(&[0])).unwrap_or(b"0");
     let (way, slot) = match word(1) {
-        b"carry" => return carry::run(),
-        b"carried" => (way::CARRIED, word(2)),
-        slot => (way::MOUNTED, slot),
+        b"carry" => return relay::run(),
+        b"carried" => (uplink::RELAYED, word(2)),
+        slot => (uplink::MOUNTED, slot),
     };
-    let config =
-        fetch(way, slot).ok_or(b"mcpm does not answer: start this workload with `mcpm start`" as &[u8])?;
+    let config = fetch_config(way, slot)
+        .ok_or(b"mcpm does not answer: start this workload with `mcpm start`" as &[u8])?;
     let config = Config::parse(&config).ok_or(b"mcpm's configuration is of another version" as &[u8])?;
-    server::run(way, config, env)
+    event_loop::run(way, config, env)
 }
 
 /// Asks mcpm what to do.
-fn fetch(way: Way, slot: &[u8]) -> Option<Vec<u8>> {
+fn fetch_config(way: Uplink, slot: &[u8]) -> Option<Vec<u8>> {
     let link = way.connect_first().ok()?;
     sys::send(&link, &[b"start ", slot, b"\n"].concat()).ok()?;
     let mut config = Vec::new();
@@ -84,6 +84,6 @@ fn fetch(way: Way, slot: &[u8]) -> Option<Vec<u8>> {
 
 #[panic_handler]
 fn panicked(_: &PanicInfo<'_>) -> ! {
-    complain(&[b"a defect in the shim"]);
-    sys::exit(FAILED)
+    print_error(&[b"a defect in the shim"]);
+    sys::exit(START_FAILED)
 }

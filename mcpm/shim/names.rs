@@ -12,9 +12,9 @@ use alloc::vec::Vec;
 const LOOPBACK: [u8; 2] = [127, 77];
 /// The network of the addresses that programs are told: public, but announced nowhere on the internet. It differs from
 /// the other one in the first byte only.
-const PUBLIC: [u8; 2] = [25, 77];
+const ADVERTISED: [u8; 2] = [25, 77];
 /// Most names at once.
-const LIMIT: usize = 16_384;
+const MAX_NAMES: usize = 16_384;
 
 /// Which name an address stands for.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(crate) struct Names {
     fixed: usize,
     /// The next one to give way, once all places are taken.
     oldest: usize,
-    below: Vec<Vec<u8>>,
+    parent_domains: Vec<Vec<u8>>,
     any: bool,
     /// The network of the addresses that programs are told.
     network: [u8; 2],
@@ -34,8 +34,8 @@ impl Names {
     /// `redirected` says whether connections to the public addresses are redirected.
     pub(crate) fn new(names: Vec<Vec<u8>>, below: Vec<Vec<u8>>, any: bool, redirected: bool) -> Self {
         let fixed = names.len();
-        let network = if redirected { PUBLIC } else { LOOPBACK };
-        Self { names, fixed, oldest: fixed, below, any, network }
+        let network = if redirected { ADVERTISED } else { LOOPBACK };
+        Self { names, fixed, oldest: fixed, parent_domains: below, any, network }
     }
 
     /// The address that programs are told for a name in lower case, if it is allowed one.
@@ -49,16 +49,16 @@ impl Names {
         if let Some(number) = self.names.iter().position(|known| known == name) {
             return Some(number);
         }
-        if !self.any && !self.below.iter().any(|top| is_below(name, top)) {
+        if !self.any && !self.parent_domains.iter().any(|top| is_below(name, top)) {
             return None;
         }
-        if self.names.len() < LIMIT {
+        if self.names.len() < MAX_NAMES {
             self.names.push(name.to_vec());
             return Some(self.names.len() - 1);
         }
         let number = self.oldest;
         *self.names.get_mut(number)? = name.to_vec();
-        self.oldest = if number + 1 < LIMIT { number + 1 } else { self.fixed };
+        self.oldest = if number + 1 < MAX_NAMES { number + 1 } else { self.fixed };
         Some(number)
     }
 
@@ -78,11 +78,11 @@ impl Names {
 
 /// Tells whether an address is one that programs are told for a name.
 pub(crate) fn is_public(address: &[u8]) -> bool {
-    address.starts_with(&PUBLIC)
+    address.starts_with(&ADVERTISED)
 }
 
 /// The first byte of the address to connect to in place of such a one.
-pub(crate) const REDIRECTED: u8 = LOOPBACK[0];
+pub(crate) const LOOPBACK_FIRST_BYTE: u8 = LOOPBACK[0];
 
 fn is_below(name: &[u8], top: &[u8]) -> bool {
     name.strip_suffix(top).is_some_and(|rest| rest.len() > 1 && rest.last() == Some(&b'.'))

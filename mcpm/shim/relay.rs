@@ -1,134 +1,278 @@
-//! Two joined connections: bytes go both ways until both sides have said that no more come.
+//! Carries connections between the container and mcpm over standard input and output, where an engine shares no
+//! sockets with the machine that mcpm runs on.
+//!
+//! It is run in the container by mcpm, beside the first process, which takes it for mcpm. Like that one it decides
+//! nothing: what it carries, mcpm looks at as if it had come over a socket.
 
-use alloc::vec::Vec;
+use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 
-use crate::sys::{self, Epoll, Errno, Fd};
+use crate::{
+    frames::{
+        self, CLOSE, DATA, END_STREAM, Frame, InvalidFrame, MAX_CONNECTIONS, MAX_FRAME_PAYLOAD_BYTES, OPEN,
+        WINDOW_BYTES, WINDOW_UPDATE,
+    },
+    sys::{self, Epoll, Errno, Event, Fd},
+    uplink,
+};
 
-/// Most bytes that wait in one direction.
-const BUFFER: usize = 16 * 1024;
-/// Turns of one pair before others have theirs.
-const TURNS: usize = 8;
+const INPUT_TOKEN: u64 = 0;
+const LISTENER_TOKEN: u64 = 1;
+const CONNECTION_TOKENS: u64 = 1 << 32;
+/// Turns of one connection before others have theirs.
+const MAX_STEPS_PER_EVENT: usize = 8;
+/// What waits for standard output is written once it is that much.
+const FLUSH_THRESHOLD_BYTES: usize = 32 * 1024;
+/// Bytes that were passed on before mcpm is told.
+const WINDOW_UPDATE_THRESHOLD: usize = WINDOW_BYTES / 4;
 
-/// One direction.
-#[derive(Default)]
-struct Flow {
-    /// Made when something comes, and kept: to clear it each time would cost more than to move what is in it.
-    buffer: Vec<u8>,
-    /// What waits in it.
-    waiting: core::ops::Range<usize>,
-    /// Whether no more comes in.
+struct Relay {
+    epoll: Epoll,
+    connections: Vec<Option<Box<ContainerConnection>>>,
+    output: Fd,
+    out: Vec<u8>,
+    piece: Vec<u8>,
+}
+
+struct ContainerConnection {
+    number: u32,
+    /// Gone once this end has closed it.
+    fd: Option<Fd>,
+    /// From mcpm, to be passed on; the first from `start` on.
+    pending: VecDeque<Vec<u8>>,
+    start: usize,
+    buffered_bytes: usize,
+    /// Whether no more comes from mcpm, and whether the connection was told.
     ended: bool,
-    /// Whether the other side was told so.
-    told: bool,
+    eof_sent: bool,
+    /// Passed on, and mcpm not told.
+    unacknowledged: usize,
+    /// May be sent to mcpm.
+    send_window: usize,
+    /// Whether all was sent.
+    read_eof: bool,
+    closed_by_peer: bool,
 }
 
-/// Whether a pair goes on.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    Open,
-    Over,
+/// Carries until mcpm is gone.
+pub(crate) fn run() -> Result<i32, &'static [u8]> {
+    let epoll = Epoll::new().map_err(|_| b"the kernel gives no epoll" as &[u8])?;
+    let listener = uplink::RELAYED.listen().map_err(|_| b"connections are carried already" as &[u8])?;
+    let input = Fd(0);
+    for (fd, token) in [(&input, INPUT_TOKEN), (&listener, LISTENER_TOKEN)] {
+        epoll.watch(fd, token).map_err(|_| b"the kernel watches no sockets" as &[u8])?;
+    }
+    let (out, piece) = (Vec::with_capacity(2 * FLUSH_THRESHOLD_BYTES), [0; MAX_FRAME_PAYLOAD_BYTES].to_vec());
+    let mut carrier = Relay { epoll, connections: Vec::new(), output: Fd(1), out, piece };
+    let mut buffer = [0; MAX_FRAME_PAYLOAD_BYTES].to_vec();
+    let mut received = Vec::with_capacity(4 * MAX_FRAME_PAYLOAD_BYTES);
+    let mut events = [Event::NONE; 64];
+    loop {
+        let count = match carrier.epoll.wait(&mut events) {
+            Ok(count) => count,
+            Err(Errno::INTERRUPTED) => continue,
+            Err(_) => return Err(b"the kernel watches no sockets"),
+        };
+        for event in events.iter().take(count) {
+            match event.token() {
+                INPUT_TOKEN => {
+                    match sys::read(&input, &mut buffer) {
+                        Ok(0) => return Ok(0),
+                        Ok(count) => received.extend_from_slice(&buffer[..count]),
+                        Err(Errno::AGAIN | Errno::INTERRUPTED) => {}
+                        Err(_) => return Ok(0),
+                    }
+                    carrier
+                        .process_received(&mut received)
+                        .map_err(|InvalidFrame| b"mcpm is of another version" as &[u8])?;
+                }
+                LISTENER_TOKEN => {
+                    while let Ok(fd) = sys::accept_unix(&listener) {
+                        carrier.open(fd);
+                    }
+                }
+                token => carrier.drive((token - CONNECTION_TOKENS) as usize),
+            }
+        }
+        carrier.flush();
+    }
 }
 
-/// Two joined connections.
-pub(crate) struct Pair {
-    sides: [Fd; 2],
-    flows: [Flow; 2],
-    /// Whether the second is not connected yet; the first is told of it.
-    connecting: bool,
-}
-
-impl Pair {
-    /// Joins two connections; `first_words` go to the second before anything else.
-    pub(crate) fn new(from: Fd, to: Fd, first_words: Vec<u8>) -> Self {
-        let mut out = Flow::default();
-        out.put(&first_words);
-        Self { sides: [from, to], flows: [out, Flow::default()], connecting: false }
+impl Relay {
+    /// Does what mcpm said.
+    fn process_received(&mut self, received: &mut Vec<u8>) -> Result<(), InvalidFrame> {
+        let mut rest = received.as_slice();
+        while let Some((frame, after)) = frames::parse_frame(rest)? {
+            self.handle_frame(&frame)?;
+            rest = after;
+        }
+        let taken = received.len() - rest.len();
+        received.drain(..taken);
+        Ok(())
     }
 
-    /// Joins a connection to one that has only begun: the first side gets `+` once it has come about, `-` if not.
-    pub(crate) fn connecting(from: Fd, to: Fd) -> Self {
-        Self { connecting: true, ..Self::new(from, to, Vec::new()) }
+    fn handle_frame(&mut self, frame: &Frame<'_>) -> Result<(), InvalidFrame> {
+        let at = frame.connection as usize;
+        let connection = self.connections.get_mut(at).and_then(Option::as_deref_mut).ok_or(InvalidFrame)?;
+        match frame.kind {
+            // What this end has closed gets no more.
+            DATA if connection.fd.is_none() => {}
+            DATA => {
+                connection.buffered_bytes += frame.payload.len();
+                if connection.buffered_bytes > WINDOW_BYTES || connection.ended {
+                    return Err(InvalidFrame);
+                }
+                connection.pending.push_back(frame.payload.to_vec());
+            }
+            END_STREAM => connection.ended = true,
+            WINDOW_UPDATE => {
+                connection.send_window =
+                    (connection.send_window + frames::parse_window_update(frame.payload)?).min(WINDOW_BYTES)
+            }
+            CLOSE => {
+                connection.closed_by_peer = true;
+                if !connection.ended {
+                    connection.close(&mut self.out);
+                }
+            }
+            _ => return Err(InvalidFrame),
+        }
+        self.drive(at);
+        Ok(())
     }
 
-    /// Has the pair told of, once.
-    pub(crate) fn watch(&self, epoll: &Epoll, token: u64) -> sys::Result<()> {
-        self.sides.iter().try_for_each(|side| epoll.watch_changes(side, token))
+    /// Begins to carry one.
+    fn open(&mut self, fd: Fd) {
+        let free = self.connections.iter().position(Option::is_none);
+        let at = free.unwrap_or(self.connections.len());
+        let number = at as u32;
+        // One too many is closed, which says enough.
+        if number >= MAX_CONNECTIONS
+            || self.epoll.watch_edge_triggered(&fd, CONNECTION_TOKENS + at as u64).is_err()
+        {
+            return;
+        }
+        frames::write_frame(&mut self.out, OPEN, number, &[]);
+        if free.is_none() {
+            self.connections.push(None);
+        }
+        if let Some(place) = self.connections.get_mut(at) {
+            *place = Some(Box::new(ContainerConnection {
+                number,
+                fd: Some(fd),
+                pending: VecDeque::new(),
+                start: 0,
+                buffered_bytes: 0,
+                ended: false,
+                eof_sent: false,
+                unacknowledged: 0,
+                send_window: WINDOW_BYTES,
+                read_eof: false,
+                closed_by_peer: false,
+            }));
+        }
+        self.drive(at);
     }
 
     /// Moves what can be moved.
-    pub(crate) fn pump(&mut self, epoll: &Epoll, token: u64) -> State {
-        if self.connecting {
-            match sys::connected(&self.sides[1]) {
-                Ok(()) => {
-                    self.connecting = false;
-                    self.flows[1].put(b"+");
+    fn drive(&mut self, at: usize) {
+        for turn in 0..=MAX_STEPS_PER_EVENT {
+            if self.out.len() > FLUSH_THRESHOLD_BYTES {
+                self.flush();
+            }
+            let Some(place) = self.connections.get_mut(at) else { return };
+            let Some(connection) = place else { return };
+            if turn == MAX_STEPS_PER_EVENT {
+                let told =
+                    connection.fd.as_ref().map(|fd| self.epoll.rearm(fd, CONNECTION_TOKENS + at as u64));
+                if told.is_some_and(|told| told.is_err()) {
+                    connection.close(&mut self.out);
                 }
-                Err(Errno::AGAIN) => return State::Open,
-                Err(_) => {
-                    let _ = sys::send(&self.sides[0], b"-");
-                    return State::Over;
+            } else {
+                match connection.step(&mut self.piece, &mut self.out) {
+                    Ok(true) => continue,
+                    Ok(false) => {}
+                    Err(_) => connection.close(&mut self.out),
                 }
             }
+            if connection.fd.is_none() && connection.closed_by_peer {
+                *place = None;
+            }
+            return;
         }
-        let [from, to] = &self.sides;
-        let [out, back] = &mut self.flows;
-        for _ in 0..TURNS {
-            match (out.step(from, to), back.step(to, from)) {
-                (Ok(a), Ok(b)) if a || b => {}
-                (Ok(_), Ok(_)) => {
-                    return if out.told && back.told { State::Over } else { State::Open };
-                }
-                _ => return State::Over,
+    }
+
+    /// Sends what waits; when that cannot be done, mcpm is gone.
+    fn flush(&mut self) {
+        let mut rest = self.out.as_slice();
+        while !rest.is_empty() {
+            match sys::write(&self.output, rest) {
+                Ok(count) => rest = &rest[count..],
+                Err(Errno::INTERRUPTED) => {}
+                Err(Errno::AGAIN) if sys::wait_to_write(&self.output).is_ok() => {}
+                Err(_) => sys::exit(0),
             }
         }
-        match self.sides.iter().try_for_each(|side| epoll.tell_again(side, token)) {
-            Ok(()) => State::Open,
-            Err(_) => State::Over,
-        }
+        self.out.clear();
     }
 }
 
-impl Flow {
-    /// Has bytes wait that came from nobody; nothing else does yet.
-    fn put(&mut self, bytes: &[u8]) {
-        self.buffer = Vec::with_capacity(BUFFER);
-        self.buffer.extend_from_slice(bytes);
-        self.waiting = 0..bytes.len();
-        self.buffer.resize(BUFFER.max(bytes.len()), 0);
-    }
-
+impl ContainerConnection {
     /// Reads once and writes once, as far as both can be done; tells whether anything was.
-    fn step(&mut self, from: &Fd, to: &Fd) -> sys::Result<bool> {
+    fn step(&mut self, piece: &mut [u8], out: &mut Vec<u8>) -> sys::Result<bool> {
+        let Some(fd) = &self.fd else { return Ok(false) };
         let mut moved = false;
-        if self.waiting.is_empty() && !self.ended {
-            if self.buffer.is_empty() {
-                self.buffer.resize(BUFFER, 0);
-            }
-            match sys::read(from, &mut self.buffer) {
+        if self.send_window > 0 && !self.read_eof {
+            let most = self.send_window.min(piece.len());
+            match sys::read(fd, &mut piece[..most]) {
+                Ok(0) => {
+                    self.read_eof = true;
+                    frames::write_frame(out, END_STREAM, self.number, &[]);
+                    moved = true;
+                }
                 Ok(count) => {
-                    self.waiting = 0..count;
-                    self.ended = count == 0;
+                    self.send_window -= count;
+                    frames::write_frame(out, DATA, self.number, &piece[..count]);
                     moved = true;
                 }
                 Err(Errno::AGAIN) => {}
                 Err(error) => return Err(error),
             }
         }
-        if let Some(rest) = self.buffer.get(self.waiting.clone()).filter(|rest| !rest.is_empty()) {
-            match sys::send(to, rest) {
+        if let Some(first) = self.pending.front() {
+            match sys::send(fd, &first[self.start..]) {
                 Ok(count) => {
-                    self.waiting.start += count;
+                    self.start += count;
+                    self.buffered_bytes -= count;
+                    self.unacknowledged += count;
                     moved = true;
                 }
                 Err(Errno::AGAIN) => {}
                 Err(error) => return Err(error),
             }
+            if self.start == first.len() {
+                self.pending.pop_front();
+                self.start = 0;
+            }
         }
-        if self.ended && self.waiting.is_empty() && !self.told {
-            sys::finish(to);
-            self.told = true;
-            self.buffer = Vec::new();
+        if self.unacknowledged >= WINDOW_UPDATE_THRESHOLD {
+            frames::write_frame(out, WINDOW_UPDATE, self.number, &(self.unacknowledged as u32).to_le_bytes());
+            self.unacknowledged = 0;
+        }
+        if self.ended && self.pending.is_empty() && !self.eof_sent {
+            sys::shutdown_write(fd);
+            self.eof_sent = true;
+        }
+        // Where mcpm takes no more, what the connection says is of no use.
+        if (self.read_eof || self.closed_by_peer) && self.eof_sent {
+            self.close(out);
         }
         Ok(moved)
+    }
+
+    fn close(&mut self, out: &mut Vec<u8>) {
+        if self.fd.take().is_some() {
+            self.pending.clear();
+            frames::write_frame(out, CLOSE, self.number, &[]);
+        }
     }
 }

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use crate::{Error, ErrorKind, Result};
 
 /// Largest file.
-const LARGEST: u64 = 4 << 20;
+const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// Reads a file of text. `what` says what it is, for messages.
 pub(crate) fn text(path: &Path, what: &str) -> Result<String> {
@@ -21,9 +21,11 @@ pub(crate) fn text(path: &Path, what: &str) -> Result<String> {
         Error::new(kind, format!("cannot read {what} `{shown}`")).source(error)
     };
     let mut text = String::new();
-    File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_string(&mut text)).map_err(failed)?;
-    if text.len() as u64 > LARGEST {
-        return Err(invalid(format!("{what} `{shown}` is larger than {LARGEST} bytes")));
+    File::open(path)
+        .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text))
+        .map_err(failed)?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(invalid(format!("{what} `{shown}` is larger than {MAX_FILE_BYTES} bytes")));
     }
     Ok(text)
 }

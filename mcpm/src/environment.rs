@@ -6,11 +6,11 @@
 use std::{collections::BTreeMap, ffi::OsString, fmt, path::PathBuf, sync::Arc};
 
 use crate::{
-    interaction::Interaction,
     options::Secret,
     package::BuildSettings,
     runtime::Runtime,
     secrets::{GIVEN_PREFIX, SecretSettings},
+    user_prompt::UserPrompt,
 };
 
 /// Folders and engine settings that the library works with.
@@ -39,7 +39,7 @@ pub struct Environment {
     /// The client secret for token exchange, where the options do not give it: `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`.
     pub token_exchange_client_secret: Option<Secret>,
     /// Who is asked for what only a person knows; nobody by default.
-    pub interaction: Option<Arc<dyn Interaction>>,
+    pub user_prompt: Option<Arc<dyn UserPrompt>>,
     /// Variables that options name, such as those that spans carry.
     pub variables: Variables,
 }
@@ -101,7 +101,7 @@ impl Environment {
         let working_dir = std::env::current_dir().unwrap_or_default();
         let mut environment = Self::from_lookup(|name| std::env::var_os(name));
         environment.working_dir = working_dir;
-        environment.secrets.given = given_secrets();
+        environment.secrets.overrides = secrets_from_env();
         environment.variables = Variables::from_process();
         environment
     }
@@ -136,7 +136,7 @@ impl Environment {
             runtime: None,
             secrets: SecretSettings {
                 store: None,
-                given: BTreeMap::new(),
+                overrides: BTreeMap::new(),
                 provider: text("MCPM_SECRETS_PROVIDER"),
                 password: text("MCPM_SECRETS_PASSWORD").map(Secret::from),
                 password_file: path("MCPM_SECRETS_PASSWORD_FILE"),
@@ -144,14 +144,14 @@ impl Environment {
             },
             oidc_client_secret: text("MCPM_OIDC_CLIENT_SECRET").map(Secret::from),
             token_exchange_client_secret: text("MCPM_TOKEN_EXCHANGE_CLIENT_SECRET").map(Secret::from),
-            interaction: None,
+            user_prompt: None,
             variables: Variables::default(),
         }
     }
 }
 
 /// The secrets among the variables of this process. One that is empty or no UTF-8 counts as unset.
-fn given_secrets() -> BTreeMap<String, Secret> {
+fn secrets_from_env() -> BTreeMap<String, Secret> {
     std::env::vars_os()
         .filter_map(|(name, value)| {
             let name = name.to_str()?.strip_prefix(GIVEN_PREFIX).filter(|name| !name.is_empty())?;

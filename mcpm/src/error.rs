@@ -107,9 +107,9 @@ impl fmt::Display for ErrorKind {
 /// Why an operation failed.
 ///
 /// [`Display`](fmt::Display) prints one line: the message, its causes and the hint. It never holds a secret.
-pub struct Error(Box<Inner>);
+pub struct Error(Box<ErrorInner>);
 
-struct Inner {
+struct ErrorInner {
     kind: ErrorKind,
     message: Cow<'static, str>,
     hint: Option<Cow<'static, str>>,
@@ -123,7 +123,13 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// Makes an error from its kind and a lower-case sentence fragment with input in backticks.
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
-        Self(Box::new(Inner { kind, message: message.into(), hint: None, context: Vec::new(), source: None }))
+        Self(Box::new(ErrorInner {
+            kind,
+            message: message.into(),
+            hint: None,
+            context: Vec::new(),
+            source: None,
+        }))
     }
 
     /// Says what to do next.

@@ -17,8 +17,8 @@ use bytes::BytesMut;
 use crate::{
     image::ImageReference,
     mcp::{
-        message::{Message, one_line, same_id},
-        peek::id_in,
+        message::{Message, replace_line_breaks, same_id},
+        request_id::scan_request_id,
     },
     package::PackageReference,
     permission::Profile,
@@ -29,7 +29,7 @@ use crate::{
 pub fn answer(data: &[u8]) {
     let Some((at, text)) = data.split_first() else { return };
     let (begin, end) = text.split_at(usize::from(*at).min(text.len()));
-    assert_eq!(transport::http::answer_of(&[text]), transport::http::answer_of(&[begin, end]));
+    assert_eq!(transport::http::parse_response(&[text]), transport::http::parse_response(&[begin, end]));
 }
 
 /// A file of variables.
@@ -65,10 +65,10 @@ pub fn image(data: &[u8]) {
 
 /// A message of a client or a server.
 pub fn message(data: &[u8]) {
-    let _ = id_in(data);
+    let _ = scan_request_id(data);
     let Ok(message) = Message::parse(data.to_vec().into()) else { return };
     let mut line = BytesMut::from(&message.bytes()[..]);
-    one_line(&mut line);
+    replace_line_breaks(&mut line);
     assert!(!line.contains(&b'\n') && !line.contains(&b'\r'), "{line:?}");
     let again = Message::parse(line.freeze()).expect("a message on one line is the same");
     assert_eq!((again.kind(), again.method()), (message.kind(), message.method()));
@@ -146,16 +146,16 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_once_is_not_found_again() {
+    fn regression_samples_pass() {
         for (name, target, more) in TARGETS {
             samples(name, more).iter().for_each(|sample| target(sample));
         }
     }
 
     /// Numbers that are the same in each run (xorshift64*).
-    struct Dice(u64);
+    struct TestRng(u64);
 
-    impl Dice {
+    impl TestRng {
         fn below(&mut self, end: usize) -> usize {
             self.0 ^= self.0 >> 12;
             self.0 ^= self.0 << 25;
@@ -166,7 +166,7 @@ mod tests {
     }
 
     /// Pieces that mean something to one parser or another.
-    const PIECES: &[&str] = &[
+    const MUTATION_FRAGMENTS: &[&str] = &[
         "\"",
         "\\",
         "{",
@@ -211,7 +211,7 @@ mod tests {
         "*.",
     ];
 
-    fn mutated(dice: &mut Dice, samples: &[Vec<u8>]) -> Vec<u8> {
+    fn mutated(dice: &mut TestRng, samples: &[Vec<u8>]) -> Vec<u8> {
         let mut data = samples[dice.below(samples.len())].clone();
         for _ in 0..=dice.below(4) {
             let at = dice.below(data.len() + 1);
@@ -223,7 +223,7 @@ mod tests {
                 1 => vec![u8::try_from(dice.below(256)).unwrap()],
                 2 => other[from..(from + dice.below(40)).min(other.len())].to_vec(),
                 3 => data[at..at + length].repeat(2),
-                _ => PIECES[dice.below(PIECES.len())].as_bytes().to_vec(),
+                _ => MUTATION_FRAGMENTS[dice.below(MUTATION_FRAGMENTS.len())].as_bytes().to_vec(),
             };
             data.splice(at..at + length, piece);
         }
@@ -232,7 +232,7 @@ mod tests {
 
     /// Without knowing what the code does with it, as a fuzzer does: for what is easily found.
     #[test]
-    fn what_is_like_the_samples_is_held_to_the_same() {
+    fn mutated_samples_pass() {
         let nightly = std::env::var_os("MCPM_NIGHTLY").is_some_and(|value| !value.is_empty());
         for (name, target, more) in TARGETS {
             // Ignore files are compiled, which takes a hundred times as long as anything else here.
@@ -243,7 +243,7 @@ mod tests {
                 (false, _) => 2_000,
             };
             let samples = samples(name, more);
-            let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+            let mut dice = TestRng(0x9e37_79b9_7f4a_7c15);
             for round in 0..rounds {
                 let data = mutated(&mut dice, &samples);
                 let outcome = std::panic::catch_unwind(|| target(&data));

@@ -5,7 +5,7 @@
 //! ```text
 //! options -> workload::resolve -> WorkloadSpec -> runtime (containers) -> transport -> proxy
 //! client  -> proxy::listener -> proxy::stack -> forward               -> transport -> server
-//!                                            -> bridge -> mcp::router -> transport -> server
+//!                                            -> bridge -> stdio::router -> server
 //! ```
 //!
 //! ```no_run
@@ -21,7 +21,8 @@
 
 extern crate alloc;
 
-mod alarm;
+#[cfg(test)]
+mod architecture_tests;
 pub mod audit;
 pub mod auth;
 mod config_file;
@@ -33,13 +34,10 @@ pub mod explain;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod image;
-pub mod interaction;
 pub mod isolation;
-mod journal;
-#[cfg(test)]
-mod layers_tests;
 #[cfg(test)]
 mod limits_tests;
+mod line_writer;
 mod mcp;
 mod memory;
 mod name;
@@ -53,12 +51,14 @@ mod redact;
 pub mod registry;
 pub mod runtime;
 pub mod secrets;
-mod shown;
 pub mod state;
+pub mod stdio;
 pub mod telemetry;
 #[cfg(test)]
 mod testing;
+mod timers;
 pub mod transport;
+pub mod user_prompt;
 #[cfg(test)]
 mod wording_tests;
 pub mod workload;

@@ -2,31 +2,34 @@
 
 use std::{path::Path, time::Duration};
 
-use crate::{mcp::lane::Limits, testing::each_source, transport::RestartPolicy};
+use crate::{
+    stdio::{RestartPolicy, mux::MuxLimits},
+    testing::each_source,
+};
 
 const PAGE: &str = include_str!("../../docs/request.md");
 
 /// Constants that bound nothing which a client, a server, a container or a caller can make mcpm hold, start or write.
-const NO_LIMITS: [&str; 45] = [
-    "explain/recent.rs RANDOM",
-    "explain/recent.rs VERSION",
-    "isolation/carried.rs WORTH_TELLING",
-    "isolation/hello.rs HANDSHAKE",
-    "isolation/layout.rs PROXY_PORT",
-    "mcp/id_scan.rs LONGEST_NAME",
-    "mcpm-cli/src/commands/registry.rs SHORT",
-    "package/recipe.rs TAG_LENGTH",
+const EXEMPT_CONSTANTS: [&str; 45] = [
+    "explain/denial_log.rs ID_BYTES",
+    "explain/denial_log.rs FORMAT_VERSION",
+    "isolation/relay.rs WINDOW_UPDATE_THRESHOLD",
+    "isolation/sniff.rs TLS_HANDSHAKE_RECORD",
+    "isolation/host_map.rs PROXY_PORT",
+    "stdio/id_scan.rs MAX_FIELD_NAME_BYTES",
+    "mcpm-cli/src/commands/registry.rs MAX_DESCRIPTION_CHARS",
+    "package/recipe.rs TAG_HASH_LENGTH",
     "proxy/last_seen.rs FAILED",
-    "proxy/last_seen.rs NONE",
-    "runtime/docker/body.rs OOM_SCORE",
+    "proxy/last_seen.rs NO_EXCHANGE",
+    "runtime/docker/create_body.rs OOM_SCORE",
     "runtime/docker/connect.rs PLAIN_PORT",
     "runtime/docker/connect.rs TLS_PORT",
-    "secrets/sealed.rs KEY",
-    "secrets/sealed.rs SALT",
-    "shim/carry.rs CARRIED",
-    "shim/carry.rs INPUT",
-    "shim/carry.rs LISTENER",
-    "shim/carry.rs WORTH_TELLING",
+    "secrets/file_format.rs KEY_BYTES",
+    "secrets/file_format.rs SALT_BYTES",
+    "shim/relay.rs CONNECTION_TOKENS",
+    "shim/relay.rs INPUT_TOKEN",
+    "shim/relay.rs LISTENER_TOKEN",
+    "shim/relay.rs WINDOW_UPDATE_THRESHOLD",
     "shim/dns.rs A",
     "shim/dns.rs ANY_CLASS",
     "shim/dns.rs FORMAT_ERROR",
@@ -36,23 +39,23 @@ const NO_LIMITS: [&str; 45] = [
     "shim/dns.rs NO_SUCH_NAME",
     "shim/frames.rs CLOSE",
     "shim/frames.rs DATA",
-    "shim/frames.rs END",
-    "shim/frames.rs HEAD",
+    "shim/frames.rs END_STREAM",
+    "shim/frames.rs FRAME_HEADER_BYTES",
     "shim/frames.rs OPEN",
-    "shim/frames.rs ROOM",
-    "shim/memory.rs SMALLEST",
-    "shim/names.rs REDIRECTED",
-    "shim/server.rs DNS",
-    "shim/server.rs DNS_PORT",
-    "shim/server.rs JOINED",
-    "shim/server.rs PORTS",
-    "shim/server.rs PROXY",
-    "shim/server.rs SIGNALS",
-    "shim/server.rs WATCH",
+    "shim/frames.rs WINDOW_UPDATE",
+    "shim/allocator.rs MIN_BLOCK_SHIFT",
+    "shim/names.rs LOOPBACK_FIRST_BYTE",
+    "shim/event_loop.rs DNS_TOKEN",
+    "shim/event_loop.rs DNS_PORT",
+    "shim/event_loop.rs CONNECTION_TOKENS",
+    "shim/event_loop.rs PORT_TOKENS",
+    "shim/event_loop.rs PROXY_TOKEN",
+    "shim/event_loop.rs SIGNAL_TOKEN",
+    "shim/event_loop.rs SECCOMP_TOKEN",
     "state/document.rs FORMAT_VERSION",
     "state/document.rs SPEC_VERSION",
-    "state/status.rs LAST_SECOND",
-    "testing.rs LIMIT",
+    "state/status.rs MAX_RFC3339_TIME",
+    "testing.rs TEST_TIMEOUT",
 ];
 
 /// Files of such constants alone: exit codes, and numbers of the kernel.
@@ -82,7 +85,7 @@ fn number(text: &str) -> Option<u64> {
 }
 
 /// The ways in which the page may write a constant's value.
-fn written(value: &str) -> Vec<String> {
+fn spellings(value: &str) -> Vec<String> {
     let duration = |unit: &str| value.strip_prefix("Duration::from_")?.strip_prefix(unit)?.strip_suffix(')');
     if let Some(seconds) = duration("secs(").and_then(number) {
         let whole = |unit: u64, name: &str| {
@@ -93,7 +96,7 @@ fn written(value: &str) -> Vec<String> {
     }
     if let Some(millis) = duration("millis(").and_then(number) {
         if millis.is_multiple_of(1000) {
-            return written(&format!("Duration::from_secs({})", millis / 1000));
+            return spellings(&format!("Duration::from_secs({})", millis / 1000));
         }
         let tenths =
             millis.is_multiple_of(100).then(|| format!("{}.{} s", millis / 1000, millis % 1000 / 100));
@@ -149,7 +152,7 @@ fn every_limit_stands_in_the_table_with_its_value() {
             };
             let limit = format!("{file} {name}");
             if !["usize", "u64", "u32", "u16", "u8", "Duration"].contains(&kind)
-                || NO_LIMITS.contains(&&*limit)
+                || EXEMPT_CONSTANTS.contains(&&*limit)
             {
                 continue;
             }
@@ -161,7 +164,7 @@ fn every_limit_stands_in_the_table_with_its_value() {
                         || file.ends_with(&format!("/{named}"))
                 })
             });
-            let values = written(value);
+            let values = spellings(value);
             if !cells.into_iter().any(|(cell, _)| values.iter().any(|value| has(cell, value))) {
                 missing.push(format!("{limit} = {value}"));
             }
@@ -183,24 +186,24 @@ fn every_default_stands_in_the_table_with_its_value() {
         assert!(values.iter().any(|value| has(cell, value)), "{row} is {values:?}");
     };
     let time = |row: &str, value: Duration| {
-        stands(row, &written(&format!("Duration::from_millis({})", value.as_millis())));
+        stands(row, &spellings(&format!("Duration::from_millis({})", value.as_millis())));
     };
-    let number = |row: &str, value: usize| stands(row, &written(&value.to_string()));
+    let number = |row: &str, value: usize| stands(row, &spellings(&value.to_string()));
     // Each field by its name, so that a new one is not forgotten.
-    let Limits {
-        idle,
-        total,
-        session,
-        reclaim,
-        handshake,
-        start,
-        lane,
-        restart,
-        calls,
-        sessions,
-        of_one,
-        processes_of_one,
-    } = Limits::default();
+    let MuxLimits {
+        call_idle_timeout: idle,
+        call_timeout: total,
+        session_idle_timeout: session,
+        reclaim_after: reclaim,
+        handshake_timeout: handshake,
+        start_timeout: start,
+        process_idle_timeout: lane,
+        restart_timeout: restart,
+        max_calls: calls,
+        max_sessions: sessions,
+        max_sessions_per_caller: of_one,
+        max_processes_per_caller: processes_of_one,
+    } = MuxLimits::default();
     time("A call without a sign of life", idle);
     time("A call in all", total);
     time("A session that nobody uses", session);
@@ -213,7 +216,8 @@ fn every_default_stands_in_the_table_with_its_value() {
     number("Sessions, of one server", sessions);
     number("Sessions, of one server", of_one);
     number("Processes of one stdio server", processes_of_one);
-    let RestartPolicy { attempts, first_delay, longest_delay, steady } = RestartPolicy::default();
+    let RestartPolicy { attempts, first_delay, max_delay: longest_delay, stable_after: steady } =
+        RestartPolicy::default();
     number("Restarts in a row", attempts as usize);
     time("Wait before a restart", first_delay);
     time("Wait before a restart", longest_delay);

@@ -23,21 +23,21 @@ use bytes::{Bytes, BytesMut};
 use crate::rate_limit::LogLimit;
 
 /// Most bytes held in all.
-pub(crate) const MAX_HELD_BYTES: usize = 48 << 20;
+pub(crate) const MEMORY_BUDGET_BYTES: usize = 48 << 20;
 /// How far small accounts may exceed the budget, all together.
 const RESERVE: usize = 16 << 20;
 /// An account may hold one of so many parts of what is left of the reserve: 64 KiB at first, and less when hundreds of
 /// accounts do so.
 const PARTS: usize = 256;
 /// A message or body up to this size is not booked: connections and calls are bounded in number.
-const SMALL: usize = 16 << 10;
+const MAX_UNRESERVED_BYTES: usize = 16 << 10;
 
 /// The budget of this process: its memory is what is protected, however many proxies run in it.
-static BUDGET: Budget = Budget::new(MAX_HELD_BYTES);
+static BUDGET: Budget = Budget::new(MEMORY_BUDGET_BYTES);
 
 /// Whether bytes are too few to be booked while they are written.
 pub(crate) fn is_small(bytes: &Bytes) -> bool {
-    bytes.len() <= SMALL
+    bytes.len() <= MAX_UNRESERVED_BYTES
 }
 
 /// What is held in all.
@@ -101,11 +101,11 @@ impl Account {
 
     /// Books `bytes` if there is room for them.
     #[must_use = "what is refused must not be kept"]
-    pub(crate) fn take(&self, bytes: usize) -> bool {
+    pub(crate) fn try_reserve(&self, bytes: usize) -> bool {
         // Two accounts that take at the same moment may both pass: the threshold is a share, not a promise.
         let fits = self.has_room(bytes);
         if fits {
-            self.force(bytes);
+            self.reserve(bytes);
         }
         fits
     }
@@ -131,23 +131,23 @@ impl Account {
     }
 
     /// Books `bytes` whether or not there is room, for what is bounded in number elsewhere.
-    pub(crate) fn force(&self, bytes: usize) {
+    pub(crate) fn reserve(&self, bytes: usize) {
         self.used.fetch_add(bytes, Ordering::Relaxed);
         self.budget.used.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Books bytes that are on their way to a client, until the connection has written them. They were booked before in
     /// the form in which they came, so they find room.
-    pub(crate) fn hold(self: &Arc<Self>, bytes: Bytes) -> Bytes {
+    pub(crate) fn reserve_until_dropped(self: &Arc<Self>, bytes: Bytes) -> Bytes {
         if is_small(&bytes) {
             return bytes;
         }
-        self.force(bytes.len());
-        Bytes::from_owner(Held { bytes, account: Arc::clone(self) })
+        self.reserve(bytes.len());
+        Bytes::from_owner(ReservedBytes { bytes, account: Arc::clone(self) })
     }
 
     /// Gives back what was booked.
-    pub(crate) fn give(&self, bytes: usize) {
+    pub(crate) fn release(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
         self.budget.used.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -180,92 +180,92 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Bytes that are booked until they are dropped.
-struct Held {
+struct ReservedBytes {
     bytes: Bytes,
     account: Arc<Account>,
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for ReservedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl Drop for Held {
+impl Drop for ReservedBytes {
     fn drop(&mut self) {
-        self.account.give(self.bytes.len());
+        self.account.release(self.bytes.len());
     }
 }
 
 /// What a buffer that grows and shrinks is booked with, from a small size on.
 #[derive(Debug, Default)]
-pub(crate) struct Booking {
+pub(crate) struct Reservation {
     account: Arc<Account>,
-    booked: usize,
+    reserved: usize,
 }
 
-impl Booking {
+impl Reservation {
     /// Books on an account that others use too.
     pub(crate) fn of(account: Arc<Account>) -> Self {
-        Self { account, booked: 0 }
+        Self { account, reserved: 0 }
     }
 
     /// Books what was made of the buffer and is on its way to a client.
-    pub(crate) fn hold(&self, bytes: Bytes) -> Bytes {
-        self.account.hold(bytes)
+    pub(crate) fn reserve_until_dropped(&self, bytes: Bytes) -> Bytes {
+        self.account.reserve_until_dropped(bytes)
     }
 
     /// Books a buffer that now holds `bytes`; `false`, with nothing changed, when there is no room for that.
     #[must_use = "what is refused must not be kept"]
     pub(crate) fn resize(&mut self, bytes: usize) -> bool {
-        let more = counted(bytes).saturating_sub(self.booked);
-        let fits = more == 0 || self.account.take(more);
+        let more = counted(bytes).saturating_sub(self.reserved);
+        let fits = more == 0 || self.account.try_reserve(more);
         if fits {
             self.shrink(bytes);
-            self.booked += more;
+            self.reserved += more;
         }
         fits
     }
 
     /// Gives back what a buffer that now holds `bytes` has no need of.
     pub(crate) fn shrink(&mut self, bytes: usize) {
-        let less = self.booked.saturating_sub(counted(bytes));
+        let less = self.reserved.saturating_sub(counted(bytes));
         if less > 0 {
-            self.account.give(less);
-            self.booked -= less;
+            self.account.release(less);
+            self.reserved -= less;
         }
     }
 }
 
-impl Drop for Booking {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        self.account.give(self.booked);
+        self.account.release(self.reserved);
     }
 }
 
 /// What is booked of so many bytes.
 fn counted(bytes: usize) -> usize {
-    if bytes <= SMALL { 0 } else { bytes }
+    if bytes <= MAX_UNRESERVED_BYTES { 0 } else { bytes }
 }
 
 /// A body that is read piece by piece and stays booked until the last reference to its bytes is gone.
 #[derive(Debug)]
-pub(crate) struct Buffer {
+pub(crate) struct ReservedBuffer {
     bytes: BytesMut,
-    booking: Booking,
+    reservation: Reservation,
 }
 
-impl Buffer {
+impl ReservedBuffer {
     /// An empty buffer, booked on the account of the caller whose body it is, or whose request a body answers.
     pub(crate) fn new(account: Arc<Account>) -> Self {
-        Self { bytes: BytesMut::new(), booking: Booking::of(account) }
+        Self { bytes: BytesMut::new(), reservation: Reservation::of(account) }
     }
 
     /// Appends a piece; `false`, with nothing appended, when there is no room for it.
     pub(crate) fn append(&mut self, piece: &[u8]) -> bool {
         let all = self.bytes.len() + piece.len();
-        let more = counted(all).saturating_sub(self.booking.booked);
-        let fits = (more == 0 || self.booking.account.has_share(more)) && self.booking.resize(all);
+        let more = counted(all).saturating_sub(self.reservation.reserved);
+        let fits = (more == 0 || self.reservation.account.has_share(more)) && self.reservation.resize(all);
         if fits {
             self.bytes.extend_from_slice(piece);
         }
@@ -279,14 +279,14 @@ impl Buffer {
 
     /// The bytes so far, which stay booked as long as any part of them is referenced.
     pub(crate) fn freeze(self) -> Bytes {
-        if self.booking.booked == 0 {
+        if self.reservation.reserved == 0 {
             return self.bytes.freeze();
         }
         Bytes::from_owner(self)
     }
 }
 
-impl AsRef<[u8]> for Buffer {
+impl AsRef<[u8]> for ReservedBuffer {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -302,7 +302,7 @@ mod tests {
     }
 
     fn take_all(account: &Account) -> usize {
-        while account.take(1 << 10) {}
+        while account.try_reserve(1 << 10) {}
         account.used.load(Ordering::Relaxed)
     }
 
@@ -337,7 +337,7 @@ mod tests {
         let mut accounts = accounts(48 << 20, 2).into_iter().map(Arc::new);
         let (greedy, other) = (accounts.next().expect("one"), accounts.next().expect("another"));
         let read = |account: &Arc<Account>, length: usize| {
-            let mut buffer = Buffer::new(Arc::clone(account));
+            let mut buffer = ReservedBuffer::new(Arc::clone(account));
             while buffer.len() < length {
                 if !buffer.append(&[0; 4 << 10]) {
                     return Err(buffer);
@@ -350,7 +350,9 @@ mod tests {
         assert!(read(&other, 8 << 20).is_ok());
         // What is too small to be booked needs no room.
         let small: Vec<_> = (0..300).map(|_| read(&greedy, 64 << 10)).collect();
-        assert!(small.iter().all(|read| read.as_ref().is_err_and(|buffer| buffer.len() == SMALL)));
+        assert!(
+            small.iter().all(|read| read.as_ref().is_err_and(|buffer| buffer.len() == MAX_UNRESERVED_BYTES))
+        );
         assert!(greedy.budget.used.load(Ordering::Relaxed) <= greedy.budget.limit);
         assert!(other.has_room(48 << 10));
     }
@@ -368,7 +370,7 @@ mod tests {
     #[test]
     fn a_booking_is_given_back_with_its_buffer() {
         let account = Arc::new(accounts(1 << 20, 1).remove(0));
-        let mut booking = Booking::of(Arc::clone(&account));
+        let mut booking = Reservation::of(Arc::clone(&account));
         assert!(booking.resize(100 << 10) && booking.resize(200 << 10) && !booking.resize(2 << 20));
         assert_eq!(account.used.load(Ordering::Relaxed), 200 << 10);
         booking.shrink(50 << 10);
@@ -378,28 +380,28 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_stays_booked_until_its_bytes_are_gone() {
+    fn a_buffer_stays_reserved_until_its_bytes_are_dropped() {
         let account = accounts(1 << 20, 1).remove(0);
         let budget = account.budget;
-        let mut buffer = Buffer::new(Arc::new(account));
-        assert!(buffer.append(&[0; SMALL]));
+        let mut buffer = ReservedBuffer::new(Arc::new(account));
+        assert!(buffer.append(&[0; MAX_UNRESERVED_BYTES]));
         assert_eq!(budget.used.load(Ordering::Relaxed), 0);
-        assert!(buffer.append(&[0; SMALL]));
+        assert!(buffer.append(&[0; MAX_UNRESERVED_BYTES]));
         assert!(!buffer.append(&[0; 1 << 20]));
         let bytes = buffer.freeze();
         let part = bytes.slice(..1);
         drop(bytes);
-        assert_eq!(budget.used.load(Ordering::Relaxed), 2 * SMALL);
+        assert_eq!(budget.used.load(Ordering::Relaxed), 2 * MAX_UNRESERVED_BYTES);
         drop(part);
         assert_eq!(budget.used.load(Ordering::Relaxed), 0);
     }
 
     #[test]
-    fn bytes_on_their_way_stay_booked_until_they_are_written() {
+    fn outgoing_bytes_stay_reserved_until_they_are_written() {
         let account = Arc::new(accounts(1 << 20, 1).remove(0));
-        let small = account.hold(Bytes::from(vec![0; SMALL]));
-        let large = account.hold(Bytes::from(vec![0; SMALL + 1]));
-        assert_eq!(account.used.load(Ordering::Relaxed), SMALL + 1);
+        let small = account.reserve_until_dropped(Bytes::from(vec![0; MAX_UNRESERVED_BYTES]));
+        let large = account.reserve_until_dropped(Bytes::from(vec![0; MAX_UNRESERVED_BYTES + 1]));
+        assert_eq!(account.used.load(Ordering::Relaxed), MAX_UNRESERVED_BYTES + 1);
         drop((small, large));
         assert_eq!(account.used.load(Ordering::Relaxed), 0);
     }

@@ -64,19 +64,19 @@ fn a_proxy_writes_its_audit_log_to_standard_output_and_its_refusals_are_explaine
     let target = format!("http://{closed}/mcp");
     let mut proxy =
         Program::start(&mut home.mcpm(&["proxy", "my front", "--target-uri", &target, "--enable-audit"]));
-    let url = proxy.line().split_whitespace().last().unwrap().to_owned();
-    let answer = Session::at(&url).ask();
+    let url = proxy.read_line().split_whitespace().last().unwrap().to_owned();
+    let answer = Session::without_session(&url).list_tools();
     assert!(answer["error"]["message"].is_string(), "{answer}");
-    let call: Value = serde_json::from_str(&proxy.line()).unwrap();
+    let call: Value = serde_json::from_str(&proxy.read_line()).unwrap();
     assert_eq!((&call["level"], &call["outcome"]), (&json!("AUDIT"), &json!("error")), "{call}");
     assert_eq!(call["source"]["value"], "127.0.0.1");
     let refusal = refused(&url);
-    let denied: Value = serde_json::from_str(&proxy.line()).unwrap();
+    let denied: Value = serde_json::from_str(&proxy.read_line()).unwrap();
     assert_eq!(denied["metadata"]["extra"]["refusal"], json!(refusal), "{denied}");
     // Another process explains it, while the proxy runs and afterwards.
     let explained = home.run(&["explain", &refusal, "--output", "json"]).succeeded().json();
     proxy.signal("TERM");
-    let outcome = proxy.end();
+    let outcome = proxy.wait();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert_eq!(home.run(&["explain", &refusal, "--output", "json"]).succeeded().json(), explained);
     assert_eq!(explained["reason"], "origin.not_allowed");
@@ -124,7 +124,7 @@ fn a_workload_is_recorded_in_its_folder_until_it_is_removed() {
     let explained = home.run(&["explain", &refusal, "-o", "json"]).succeeded().json();
     assert_eq!(explained["refusal"]["server"], json!(name));
     home.run(&["stop", &name]).succeeded();
-    let log = home.record(&name).join("audit.jsonl");
+    let log = home.record_dir(&name).join("audit.jsonl");
     let text = fs::read_to_string(&log).unwrap();
     let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let has = |kind: &str, outcome: &str| {
@@ -133,12 +133,12 @@ fn a_workload_is_recorded_in_its_folder_until_it_is_removed() {
     assert!(has("mcp_initialize", "success") && has("mcp_tools_list", "success"), "{text}");
     assert!(has("http_request", "denied"), "{text}");
     home.run(&["rm", &name]).succeeded();
-    home.has_nothing_left();
+    home.assert_nothing_left();
     // What a workload cannot have is said at once, and kept nowhere.
     home.write("stdout.json", r#"{"sink": "stdout"}"#);
     let outcome =
         home.run(&["run", "mcpm-test/everything:1", "--name", &name, "--audit-config", "stdout.json"]);
     assert_eq!(outcome.code, Some(2), "{outcome:?}");
     assert!(outcome.stderr.contains("name a `logFile`"), "{outcome:?}");
-    home.has_nothing_left();
+    home.assert_nothing_left();
 }

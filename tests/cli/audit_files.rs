@@ -12,7 +12,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::support::{Home, Program, until};
+use super::support::{Home, Program, wait_until};
 
 /// Asks a proxy whether it is well, and returns the answer.
 fn ask(url: &str, id: &str) -> String {
@@ -25,7 +25,7 @@ fn ask(url: &str, id: &str) -> String {
     answer
 }
 
-fn is_let(answer: &str) -> bool {
+fn is_accepted(answer: &str) -> bool {
     let refused = answer.starts_with("HTTP/1.1 503 ") && answer.contains("audit.not_written");
     assert!(refused != answer.contains(r#""status""#), "{answer}");
     !refused
@@ -43,7 +43,7 @@ fn proxy(
     let config = home.write(&format!("{name}.json"), &config.to_string());
     let mut command = command(&["proxy", name, "--target-uri", &target, "--audit-config", &config]);
     let mut proxy = Program::start(&mut command);
-    let url = proxy.line().split_whitespace().last().unwrap().to_owned();
+    let url = proxy.read_line().split_whitespace().last().unwrap().to_owned();
     (proxy, url)
 }
 
@@ -61,12 +61,12 @@ fn request_id(event: &Value) -> &str {
 #[track_caller]
 fn ended(proxy: Program) {
     proxy.signal("TERM");
-    let outcome = proxy.end();
+    let outcome = proxy.wait();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
 }
 
 #[test]
-fn processes_that_share_a_file_lose_no_event_and_break_no_line() {
+fn concurrent_writers_lose_no_events_and_tear_no_lines() {
     let home = Home::without_engine();
     let config = json!({"logFile": home.text("logs/audit.jsonl"), "rotateSize": 4096, "rotateCount": 1000});
     home.write("logs/audit.jsonl", "");
@@ -77,7 +77,7 @@ fn processes_that_share_a_file_lose_no_event_and_break_no_line() {
             for client in 0..2 {
                 scope.spawn(move || {
                     for number in 0..100 {
-                        assert!(is_let(&ask(url, &format!("{name}-{client}-{number}"))));
+                        assert!(is_accepted(&ask(url, &format!("{name}-{client}-{number}"))));
                     }
                 });
             }
@@ -100,7 +100,7 @@ fn processes_that_share_a_file_lose_no_event_and_break_no_line() {
 }
 
 /// The program in a mount namespace where `DIR/small` has room for a few events.
-fn with_little_room(home: &Home, args: &[&str]) -> Command {
+fn with_small_disk(home: &Home, args: &[&str]) -> Command {
     let mut command = home.command("unshare");
     if !rustix::process::geteuid().is_root() {
         command.arg("--map-root-user");
@@ -111,12 +111,12 @@ fn with_little_room(home: &Home, args: &[&str]) -> Command {
 }
 
 #[test]
-fn a_full_disk_refuses_requests_or_costs_events_that_are_counted() {
+fn a_full_disk_denies_requests_or_counts_lost_events() {
     for fail_closed in [true, false] {
         let home = Home::without_engine();
         fs::create_dir(home.path("small")).unwrap();
         let config = json!({"logFile": "small/audit.jsonl", "failClosed": fail_closed});
-        let (proxy, url) = proxy(&home, "front", &config, |args| with_little_room(&home, args));
+        let (proxy, url) = proxy(&home, "front", &config, |args| with_small_disk(&home, args));
         // As the proxy sees it.
         let small = format!("/proc/{}/root{}", proxy.pid(), home.text("small"));
         let log = Path::new(&small).join("audit.jsonl");
@@ -124,7 +124,7 @@ fn a_full_disk_refuses_requests_or_costs_events_that_are_counted() {
         // Room for far fewer.
         for number in 0..300 {
             let id = format!("r{number}");
-            if is_let(&ask(&url, &id)) {
+            if is_accepted(&ask(&url, &id)) {
                 let_through.push(id);
             } else {
                 break;
@@ -136,12 +136,12 @@ fn a_full_disk_refuses_requests_or_costs_events_that_are_counted() {
             let recorded = events(&log);
             assert_eq!(recorded.iter().map(request_id).collect::<Vec<_>>(), let_through);
         } else {
-            until("the disk is full", || fs::metadata(&log).unwrap().len() > 60_000);
+            wait_until("the disk is full", || fs::metadata(&log).unwrap().len() > 60_000);
         }
         // Somebody makes room, and the next event brings back how many are missing.
         fs::remove_file(&log).unwrap();
-        assert!(is_let(&ask(&url, "after")));
-        ended_with_room(proxy, &log, |after| {
+        assert!(is_accepted(&ask(&url, "after")));
+        read_log_then_end(proxy, &log, |after| {
             let lost = after.iter().find(|event| event["type"] == "events_lost");
             let lost = lost.unwrap_or_else(|| panic!("nothing is said of what was lost: {after:?}"));
             let count = lost["metadata"]["extra"]["events"].as_u64().unwrap();
@@ -153,8 +153,8 @@ fn a_full_disk_refuses_requests_or_costs_events_that_are_counted() {
 }
 
 /// Looks at a log that goes with its proxy, once it has the last event.
-fn ended_with_room(proxy: Program, log: &Path, look: impl FnOnce(&[Value])) {
-    until("the event is written", || {
+fn read_log_then_end(proxy: Program, log: &Path, look: impl FnOnce(&[Value])) {
+    wait_until("the event is written", || {
         fs::read_to_string(log).is_ok_and(|text| text.contains(r#""request_id":"after""#))
     });
     look(&events(log));
@@ -162,19 +162,19 @@ fn ended_with_room(proxy: Program, log: &Path, look: impl FnOnce(&[Value])) {
 }
 
 #[test]
-fn a_log_that_is_taken_away_is_begun_anew_and_one_whose_folder_goes_refuses_until_it_is_back() {
+fn a_deleted_log_is_recreated_and_a_deleted_folder_denies_requests() {
     let home = Home::without_engine();
     home.write("logs/audit.jsonl", "");
     let config = json!({"logFile": home.text("logs/audit.jsonl"), "failClosed": true});
     let (proxy, url) = proxy(&home, "front", &config, |args| home.mcpm(args));
     let log = home.path("logs/audit.jsonl");
-    assert!(is_let(&ask(&url, "a")));
+    assert!(is_accepted(&ask(&url, "a")));
     fs::remove_file(&log).unwrap();
-    assert!(is_let(&ask(&url, "b")));
+    assert!(is_accepted(&ask(&url, "b")));
     assert_eq!(events(&log).iter().map(request_id).collect::<Vec<_>>(), ["b"]);
     fs::rename(home.path("logs"), home.path("away")).unwrap();
     let refused = ask(&url, "c");
-    assert!(!is_let(&refused));
+    assert!(!is_accepted(&refused));
     // Whose fault it is, is for the operator alone.
     let id = refused.lines().find_map(|line| line.strip_prefix("mcpm-refusal: ")).unwrap();
     let explained = home.run(&["explain", id, "-o", "json"]).succeeded().json();
@@ -182,7 +182,7 @@ fn a_log_that_is_taken_away_is_begun_anew_and_one_whose_folder_goes_refuses_unti
     let cause = explained["refusal"]["inputs"]["cause"].as_str().unwrap();
     assert!(cause.contains("No such file or directory") && !refused.contains(cause), "{explained}");
     fs::rename(home.path("away"), home.path("logs")).unwrap();
-    assert!(is_let(&ask(&url, "d")));
+    assert!(is_accepted(&ask(&url, "d")));
     let shown: Vec<Value> = events(&log);
     let shown: Vec<_> =
         shown.iter().map(|event| (event["type"].as_str().unwrap(), request_id(event))).collect();
@@ -191,7 +191,7 @@ fn a_log_that_is_taken_away_is_begun_anew_and_one_whose_folder_goes_refuses_unti
 }
 
 #[test]
-fn a_folder_that_may_not_be_written_is_said_before_anybody_can_connect() {
+fn an_unwritable_audit_folder_fails_the_start() {
     let home = Home::without_engine();
     home.write("config.json", r#"{"logFile": "/proc/self/audit.jsonl"}"#);
     home.write("nobodys.json", r#"{"logFile": "closed/audit.jsonl"}"#);
@@ -199,7 +199,7 @@ fn a_folder_that_may_not_be_written_is_said_before_anybody_can_connect() {
     fs::set_permissions(home.path("closed"), fs::Permissions::from_mode(0o555)).unwrap();
     let proxy = ["proxy", "front", "--target-uri", "http://127.0.0.1:1/mcp", "--audit-config"];
     let start = |config| [&proxy[..], &[config]].concat();
-    for outcome in [home.run(&start("config.json")), home.as_nobody(&start("nobodys.json"))] {
+    for outcome in [home.run(&start("config.json")), home.run_unprivileged(&start("nobodys.json"))] {
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(1), ""), "{outcome:?}");
         assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:?}");
         assert!(outcome.stderr.contains("audit.jsonl` cannot be written: "), "{outcome:?}");
@@ -237,24 +237,24 @@ impl SlowDisk {
         let held = fs::File::open(&log).unwrap();
         held.lock().unwrap();
         let asking = std::thread::spawn(move || ask(&url, "held"));
-        until("the log is waited for", || waits(proxy.pid()));
+        wait_until("the log is waited for", || waits(proxy.pid()));
         Self { proxy, log: log.into(), held, asking, _home: home }
     }
 }
 
 #[test]
-fn a_slow_disk_holds_up_nobody_unless_requests_must_be_on_record() {
+fn a_slow_disk_delays_requests_only_with_fail_closed() {
     let disk = SlowDisk::with_a_request(false);
-    assert!(is_let(&disk.asking.join().unwrap()));
+    assert!(is_accepted(&disk.asking.join().unwrap()));
     assert!(events(&disk.log).is_empty());
     disk.held.unlock().unwrap();
-    until("the event is written", || !events(&disk.log).is_empty());
+    wait_until("the event is written", || !events(&disk.log).is_empty());
     ended(disk.proxy);
 
     let disk = SlowDisk::with_a_request(true);
     assert!(!disk.asking.is_finished() && events(&disk.log).is_empty());
     disk.held.unlock().unwrap();
-    assert!(is_let(&disk.asking.join().unwrap()));
+    assert!(is_accepted(&disk.asking.join().unwrap()));
     assert_eq!(events(&disk.log).len(), 1);
     ended(disk.proxy);
 }
@@ -263,7 +263,7 @@ fn a_slow_disk_holds_up_nobody_unless_requests_must_be_on_record() {
 #[ignore = "nightly: the disk is given up after ten seconds"]
 fn a_request_that_cannot_be_recorded_in_time_is_denied() {
     let disk = SlowDisk::with_a_request(true);
-    assert!(!is_let(&disk.asking.join().unwrap()));
+    assert!(!is_accepted(&disk.asking.join().unwrap()));
     disk.held.unlock().unwrap();
     ended(disk.proxy);
 }

@@ -6,27 +6,27 @@ use std::{
     process::Command,
 };
 
-use mcpm_tests::harness::{authority::Authority, tls_front::TlsFront};
+use mcpm_tests::harness::{certificate_authority::CertificateAuthority, tls_terminator::TlsTerminator};
 use serde_json::json;
 
 use super::{
     remote,
-    support::{Home, Outcome, Program, Session, testbed, until},
+    support::{Home, Outcome, Program, Session, testbed_variable, wait_until},
 };
 
 /// The everything-server behind TLS. It has the environment of the test, since nothing of a home may be left at its end.
-fn server(authority: &Authority) -> (Program, TlsFront) {
+fn server(authority: &CertificateAuthority) -> (Program, TlsTerminator) {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let mut command = Command::new(testbed("MCPM_TEST_EVERYTHING_SERVER"));
+    let mut command = Command::new(testbed_variable("MCPM_TEST_EVERYTHING_SERVER"));
     let server = Program::start(command.args(["-http", &address.to_string()]));
-    until("the server listens", || TcpStream::connect(address).is_ok());
-    (server, TlsFront::start(authority, &address.to_string()))
+    wait_until("the server listens", || TcpStream::connect(address).is_ok());
+    (server, TlsTerminator::start(authority, &address.to_string()))
 }
 
 #[test]
 fn a_remote_server_of_a_private_authority_is_reached_with_the_bundle_and_after_a_restart() {
     let home = Home::without_engine();
-    let (authority, other) = (Authority::new(), Authority::new());
+    let (authority, other) = (CertificateAuthority::new(), CertificateAuthority::new());
     let (_server, front) = server(&authority);
     let (target, name) = (format!("https://{}/", front.address()), home.name("private"));
     let run = ["run", &target, "--name", &name];
@@ -37,7 +37,7 @@ fn a_remote_server_of_a_private_authority_is_reached_with_the_bundle_and_after_a
             assert_eq!(outcome.stderr.lines().count(), 1, "one message: {outcome:?}");
             assert!(outcome.stderr.contains("is not trusted"), "{outcome:?}");
             assert!(outcome.stderr.contains("set `--mcpm-ca-bundle`"), "{outcome:?}");
-            home.has_nothing_left();
+            home.assert_nothing_left();
         }
     }
     let bundle = home.write("ca.pem", &fs::read_to_string(&authority.certificate).unwrap());
@@ -57,45 +57,45 @@ fn a_remote_server_of_a_private_authority_is_reached_with_the_bundle_and_after_a
     assert_eq!(outcome.code, Some(2), "{outcome:?}");
     assert!(outcome.stderr.contains(&bundle), "{outcome:?}");
     home.run(&["rm", &name]).succeeded();
-    home.has_nothing_left();
+    home.assert_nothing_left();
 }
 
 #[test]
 fn a_proxy_reaches_a_target_of_a_private_authority_with_the_bundle() {
     let home = Home::without_engine();
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let (_server, front) = server(&authority);
     let target = format!("https://{}/", front.address());
     let mut run = home.mcpm(&["proxy", "p", "--target-uri", &target]);
     let mut proxy = Program::start(&mut run);
-    let url = proxy.line().split_whitespace().nth(1).unwrap().to_owned();
-    assert!(Session::at(&url).ask()["error"]["message"].is_string());
-    proxy.until_stderr("the certificate of the target is not trusted");
-    proxy.until_stderr("set `--mcpm-ca-bundle`");
+    let url = proxy.read_line().split_whitespace().nth(1).unwrap().to_owned();
+    assert!(Session::without_session(&url).list_tools()["error"]["message"].is_string());
+    proxy.wait_for_stderr("the certificate of the target is not trusted");
+    proxy.wait_for_stderr("set `--mcpm-ca-bundle`");
     proxy.signal("TERM");
-    assert_eq!(proxy.end().code, Some(0));
+    assert_eq!(proxy.wait().code, Some(0));
     let mut proxy = Program::start(run.args(["--mcpm-ca-bundle", &authority.certificate]));
-    let url = proxy.line().split_whitespace().nth(1).unwrap().to_owned();
+    let url = proxy.read_line().split_whitespace().nth(1).unwrap().to_owned();
     assert!(!Session::open(&url).tools().is_empty());
     proxy.signal("TERM");
-    let outcome = proxy.end();
+    let outcome = proxy.wait();
     assert_eq!((outcome.code, outcome.stderr.contains("WARN")), (Some(0), false), "{outcome:?}");
 }
 
 #[test]
 fn a_registry_of_a_private_authority_is_read_with_the_bundle() {
     let home = Home::without_engine();
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let (_server, front) = server(&authority);
     let remotes = json!([{"type": "streamable-http", "url": format!("https://{}/", front.address())}]);
     let entry = json!({"name": "com.example/far", "description": "Elsewhere", "version": "1.0.0", "remotes": remotes});
     home.write("served/registry.json", &json!({"servers": [entry]}).to_string());
-    let mut files = Command::new(testbed("MCPM_TEST_PYTHON"));
+    let mut files = Command::new(testbed_variable("MCPM_TEST_PYTHON"));
     files.args(["-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory", &home.text("served")]);
     let mut files = Program::start(&mut files);
-    let said = files.line();
+    let said = files.read_line();
     let port = said.split_whitespace().skip_while(|word| *word != "port").nth(1).unwrap();
-    let served = TlsFront::start(&authority, &format!("127.0.0.1:{port}"));
+    let served = TlsTerminator::start(&authority, &format!("127.0.0.1:{port}"));
     let registry = format!("https://{}/registry.json", served.address());
     let (name, bundle) = (home.name("far"), ["--mcpm-ca-bundle", &authority.certificate]);
     let list = ["registry", "list", "--registry", &registry];
@@ -110,13 +110,13 @@ fn a_registry_of_a_private_authority_is_read_with_the_bundle() {
     let url = home.run(&[&run[..], &bundle].concat()).succeeded().url();
     assert!(!Session::open(&url).tools().is_empty());
     home.run(&["rm", &name]).succeeded();
-    home.has_nothing_left();
+    home.assert_nothing_left();
 }
 
 #[test]
 fn a_bundle_alone_is_no_error_and_one_that_cannot_be_used_is_refused_first() {
     let home = Home::without_engine();
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     let (plain, _told) = remote::server(&["200 OK"]);
     let (target, name) = (format!("http://{plain}/mcp"), home.name("plain"));
     let run = ["run", &target, "--name", &name];
@@ -126,9 +126,9 @@ fn a_bundle_alone_is_no_error_and_one_that_cannot_be_used_is_refused_first() {
     let proxy = ["proxy", "p", "--target-uri", &target];
     let mut running = home.mcpm(&[&proxy[..], &["--mcpm-ca-bundle", &authority.certificate]].concat());
     let mut running = Program::start(&mut running);
-    running.line();
+    running.read_line();
     running.signal("TERM");
-    let outcome = running.end();
+    let outcome = running.wait();
     assert_eq!((outcome.code, outcome.stderr.contains("WARN")), (Some(0), false), "{outcome:?}");
     home.write("empty.pem", "no certificate");
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -154,5 +154,5 @@ fn a_bundle_alone_is_no_error_and_one_that_cannot_be_used_is_refused_first() {
             }
         }
     }
-    home.has_nothing_left();
+    home.assert_nothing_left();
 }

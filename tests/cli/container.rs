@@ -125,7 +125,7 @@ fn a_published_port_is_on_loopback_unless_an_address_is_written() {
 }
 
 #[test]
-fn a_server_works_in_every_network_that_reaches_it() {
+fn a_server_works_in_every_reachable_network() {
     let home = Home::new();
     let network = home.name("net");
     docker(&["network", "create", &network]);
@@ -150,9 +150,9 @@ fn a_server_works_in_every_network_that_reaches_it() {
     }
     home.run(&["rm", "--all"]).succeeded();
     docker(&["network", "rm", &network]);
-    assert_eq!(home.says(&["run", HTTP, "--network", &network]).code, Some(2));
-    home.has_nothing_left();
-    home.matches("container/network");
+    assert_eq!(home.run_and_record(&["run", HTTP, "--network", &network]).code, Some(2));
+    home.assert_nothing_left();
+    home.assert_transcript("container/network");
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a_server_that_speaks_http_is_reached_in_another_containers_network() {
     docker(&["rm", "--force", &other]);
     assert!(!tools.unwrap_or_else(|| panic!("{outcome:?}")).is_empty());
     home.run(&["rm", &name]).succeeded();
-    home.has_nothing_left();
+    home.assert_nothing_left();
 }
 
 #[test]
@@ -207,18 +207,21 @@ fn the_proxy_listens_where_it_is_told() {
         ("::", "http://[::1]:", true),
     ] {
         let name = home.name("h");
-        let outcome = home.says(&["run", STDIO, "--name", &name, "--host", host]).succeeded();
+        let outcome = home.run_and_record(&["run", STDIO, "--name", &name, "--host", host]).succeeded();
         assert!(outcome.url().starts_with(url), "{host}: {outcome:?}");
         assert_eq!(outcome.stderr.contains("warning"), warns, "{host}: {outcome:?}");
         assert!(!Session::open(&outcome.url()).tools().is_empty());
         home.run(&["rm", &name, "--timeout", "0"]).succeeded();
     }
-    assert_eq!(home.says(&["run", STDIO, "--host", "192.0.2.1", "--name", &home.name("x")]).code, Some(2));
-    home.matches("container/host");
+    assert_eq!(
+        home.run_and_record(&["run", STDIO, "--host", "192.0.2.1", "--name", &home.name("x")]).code,
+        Some(2)
+    );
+    home.assert_transcript("container/host");
     let unknown = home.run(&["run", STDIO, "--host", "no-such-host.invalid", "--name", &home.name("y")]);
     assert_eq!(unknown.code, Some(2), "{unknown:?}");
     assert!(unknown.stderr.starts_with("error: `no-such-host.invalid` is no address to listen on"));
-    home.has_nothing_left();
+    home.assert_nothing_left();
 }
 
 #[test]
@@ -230,10 +233,10 @@ fn a_server_on_a_target_host_is_published_there_and_nowhere_else() {
     let ports = &inspect(&name)["NetworkSettings"]["Ports"]["3000/tcp"];
     assert_eq!((ports.as_array().unwrap().len(), ports[0]["HostIp"].as_str()), (1, Some("127.0.0.3")));
     assert_eq!(
-        home.says(&["run", HTTP, "--name", &home.name("no"), "--target-host", "a.name"]).code,
+        home.run_and_record(&["run", HTTP, "--name", &home.name("no"), "--target-host", "a.name"]).code,
         Some(2)
     );
-    home.matches("container/target_host");
+    home.assert_transcript("container/target_host");
     home.run(&["rm", &name]).succeeded();
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     let url = home.run(&["run", HTTP, "--name", &name, "--target-host", host.trim()]).succeeded().url();

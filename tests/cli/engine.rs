@@ -2,23 +2,23 @@
 
 use std::{fs, io::Read as _, os::unix::fs::PermissionsExt as _};
 
-use super::support::{Home, Outcome, docker, engine_shown, testbed};
+use super::support::{Home, Outcome, docker, engine_shown, testbed_variable};
 
 #[test]
 fn an_engine_that_was_set_and_is_absent_is_named_with_what_set_it() {
     let home = Home::without_engine();
-    assert_eq!(home.says(&["run", "image"]).code, Some(6));
-    assert_eq!(home.says(&["run", "image", "--plan"]).code, Some(6));
+    assert_eq!(home.run_and_record(&["run", "image"]).code, Some(6));
+    assert_eq!(home.run_and_record(&["run", "image", "--plan"]).code, Some(6));
     home.set("DOCKER_HOST", "ssh://somewhere");
-    assert_eq!(home.says(&["run", "image"]).code, Some(3));
+    assert_eq!(home.run_and_record(&["run", "image"]).code, Some(3));
     home.set("DOCKER_HOST", "nonsense://x");
-    assert_eq!(home.says(&["run", "image"]).code, Some(2));
+    assert_eq!(home.run_and_record(&["run", "image"]).code, Some(2));
     home.set("DOCKER_HOST", "");
     home.set("CONTAINER_HOST", &format!("unix://{}", home.text("podman.sock")));
-    assert_eq!(home.says(&["run", "image"]).code, Some(6));
-    assert_eq!(home.says(&["run", "image", "--runtime", "podman"]).code, Some(6));
-    home.has_nothing_left();
-    home.matches("engine/set_and_absent");
+    assert_eq!(home.run_and_record(&["run", "image"]).code, Some(6));
+    assert_eq!(home.run_and_record(&["run", "image", "--runtime", "podman"]).code, Some(6));
+    home.assert_nothing_left();
+    home.assert_transcript("engine/set_and_absent");
 }
 
 #[test]
@@ -36,47 +36,47 @@ fn without_an_engine_every_place_is_listed_and_what_to_install() {
             command.arg("--map-root-user");
         }
         command.args(["--mount", "sh", "-c", script, "sh"]).arg(home.mcpm(args).get_program()).args(args);
-        let outcome = home.says_by(&format!("mcpm {}", args.join(" ")), &mut command);
+        let outcome = home.record_command(&format!("mcpm {}", args.join(" ")), &mut command);
         assert_eq!(outcome.code, Some(6), "{outcome:?}");
     }
-    home.has_nothing_left();
-    home.matches("engine/nowhere");
+    home.assert_nothing_left();
+    home.assert_transcript("engine/nowhere");
 }
 
 #[test]
-fn an_engine_that_denies_access_is_said_to() {
+fn an_engine_that_denies_access_is_reported() {
     let home = Home::new();
     let socket = home.path("runtime/docker.sock");
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     fs::set_permissions(&socket, fs::Permissions::from_mode(0o600)).unwrap();
     home.set("DOCKER_HOST", &format!("unix://{}", home.text("runtime/docker.sock")));
-    let outcome = home.as_nobody(&["run", "image"]);
+    let outcome = home.run_unprivileged(&["run", "image"]);
     assert_eq!(outcome.code, Some(6), "{outcome:?}");
-    home.matches("engine/denied");
+    home.assert_transcript("engine/denied");
 }
 
 #[test]
-fn an_engine_that_says_nothing_is_given_up_in_seconds() {
+fn an_unresponsive_engine_times_out() {
     let home = Home::new();
     let socket = home.path("runtime/mute.sock");
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     home.set("DOCKER_HOST", &format!("unix://{}", home.text("runtime/mute.sock")));
-    let outcome = home.says(&["run", "image"]);
+    let outcome = home.run_and_record(&["run", "image"]);
     assert_eq!(outcome.code, Some(6), "{outcome:?}");
-    home.matches("engine/mute");
+    home.assert_transcript("engine/mute");
 }
 
 #[test]
 fn a_missing_image_is_named_with_its_registry_and_what_to_do() {
     let home = Home::new();
-    let registry = testbed("MCPM_TEST_REGISTRY");
+    let registry = testbed_variable("MCPM_TEST_REGISTRY");
     for image in ["mcpm-test/everything:no-such-tag", "no/such-image:1"] {
         let image = format!("{registry}/{image}");
-        assert_eq!(home.says(&["run", &image]).code, Some(7));
+        assert_eq!(home.run_and_record(&["run", &image]).code, Some(7));
     }
-    assert_eq!(home.says(&["run", "localhost:1/image:1"]).code, Some(7));
-    home.has_nothing_left();
-    home.matches("engine/missing_image");
+    assert_eq!(home.run_and_record(&["run", "localhost:1/image:1"]).code, Some(7));
+    home.assert_nothing_left();
+    home.assert_transcript("engine/missing_image");
 }
 
 #[test]
@@ -84,30 +84,30 @@ fn an_image_is_pulled_and_run() {
     let home = Home::new();
     let name = home.name("pulled");
     // A repository of its own, since another test may pull the shared one.
-    let registry = testbed("MCPM_TEST_REGISTRY");
+    let registry = testbed_variable("MCPM_TEST_REGISTRY");
     let image = format!("{registry}/{}:1", home.name("image"));
     docker(&["tag", "mcpm-test/everything:1", &image]);
     docker(&["push", "--quiet", &image]);
     docker(&["rmi", &image]);
-    assert_eq!(home.says(&["run", &image, "--plan"]).code, Some(0));
+    assert_eq!(home.run_and_record(&["run", &image, "--plan"]).code, Some(0));
     assert_eq!(docker(&["images", "--quiet", &image]), "", "a plan pulls nothing");
-    assert_eq!(home.says(&["run", &image, "--name", &name]).code, Some(0));
+    assert_eq!(home.run_and_record(&["run", &image, "--name", &name]).code, Some(0));
     let latest = format!("{registry}/{}", home.name("latest"));
     docker(&["tag", "mcpm-test/everything:1", &latest]);
     // It cannot be updated, so the copy is used, with a warning.
-    assert_eq!(home.says(&["run", &latest, "--name", &home.name("copy")]).code, Some(0));
+    assert_eq!(home.run_and_record(&["run", &latest, "--name", &home.name("copy")]).code, Some(0));
     home.replace(&engine_shown(), "ENGINE");
-    home.matches("engine/pulled");
+    home.assert_transcript("engine/pulled");
     home.run(&["rm", "--all"]).succeeded();
     docker(&["rmi", &image, &latest]);
-    home.has_nothing_left();
+    home.assert_nothing_left();
 }
 
 #[test]
-fn a_pull_is_shown_by_a_bar_on_a_terminal_and_by_nothing_elsewhere() {
+fn a_pull_shows_a_progress_bar_on_terminals_only() {
     let home = Home::new();
     let (image, container) = (home.name("layer"), home.name("layer-maker"));
-    let image = format!("{}/{image}:1", testbed("MCPM_TEST_REGISTRY"));
+    let image = format!("{}/{image}:1", testbed_variable("MCPM_TEST_REGISTRY"));
     // A layer of its own, since one that the engine has is not fetched again.
     let mut layer = vec![0; 4 << 20];
     fs::File::open("/dev/urandom").unwrap().read_exact(&mut layer).unwrap();
@@ -135,5 +135,5 @@ fn a_pull_is_shown_by_a_bar_on_a_terminal_and_by_nothing_elsewhere() {
     assert_eq!(elsewhere.stderr, "");
     home.run(&["rm", "--all"]).succeeded();
     docker(&["rmi", &image]);
-    home.has_nothing_left();
+    home.assert_nothing_left();
 }

@@ -14,9 +14,9 @@ use super::support::Home;
 /// What the client of the exchange proves itself with.
 const SECRET: &str = "canary-of-the-exchange";
 /// What it is exchanged for.
-const EXCHANGED: &str = "canary-of-the-server";
+const SERVER_TOKEN: &str = "canary-of-the-server";
 /// What a caller comes with.
-const OWN: &str = "canary-of-the-caller";
+const CALLER_TOKEN: &str = "canary-of-the-caller";
 
 /// A server that asks for a token, and the provider that knows and exchanges tokens, at one address. Tells what came:
 /// request line, `Authorization`, body.
@@ -57,9 +57,9 @@ fn server() -> (String, mpsc::Receiver<[String; 3]>) {
                 "/token" => {
                     let kind = "urn:ietf:params:oauth:token-type:access_token";
                     let fields = format!(r#""token_type":"Bearer","issued_token_type":"{kind}""#);
-                    ("200 OK", format!(r#"{{"access_token":"{EXCHANGED}",{fields}}}"#))
+                    ("200 OK", format!(r#"{{"access_token":"{SERVER_TOKEN}",{fields}}}"#))
                 }
-                _ if authorization == format!("Bearer {EXCHANGED}") => ("200 OK", "{}".to_owned()),
+                _ if authorization == format!("Bearer {SERVER_TOKEN}") => ("200 OK", "{}".to_owned()),
                 _ => ("401 Unauthorized", "{}".to_owned()),
             };
             let _ = tell.send([line, authorization, String::from_utf8(body).unwrap()]);
@@ -88,7 +88,7 @@ fn call(url: &str) -> (String, String) {
             "-H",
             "Content-Type: application/json",
         ])
-        .args(["-H", &format!("Authorization: Bearer {OWN}"), url])
+        .args(["-H", &format!("Authorization: Bearer {CALLER_TOKEN}"), url])
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -97,12 +97,12 @@ fn call(url: &str) -> (String, String) {
 }
 
 /// Where below a folder a text stands.
-fn places(folder: &Path, text: &str) -> Vec<String> {
+fn files_containing(folder: &Path, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {
-            found.extend(places(&path, text));
+            found.extend(files_containing(&path, text));
         } else if fs::read(&path).is_ok_and(|bytes| String::from_utf8_lossy(&bytes).contains(text)) {
             found.push(path.display().to_string());
         }
@@ -111,7 +111,7 @@ fn places(folder: &Path, text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_workload_exchanges_tokens_and_keeps_none_of_what_is_secret() {
+fn token_exchange_stores_no_secret() {
     let (authority, told) = server();
     let home = Home::without_engine();
     let name = home.name("x");
@@ -169,8 +169,11 @@ fn a_workload_exchanges_tokens_and_keeps_none_of_what_is_secret() {
     assert_eq!(came.len(), 3, "{came:?}");
     // `me:canary-of-the-exchange`
     assert_eq!(came[1][1], "Basic bWU6Y2FuYXJ5LW9mLXRoZS1leGNoYW5nZQ==");
-    assert!(came[1][2].contains(&format!("subject_token={OWN}")) && came[1][2].contains("audience=server"));
-    assert_eq!(came[2], ["POST /mcp HTTP/1.1".to_owned(), format!("Bearer {EXCHANGED}"), "{}".to_owned()]);
+    assert!(
+        came[1][2].contains(&format!("subject_token={CALLER_TOKEN}"))
+            && came[1][2].contains("audience=server")
+    );
+    assert_eq!(came[2], ["POST /mcp HTTP/1.1".to_owned(), format!("Bearer {SERVER_TOKEN}"), "{}".to_owned()]);
 
     // Nothing of it is on disk, in the process, or shown.
     let supervisor = home.supervisor(&name);
@@ -183,8 +186,8 @@ fn a_workload_exchanges_tokens_and_keeps_none_of_what_is_secret() {
         String::from_utf8_lossy(&arguments).into_owned(),
         String::from_utf8_lossy(&environment).into_owned(),
     ];
-    for secret in [SECRET, EXCHANGED, OWN] {
-        assert_eq!(places(&home.path("state"), secret), [""; 0], "{secret}");
+    for secret in [SECRET, SERVER_TOKEN, CALLER_TOKEN] {
+        assert_eq!(files_containing(&home.path("state"), secret), [""; 0], "{secret}");
         assert!(shown.iter().all(|text| !text.contains(secret)), "{secret}: {shown:?}");
     }
 
@@ -196,9 +199,9 @@ fn a_workload_exchanges_tokens_and_keeps_none_of_what_is_secret() {
     assert_eq!(refused.code, Some(2), "{refused:?}");
     assert!(refused.stderr.contains("MCPM_TOKEN_EXCHANGE_CLIENT_SECRET"), "{refused:?}");
     with_secrets(&["start", &name]).succeeded();
-    assert_eq!(is_exchanged().last().unwrap()[1], format!("Bearer {EXCHANGED}"));
+    assert_eq!(is_exchanged().last().unwrap()[1], format!("Bearer {SERVER_TOKEN}"));
     home.run(&["rm", &name]).succeeded();
-    home.has_nothing_left();
+    home.assert_nothing_left();
 }
 
 #[test]
@@ -229,10 +232,10 @@ fn an_exchange_that_cannot_be_is_refused_before_anything_is_done() {
         format!("run image:notes --transport stdio --oidc-issuer https://id.example {url}"),
     ] {
         let args: Vec<&str> = line.split_whitespace().collect();
-        let outcome = home.says(&args);
+        let outcome = home.run_and_record(&args);
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(2), ""), "{line}: {outcome:?}");
         assert!(!outcome.stderr.contains("hidden"), "{outcome:?}");
     }
-    home.has_nothing_left();
-    home.matches("exchange/refused");
+    home.assert_nothing_left();
+    home.assert_transcript("exchange/refused");
 }

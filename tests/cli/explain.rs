@@ -57,17 +57,17 @@ fn quoted(text: &str) -> &str {
     text.split('`').nth(1).unwrap_or_else(|| panic!("nothing is quoted in: {text}"))
 }
 
-struct Front<'a> {
+struct ProxyFixture<'a> {
     home: &'a Home,
     target: &'a str,
 }
 
-impl Front<'_> {
+impl ProxyFixture<'_> {
     /// A proxy with these options.
     fn start(&self, options: &[&str]) -> (Program, String) {
         let proxy = ["proxy", "front", "--target-uri", self.target];
         let mut proxy = Program::start(&mut self.home.mcpm(&[&proxy[..], options].concat()));
-        let url = proxy.line().split_whitespace().last().unwrap().to_owned();
+        let url = proxy.read_line().split_whitespace().last().unwrap().to_owned();
         (proxy, url)
     }
 
@@ -82,7 +82,7 @@ impl Front<'_> {
             "a client is told no fix: {answer}"
         );
         proxy.signal("TERM");
-        assert_eq!(proxy.end().code, Some(0));
+        assert_eq!(proxy.wait().code, Some(0));
         let explained = self.home.run(&["explain", &id, "--output", "json"]).succeeded().json();
         // The same for people.
         let text = self.home.run(&["explain", &id]).succeeded().stdout;
@@ -111,13 +111,13 @@ impl Front<'_> {
 }
 
 #[test]
-fn the_change_that_a_refusal_names_lets_the_same_request_pass() {
+fn applying_the_suggested_fix_allows_the_request() {
     let home = Home::new();
     let name = home.name("behind");
     // It has a proxy of its own, which sees the same page.
     let run = ["run", "mcpm-test/everything:1", "--name", &name, "--allowed-origins", "https://app.example"];
     let target = home.run(&run).succeeded().url();
-    let front = Front { home: &home, target: &target };
+    let front = ProxyFixture { home: &home, target: &target };
 
     let page = "Origin: https://app.example\r\n";
     let explained = front.explained(&[], page);
@@ -166,7 +166,7 @@ fn the_change_that_a_refusal_names_lets_the_same_request_pass() {
 }
 
 #[test]
-fn refusals_of_several_servers_are_told_apart_and_go_with_them() {
+fn denials_are_per_workload_and_removed_with_it() {
     let home = Home::new();
     let names = ["one", "two"].map(|what| home.name(what));
     let refusals = names.clone().map(|name| {

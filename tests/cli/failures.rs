@@ -15,10 +15,10 @@ const DEBIAN: &str = "mcpm-test/python:1";
 fn fails(home: &Home, code: i32, args: &[&str]) {
     for foreground in ["--foreground=false", "--foreground"] {
         let name = home.name("f");
-        let outcome = home.says(&[&["run", foreground, "--name", &name], args].concat());
+        let outcome = home.run_and_record(&[&["run", foreground, "--name", &name], args].concat());
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(code), ""), "{args:?}: {outcome:?}");
         assert_eq!(outcome.stderr.lines().count(), 1, "one message: {outcome:?}");
-        home.has_nothing_left();
+        home.assert_nothing_left();
     }
 }
 
@@ -29,7 +29,7 @@ fn a_container_that_exits_at_once_is_quoted() {
     fails(&home, 8, &[QUICK_EXIT, "--transport", "streamable-http"]);
     fails(&home, 8, &[DEBIAN, "--", "no-such-program"]);
     fails(&home, 8, &[DEBIAN, "--transport", "sse", "--", "no-such-program"]);
-    home.matches("failures/exits_at_once");
+    home.assert_transcript("failures/exits_at_once");
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn a_server_of_another_transport_is_named_with_the_fix() {
     fails(&home, 8, &[STDIO, "--transport", "sse"]);
     fails(&home, 8, &[HTTP, "--transport", "stdio"]);
     fails(&home, 8, &[HTTP, "--transport", "sse"]);
-    home.matches("failures/other_transport");
+    home.assert_transcript("failures/other_transport");
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_server_that_listens_elsewhere_is_named_with_the_fix() {
     let home = Home::new();
     fails(&home, 8, &[HTTP, "--target-port", "99"]);
     fails(&home, 8, &[HTTP, "--", "-http", "127.0.0.1:3000"]);
-    home.matches("failures/listens_elsewhere");
+    home.assert_transcript("failures/listens_elsewhere");
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn a_container_that_serves_no_mcp_is_refused() {
     let home = Home::new();
     let served = ["--transport", "streamable-http", "--target-port", "3000", "--"];
     fails(&home, 8, &[&[DEBIAN][..], &served, &["python3", "-m", "http.server", "3000"]].concat());
-    home.matches("failures/no_mcp");
+    home.assert_transcript("failures/no_mcp");
 }
 
 #[test]
@@ -65,12 +65,12 @@ fn a_silent_server_is_given_up() {
     let (stdio, http) = (home.name("stdio"), home.name("http"));
     let stdio = super::support::Program::start(&mut home.mcpm(&["run", SILENT, "--name", &stdio]));
     let run = ["run", SILENT, "--name", &http, "--transport", "streamable-http", "--target-port", "80"];
-    assert_eq!(home.says(&run).code, Some(8));
-    let outcome = stdio.end();
-    home.note("mcpm run --name T-stdio mcpm-test/silent:1", &outcome);
+    assert_eq!(home.run_and_record(&run).code, Some(8));
+    let outcome = stdio.wait();
+    home.append_to_transcript("mcpm run --name T-stdio mcpm-test/silent:1", &outcome);
     assert_eq!(outcome.code, Some(8));
-    home.has_nothing_left();
-    home.matches("failures/silent");
+    home.assert_nothing_left();
+    home.assert_transcript("failures/silent");
 }
 
 #[test]
@@ -87,16 +87,16 @@ fn a_port_that_is_taken_is_named_with_its_holder() {
     let (first, second) = (home.name("first"), home.name("second"));
     let url = home.run(&["run", STDIO, "--name", &first]).succeeded().url();
     let port = url.rsplit(':').next().unwrap().trim_end_matches("/mcp").to_owned();
-    assert_eq!(home.says(&["run", STDIO, "--name", &second, "--proxy-port", &port]).code, Some(5));
+    assert_eq!(home.run_and_record(&["run", STDIO, "--name", &second, "--proxy-port", &port]).code, Some(5));
     home.run(&["stop", &first]).succeeded();
     let listener = TcpListener::bind(format!("127.0.0.1:{port}")).unwrap();
-    assert_eq!(home.says(&["start", &first]).code, Some(5));
-    assert_eq!(home.info(&first)["status"], "stopped", "a failed start changes nothing");
+    assert_eq!(home.run_and_record(&["start", &first]).code, Some(5));
+    assert_eq!(home.status(&first)["status"], "stopped", "a failed start changes nothing");
     drop(listener);
     home.run(&["start", &first]).succeeded();
     home.run(&["rm", &first]).succeeded();
-    home.has_nothing_left();
-    home.matches("failures/port_taken");
+    home.assert_nothing_left();
+    home.assert_transcript("failures/port_taken");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_record_that_cannot_be_written_is_an_error() {
     let home = Home::new();
     home.write("state", "a file");
     fails(&home, 1, &[STDIO]);
-    home.matches("failures/state");
+    home.assert_transcript("failures/state");
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_record_that_is_damaged_can_be_seen_and_removed() {
     let name = home.name("d");
     home.run(&["run", STDIO, "--name", &name]).succeeded();
     home.run(&["stop", &name]).succeeded();
-    fs::write(home.record(&name).join("spec.json"), "{\"version\": 1, \"na").unwrap();
+    fs::write(home.record_dir(&name).join("spec.json"), "{\"version\": 1, \"na").unwrap();
     for (code, args) in [
         (0, &["list"][..]),
         (0, &["status", &name]),
@@ -121,8 +121,8 @@ fn a_record_that_is_damaged_can_be_seen_and_removed() {
         (1, &["export", &name]),
         (0, &["rm", &name]),
     ] {
-        assert_eq!(home.says(args).code, Some(code), "{args:?}");
+        assert_eq!(home.run_and_record(args).code, Some(code), "{args:?}");
     }
-    home.has_nothing_left();
-    home.matches("failures/damaged");
+    home.assert_nothing_left();
+    home.assert_transcript("failures/damaged");
 }

@@ -95,9 +95,9 @@ fn each_file_of_the_guides_is_taken() {
         let mut run = home.mcpm(&["proxy", "p", "--target-uri", "http://127.0.0.1:1/mcp", option]);
         // Relative names in a file begin there.
         let mut proxy = Program::start(run.arg(&file).current_dir(home.path("")));
-        assert!(proxy.line().starts_with("p  http://"), "{}", block.place);
+        assert!(proxy.read_line().starts_with("p  http://"), "{}", block.place);
         proxy.signal("TERM");
-        let outcome = proxy.end();
+        let outcome = proxy.wait();
         // Nobody listens at the target, of which it warns.
         let other = outcome.stderr.lines().filter(|line| !line.contains("nothing is reached at the target"));
         let other: Vec<_> = other.collect();

@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::json;
 
 use super::{
-    registry::Typing,
+    registry::PseudoTerminal,
     remote::server,
     support::{Home, Session},
 };
@@ -25,21 +25,21 @@ fn a_header_that_a_remote_server_requires_is_typed_once_and_sent_with_each_reque
     let refused = home.run(&run);
     assert_eq!(refused.code, Some(2), "{refused:?}");
     assert!(refused.stderr.contains("`--secret NAME,target=header:authorization`"), "{refused:?}");
-    home.has_nothing_left();
+    home.assert_nothing_left();
 
     let program = home.program();
-    let mut typing = Typing::begin(&home, &format!("{program} --debug {}", run.join(" ")));
-    typing.answer("token: ", &format!("{canary}\r"));
-    let (code, shown) = typing.end();
+    let mut typing = PseudoTerminal::spawn(&home, &format!("{program} --debug {}", run.join(" ")));
+    typing.expect_then_type("token: ", &format!("{canary}\r"));
+    let (code, shown) = typing.wait();
     assert_eq!((code, shown.contains(&canary)), (Some(0), false), "{shown}");
     let sent = format!("Bearer {canary}");
     assert_eq!(told.recv().unwrap().1, sent, "the first question has it, too");
-    let url = home.info(&name)["url"].as_str().unwrap().to_owned();
+    let url = home.status(&name)["url"].as_str().unwrap().to_owned();
     let mut curl = Command::new("curl");
     let curl = curl.args(["-s", "--noproxy", "*", "-H", "Authorization: Bearer mine", &url]);
     assert!(curl.output().unwrap().status.success());
     assert_eq!(told.recv().unwrap().1, sent, "in place of what a client says under that name");
-    Session::at(&url).ask();
+    Session::without_session(&url).list_tools();
     assert_eq!(told.recv().unwrap().1, sent);
     for folder in ["state", "home", "runtime"] {
         let found = Command::new("grep").args(["-rl", &canary]).arg(home.path(folder)).output().unwrap();
@@ -53,17 +53,17 @@ fn a_header_that_a_remote_server_requires_is_typed_once_and_sent_with_each_reque
     // Nobody is there to be asked again: what runs goes on.
     let refused = home.run(&["restart", &name]);
     assert_eq!(refused.code, Some(4), "{refused:?}");
-    assert_eq!(home.info(&name)["status"], "running");
-    let mut typing = Typing::begin(&home, &format!("{program} restart {name}"));
-    typing.answer("the whole value of the header: ", &format!("Token {canary}\r"));
-    let (code, shown) = typing.end();
+    assert_eq!(home.status(&name)["status"], "running");
+    let mut typing = PseudoTerminal::spawn(&home, &format!("{program} restart {name}"));
+    typing.expect_then_type("the whole value of the header: ", &format!("Token {canary}\r"));
+    let (code, shown) = typing.wait();
     assert_eq!((code, shown.contains(&canary)), (Some(0), false), "{shown}");
     assert_eq!(told.recv().unwrap().1, format!("Token {canary}"));
     home.run(&["stop", &name]).succeeded();
-    let audit = std::fs::read_to_string(home.record(&name).join("audit.jsonl")).unwrap();
+    let audit = std::fs::read_to_string(home.record_dir(&name).join("audit.jsonl")).unwrap();
     assert!(audit.contains(r#""credential":"authorization""#) && !audit.contains(&canary), "{audit}");
     home.run(&["rm", &name]).succeeded();
-    home.has_nothing_left();
+    home.assert_nothing_left();
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_header_is_given_as_a_secret_to_any_remote_server() {
     assert!(plan.contains("Authorization from `login`, sent to the remote server"), "{plan}");
     let served = home.run(&run).succeeded().url();
     assert_eq!(told.recv().unwrap().1, "Bearer canary");
-    Session::at(&served).ask();
+    Session::without_session(&served).list_tools();
     assert_eq!(told.recv().unwrap().1, "Bearer canary");
     let exported = home.text("exported.json");
     home.run(&["export", &name, &exported]).succeeded();
@@ -86,7 +86,7 @@ fn a_header_is_given_as_a_secret_to_any_remote_server() {
     home.run(&["run", "--from-config", &exported]).succeeded();
     assert_eq!(told.recv().unwrap().1, "Bearer canary", "what was exported is the same workload");
     home.run(&["rm", &name]).succeeded();
-    home.has_nothing_left();
+    home.assert_nothing_left();
 
     for (code, server, target, words) in [
         (2, "https://mcp.example.com/mcp", "KEY", "is for containers"),
@@ -100,5 +100,5 @@ fn a_header_is_given_as_a_secret_to_any_remote_server() {
         assert!(outcome.stderr.contains(words), "{target}: {outcome:?}");
         assert!(!outcome.stderr.contains("canary"), "{outcome:?}");
     }
-    home.has_nothing_left();
+    home.assert_nothing_left();
 }

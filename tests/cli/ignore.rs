@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use super::support::{Home, Program, docker, testbed, until};
+use super::support::{Home, Program, docker, testbed_variable, wait_until};
 
 /// An image with a shell.
 const IMAGE: &str = "mcpm-test/python:1";
@@ -133,8 +133,8 @@ fn what_a_server_moves_and_writes_uncovers_nothing() {
         assert_eq!(says(&name, &format!("{scheme} && ls {left}")), format!("{left}\n"));
         // Its supervisor starts it again, and nobody is asked.
         docker(&["kill", &name]);
-        until("it is started again", || home.info(&name)["restarts"] == 1);
-        home.until_status(&name, "running");
+        wait_until("it is started again", || home.status(&name)["restarts"] == 1);
+        home.wait_for_status(&name, "running");
         assert!(!says(&name, "grep -r hush /d").contains("hush"), "{scheme}");
         let restarted = home.run(&["restart", &name]).succeeded();
         assert!(restarted.stderr.contains("mcpm ignore accept"), "{scheme}: {restarted:?}");
@@ -175,8 +175,8 @@ fn an_ignore_file_that_cannot_be_used_stops_the_start() {
     let name = home.name("bad");
     let run = |home: &Home| {
         let run = ["run", IMAGE, "--name", &name, "-v", "project:/d", "--transport", "stdio"];
-        assert_ne!(home.says(&[&run[..], &["--", "mcp-server-time"]].concat()).code, Some(0));
-        assert!(!home.record(&name).exists());
+        assert_ne!(home.run_and_record(&[&run[..], &["--", "mcp-server-time"]].concat()).code, Some(0));
+        assert!(!home.record_dir(&name).exists());
     };
     home.write("project/.mcpmignore", "fine\nbroken[\n");
     run(&home);
@@ -188,14 +188,14 @@ fn an_ignore_file_that_cannot_be_used_stops_the_start() {
     home.write("project/.mcpmignore", "*.tmp\n");
     (0..501).for_each(|number| drop(home.write(&format!("project/{number}.tmp"), "")));
     run(&home);
-    home.matches("ignore/bad");
+    home.assert_transcript("ignore/bad");
 }
 
 /// Runs git in a folder.
 fn git(home: &Home, folder: &str, args: &[&str], input: &str) -> String {
     let mut command = home.command("git");
     command.args(args).current_dir(home.path(folder));
-    home.told(input, &mut command).stdout
+    home.run_with_stdin(input, &mut command).stdout
 }
 
 #[test]
@@ -251,10 +251,10 @@ impl IgnoringCase {
     fn mount(home: &Home, folder: &str, files: &[&str]) -> Self {
         let folder = home.text(folder);
         fs::create_dir(&folder).unwrap();
-        let program = mcpm_tests::root().join("tests/cli/ignoring_case.py");
-        let mut server = home.command(testbed("MCPM_TEST_PYTHON"));
+        let program = mcpm_tests::root().join("tests/cli/case_insensitive_fs.py");
+        let mut server = home.command(testbed_variable("MCPM_TEST_PYTHON"));
         let mut server = Program::start(server.arg(program).arg(&folder).args(files));
-        assert_eq!(server.line(), "mounted");
+        assert_eq!(server.read_line(), "mounted");
         Self { folder, _server: server }
     }
 }

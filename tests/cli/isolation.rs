@@ -3,7 +3,7 @@
 use super::support::Home;
 
 #[test]
-fn what_cannot_be_held_is_refused_before_an_engine_is_asked() {
+fn unenforceable_isolation_is_rejected_before_contacting_an_engine() {
     let home = Home::without_engine();
     home.write("typo.json", r#"{"network": {"outbound": {"allow_hosts": ["a.example"]}}}"#);
     home.write("rules.json", r#"{"network": {"outbound": {"allow_host": ["a.example"]}}}"#);
@@ -29,40 +29,40 @@ fn what_cannot_be_held_is_refused_before_an_engine_is_asked() {
         ("--volume .:/.mcpm/x", 2),
     ] {
         let args: Vec<&str> = ["run", "image"].into_iter().chain(line.split(' ')).collect();
-        assert_eq!(home.says(&args).code, Some(code), "{line}");
+        assert_eq!(home.run_and_record(&args).code, Some(code), "{line}");
     }
-    home.matches("isolation/refused");
+    home.assert_transcript("isolation/refused");
 }
 
 #[test]
-fn what_is_learnt_is_written_over_nothing_but_itself() {
+fn a_recorded_profile_overwrites_only_itself() {
     let home = Home::new();
     let name = home.name("learn");
     let run = ["run", "mcpm-test/everything:1", "--name", &name, "--learn", "learnt.json"];
     let own = home.write("learnt.json", r#"{"network": {"outbound": {"allow_host": ["a.example:443"]}}}"#);
     let before = std::fs::read_to_string(&own).unwrap();
-    assert_eq!(home.says(&run).code, Some(2));
+    assert_eq!(home.run_and_record(&run).code, Some(2));
     assert_eq!(std::fs::read_to_string(&own).unwrap(), before);
-    home.has_nothing_left();
+    home.assert_nothing_left();
     std::fs::remove_file(&own).unwrap();
-    home.says(&run).succeeded();
+    home.run_and_record(&run).succeeded();
     let learnt = std::fs::read_to_string(&own).unwrap();
     assert!(learnt.contains("network") && !learnt.contains("a.example"), "{learnt}");
     // Nobody watches a workload in the background, so whoever stops it is told.
-    home.says(&["stop", &name]).succeeded();
+    home.run_and_record(&["stop", &name]).succeeded();
     // A later start goes on with what was learnt, and with what the user made of it.
     std::fs::write(&own, before).unwrap();
-    home.says(&["restart", &name]).succeeded();
+    home.run_and_record(&["restart", &name]).succeeded();
     assert!(std::fs::read_to_string(&own).unwrap().contains("a.example:443"));
     std::fs::write(&own, "{").unwrap();
-    assert_eq!(home.says(&["restart", &name]).code, Some(2));
+    assert_eq!(home.run_and_record(&["restart", &name]).code, Some(2));
     assert_eq!(std::fs::read_to_string(&own).unwrap(), "{");
-    home.says(&["rm", &name]).succeeded();
-    home.matches("isolation/learn");
+    home.run_and_record(&["rm", &name]).succeeded();
+    home.assert_transcript("isolation/learn");
 }
 
 #[test]
-fn a_plan_shows_what_a_profile_comes_to() {
+fn a_plan_shows_the_effective_permissions() {
     let home = Home::new();
     home.write(
         "rules.json",
@@ -115,5 +115,5 @@ fn a_plan_shows_what_a_profile_comes_to() {
             }
         }
     }
-    home.has_nothing_left();
+    home.assert_nothing_left();
 }

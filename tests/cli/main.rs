@@ -1,25 +1,25 @@
 //! The `mcpm` command as its users meet it: the real program, a real engine, one theme a file.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod adversarial;
 mod audit;
 mod audit_files;
 mod certificates;
 mod container;
+mod denied_connections;
 mod engine;
 mod exchange;
 mod explain;
 mod failures;
-mod guarded;
 mod guides;
 mod headers;
 mod ignore;
 mod isolation;
-mod life;
 mod manage;
 mod names;
-mod pressure;
+mod protected_workload;
 mod proxy;
-mod refused_connections;
+mod recovery;
 mod registry;
 mod remote;
 mod secret_delivery;

@@ -11,7 +11,7 @@ const HTTP: &str = "mcpm-test/everything-http:1";
 #[track_caller]
 fn all(home: &Home, commands: &[(i32, &[&str])]) {
     for (code, args) in commands {
-        let outcome = home.says(args);
+        let outcome = home.run_and_record(args);
         assert_eq!(outcome.code, Some(*code), "{args:?}: {outcome:?}");
     }
 }
@@ -22,7 +22,7 @@ fn a_workload_keeps_its_url_from_run_to_rm() {
         let home = Home::new();
         let name = home.name("a");
         let name = name.as_str();
-        let url = home.says(&["run", image, "--name", name]).succeeded().url();
+        let url = home.run_and_record(&["run", image, "--name", name]).succeeded().url();
         assert!(Session::open(&url).tools().contains(&"test_simple_text".to_owned()));
         let up = [
             (0, &["list"][..]),
@@ -38,13 +38,13 @@ fn a_workload_keeps_its_url_from_run_to_rm() {
         ];
         all(&home, &up);
         for command in ["start", "restart"] {
-            assert_eq!(home.says(&[command, name]).succeeded().url(), url);
+            assert_eq!(home.run_and_record(&[command, name]).succeeded().url(), url);
             assert!(!Session::open(&url).tools().is_empty());
         }
-        assert_eq!(home.info(name)["url"], url);
+        assert_eq!(home.status(name)["url"], url);
         all(&home, &[(0, &["rm", name]), (4, &["rm", name]), (0, &["list", "-o", "json"])]);
-        home.has_nothing_left();
-        home.matches(&format!("manage/life_{kind}"));
+        home.assert_nothing_left();
+        home.assert_transcript(&format!("manage/life_{kind}"));
     }
 }
 
@@ -53,7 +53,7 @@ fn results_come_as_json_too() {
     let home = Home::new();
     let name = home.name("j");
     let ready = home.run(&["run", STDIO, "--name", &name, "--output", "json"]).succeeded().json();
-    assert_eq!(ready, json!({"name": name, "url": home.info(&name)["url"]}));
+    assert_eq!(ready, json!({"name": name, "url": home.status(&name)["url"]}));
     home.run(&["stop", &name]).succeeded();
     assert_eq!(home.run(&["start", &name, "--output", "json"]).succeeded().json(), ready);
     assert_eq!(home.run(&["start", &name, "--output", "json"]).succeeded().json(), ready, "it ran already");
@@ -86,8 +86,8 @@ fn several_workloads_are_named_at_once_and_one_failure_stops_no_other() {
         (0, &["rm", "--all"]),
     ];
     all(&home, &commands);
-    home.has_nothing_left();
-    home.matches("manage/several");
+    home.assert_nothing_left();
+    home.assert_transcript("manage/several");
 }
 
 #[test]
@@ -113,17 +113,17 @@ fn a_plan_shows_everything_and_touches_nothing() {
             &["--publish", "9999:9999/udp", "--target-port", port, "--", "-http", "0.0.0.0:3000"],
         ]
         .concat();
-    assert_eq!(home.says(&args).code, Some(0));
+    assert_eq!(home.run_and_record(&args).code, Some(0));
     let args = ["run", HTTP, "--plan", "--name", &name, "--output", "json", "-e", "GIVEN=hush"];
-    let plan = home.says(&args).succeeded();
+    let plan = home.run_and_record(&args).succeeded();
     assert!(!plan.stdout.contains("hush"), "values may be secrets");
     assert!(!home.path("state").exists());
-    home.has_nothing_left();
+    home.assert_nothing_left();
     home.replace(&engine_shown(), "ENGINE");
     for field in ["version", "api_version"] {
         home.replace(plan.json()["engine"][field].as_str().unwrap(), "VERSION");
     }
-    home.matches("manage/plan");
+    home.assert_transcript("manage/plan");
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn an_exported_workload_is_planned_as_it_was() {
     let before = plan(&[&[HTTP][..], &options].concat());
     home.run(&[&["run", HTTP][..], &options].concat()).succeeded();
     home.run(&["export", &name, "exported.json"]).succeeded();
-    let printed = home.says(&["export", &name]).succeeded().stdout;
+    let printed = home.run_and_record(&["export", &name]).succeeded().stdout;
     assert_eq!(printed, std::fs::read_to_string(home.path("exported.json")).unwrap());
     home.run(&["rm", &name]).succeeded();
     let after = plan(&["--from-config", "exported.json"]);
@@ -165,9 +165,13 @@ fn an_exported_workload_is_planned_as_it_was() {
     let url = home.run(&["run", "--from-config", "exported.json"]).succeeded().url();
     assert!(url.starts_with("http://127.0.0.2:"), "{url}");
     assert!(!Session::open(&url).tools().is_empty());
-    assert_eq!(home.says(&["run", "--from-config", "exported.json"]).code, Some(5), "the name is taken now");
-    assert_eq!(home.says(&["export", &name, "no/such/folder/file"]).code, Some(1));
-    home.matches("manage/export");
+    assert_eq!(
+        home.run_and_record(&["run", "--from-config", "exported.json"]).code,
+        Some(5),
+        "the name is taken now"
+    );
+    assert_eq!(home.run_and_record(&["export", &name, "no/such/folder/file"]).code, Some(1));
+    home.assert_transcript("manage/export");
 }
 
 #[test]
@@ -180,11 +184,11 @@ fn logs_are_shown_cut_and_followed() {
     let run = [&["run", "mcpm-test/python:1", "--name", &name][..], &transport].concat();
     home.run(&[&run[..], &["--", "sh", "-c", script]].concat()).succeeded();
     let mut follower = Program::start(&mut home.mcpm(&["logs", &name, "--follow"]));
-    assert_eq!((follower.line(), follower.line()), ("one".to_owned(), "three".to_owned()));
+    assert_eq!((follower.read_line(), follower.read_line()), ("one".to_owned(), "three".to_owned()));
     assert!(home.run(&["logs", &name]).succeeded().stdout.starts_with("one\nthree\n"));
     assert!(home.run(&["logs", &name, "--proxy"]).succeeded().stdout.contains("ready"));
     home.run(&["stop", &name, "--timeout", "0"]).succeeded();
-    let followed = follower.end();
+    let followed = follower.wait();
     assert_eq!(followed.code, Some(0), "it ends with the server: {followed:?}");
     assert!(followed.stderr.starts_with("two\n"), "{followed:?}");
     let tail = home.run(&["logs", &name, "--tail", "1"]).succeeded();

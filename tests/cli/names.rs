@@ -10,14 +10,14 @@ fn a_bad_name_is_refused_with_the_rule_and_a_proposal() {
     let long = "x".repeat(64);
     for name in ["Upper", "with blank", "../up", ".hidden", "-dash", "end.", "", "é", &long] {
         let equals = format!("--name={name}");
-        assert_eq!(home.says(&["run", "image", &equals]).code, Some(2), "{name}");
+        assert_eq!(home.run_and_record(&["run", "image", &equals]).code, Some(2), "{name}");
     }
     for command in ["status", "stop", "start", "restart", "rm", "logs", "export"] {
-        assert_eq!(home.says(&[command, "no/name"]).code, Some(2), "{command}");
-        assert_eq!(home.says(&[command, "unknown"]).code, Some(4), "{command}");
+        assert_eq!(home.run_and_record(&[command, "no/name"]).code, Some(2), "{command}");
+        assert_eq!(home.run_and_record(&[command, "unknown"]).code, Some(4), "{command}");
     }
-    home.has_nothing_left();
-    home.matches("names/bad");
+    home.assert_nothing_left();
+    home.assert_transcript("names/bad");
 }
 
 #[test]
@@ -27,14 +27,14 @@ fn a_given_name_that_is_taken_is_refused_and_a_generated_one_gets_a_suffix() {
     let image = home.name("a/b:1");
     docker(&["tag", EVERYTHING, &image]);
     let name = home.name("a-b");
-    assert_eq!(home.says(&["run", &image]).code, Some(0));
-    assert_eq!(home.says(&["run", &image]).code, Some(0));
-    assert_eq!(home.says(&["run", EVERYTHING, "--name", &name]).code, Some(5));
-    assert_eq!(home.says(&["list"]).code, Some(0));
-    home.matches("names/taken");
+    assert_eq!(home.run_and_record(&["run", &image]).code, Some(0));
+    assert_eq!(home.run_and_record(&["run", &image]).code, Some(0));
+    assert_eq!(home.run_and_record(&["run", EVERYTHING, "--name", &name]).code, Some(5));
+    assert_eq!(home.run_and_record(&["list"]).code, Some(0));
+    home.assert_transcript("names/taken");
     home.run(&["rm", "--all"]).succeeded();
     docker(&["rmi", &image]);
-    home.has_nothing_left();
+    home.assert_nothing_left();
 }
 
 #[test]
@@ -52,13 +52,13 @@ fn a_container_of_somebody_else_is_never_touched() {
         "mcpm-test/silent:1",
     ]);
     let before = inspect(&name);
-    assert_eq!(home.says(&["run", EVERYTHING, "--name", &name]).code, Some(5));
+    assert_eq!(home.run_and_record(&["run", EVERYTHING, "--name", &name]).code, Some(5));
     for command in ["stop", "rm", "logs", "restart"] {
-        assert_eq!(home.says(&[command, &name]).code, Some(4));
+        assert_eq!(home.run_and_record(&[command, &name]).code, Some(4));
     }
     let after = inspect(&name);
     assert_eq!((&before["Id"], &before["State"]), (&after["Id"], &after["State"]));
-    home.matches("names/foreign");
+    home.assert_transcript("names/foreign");
 }
 
 #[test]
@@ -68,13 +68,13 @@ fn workloads_of_another_home_are_never_touched() {
     let url = other.run(&["run", EVERYTHING, "--name", &name]).succeeded().url();
     let before = inspect(&name);
     home.replace(&name, "NAME");
-    assert_eq!(home.says(&["run", EVERYTHING, "--name", &name]).code, Some(5));
-    assert_eq!(home.says(&["list"]).code, Some(0));
+    assert_eq!(home.run_and_record(&["run", EVERYTHING, "--name", &name]).code, Some(5));
+    assert_eq!(home.run_and_record(&["list"]).code, Some(0));
     let after = inspect(&name);
     assert_eq!((&before["Id"], &before["State"]), (&after["Id"], &after["State"]));
-    assert_eq!(other.info(&name)["url"], url);
-    home.matches("names/other_home");
-    home.has_nothing_left();
+    assert_eq!(other.status(&name)["url"], url);
+    home.assert_transcript("names/other_home");
+    home.assert_nothing_left();
 }
 
 #[test]
@@ -83,11 +83,11 @@ fn a_generated_name_that_a_foreign_container_has_is_refused() {
     let image = home.name("c/d:1");
     docker(&["tag", EVERYTHING, &image]);
     docker(&["create", "--name", &home.name("c-d"), EVERYTHING]);
-    assert_eq!(home.says(&["run", &image]).code, Some(5));
+    assert_eq!(home.run_and_record(&["run", &image]).code, Some(5));
     docker(&["rm", &home.name("c-d")]);
     docker(&["rmi", &image]);
-    home.matches("names/generated_beside_foreign");
-    home.has_nothing_left();
+    home.assert_transcript("names/generated_beside_foreign");
+    home.assert_nothing_left();
 }
 
 #[test]
@@ -111,9 +111,9 @@ fn groups_are_made_shown_and_removed() {
         (2, &["group", "rm", "default"]),
         (0, &["group", "list"]),
     ] {
-        let outcome = home.says(args);
+        let outcome = home.run_and_record(args);
         assert_eq!(outcome.code, Some(code), "{args:?}: {outcome:?}");
     }
-    home.matches("names/groups");
-    home.has_nothing_left();
+    home.assert_transcript("names/groups");
+    home.assert_nothing_left();
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     remote,
-    support::{Home, Program, Session, until},
+    support::{Home, Program, Session, wait_until},
 };
 
 #[test]
@@ -21,22 +21,25 @@ fn a_proxy_prints_its_url_forwards_and_ends_with_a_signal() {
         let run = ["proxy", "front", "--target-uri", &target, "--output", form];
         let mut proxy = Program::start(&mut home.mcpm(&run));
         let url = if form == "json" {
-            let text = [proxy.line(), proxy.line(), proxy.line(), proxy.line()].concat();
+            let text = [proxy.read_line(), proxy.read_line(), proxy.read_line(), proxy.read_line()].concat();
             let ready: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(ready, json!({"name": "front", "url": ready["url"]}));
             ready["url"].as_str().unwrap().to_owned()
         } else {
-            proxy.line().strip_prefix("front  ").unwrap().to_owned()
+            proxy.read_line().strip_prefix("front  ").unwrap().to_owned()
         };
         assert_eq!(Session::open(&url).tools(), Session::open(&target).tools());
         proxy.signal(signal);
-        let outcome = proxy.end();
+        let outcome = proxy.wait();
         assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome:?}");
-        home.note(&format!("mcpm proxy front --target-uri {target} --output {form}"), &outcome);
+        home.append_to_transcript(
+            &format!("mcpm proxy front --target-uri {target} --output {form}"),
+            &outcome,
+        );
     }
     home.run(&["rm", &name]).succeeded();
-    home.has_nothing_left();
-    home.matches("proxy/forwards");
+    home.assert_nothing_left();
+    home.assert_transcript("proxy/forwards");
 }
 
 #[test]
@@ -59,24 +62,24 @@ fn a_proxy_without_a_target_that_can_be_used_is_refused() {
         (5, &["http://127.0.0.1:1/mcp", "--port", &port]),
         (2, &["http://127.0.0.1:1/mcp", "--token-exchange-url", "https://127.0.0.1/token"]),
     ] {
-        let outcome = home.says(&[&target[..], more].concat());
+        let outcome = home.run_and_record(&[&target[..], more].concat());
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(code), ""), "{more:?}: {outcome:?}");
     }
     assert!(!home.path("state").exists());
-    home.matches("proxy/refused");
+    home.assert_transcript("proxy/refused");
 }
 
 #[test]
-fn a_target_that_is_not_there_is_answered_for() {
+fn an_unavailable_target_is_answered_with_an_error() {
     let home = Home::without_engine();
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let target = format!("http://{closed}/mcp");
     let mut proxy = Program::start(&mut home.mcpm(&["proxy", "p", "--target-uri", &target]));
-    let url = proxy.line().split_whitespace().nth(1).unwrap().to_owned();
-    let answer = Session::at(&url).ask();
+    let url = proxy.read_line().split_whitespace().nth(1).unwrap().to_owned();
+    let answer = Session::without_session(&url).list_tools();
     assert!(answer["error"]["message"].is_string(), "{answer}");
     proxy.signal("TERM");
-    assert_eq!(proxy.end().code, Some(0));
+    assert_eq!(proxy.wait().code, Some(0));
 }
 
 #[test]
@@ -90,7 +93,7 @@ fn a_target_that_is_no_mcp_server_is_warned_of_and_shown_by_health() {
     ] {
         let target = format!("http://{authority}/mcp");
         let mut proxy = Program::start(&mut home.mcpm(&["proxy", "p", "--target-uri", &target]));
-        let url = proxy.line().split_whitespace().nth(1).unwrap().to_owned();
+        let url = proxy.read_line().split_whitespace().nth(1).unwrap().to_owned();
         let mut curl = home.command("curl");
         let curl = curl.args(["-s", "--noproxy", "*", &url.replace("/mcp", "/health")]);
         let health: Value = serde_json::from_slice(&curl.output().unwrap().stdout).unwrap();
@@ -98,14 +101,14 @@ fn a_target_that_is_no_mcp_server_is_warned_of_and_shown_by_health() {
         if status != Value::Null {
             assert_eq!(health["mcp"]["last_exchange"], json!({"status": status, "reason": "Not Found"}));
         }
-        proxy.until_stderr(warning);
+        proxy.wait_for_stderr(warning);
         proxy.signal("TERM");
-        assert_eq!(proxy.end().code, Some(0));
+        assert_eq!(proxy.wait().code, Some(0));
     }
 }
 
 #[test]
-fn who_can_use_a_proxy_is_said_where_that_is_more_than_one_would_think() {
+fn an_unexpectedly_exposed_proxy_is_warned_about() {
     let home = Home::without_engine();
     let anybody = "every address of this machine: whoever reaches it can use the server";
     let issuer = "no caller can be authenticated now, since the identity provider cannot be asked";
@@ -123,9 +126,9 @@ fn who_can_use_a_proxy_is_said_where_that_is_more_than_one_would_think() {
         let mut run = home.mcpm(&["proxy", "p", "--target-uri", "http://127.0.0.1:1/mcp"]);
         run.args(more.split(' ')).env("MCPM_OIDC_CLIENT_SECRET", "hush");
         let mut proxy = Program::start(&mut run);
-        proxy.line();
+        proxy.read_line();
         proxy.signal("TERM");
-        let outcome = proxy.end();
+        let outcome = proxy.wait();
         // Whether it is said of the target, which is not there, is a matter of time.
         let is_of_callers = |line: &&str| line.contains("WARN") && !line.contains("the target");
         let said = outcome.stderr.lines().filter(is_of_callers).count();
@@ -139,10 +142,10 @@ fn a_flood_of_refused_requests_fills_no_log() {
     let home = Home::without_engine();
     let target = ["proxy", "p", "--target-uri", "http://127.0.0.1:1/mcp"];
     let mut proxy = Program::start(&mut home.mcpm(&target));
-    let url = proxy.line().split_whitespace().nth(1).unwrap().to_owned();
+    let url = proxy.read_line().split_whitespace().nth(1).unwrap().to_owned();
     let address = url.strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap();
     let mut client = TcpStream::connect(address).unwrap();
-    client.set_read_timeout(Some(mcpm_tests::harness::LIMIT)).unwrap();
+    client.set_read_timeout(Some(mcpm_tests::harness::TEST_TIMEOUT)).unwrap();
     let mut answered = BufReader::new(client.try_clone().unwrap());
     for _ in 0..2000 {
         client.write_all(b"HEAD /mcp HTTP/1.1\r\nHost: stranger.example\r\n\r\n").unwrap();
@@ -153,7 +156,7 @@ fn a_flood_of_refused_requests_fills_no_log() {
         assert!(head.starts_with("HTTP/1.1 403"), "{head}");
     }
     proxy.signal("TERM");
-    let outcome = proxy.end();
+    let outcome = proxy.wait();
     assert_eq!(outcome.code, Some(0));
     let lines = outcome.stderr.lines().filter(|line| line.contains("refused a request")).count();
     // 32 at once, then one every 10 s.
@@ -161,7 +164,7 @@ fn a_flood_of_refused_requests_fills_no_log() {
 }
 
 #[test]
-fn a_collector_that_is_away_is_said_once_and_holds_nothing_up() {
+fn an_unavailable_collector_is_logged_once_and_blocks_nothing() {
     let home = Home::without_engine();
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for protocol in ["http", "grpc"] {
@@ -171,10 +174,10 @@ fn a_collector_that_is_away_is_said_once_and_holds_nothing_up() {
         // Somebody else's headers are not ours to send.
         run.env("OTEL_EXPORTER_OTLP_HEADERS", "x-other=hush");
         let mut proxy = Program::start(&mut run);
-        let url = proxy.line().split_whitespace().nth(1).unwrap().to_owned();
-        assert!(Session::at(&url).ask()["error"]["message"].is_string());
+        let url = proxy.read_line().split_whitespace().nth(1).unwrap().to_owned();
+        assert!(Session::without_session(&url).list_tools()["error"]["message"].is_string());
         proxy.signal("TERM");
-        let outcome = proxy.end();
+        let outcome = proxy.wait();
         let said = outcome.stderr.matches("does not take telemetry").count();
         assert_eq!((outcome.code, said), (Some(0), 1), "{outcome:?}");
         assert!(!outcome.stderr.contains("hush"), "{outcome:?}");
@@ -182,18 +185,19 @@ fn a_collector_that_is_away_is_said_once_and_holds_nothing_up() {
 }
 
 #[test]
-fn a_proxy_without_file_descriptors_waits_for_some_and_says_so_once() {
-    const MOST: usize = 24;
+fn a_proxy_out_of_file_descriptors_recovers_and_logs_once() {
+    const MAX_OPEN_FILES: usize = 24;
     let home = Home::without_engine();
     let mcpm = home.mcpm(&["proxy", "front", "--target-uri", "http://127.0.0.1:1/mcp"]);
     let mut limited = home.command("sh");
-    limited.args(["-c", &format!("ulimit -n {MOST}; exec \"$0\" \"$@\"")]).arg(mcpm.get_program());
+    limited.args(["-c", &format!("ulimit -n {MAX_OPEN_FILES}; exec \"$0\" \"$@\"")]).arg(mcpm.get_program());
     let mut proxy = Program::start(limited.args(mcpm.get_args()));
-    let url = proxy.line();
+    let url = proxy.read_line();
     let address = url.rsplit("http://").next().unwrap().trim_end_matches("/mcp").to_owned();
-    let mut clients: Vec<_> = (0..2 * MOST).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    let mut clients: Vec<_> =
+        (0..2 * MAX_OPEN_FILES).map(|_| TcpStream::connect(&address).unwrap()).collect();
     let is_open = |fd: usize| std::fs::symlink_metadata(format!("/proc/{}/fd/{fd}", proxy.pid())).is_ok();
-    until("it has no descriptor left", || (0..MOST).all(is_open));
+    wait_until("it has no descriptor left", || (0..MAX_OPEN_FILES).all(is_open));
     let mut last = clients.pop().unwrap();
     write!(last, "GET /health HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
     drop(clients);
@@ -201,7 +205,7 @@ fn a_proxy_without_file_descriptors_waits_for_some_and_says_so_once() {
     last.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     proxy.signal("TERM");
-    let outcome = proxy.end();
+    let outcome = proxy.wait();
     let said = outcome.stderr.matches("connections cannot be accepted").count();
     assert_eq!((outcome.code, said), (Some(0), 1), "{outcome:?}");
 }

@@ -50,10 +50,10 @@ fn servers_are_listed_searched_and_shown() {
         (2, &["registry"]),
         (2, &["registry", "search"]),
     ] {
-        assert_eq!(home.says(args).code, Some(code), "{args:?}");
+        assert_eq!(home.run_and_record(args).code, Some(code), "{args:?}");
     }
-    home.has_nothing_left();
-    home.matches("registry/shown");
+    home.assert_nothing_left();
+    home.assert_transcript("registry/shown");
 }
 
 #[test]
@@ -80,20 +80,20 @@ fn a_server_runs_by_its_name_and_what_it_was_given_is_shown() {
     let registry = registry(&home, "https://mcp.example.com/mcp");
     let name = home.name("web");
     let run = ["run", "web", "--registry", &registry, "--name", &name];
-    home.says(&[&run[..], &["--plan"]].concat()).succeeded();
-    let url = home.says(&run).succeeded().url();
+    home.run_and_record(&[&run[..], &["--plan"]].concat()).succeeded();
+    let url = home.run_and_record(&run).succeeded().url();
     assert!(!Session::open(&url).tools().is_empty());
     // The exported file leads to the same plan.
     let exported = home.text("exported.json");
     let plan = home.run(&["run", "web", "--registry", &registry, "--plan", "-o", "json"]).succeeded().json();
     home.run(&["export", &name, &exported]).succeeded();
-    home.says(&["rm", &name]).succeeded();
+    home.run_and_record(&["rm", &name]).succeeded();
     let again = home.run(&["run", "--from-config", &exported, "--plan", "-o", "json"]).succeeded().json();
     assert_eq!(again["spec"]["place"]["container"]["image"], plan["spec"]["place"]["container"]["image"]);
     assert_eq!(again["spec"]["place"]["container"]["env"], plan["spec"]["place"]["container"]["env"]);
-    home.has_nothing_left();
+    home.assert_nothing_left();
     home.replace(&super::support::engine_shown(), "ENGINE");
-    home.matches("registry/run");
+    home.assert_transcript("registry/run");
 }
 
 #[test]
@@ -116,23 +116,23 @@ fn a_name_that_leads_to_nothing_is_refused_and_leaves_nothing() {
         (6, &["run", "image:web"]),
         (6, &["run", "keyed", "--registry", &registry, "-e", "THE_KEY=k3y", "-e", "THE_REGION=eu"]),
     ] {
-        let outcome = home.says(args);
+        let outcome = home.run_and_record(args);
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(code), ""), "{args:?}: {outcome:?}");
         assert_eq!(outcome.stderr.lines().count(), 1, "one message: {outcome:?}");
         assert!(!outcome.stderr.contains("k3y"), "{outcome:?}");
     }
-    home.has_nothing_left();
-    home.matches("registry/refused");
+    home.assert_nothing_left();
+    home.assert_transcript("registry/refused");
 }
 
 /// A command on a terminal, which `script` is: it shows what a terminal shows.
-pub(super) struct Typing {
+pub(super) struct PseudoTerminal {
     child: Child,
     shown: String,
 }
 
-impl Typing {
-    pub(super) fn begin(home: &Home, line: &str) -> Self {
+impl PseudoTerminal {
+    pub(super) fn spawn(home: &Home, line: &str) -> Self {
         let mut command = home.command("script");
         command.args(["-q", "-e", "-c", line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         Self { child: command.spawn().unwrap(), shown: String::new() }
@@ -140,7 +140,7 @@ impl Typing {
 
     /// Waits until something is shown, then types.
     #[track_caller]
-    pub(super) fn answer(&mut self, prompt: &str, typed: &str) {
+    pub(super) fn expect_then_type(&mut self, prompt: &str, typed: &str) {
         let mut buffer = [0; 1024];
         while !self.shown.contains(prompt) {
             let count = self.child.stdout.as_mut().unwrap().read(&mut buffer).unwrap();
@@ -151,38 +151,38 @@ impl Typing {
     }
 
     /// Waits for the end, and returns all that was shown.
-    pub(super) fn end(mut self) -> (Option<i32>, String) {
+    pub(super) fn wait(mut self) -> (Option<i32>, String) {
         self.child.stdout.as_mut().unwrap().read_to_string(&mut self.shown).unwrap();
         (self.child.wait().unwrap().code(), self.shown.clone())
     }
 }
 
-impl Drop for Typing {
+impl Drop for PseudoTerminal {
     fn drop(&mut self) {
         let _ = self.child.kill();
     }
 }
 
 #[test]
-fn what_is_missing_is_asked_for_on_a_terminal_and_a_secret_is_not_shown() {
+fn missing_values_are_prompted_for_and_secrets_not_echoed() {
     let home = Home::new();
     let registry = registry(&home, "https://mcp.example.com/mcp");
     let name = home.name("asked");
     let canary = format!("canary-{}", home.name("value"));
     let program = home.program();
     let run = format!("{program} run keyed --debug --registry {registry} --name {name}");
-    let mut typing = Typing::begin(&home, &run);
+    let mut typing = PseudoTerminal::spawn(&home, &run);
     // Ctrl-U and backspace edit.
-    typing.answer("THE_KEY - Key of the service: ", &format!("wrong\u{15}{canary}t\u{7f}\r"));
-    typing.answer("THE_REGION: ", "europe west\r");
-    let (code, shown) = typing.end();
+    typing.expect_then_type("THE_KEY - Key of the service: ", &format!("wrong\u{15}{canary}t\u{7f}\r"));
+    typing.expect_then_type("THE_REGION: ", "europe west\r");
+    let (code, shown) = typing.wait();
     assert_eq!(code, Some(0), "{shown}");
     assert!(shown.contains("europe west") && !shown.contains(&canary), "{shown}");
     let container = inspect(&name);
     let delivered = format!("THE_KEY={canary}");
     assert!(container["Config"]["Env"].to_string().contains(&delivered), "the server gets it: {container}");
-    is_nowhere(&home, &name, &canary);
-    let spec = std::fs::read_to_string(home.record(&name).join("spec.json")).unwrap();
+    assert_not_leaked(&home, &name, &canary);
+    let spec = std::fs::read_to_string(home.record_dir(&name).join("spec.json")).unwrap();
     let spec: serde_json::Value = serde_json::from_str(&spec).unwrap();
     assert_eq!(spec["place"]["container"]["env"]["THE_REGION"], "europe west");
     assert_eq!(spec["secrets"], json!([format!("{name}/THE_KEY,target=THE_KEY")]));
@@ -194,19 +194,19 @@ fn what_is_missing_is_asked_for_on_a_terminal_and_a_secret_is_not_shown() {
     let refused = home.run(&["restart", &name]);
     assert_eq!(refused.code, Some(4), "{refused:?}");
     assert!(refused.stderr.contains(&format!("`mcpm secret set {name}/THE_KEY`")), "{refused:?}");
-    assert_eq!(home.info(&name)["status"], "running");
-    let mut typing = Typing::begin(&home, &format!("{program} restart {name}"));
-    typing.answer(&format!("{name}/THE_KEY: "), &format!("{canary}-2\r"));
-    let (code, shown) = typing.end();
+    assert_eq!(home.status(&name)["status"], "running");
+    let mut typing = PseudoTerminal::spawn(&home, &format!("{program} restart {name}"));
+    typing.expect_then_type(&format!("{name}/THE_KEY: "), &format!("{canary}-2\r"));
+    let (code, shown) = typing.wait();
     assert_eq!((code, shown.contains(&canary)), (Some(0), false), "{shown}");
     assert!(inspect(&name)["Config"]["Env"].to_string().contains(&format!("{delivered}-2")));
     // Kept in the store, it is asked for no more.
     home.set(&format!("MCPM_SECRET_{name}/THE_KEY"), &format!("{canary}-3"));
     home.run(&["restart", &name]).succeeded();
     assert!(inspect(&name)["Config"]["Env"].to_string().contains(&format!("{delivered}-3")));
-    is_nowhere(&home, &name, &canary);
+    assert_not_leaked(&home, &name, &canary);
     home.run(&["rm", &name]).succeeded();
-    home.has_nothing_left();
+    home.assert_nothing_left();
 }
 
 #[test]
@@ -216,12 +216,12 @@ fn a_typed_secret_of_an_isolated_server_is_not_in_the_engine_either() {
     let name = home.name("held");
     let canary = format!("canary-{}", home.name("value"));
     let run = format!("{} run keyed --isolate-network --registry {registry} --name {name}", home.program());
-    let mut typing = Typing::begin(&home, &format!("{run} -e THE_REGION=eu"));
-    typing.answer("THE_KEY - Key of the service: ", &format!("{canary}\r"));
-    let (code, shown) = typing.end();
+    let mut typing = PseudoTerminal::spawn(&home, &format!("{run} -e THE_REGION=eu"));
+    typing.expect_then_type("THE_KEY - Key of the service: ", &format!("{canary}\r"));
+    let (code, shown) = typing.wait();
     assert_eq!((code, shown.contains(&canary)), (Some(0), false), "{shown}");
     assert!(!docker(&["inspect", &name]).contains(&canary));
-    is_nowhere(&home, &name, &canary);
+    assert_not_leaked(&home, &name, &canary);
     let pid = docker(&["inspect", "--format", "{{.State.Pid}}", &name]);
     let inside = docker(&["top", &name, "-eo", "pid"]);
     let has_it = |pid: &str| {
@@ -230,7 +230,7 @@ fn a_typed_secret_of_an_isolated_server_is_not_in_the_engine_either() {
     };
     assert!(inside.lines().skip(1).any(has_it), "the server gets it: {pid} {inside}");
     home.run(&["rm", &name]).succeeded();
-    home.has_nothing_left();
+    home.assert_nothing_left();
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn a_secret_that_would_be_an_argument_is_refused() {
 /// Asserts that a value that was typed is in no file, no argument, nothing that is shown, and of the container in
 /// nothing but its variables.
 #[track_caller]
-fn is_nowhere(home: &Home, name: &str, canary: &str) {
+fn assert_not_leaked(home: &Home, name: &str, canary: &str) {
     for folder in ["state", "home", "runtime"] {
         let found = Command::new("grep").args(["-rl", canary]).arg(home.path(folder)).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&found.stdout), "", "files below {folder}");
@@ -294,11 +294,11 @@ fn an_interrupted_question_leaves_the_terminal_as_it_was() {
     let program = home.mcpm(&[]).get_program().to_str().unwrap().to_owned();
     let line =
         format!("stty -a > before; {program} run keyed --registry {registry}; echo code=$?; stty -a > after");
-    let mut typing = Typing::begin(&home, &line);
-    typing.answer("THE_KEY - Key of the service: ", "abc\u{3}");
-    let (_, shown) = typing.end();
+    let mut typing = PseudoTerminal::spawn(&home, &line);
+    typing.expect_then_type("THE_KEY - Key of the service: ", "abc\u{3}");
+    let (_, shown) = typing.wait();
     assert!(shown.contains("code=130"), "{shown}");
     let read = |name: &str| std::fs::read_to_string(home.path(name)).unwrap();
     assert_eq!(read("before"), read("after"));
-    home.has_nothing_left();
+    home.assert_nothing_left();
 }

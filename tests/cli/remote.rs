@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::support::{Home, Program, Session, testbed, until};
+use super::support::{Home, Program, Session, testbed_variable, wait_until};
 
 /// A server that answers each request with the next of some statuses, the last one for ever, and tells what it was
 /// asked: request line, then `Authorization`.
@@ -63,7 +63,7 @@ fn a_remote_server_lives_as_a_workload_without_an_engine() {
     let home = Home::without_engine();
     let name = home.name("r");
     let name = name.as_str();
-    let url = home.says(&["run", &target, "--name", name]).succeeded().url();
+    let url = home.run_and_record(&["run", &target, "--name", name]).succeeded().url();
     assert!(url.ends_with("/mcp"), "the path is kept: {url}");
     assert_eq!(Session::open(&url).tools(), Session::open(&target).tools());
     for (code, args) in [
@@ -77,22 +77,22 @@ fn a_remote_server_lives_as_a_workload_without_an_engine() {
         (0, &["stop", name]),
         (0, &["status", name]),
     ] {
-        assert_eq!(home.says(args).code, Some(code), "{args:?}");
+        assert_eq!(home.run_and_record(args).code, Some(code), "{args:?}");
     }
     for command in ["start", "restart"] {
-        assert_eq!(home.says(&[command, name]).succeeded().url(), url);
+        assert_eq!(home.run_and_record(&[command, name]).succeeded().url(), url);
         assert_eq!(Session::open(&url).tools(), Session::open(&target).tools());
     }
     // What was exported is the same workload.
     let exported = home.text("exported.json");
-    home.says(&["export", name, &exported]).succeeded();
-    home.says(&["rm", name]).succeeded();
-    let url = home.says(&["run", "--from-config", &exported]).succeeded().url();
+    home.run_and_record(&["export", name, &exported]).succeeded();
+    home.run_and_record(&["rm", name]).succeeded();
+    let url = home.run_and_record(&["run", "--from-config", &exported]).succeeded().url();
     assert!(!Session::open(&url).tools().is_empty());
-    home.says(&["rm", name]).succeeded();
-    home.has_nothing_left();
+    home.run_and_record(&["rm", name]).succeeded();
+    home.assert_nothing_left();
     engine.run(&["rm", &backend]).succeeded();
-    home.matches("remote/life");
+    home.assert_transcript("remote/life");
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn path_query_and_login_go_to_the_remote_as_they_are() {
     let target = format!("http://{authority}/v1/mcp?key=k%20x#part");
     let mut run =
         Program::start(&mut home.mcpm(&["run", "--foreground", &target, "--name", &home.name("q")]));
-    let url = run.line().split_whitespace().nth(1).unwrap().to_owned();
+    let url = run.read_line().split_whitespace().nth(1).unwrap().to_owned();
     assert_eq!(told.recv().unwrap().0, "POST /v1/mcp?key=k%20x HTTP/1.1", "the start check");
     let curl = |url: &str| {
         let mut curl = Command::new("curl");
@@ -113,26 +113,33 @@ fn path_query_and_login_go_to_the_remote_as_they_are() {
     assert_eq!(curl(&format!("{url}?a=1")), ("GET /v1/mcp?key=k%20x&a=1 HTTP/1.1".into(), "Bearer t".into()));
     assert_eq!(curl(&url.replace("/v1/mcp", "/other")).0, "GET /other?key=k%20x HTTP/1.1");
     run.signal("TERM");
-    assert_eq!(run.end().code, Some(0));
-    home.has_nothing_left();
+    assert_eq!(run.wait().code, Some(0));
+    home.assert_nothing_left();
 }
 
 #[test]
-fn a_login_that_is_missing_is_said_and_said_no_more_once_it_is_there() {
+fn a_missing_login_is_reported_until_a_request_succeeds() {
     let statuses = &["401 Unauthorized", "401 Unauthorized", "200 OK"];
     let (authority, _told) = server(statuses);
     let home = Home::without_engine();
     let name = home.name("login");
-    let outcome = home.says(&["run", &format!("http://{authority}/mcp"), "--name", &name]).succeeded();
+    let outcome =
+        home.run_and_record(&["run", &format!("http://{authority}/mcp"), "--name", &name]).succeeded();
     assert!(outcome.stderr.contains("asks for a login"), "{outcome:?}");
     let url = outcome.url();
-    assert_eq!(Session::at(&url).ask()["result"]["tools"], json!([]), "the body of a 401 is passed on");
-    until("the status says so", || home.info(&name)["reason"].as_str().is_some_and(|r| r.contains("401")));
-    assert_eq!(home.info(&name)["status"], "running");
-    Session::at(&url).ask();
-    until("the status says so no more", || home.info(&name)["reason"] == Value::Null);
+    assert_eq!(
+        Session::without_session(&url).list_tools()["result"]["tools"],
+        json!([]),
+        "the body of a 401 is passed on"
+    );
+    wait_until("the status says so", || {
+        home.status(&name)["reason"].as_str().is_some_and(|r| r.contains("401"))
+    });
+    assert_eq!(home.status(&name)["status"], "running");
+    Session::without_session(&url).list_tools();
+    wait_until("the status says so no more", || home.status(&name)["reason"] == Value::Null);
     home.run(&["rm", &name]).succeeded();
-    home.has_nothing_left();
+    home.assert_nothing_left();
 }
 
 #[test]
@@ -148,7 +155,7 @@ fn what_is_no_mcp_server_is_refused_at_the_start_and_named() {
         (answering("500 Internal Server Error"), "answers with an error (500)"),
         (answering("503 Service Unavailable"), "answers with an error (503)"),
         (answering("200 OK\r\nContent-Type: text/html; charset=utf-8"), "is a web page"),
-        (format!("{}/v2", testbed("MCPM_TEST_REGISTRY")), "is an image registry"),
+        (format!("{}/v2", testbed_variable("MCPM_TEST_REGISTRY")), "is an image registry"),
     ] {
         let name = home.name("odd");
         let target = format!("http://{authority}/?key=s3cret");
@@ -158,7 +165,7 @@ fn what_is_no_mcp_server_is_refused_at_the_start_and_named() {
             assert_eq!(outcome.stderr.lines().count(), 1, "one message: {outcome:?}");
             assert!(outcome.stderr.contains(words), "{words}: {outcome:?}");
             assert!(!outcome.stderr.contains("s3cret"), "{outcome:?}");
-            home.has_nothing_left();
+            home.assert_nothing_left();
         }
     }
 }
@@ -177,7 +184,7 @@ fn a_remote_server_of_the_other_transport_is_refused_at_the_start_with_the_fix()
         let outcome = home.run(&["run", &target, "--name", &name, "--transport", given]);
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(8), ""), "{outcome:?}");
         assert!(outcome.stderr.ends_with(&format!("use `--transport {fix}`\n")), "{outcome:?}");
-        home.has_nothing_left();
+        home.assert_nothing_left();
         let outcome = home.run(&["run", &target, "--name", &name, "--transport", fix]).succeeded();
         assert_eq!(outcome.stderr, "");
         home.run(&["rm", &name]).succeeded();
@@ -186,7 +193,7 @@ fn a_remote_server_of_the_other_transport_is_refused_at_the_start_with_the_fix()
 }
 
 #[test]
-fn what_a_remote_server_cannot_be_asked_is_refused_and_leaves_nothing() {
+fn invalid_remote_runs_are_rejected_and_leave_nothing() {
     let home = Home::without_engine();
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let nowhere = format!("http://{closed}/mcp");
@@ -203,14 +210,14 @@ fn what_a_remote_server_cannot_be_asked_is_refused_and_leaves_nothing() {
         (8, &["run", &nowhere]),
         (8, &["run", "--foreground", &nowhere]),
     ] {
-        let outcome = home.says(args);
+        let outcome = home.run_and_record(args);
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(code), ""), "{args:?}: {outcome:?}");
         assert_eq!(outcome.stderr.lines().count(), 1, "one message: {outcome:?}");
     }
-    home.has_nothing_left();
-    home.says(&["run", "https://mcp.example.com/v1/mcp?key=hidden", "--plan"]).succeeded();
-    home.has_nothing_left();
-    home.matches("remote/refused");
+    home.assert_nothing_left();
+    home.run_and_record(&["run", "https://mcp.example.com/v1/mcp?key=hidden", "--plan"]).succeeded();
+    home.assert_nothing_left();
+    home.assert_transcript("remote/refused");
 }
 
 #[test]
@@ -229,12 +236,12 @@ fn a_group_that_does_not_exist_is_created_by_a_start_that_succeeds() {
     let outcome = home.run(&["run", &target, "--name", &name, "--group", "team"]).succeeded();
     assert_eq!(outcome.stderr, "warning: the group `team` did not exist and was created\n");
     assert_eq!(groups(), "default\nteam\n");
-    assert_eq!(home.info(&name)["group"], "team");
+    assert_eq!(home.status(&name)["group"], "team");
     let second = home.name("second");
     let outcome = home.run(&["run", &target, "--name", &second, "--group", "team"]).succeeded();
     assert_eq!(outcome.stderr, "");
     home.run(&["rm", "--all"]).succeeded();
-    home.has_nothing_left();
+    home.assert_nothing_left();
 }
 
 #[test]
@@ -254,12 +261,12 @@ fn options_without_effect_are_warned_of() {
     home.run(&["rm", &name]).succeeded();
     let mut run = home.mcpm(&["proxy", "p", "--target-uri", &target]);
     let mut proxy = Program::start(run.args(more));
-    proxy.line();
+    proxy.read_line();
     proxy.signal("TERM");
-    let outcome = proxy.end();
+    let outcome = proxy.wait();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert_eq!(outcome.stderr.matches("has no effect without").count(), 2, "{outcome:?}");
-    home.has_nothing_left();
+    home.assert_nothing_left();
 }
 
 #[test]
@@ -279,18 +286,18 @@ fn an_exported_workload_keeps_its_url_and_takes_another_name_group_or_port() {
     assert!(taken.stderr.contains("set `--proxy-port` to another, or to 0 for a free one"), "{taken:?}");
     let second = import(&["--name", &other, "--proxy-port", "0", "--group", "team"]).succeeded();
     assert_ne!(second.url(), url);
-    assert_eq!(home.info(&other)["group"], "team");
+    assert_eq!(home.status(&other)["group"], "team");
     let plan = import(&["--name", "third", "--plan", "-o", "json"]).succeeded().json();
     let origins = ["name", "proxy_port", "url"].map(|field| plan["spec"]["origins"][field].clone());
     assert_eq!(origins, ["given", "exported_file", "exported_file"]);
     home.run(&["rm", &name, &other]).succeeded();
     assert_eq!(import(&[]).succeeded().url(), url);
     home.run(&["rm", &name]).succeeded();
-    home.has_nothing_left();
+    home.assert_nothing_left();
 }
 
 #[test]
-fn debug_says_what_is_done_and_only_debug_does() {
+fn debug_logs_appear_only_with_debug() {
     let (authority, _told) = server(&["200 OK"]);
     let home = Home::without_engine();
     // A copy that cannot be kept stops nothing, and is said to whoever wants to know.
@@ -369,13 +376,13 @@ fn a_remote_on_record_that_is_away_is_served_again_when_it_comes_back() {
     let name = home.name("away");
     let url = home.run(&["run", &format!("http://{authority}/mcp"), "--name", &name]).succeeded().url();
     home.run(&["stop", &name]).succeeded();
-    let spec = home.record(&name).join("spec.json");
+    let spec = home.record_dir(&name).join("spec.json");
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let text = std::fs::read_to_string(&spec).unwrap();
     std::fs::write(&spec, text.replace(&authority, &closed)).unwrap();
     let outcome = home.run(&["start", &name]).succeeded();
     assert!(outcome.stderr.contains("nothing is reached"), "{outcome:?}");
-    assert!(Session::at(&url).ask()["error"].is_object());
+    assert!(Session::without_session(&url).list_tools()["error"].is_object());
     let back = TcpListener::bind(&closed).unwrap();
     let answering = std::thread::spawn(move || {
         let (mut stream, _) = back.accept().unwrap();
@@ -384,8 +391,8 @@ fn a_remote_on_record_that_is_away_is_served_again_when_it_comes_back() {
         let head = format!("Content-Type: application/json\r\nContent-Length: {}", body.len());
         write!(stream, "HTTP/1.1 200 OK\r\n{head}\r\n\r\n{body}").unwrap();
     });
-    assert_eq!(Session::at(&url).tools(), [""; 0]);
+    assert_eq!(Session::without_session(&url).tools(), [""; 0]);
     answering.join().unwrap();
     home.run(&["rm", &name]).succeeded();
-    home.has_nothing_left();
+    home.assert_nothing_left();
 }

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use super::support::{Home, Outcome, docker, inspect, until};
+use super::support::{Home, Outcome, docker, inspect, wait_until};
 
 const IMAGE: &str = "mcpm-test/everything:1";
 
@@ -32,7 +32,7 @@ fn processes_with(text: &str, file: &str) -> Vec<u32> {
 }
 
 /// The processes in a container.
-fn inside(container: &str) -> Vec<u32> {
+fn processes_in(container: &str) -> Vec<u32> {
     let listed = docker(&["top", container, "-eo", "pid"]);
     listed.lines().skip(1).map(|pid| pid.trim().parse().unwrap()).collect()
 }
@@ -43,7 +43,7 @@ fn says(outcome: &Outcome, text: &str) -> bool {
 
 /// What commands show, and what is exported.
 #[track_caller]
-fn is_shown_nowhere(home: &Home, name: &str, canary: &str) {
+fn assert_not_leaked(home: &Home, name: &str, canary: &str) {
     let config = home.text("exported.json");
     for command in [
         &["list"][..],
@@ -78,7 +78,7 @@ fn a_canary_of_an_isolated_server_is_not_in_the_engine_either() {
     let home = Home::with_password();
     let name = home.name("isolated");
     let canary = format!("canary-{}", home.name("value"));
-    home.keep("token", &canary);
+    home.store_secret("token", &canary);
     let options = [IMAGE, "--name", &name, "--isolate-network", "--secret", "token,target=TOKEN"];
     let plan = home.run(&[&["run", "--plan"][..], &options].concat()).succeeded();
     assert!(plan.stdout.contains("TOKEN from `token`, handed to the server by the shim"), "{plan:?}");
@@ -86,7 +86,7 @@ fn a_canary_of_an_isolated_server_is_not_in_the_engine_either() {
     for begin in [&[&["run", "--debug"][..], &options].concat()[..], &["restart", &name]] {
         let outcome = home.run(begin).succeeded();
         assert!(!says(&outcome, &canary), "{outcome:?}");
-        let server = inside(&name);
+        let server = processes_in(&name);
         let holders = processes_with(&canary, "environ");
         assert!(
             !holders.is_empty() && holders.iter().all(|pid| server.contains(pid)),
@@ -95,7 +95,7 @@ fn a_canary_of_an_isolated_server_is_not_in_the_engine_either() {
         assert_ne!(holders[0], std::mem::replace(&mut before, holders[0]));
         assert!(!docker(&["inspect", &name]).contains(&canary));
         assert_eq!(processes_with(&canary, "cmdline"), [0; 0]);
-        is_shown_nowhere(&home, &name, &canary);
+        assert_not_leaked(&home, &name, &canary);
         assert_eq!(files_with(&canary, &home.path("")), [""; 0]);
     }
 }
@@ -103,11 +103,11 @@ fn a_canary_of_an_isolated_server_is_not_in_the_engine_either() {
 /// What the engine keeps is left out here: it shows variables of servers that are not isolated to whoever may
 /// inspect the container. `mcpm run --plan` says so.
 #[test]
-fn a_canary_is_found_in_the_server_alone() {
+fn a_secret_value_appears_only_in_the_server() {
     let home = Home::with_password();
     let name = home.name("canary");
     let canary = format!("canary-{}", home.name("value"));
-    home.keep("token", &canary);
+    home.store_secret("token", &canary);
     let secrets = ["--secret", "token,target=TOKEN", "--secret", "token,target=file:/run/secrets/token"];
     let options = [&[IMAGE, "--name", &name][..], &secrets].concat();
     for form in ["text", "json"] {
@@ -117,7 +117,7 @@ fn a_canary_is_found_in_the_server_alone() {
     let run = home.run(&[&["run", "--debug"][..], &options].concat()).succeeded();
     assert!(!says(&run, &canary), "{run:?}");
 
-    let server = inside(&name);
+    let server = processes_in(&name);
     let holders = processes_with(&canary, "environ");
     assert!(!holders.is_empty() && holders.iter().all(|pid| server.contains(pid)), "{holders:?} {server:?}");
     let delivered = format!("/proc/{}/root/run/secrets/token", server[0]);
@@ -133,7 +133,7 @@ fn a_canary_is_found_in_the_server_alone() {
         assert!(!container[part].to_string().contains(&canary), "{part}");
     }
     assert!(!container["Config"]["Labels"].to_string().contains(&canary));
-    is_shown_nowhere(&home, &name, &canary);
+    assert_not_leaked(&home, &name, &canary);
 
     home.run(&["stop", &name]).succeeded();
     assert_eq!(files_with(&canary, &home.path("")), [""; 0], "a file outlived the workload");
@@ -142,7 +142,7 @@ fn a_canary_is_found_in_the_server_alone() {
 /// The value of a variable in a container, as one of its processes has it.
 fn variable(container: &str, name: &str) -> Option<String> {
     let mark = format!("{name}=");
-    inside(container).into_iter().find_map(|pid| {
+    processes_in(container).into_iter().find_map(|pid| {
         // One that has just ended has none any more.
         let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         let environ = String::from_utf8_lossy(&environ).into_owned();
@@ -154,32 +154,32 @@ fn variable(container: &str, name: &str) -> Option<String> {
 fn values_are_read_again_at_each_start_and_kept_through_a_crash() {
     let home = Home::with_password();
     let name = home.name("again");
-    home.keep("token", "first");
+    home.store_secret("token", "first");
     home.run(&["run", IMAGE, "--name", &name, "--secret", "token,target=TOKEN"]).succeeded();
     assert_eq!(variable(&name, "TOKEN").unwrap(), "first");
-    home.keep("token", "second");
+    home.store_secret("token", "second");
     // The supervisor starts the server again without asking anybody.
-    let restarts = || home.info(&name)["restarts"].as_u64().unwrap();
+    let restarts = || home.status(&name)["restarts"].as_u64().unwrap();
     docker(&["kill", &name]);
-    until("the server is up again", || restarts() > 0 && home.info(&name)["status"] == "running");
+    wait_until("the server is up again", || restarts() > 0 && home.status(&name)["status"] == "running");
     assert_eq!(variable(&name, "TOKEN").unwrap(), "first");
     home.run(&["restart", &name]).succeeded();
     assert_eq!(variable(&name, "TOKEN").unwrap(), "second");
     home.run(&["stop", &name]).succeeded();
-    home.keep("token", "third");
+    home.store_secret("token", "third");
     home.run(&["start", &name]).succeeded();
     assert_eq!(variable(&name, "TOKEN").unwrap(), "third");
     // A restart that cannot have its secrets leaves alone what runs.
     home.run(&["secret", "rm", "token"]).succeeded();
     let refused = home.run(&["restart", &name]);
     assert_eq!(refused.code, Some(4), "{refused:?}");
-    assert_eq!(home.info(&name)["status"], "running");
+    assert_eq!(home.status(&name)["status"], "running");
     // A new workload from the exported file refers to the same secret.
     let config = home.text("exported.json");
     home.run(&["export", &name, &config]).succeeded();
     home.run(&["rm", &name]).succeeded();
     assert_eq!(home.run(&["run", "--from-config", &config]).code, Some(4));
-    home.keep("token", "fourth");
+    home.store_secret("token", "fourth");
     home.run(&["run", "--from-config", &config]).succeeded();
     assert_eq!(variable(&name, "TOKEN").unwrap(), "fourth");
 }
@@ -188,10 +188,10 @@ fn values_are_read_again_at_each_start_and_kept_through_a_crash() {
 fn a_missing_secret_is_one_error_before_anything_starts() {
     let home = Home::with_password();
     let name = home.name("missing");
-    home.keep("there", "value");
+    home.store_secret("there", "value");
     let run = |more: &[&str]| {
         let options = ["run", "mcpm-test/no-such-image:1", "--name", &name];
-        assert_ne!(home.says(&[&options[..], more].concat()).code, Some(0));
+        assert_ne!(home.run_and_record(&[&options[..], more].concat()).code, Some(0));
     };
     run(&["--secret", "there,target=A", "--secret", "gone,target=B", "--secret", "lost,target=C"]);
     run(&["--secret", "there,target=A", "--secret", "there,target=A"]);
@@ -201,8 +201,8 @@ fn a_missing_secret_is_one_error_before_anything_starts() {
     run(&["--secret", "there"]);
     home.set("MCPM_SECRETS_PASSWORD", "wrong");
     run(&["--secret", "there,target=A"]);
-    home.matches("secret_delivery/missing");
-    assert!(!home.record(&name).exists());
+    home.assert_transcript("secret_delivery/missing");
+    assert!(!home.record_dir(&name).exists());
     assert_eq!(docker(&["ps", "--all", "--quiet", "--filter", &format!("name={name}")]), "");
 }
 
@@ -210,7 +210,7 @@ fn a_missing_secret_is_one_error_before_anything_starts() {
 fn a_secret_goes_before_a_file_and_a_run_in_the_foreground_gets_it_too() {
     let home = Home::with_password();
     let name = home.name("front");
-    home.keep("token", "kept");
+    home.store_secret("token", "kept");
     home.write("file.env", "TOKEN=from-file\n");
     let options = ["--name", &name, "--secret", "token,target=TOKEN", "--env-file", "file.env"];
     let plan = home.run(&[&["run", IMAGE, "--plan"][..], &options].concat()).succeeded();
@@ -220,22 +220,22 @@ fn a_secret_goes_before_a_file_and_a_run_in_the_foreground_gets_it_too() {
     let mut running = super::support::Program::start(
         &mut home.mcpm(&[&["run", IMAGE, "--foreground"][..], &options].concat()),
     );
-    running.line();
+    running.read_line();
     assert_eq!(variable(&name, "TOKEN").unwrap(), "kept");
     running.signal("TERM");
-    assert_eq!(running.end().code, Some(0));
+    assert_eq!(running.wait().code, Some(0));
 }
 
 #[test]
-fn no_file_outlives_a_failed_start_or_a_killed_supervisor() {
+fn secret_files_are_removed_after_a_failed_start_or_a_killed_supervisor() {
     let home = Home::with_password();
     let canary = format!("canary-{}", home.name("file"));
-    home.keep("token", &canary);
+    home.store_secret("token", &canary);
     let secret = ["--secret", "token,target=file:/run/secrets/token"];
     let failed = home.name("failed");
     let run = home.run(&[&["run", "mcpm-test/quick-exit:1", "--name", &failed][..], &secret].concat());
     assert_eq!(run.code, Some(8), "{run:?}");
-    until("its supervisor is gone", || home.processes().is_empty());
+    wait_until("its supervisor is gone", || home.processes().is_empty());
     assert_eq!(files_with(&canary, &home.path("")), [""; 0]);
 
     let name = home.name("killed");
@@ -244,12 +244,12 @@ fn no_file_outlives_a_failed_start_or_a_killed_supervisor() {
     assert_eq!(kept.len(), 1, "{kept:?}");
     assert!(kept[0].starts_with(&home.text("runtime/mcpm/secrets")), "{kept:?}");
     super::support::kill("KILL", home.supervisor(&name));
-    until("its supervisor is gone", || home.info(&name)["status"] == "orphaned");
+    wait_until("its supervisor is gone", || home.status(&name)["status"] == "orphaned");
     // A new start takes its place, and a removal leaves nothing.
     home.run(&["restart", &name]).succeeded();
     assert_eq!(files_with(&canary, &home.path("")), kept);
     super::support::kill("KILL", home.supervisor(&name));
-    until("its supervisor is gone", || home.info(&name)["status"] == "orphaned");
+    wait_until("its supervisor is gone", || home.status(&name)["status"] == "orphaned");
     home.run(&["rm", &name]).succeeded();
     assert_eq!(files_with(&canary, &home.path("")), [""; 0]);
 }
@@ -257,10 +257,10 @@ fn no_file_outlives_a_failed_start_or_a_killed_supervisor() {
 #[test]
 fn without_a_runtime_folder_files_are_refused_and_nothing_is_left() {
     let home = Home::with_password();
-    home.keep("token", "value");
+    home.store_secret("token", "value");
     home.set("XDG_RUNTIME_DIR", "");
     let name = home.name("homeless");
-    home.says(&["run", IMAGE, "--name", &name, "--secret", "token,target=file:/run/token"]);
-    home.matches("secret_delivery/homeless");
-    assert!(!home.record(&name).exists());
+    home.run_and_record(&["run", IMAGE, "--name", &name, "--secret", "token,target=file:/run/token"]);
+    home.assert_transcript("secret_delivery/homeless");
+    assert!(!home.record_dir(&name).exists());
 }

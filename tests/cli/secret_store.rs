@@ -11,7 +11,7 @@ use super::support::{Home, Outcome};
 
 impl Home {
     /// Runs a command that reads a text from its standard input.
-    pub(super) fn told(&self, text: &str, command: &mut Command) -> Outcome {
+    pub(super) fn run_with_stdin(&self, text: &str, command: &mut Command) -> Outcome {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         // One that fails early does not read it.
@@ -26,28 +26,28 @@ impl Home {
         home
     }
 
-    pub(super) fn keep(&self, name: &str, value: &str) {
-        self.told(value, &mut self.mcpm(&["secret", "set", name])).succeeded();
+    pub(super) fn store_secret(&self, name: &str, value: &str) {
+        self.run_with_stdin(value, &mut self.mcpm(&["secret", "set", name])).succeeded();
     }
 }
 
 #[test]
 fn values_are_kept_shown_listed_and_forgotten() {
     let home = Home::with_password();
-    home.says(&["secret", "list"]);
+    home.run_and_record(&["secret", "list"]);
     for (name, value) in [("github", "one\n"), ("other key", "two\nlines\r\n"), ("github", "three")] {
-        let outcome = home.told(value, &mut home.mcpm(&["secret", "set", name]));
-        home.note(&format!("mcpm secret set '{name}' < VALUE"), &outcome);
+        let outcome = home.run_with_stdin(value, &mut home.mcpm(&["secret", "set", name]));
+        home.append_to_transcript(&format!("mcpm secret set '{name}' < VALUE"), &outcome);
     }
-    home.says(&["secret", "get", "github"]);
-    home.says(&["secret", "get", "other key"]);
+    home.run_and_record(&["secret", "get", "github"]);
+    home.run_and_record(&["secret", "get", "other key"]);
     home.set("MCPM_SECRET_given", "hush");
-    home.says(&["secret", "list"]);
-    home.says(&["secret", "list", "--output", "json"]);
-    home.says(&["secret", "get", "given"]);
-    home.says(&["secret", "rm", "github", "absent", "other key"]);
-    home.says(&["secret", "get", "github"]);
-    home.matches("secret_store/kept");
+    home.run_and_record(&["secret", "list"]);
+    home.run_and_record(&["secret", "list", "--output", "json"]);
+    home.run_and_record(&["secret", "get", "given"]);
+    home.run_and_record(&["secret", "rm", "github", "absent", "other key"]);
+    home.run_and_record(&["secret", "get", "github"]);
+    home.assert_transcript("secret_store/kept");
 }
 
 #[test]
@@ -64,56 +64,56 @@ fn bad_input_is_one_message_that_repeats_no_value() {
         &["secret", "provider", "encrypted", "--", "pass"],
         &["secret", "provider", "keyring", "--password-in-keyring"],
     ] {
-        let outcome = home.says(args);
+        let outcome = home.run_and_record(args);
         assert_eq!(outcome.code, Some(2), "{outcome:?}");
         assert!(!outcome.stderr.contains("hush"), "{outcome:?}");
     }
-    let outcome = home.told("hush\0", &mut home.mcpm(&["secret", "set", "github"]));
-    home.note("mcpm secret set github < ZERO-BYTE", &outcome);
-    home.matches("secret_store/bad_input");
+    let outcome = home.run_with_stdin("hush\0", &mut home.mcpm(&["secret", "set", "github"]));
+    home.append_to_transcript("mcpm secret set github < ZERO-BYTE", &outcome);
+    home.assert_transcript("secret_store/bad_input");
     assert!(!home.path("state").exists() && !home.path("home/.config").exists());
 }
 
 #[test]
 fn without_the_right_password_nothing_opens() {
     let home = Home::with_password();
-    home.keep("github", "value");
+    home.store_secret("github", "value");
     home.set("MCPM_SECRETS_PASSWORD", "battery staple");
-    home.says(&["secret", "get", "github"]);
+    home.run_and_record(&["secret", "get", "github"]);
     home.set("MCPM_SECRETS_PASSWORD", "");
     // A session of its own has no terminal to ask on.
-    home.says_by(
+    home.record_command(
         "mcpm secret list",
         home.command("setsid").arg("--wait").arg(home.program()).args(["secret", "list"]),
     );
     home.write("password", "correct horse\n");
     home.set("MCPM_SECRETS_PASSWORD_FILE", "password");
-    home.says(&["secret", "get", "github"]);
+    home.run_and_record(&["secret", "get", "github"]);
     fs::write(home.path("state/mcpm/secrets/store.json"), "{}").unwrap();
-    home.says(&["secret", "get", "github"]);
-    home.matches("secret_store/password");
+    home.run_and_record(&["secret", "get", "github"]);
+    home.assert_transcript("secret_store/password");
 }
 
 #[test]
-fn a_program_is_asked_for_values() {
+fn values_come_from_a_configured_program() {
     let home = Home::with_password();
     let program = home.write("bin/vault", "#!/bin/sh\n[ \"$2\" = github ] && echo from-the-vault\n");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    home.says(&["secret", "provider"]);
-    home.says(&["secret", "provider", "command", "--", &program, "read", "{name}"]);
-    home.says(&["secret", "provider"]);
-    home.says(&["secret", "get", "github"]);
-    home.says(&["secret", "get", "absent"]);
-    home.says(&["secret", "list"]);
-    home.says(&["secret", "rm", "github"]);
+    home.run_and_record(&["secret", "provider"]);
+    home.run_and_record(&["secret", "provider", "command", "--", &program, "read", "{name}"]);
+    home.run_and_record(&["secret", "provider"]);
+    home.run_and_record(&["secret", "get", "github"]);
+    home.run_and_record(&["secret", "get", "absent"]);
+    home.run_and_record(&["secret", "list"]);
+    home.run_and_record(&["secret", "rm", "github"]);
     home.set("MCPM_SECRETS_PROVIDER", "environment");
-    home.says(&["secret", "provider"]);
-    home.says(&["secret", "get", "github"]);
+    home.run_and_record(&["secret", "provider"]);
+    home.run_and_record(&["secret", "get", "github"]);
     home.set("MCPM_SECRET_github", "given");
-    home.says(&["secret", "get", "github"]);
-    let outcome = home.told("x", &mut home.mcpm(&["secret", "set", "github"]));
-    home.note("mcpm secret set github < VALUE", &outcome);
-    home.matches("secret_store/program");
+    home.run_and_record(&["secret", "get", "github"]);
+    let outcome = home.run_with_stdin("x", &mut home.mcpm(&["secret", "set", "github"]));
+    home.append_to_transcript("mcpm secret set github < VALUE", &outcome);
+    home.assert_transcript("secret_store/program");
 }
 
 /// Runs a command on a terminal of its own, and writes there after each question. Returns what was to be seen.
@@ -135,7 +135,7 @@ fn on_a_terminal(command: &mut Command, answers: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn on_a_terminal_values_and_passwords_are_asked_for_and_not_shown() {
+fn values_and_passwords_are_prompted_for_without_echo() {
     let home = Home::new();
     let terminal = |args: &str| {
         let mut command = home.command("script");
@@ -164,7 +164,7 @@ fn on_a_terminal_values_and_passwords_are_asked_for_and_not_shown() {
 fn with_keyring(home: &Home, script: &str) -> Outcome {
     let unlock = "printf pw | gnome-keyring-daemon --unlock --components=secrets >/dev/null 2>&1";
     let script = format!("mcpm() {{ '{}' \"$@\"; }}; {unlock}; {script}", home.program());
-    home.told("", home.command("dbus-run-session").args(["--", "sh", "-c", &script]))
+    home.run_with_stdin("", home.command("dbus-run-session").args(["--", "sh", "-c", &script]))
 }
 
 #[test]
@@ -188,8 +188,8 @@ fn a_real_keyring_keeps_values() {
     let outcome = with_keyring(&home, "mcpm secret get 'the token'").succeeded();
     assert_eq!(outcome.stdout, "twö\nlines\n");
     assert!(!home.path("state").exists());
-    home.says(&["secret", "get", "other"]);
-    home.matches("secret_store/no_keyring");
+    home.run_and_record(&["secret", "get", "other"]);
+    home.assert_transcript("secret_store/no_keyring");
 }
 
 #[test]

@@ -58,8 +58,8 @@ fn records_are_readable_by_their_owner_alone() {
     fs::set_permissions(home.path("exported.json"), fs::Permissions::from_mode(0o644)).unwrap();
     home.run(&["export", &name, "exported.json"]).succeeded();
     assert_eq!(mode(&home.path("exported.json")), 0o600, "values are in it");
-    assert_eq!(mode(&home.record(&name)), 0o700);
-    for entry in fs::read_dir(home.record(&name)).unwrap() {
+    assert_eq!(mode(&home.record_dir(&name)), 0o700);
+    for entry in fs::read_dir(home.record_dir(&name)).unwrap() {
         let path = entry.unwrap().path();
         assert_eq!(mode(&path), 0o600, "{}", path.display());
     }

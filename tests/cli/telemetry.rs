@@ -2,11 +2,11 @@
 
 use std::{fs, process::Command};
 
-use mcpm_tests::harness::{authority::Authority, receiver::Receiver};
+use mcpm_tests::harness::{certificate_authority::CertificateAuthority, otlp_receiver::OtlpReceiver};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::support::{Home, Program, Session, docker, until};
+use super::support::{Home, Program, Session, docker, wait_until};
 
 /// A tool of the image.
 const TOOL: &str = "test_simple_text";
@@ -15,18 +15,18 @@ const TOOL: &str = "test_simple_text";
 fn a_collector_that_is_not_trusted_is_said_once_with_what_to_do() {
     let home = Home::without_engine();
     let runtime = Runtime::new().unwrap();
-    let authority = Authority::new();
+    let authority = CertificateAuthority::new();
     for protocol in ["http", "grpc"] {
-        let receiver = runtime.block_on(Receiver::over_tls(&authority));
+        let receiver = runtime.block_on(OtlpReceiver::over_tls(&authority));
         let at = if protocol == "http" { &receiver.http } else { &receiver.grpc };
         let run = ["proxy", "p", "--target-uri", "http://127.0.0.1:1/mcp", "--otel-endpoint", at];
         let mut run = home.mcpm(&run);
         run.args(["--otel-protocol", protocol, "--otel-sampling-rate", "1"]);
         let mut proxy = Program::start(&mut run);
-        let url = proxy.line().split_whitespace().nth(1).unwrap().to_owned();
-        assert!(Session::at(&url).ask()["error"]["message"].is_string());
+        let url = proxy.read_line().split_whitespace().nth(1).unwrap().to_owned();
+        assert!(Session::without_session(&url).list_tools()["error"]["message"].is_string());
         proxy.signal("TERM");
-        let outcome = proxy.end();
+        let outcome = proxy.wait();
         let said: Vec<&str> = outcome.stderr.lines().filter(|line| line.contains("telemetry")).collect();
         assert_eq!((outcome.code, said.len()), (Some(0), 1), "{outcome:?}");
         for part in [format!("https://{at}"), "UnknownIssuer".to_owned(), "`--mcpm-ca-bundle`".to_owned()] {
@@ -65,7 +65,7 @@ fn a_workload_is_measured_through_a_restart_and_after_an_export() {
     for (image, kind, transport) in
         [("everything:1", "stdio", "pipe"), ("everything-http:1", "streamable-http", "tcp")]
     {
-        let receiver = runtime.block_on(Receiver::start(""));
+        let receiver = runtime.block_on(OtlpReceiver::start(""));
         let name = home.name(kind);
         let endpoint = format!("http://{}", receiver.http);
         let image = format!("mcpm-test/{image}");
@@ -77,7 +77,7 @@ fn a_workload_is_measured_through_a_restart_and_after_an_export() {
         assert_eq!(counted(&url), 1.0, "{kind}");
         // The server ends, its supervisor starts it again, and what was counted is not lost.
         docker(&["kill", &name]);
-        until("its calls are answered again", || Session::at(&url).answers());
+        wait_until("its calls are answered again", || Session::without_session(&url).is_answered());
         Session::open(&url).call(TOOL, &json!({}));
         assert_eq!(counted(&url), 2.0, "{kind}");
         // Values of headers are not on record, and are found again where OpenTelemetry has them.
@@ -104,7 +104,7 @@ fn a_workload_is_measured_through_a_restart_and_after_an_export() {
         Session::open(&url).call(TOOL, &json!({}));
         home.run(&["stop", &name]).succeeded();
         home.run(&["rm", &name]).succeeded();
-        let exports = runtime.block_on(receiver.all());
+        let exports = runtime.block_on(receiver.finish());
         // Traces and metrics of two runs; an export names no headers, since it holds no secrets.
         let marked = exports.headers.iter().filter(|headers| headers["x-key"] == "hush").count();
         assert!(marked >= 4, "{:?}", exports.headers);
@@ -135,5 +135,5 @@ fn a_workload_is_measured_through_a_restart_and_after_an_export() {
         assert!(exports.count("mcpm_mcp_tool_calls", &of_workload) >= 4.0);
         assert!(exports.count("mcpm_mcp_requests", &[("transport", kind), ("mcp_resource_id", TOOL)]) >= 4.0);
     }
-    home.has_nothing_left();
+    home.assert_nothing_left();
 }

@@ -9,10 +9,10 @@ use super::support::Home;
 fn all_end_with(home: &Home, code: i32, lines: &[&str]) {
     for line in lines {
         let args: Vec<&str> = line.split_whitespace().collect();
-        let outcome = home.says(&args);
+        let outcome = home.run_and_record(&args);
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(code), ""), "{line}: {outcome:?}");
     }
-    home.has_nothing_left();
+    home.assert_nothing_left();
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn an_unknown_option_or_command_is_refused_with_the_nearest_name() {
         "group crate x",
     ];
     all_end_with(&home, 2, &lines);
-    home.matches("usage/unknown");
+    home.assert_transcript("usage/unknown");
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn a_missing_or_superfluous_argument_is_refused() {
         "completion",
     ];
     all_end_with(&home, 2, &lines);
-    home.matches("usage/missing");
+    home.assert_transcript("usage/missing");
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn an_option_that_is_not_built_yet_is_refused() {
         "proxy name --target-uri http://127.0.0.1:1 --remote-auth",
     ];
     all_end_with(&home, 3, &lines);
-    home.matches("usage/unsupported");
+    home.assert_transcript("usage/unsupported");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn a_bad_value_is_refused_with_what_was_expected() {
         "completion cmd",
     ];
     all_end_with(&home, 2, &lines);
-    home.matches("usage/bad_value");
+    home.assert_transcript("usage/bad_value");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn options_that_contradict_each_other_are_refused() {
         "logs name --proxy --follow",
     ];
     all_end_with(&home, 2, &lines);
-    home.matches("usage/conflicts");
+    home.assert_transcript("usage/conflicts");
 }
 
 #[test]
@@ -162,10 +162,10 @@ fn a_file_of_variables_is_checked_before_an_engine_is_asked() {
         (2, ["run", "image", "--env-file-dir", "folder"]),
         (4, ["run", "image", "--volume", "missing:/data"]),
     ] {
-        assert_eq!(home.says(&args).code, Some(code), "{args:?}");
+        assert_eq!(home.run_and_record(&args).code, Some(code), "{args:?}");
     }
-    home.has_nothing_left();
-    home.matches("usage/env_file");
+    home.assert_nothing_left();
+    home.assert_transcript("usage/env_file");
 }
 
 #[test]
@@ -188,25 +188,25 @@ fn an_exported_file_is_checked_before_an_engine_is_asked() {
         (2, "bad.json"),
         (3, "later.json"),
     ] {
-        assert_eq!(home.says(&["run", "--from-config", file]).code, Some(code), "{file}");
+        assert_eq!(home.run_and_record(&["run", "--from-config", file]).code, Some(code), "{file}");
     }
-    home.has_nothing_left();
-    home.matches("usage/from_config");
+    home.assert_nothing_left();
+    home.assert_transcript("usage/from_config");
 }
 
 #[test]
-fn rules_that_cannot_hold_are_refused_before_anything_starts() {
+fn invalid_policies_are_rejected_before_the_start() {
     let home = Home::without_engine();
     let file = home.write("overrides.json", "{\"toolsOverride\": {\n  \"a\": { \"nam\": \"b\" }\n}}\n");
     let target = ["--target-uri", "http://127.0.0.1:1"];
     for rules in [["--tools-override", file.as_str()], ["--tools-override", "absent"], ["--tools", "a,!"]] {
         for command in [&["run", "image"][..], &["proxy", "name", target[0], target[1]]] {
-            let outcome = home.says(&[command, &rules[..]].concat());
+            let outcome = home.run_and_record(&[command, &rules[..]].concat());
             assert_eq!(outcome.code, Some(if rules[1] == "absent" { 4 } else { 2 }), "{outcome:?}");
         }
     }
-    home.has_nothing_left();
-    home.matches("usage/rules");
+    home.assert_nothing_left();
+    home.assert_transcript("usage/rules");
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn a_file_that_may_not_be_read_is_named() {
         &["run", "image", "--volume", &volume],
         &["run", "--from-config", &config],
     ] {
-        let outcome = home.as_nobody(args);
+        let outcome = home.run_unprivileged(args);
         assert_eq!((outcome.code, outcome.stderr.lines().count()), (Some(1), 1), "{args:?}: {outcome:?}");
         assert_eq!(outcome.stdout, "");
     }
@@ -238,17 +238,17 @@ fn a_file_that_may_not_be_read_is_named() {
     // So that the home can be removed by whoever made it.
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
     drop(inner);
-    home.matches("usage/unreadable");
+    home.assert_transcript("usage/unreadable");
 }
 
 #[test]
 fn help_version_completion_and_man_pages_are_printed() {
     let home = Home::without_engine();
-    assert_eq!(home.says(&["--version"]).code, Some(0));
-    assert_eq!(home.says(&["--help"]).code, Some(0));
-    assert_eq!(home.says(&["proxy", "-h"]).code, Some(0));
-    assert_eq!(home.says(&[]).code, Some(2));
-    home.matches("usage/help");
+    assert_eq!(home.run_and_record(&["--version"]).code, Some(0));
+    assert_eq!(home.run_and_record(&["--help"]).code, Some(0));
+    assert_eq!(home.run_and_record(&["proxy", "-h"]).code, Some(0));
+    assert_eq!(home.run_and_record(&[]).code, Some(2));
+    home.assert_transcript("usage/help");
     let root = mcpm_tests::root().join("docs");
     for (shell, file) in [
         ("bash", "mcpm.bash"),

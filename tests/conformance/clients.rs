@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use mcpm::options::ProxyMode;
 use mcpm_tests::{
-    harness::{testbed, within},
+    harness::{testbed, with_timeout},
     root,
 };
 use serde_json::{Value, json};
@@ -45,14 +45,14 @@ pub(crate) fn python(script: &str) -> Command {
 
 /// Runs a program to its end and reads its output as JSON.
 pub(crate) async fn output(mut command: Command) -> Value {
-    let output = within("a client", command.output()).await.unwrap();
+    let output = with_timeout("a client", command.output()).await.unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{command:?}: {out}{err}");
     serde_json::from_str(&out).unwrap_or_else(|_| panic!("{command:?}: `{out}` is not JSON; {err}"))
 }
 
 /// Runs a client in each mode against a server; each must list and call, in the protocol version beside the mode.
-async fn speaks(
+async fn assert_client_works(
     program: impl Fn() -> Command,
     server: &Server,
     proxy_mode: ProxyMode,
@@ -70,34 +70,34 @@ async fn speaks(
     }
 }
 
-const EITHER: [(&str, &str); 3] = [("auto", MODERN), ("legacy", LEGACY), (MODERN, MODERN)];
-const BACK: [(&str, &str); 1] = [("auto", LEGACY)];
+const BOTH_ERAS: [(&str, &str); 3] = [("auto", MODERN), ("legacy", LEGACY), (MODERN, MODERN)];
+const FALLBACK: [(&str, &str); 1] = [("auto", LEGACY)];
 const HTTP: ProxyMode = ProxyMode::StreamableHttp;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_python_sdk_speaks_either_era() {
-    speaks(|| python("python_client.py"), &everything(), HTTP, &EITHER).await;
-    speaks(|| python("python_client.py"), &older(), HTTP, &BACK).await;
+    assert_client_works(|| python("python_client.py"), &everything(), HTTP, &BOTH_ERAS).await;
+    assert_client_works(|| python("python_client.py"), &older(), HTTP, &FALLBACK).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fastmcp_speaks_either_era() {
-    speaks(|| python("fastmcp_client.py"), &everything(), HTTP, &EITHER).await;
-    speaks(|| python("fastmcp_client.py"), &older(), HTTP, &BACK).await;
+    assert_client_works(|| python("fastmcp_client.py"), &everything(), HTTP, &BOTH_ERAS).await;
+    assert_client_works(|| python("fastmcp_client.py"), &older(), HTTP, &FALLBACK).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_typescript_sdk_speaks_either_era() {
-    speaks(|| node(client("ts_client.mjs")), &everything(), HTTP, &EITHER).await;
-    speaks(|| node(client("ts_client.mjs")), &older(), HTTP, &BACK).await;
+    assert_client_works(|| node(client("ts_client.mjs")), &everything(), HTTP, &BOTH_ERAS).await;
+    assert_client_works(|| node(client("ts_client.mjs")), &older(), HTTP, &FALLBACK).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_typescript_sdk_1_speaks_either_transport() {
     let program = || node(client("ts_sdk1_client.mjs"));
     for server in [everything(), older()] {
-        speaks(program, &server, HTTP, &[("streamable", LEGACY)]).await;
-        speaks(program, &server, ProxyMode::Sse, &[("sse", LEGACY)]).await;
+        assert_client_works(program, &server, HTTP, &[("streamable", LEGACY)]).await;
+        assert_client_works(program, &server, ProxyMode::Sse, &[("sse", LEGACY)]).await;
     }
 }
 

@@ -13,15 +13,15 @@ use std::path::PathBuf;
 use mcpm::{
     options::ProxyMode,
     proxy::{RunningStdioProxy, StdioProxy},
-    transport::LocalProcess,
+    stdio::LocalProcess,
 };
-use mcpm_tests::harness::{testbed, within};
+use mcpm_tests::harness::{testbed, with_timeout};
 use tokio::process::Command;
 
 /// A server program behind a proxy.
 async fn bridge(program: PathBuf, mode: ProxyMode) -> RunningStdioProxy {
     let proxy = StdioProxy::new("server", LocalProcess::new(program, [""; 0])).mode(mode);
-    within("the proxy to start", proxy.start(drop)).await.unwrap()
+    with_timeout("the proxy to start", proxy.start(drop)).await.unwrap()
 }
 
 /// Node and a script; programs that it starts find the same Node.

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, path::Path};
 use mcpm::{
     policy::{PolicySpec, ToolOverride},
     proxy::{Proxy, ProxySpec, StdioProxy},
-    transport::LocalProcess,
+    stdio::LocalProcess,
 };
-use mcpm_tests::harness::{testbed, within};
+use mcpm_tests::harness::{testbed, with_timeout};
 use serde_json::{Value, json};
 
 use crate::{
@@ -32,10 +32,10 @@ fn files(folder: &Path) -> (String, String) {
 }
 
 /// What the client sees of that tool: the names in the list, the text that it got, or why it failed.
-async fn sees(url: &str, tool: &str, mode: &str) -> Result<(Vec<Value>, Value), String> {
+async fn list_and_call(url: &str, tool: &str, mode: &str) -> Result<(Vec<Value>, Value), String> {
     let mut command = python("python_client.py");
     command.args([url, tool, "{}", mode]);
-    let ended = within("a client", command.output()).await.unwrap();
+    let ended = with_timeout("a client", command.output()).await.unwrap();
     if !ended.status.success() {
         return Err(String::from_utf8_lossy(&ended.stderr).into_owned());
     }
@@ -45,9 +45,9 @@ async fn sees(url: &str, tool: &str, mode: &str) -> Result<(Vec<Value>, Value), 
     Ok((line["tools"].as_array().unwrap().clone(), line["result"]["content"][0]["type"].clone()))
 }
 
-async fn holds(url: &str, modes: &[&str], allowed: &[&str]) {
+async fn assert_policy_enforced(url: &str, modes: &[&str], allowed: &[&str]) {
     for mode in modes {
-        let (tools, kind) = sees(url, RENAMED, mode).await.unwrap();
+        let (tools, kind) = list_and_call(url, RENAMED, mode).await.unwrap();
         assert_eq!(
             (tools, kind),
             (allowed.iter().map(|name| json!(name)).collect(), json!("text")),
@@ -55,7 +55,7 @@ async fn holds(url: &str, modes: &[&str], allowed: &[&str]) {
         );
         for hidden in [OWN, "test_image_content", "test_error_handling"] {
             if !allowed.contains(&hidden) {
-                let failure = sees(url, hidden, mode).await.unwrap_err();
+                let failure = list_and_call(url, hidden, mode).await.unwrap_err();
                 assert!(failure.contains("Unknown tool") || failure.contains("not authorized"), "{failure}");
             }
         }
@@ -73,8 +73,13 @@ async fn tools_are_filtered_and_renamed_in_front_of_a_pipe() {
     let program = testbed::path("MCPM_TEST_EVERYTHING_SERVER");
     let spec = ProxySpec { policy, ..ProxySpec::default() };
     let proxy = StdioProxy::new("server", LocalProcess::new(program, [""; 0])).spec(spec);
-    let running = within("the proxy to start", proxy.start(drop)).await.unwrap();
-    holds(running.proxy().url(), &["legacy", "2026-07-28"], &["test_image_content", RENAMED]).await;
+    let running = with_timeout("the proxy to start", proxy.start(drop)).await.unwrap();
+    assert_policy_enforced(
+        running.proxy().url(),
+        &["legacy", "2026-07-28"],
+        &["test_image_content", RENAMED],
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -88,7 +93,7 @@ async fn policies_hold_in_front_of_a_server_that_speaks_http() {
             .tools("test_image_content")
             .tools_override(&overrides)
             .authz_config(&authorization);
-        let proxy = within("the proxy to start", proxy.build().unwrap().start()).await.unwrap();
-        holds(proxy.url(), &[mode], &[RENAMED]).await;
+        let proxy = with_timeout("the proxy to start", proxy.build().unwrap().start()).await.unwrap();
+        assert_policy_enforced(proxy.url(), &[mode], &[RENAMED]).await;
     }
 }

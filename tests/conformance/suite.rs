@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, process::Stdio};
 
 use mcpm::options::ProxyMode;
-use mcpm_tests::harness::{poll, testbed, within};
+use mcpm_tests::harness::{poll, testbed, with_timeout};
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
     net::{TcpListener, TcpStream},
@@ -47,7 +47,7 @@ async fn run(url: &str, requirements: &str) -> Outcome {
         .args(["server", "--url", &url, "--requirements", requirements, "-o"])
         .arg(results.path())
         .output();
-    let output = within("the conformance suite", suite).await.unwrap();
+    let output = with_timeout("the conformance suite", suite).await.unwrap();
     Outcome::read(&String::from_utf8_lossy(&output.stdout))
 }
 
@@ -64,22 +64,22 @@ pub(crate) async fn direct(requirements: &str) -> (Child, String) {
         .spawn()
         .unwrap();
     let mut log = BufReader::new(server.stderr.take().unwrap()).lines();
-    let line = within("the server to listen", log.next_line()).await.unwrap().unwrap();
+    let line = with_timeout("the server to listen", log.next_line()).await.unwrap().unwrap();
     assert!(line.contains("listening"), "{line}");
     // Its log must not fill the pipe.
     tokio::spawn(async move { while let Ok(Some(_)) = log.next_line().await {} });
     // It says so a moment before it does, and nothing tells when it does.
-    poll::until_async("the server to listen", async || TcpStream::connect(address).await.ok()).await;
+    poll::wait_for_async("the server to listen", async || TcpStream::connect(address).await.ok()).await;
     (server, format!("http://{address}/mcp"))
 }
 
 /// The outcome without a proxy, through a bridge from a pipe, and through `mcpm proxy`.
-async fn three_ways(requirements: &str) -> (Outcome, Outcome, Outcome) {
+async fn run_direct_and_proxied(requirements: &str) -> (Outcome, Outcome, Outcome) {
     let (_server, url) = direct(requirements).await;
     let piped = bridge(testbed::path("MCPM_TEST_EVERYTHING_SERVER"), ProxyMode::StreamableHttp).await;
     let home = Home::without_engine();
     let mut forward = Program::start(&mut home.mcpm(&["proxy", "server", "--target-uri", &url]));
-    let line = forward.line();
+    let line = forward.read_line();
     let forwarded = line.strip_prefix("server  ").unwrap_or_else(|| panic!("`{line}` is no name and URL"));
     let outcomes = tokio::join!(
         run(&url, requirements),
@@ -87,14 +87,14 @@ async fn three_ways(requirements: &str) -> (Outcome, Outcome, Outcome) {
         run(forwarded, requirements)
     );
     forward.signal("TERM");
-    let ended = forward.end();
+    let ended = forward.wait();
     assert_eq!(ended.code, Some(0), "{ended:?}");
     outcomes
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_of_2025_11_25_passes_through_either_proxy() {
-    let (direct, mut bridged, forwarded) = three_ways("2025-11-25").await;
+    let (direct, mut bridged, forwarded) = run_direct_and_proxied("2025-11-25").await;
     assert_eq!(direct.total(), (82, 0), "{direct:?}");
     assert_eq!(forwarded, direct);
     // The bridge lets a client resume a stream, which this server does not by itself; so one more check is made.
@@ -113,7 +113,7 @@ async fn everything_of_2025_11_25_passes_through_either_proxy() {
 /// The server itself fails scenarios of the tasks extension, which it does not have.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_passes_of_2026_07_28_passes_through_either_proxy() {
-    let (direct, bridged, forwarded) = three_ways("2026-07-28").await;
+    let (direct, bridged, forwarded) = run_direct_and_proxied("2026-07-28").await;
     assert_eq!(direct.total(), (165, 30), "{direct:?}");
     assert!(
         direct.0.iter().all(|(name, (_, failed))| *failed == 0 || name.starts_with("tasks-")),

@@ -11,10 +11,10 @@ use std::{
 
 use rmcp::{ServiceExt as _, model::CallToolRequestParams, transport::StreamableHttpClientTransport};
 use serde_json::{Value, json};
-use support::{Home, Program, testbed, until};
+use support::{Home, Program, testbed_variable, wait_until};
 
-mod entries;
 mod packages;
+mod registry_entries;
 #[expect(dead_code, unused_imports, reason = "shared with the tests of the command line")]
 #[path = "../cli/support/mod.rs"]
 mod support;
@@ -49,15 +49,18 @@ impl Client {
     /// Lists the tools and calls one; returns the protocol version that was agreed, where the client tells it.
     #[track_caller]
     fn call(self, url: &str, tool: Tool<'_>) -> Option<String> {
-        let node = || Command::new(testbed("MCPM_TEST_NODE"));
+        let node = || Command::new(testbed_variable("MCPM_TEST_NODE"));
         let script = |name: &str| mcpm_tests::root().join("tests/clients").join(name);
         let common = [url, tool.name, tool.arguments];
         let mut command = match self {
-            Self::Python(mode) => {
-                with(Command::new(testbed("MCPM_TEST_PYTHON")), script("python_client.py"), &common, mode)
-            }
+            Self::Python(mode) => with(
+                Command::new(testbed_variable("MCPM_TEST_PYTHON")),
+                script("python_client.py"),
+                &common,
+                mode,
+            ),
             Self::FastMcp(mode) => with(
-                Command::new(testbed("MCPM_TEST_FASTMCP_PYTHON")),
+                Command::new(testbed_variable("MCPM_TEST_FASTMCP_PYTHON")),
                 script("fastmcp_client.py"),
                 &common,
                 mode,
@@ -87,8 +90,8 @@ fn with(mut command: Command, script: PathBuf, common: &[&str], mode: &str) -> C
 #[track_caller]
 fn inspect(url: &str, tool: Tool<'_>, era: &str) -> Option<String> {
     let run = |more: &[&str]| {
-        let mut command = Command::new(testbed("MCPM_TEST_NODE"));
-        command.arg(PathBuf::from(testbed("MCPM_TEST_NODE_MODULES")).join(".bin/mcp-inspector"));
+        let mut command = Command::new(testbed_variable("MCPM_TEST_NODE"));
+        command.arg(PathBuf::from(testbed_variable("MCPM_TEST_NODE_MODULES")).join(".bin/mcp-inspector"));
         command.args(["--cli", "--transport", "http", "--server-url", url, "--protocol-era", era]);
         let output = command.args(more).env("NO_PROXY", "*").output().unwrap();
         let (stdout, stderr) = (output.stdout, String::from_utf8_lossy(&output.stderr).into_owned());
@@ -126,7 +129,7 @@ async fn call_from_rust(url: &str, tool: Tool<'_>) -> Option<String> {
 
 /// Starts a server and returns its URL.
 #[track_caller]
-fn up(home: &Home, image: &str, more: &[&str]) -> String {
+fn run_workload(home: &Home, image: &str, more: &[&str]) -> String {
     let name = home.name("server");
     home.run(&[&["run", image, "--name", &name], more].concat()).succeeded().url()
 }
@@ -134,7 +137,7 @@ fn up(home: &Home, image: &str, more: &[&str]) -> String {
 #[test]
 fn clients_of_every_era_use_a_stdio_server_at_the_same_time() {
     let home = Home::new();
-    let url = up(&home, "mcpm-test/everything:1", &[]);
+    let url = run_workload(&home, "mcpm-test/everything:1", &[]);
     let (legacy, modern) = (Some("2025-11-25".to_owned()), Some("2026-07-28".to_owned()));
     let clients = [
         (Client::Python("auto"), &modern),
@@ -160,14 +163,14 @@ fn clients_of_every_era_use_a_stdio_server_at_the_same_time() {
 #[test]
 fn a_client_of_the_old_sse_transport_uses_a_stdio_server() {
     let home = Home::new();
-    let url = up(&home, "mcpm-test/everything:1", &["--proxy-mode", "sse"]);
+    let url = run_workload(&home, "mcpm-test/everything:1", &["--proxy-mode", "sse"]);
     assert_eq!(Client::TypeScript1("sse").call(&url, SIMPLE).as_deref(), Some("2025-11-25"));
 }
 
 #[test]
 fn clients_use_a_server_of_the_python_sdk() {
     let home = Home::new();
-    let url = up(&home, "mcpm-test/python:1", &["--", "mcp-server-time"]);
+    let url = run_workload(&home, "mcpm-test/python:1", &["--", "mcp-server-time"]);
     assert_eq!(Client::Python("auto").call(&url, TIME).as_deref(), Some("2026-07-28"));
     assert_eq!(Client::TypeScript1("streamable").call(&url, TIME).as_deref(), Some("2025-11-25"));
 }
@@ -176,7 +179,7 @@ fn clients_use_a_server_of_the_python_sdk() {
 #[ignore = "nightly: it tries more clients"]
 fn more_clients_use_a_server_of_the_python_sdk() {
     let home = Home::new();
-    let url = up(&home, "mcpm-test/python:1", &["--", "mcp-server-time"]);
+    let url = run_workload(&home, "mcpm-test/python:1", &["--", "mcp-server-time"]);
     assert_eq!(Client::Python("legacy").call(&url, TIME).as_deref(), Some("2025-11-25"));
     assert_eq!(Client::Python("2026-07-28").call(&url, TIME).as_deref(), Some("2026-07-28"));
     assert_eq!(Client::FastMcp("auto").call(&url, TIME).as_deref(), Some("2026-07-28"));
@@ -202,7 +205,7 @@ fn a_client_fetches_a_page_with_a_server_in_the_network_of_the_machine() {
             write!(connection, "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}").unwrap();
         }
     });
-    let url = up(
+    let url = run_workload(
         &home,
         "mcpm-test/python:1",
         &["--network", "host", "--", "mcp-server-fetch", "--allow-private-ips"],
@@ -221,13 +224,20 @@ fn clients_use_a_server_of_the_typescript_sdk_over_every_transport() {
     let legacy = Some("2025-11-25");
     for (transport, mode) in TRANSPORTS {
         let home = Home::new();
-        let url =
-            up(&home, "mcpm-test/node:1", &["--transport", transport, "--", "mcp-server-everything", mode]);
+        let url = run_workload(
+            &home,
+            "mcpm-test/node:1",
+            &["--transport", transport, "--", "mcp-server-everything", mode],
+        );
         assert_eq!(Client::TypeScript("auto").call(&url, ECHO).as_deref(), legacy, "{transport}");
         assert_eq!(Client::TypeScript1("streamable").call(&url, ECHO).as_deref(), legacy, "{transport}");
     }
     let home = Home::new();
-    let url = up(&home, "mcpm-test/node:1", &["--transport", "sse", "--", "mcp-server-everything", "sse"]);
+    let url = run_workload(
+        &home,
+        "mcpm-test/node:1",
+        &["--transport", "sse", "--", "mcp-server-everything", "sse"],
+    );
     assert_eq!(Client::TypeScript1("sse").call(&url, ECHO).as_deref(), legacy);
 }
 
@@ -237,8 +247,11 @@ fn more_clients_use_a_server_of_the_typescript_sdk() {
     let legacy = Some("2025-11-25");
     for (transport, mode) in TRANSPORTS {
         let home = Home::new();
-        let url =
-            up(&home, "mcpm-test/node:1", &["--transport", transport, "--", "mcp-server-everything", mode]);
+        let url = run_workload(
+            &home,
+            "mcpm-test/node:1",
+            &["--transport", transport, "--", "mcp-server-everything", mode],
+        );
         assert_eq!(Client::Python("auto").call(&url, ECHO).as_deref(), legacy, "{transport}");
         assert_eq!(Client::Python("legacy").call(&url, ECHO).as_deref(), legacy, "{transport}");
         assert_eq!(Client::FastMcp("auto").call(&url, ECHO).as_deref(), legacy, "{transport}");
@@ -258,8 +271,8 @@ struct Conformance {
 }
 
 fn conformance(home: &Home, url: &str, revision: &str) -> Conformance {
-    let output = Command::new(testbed("MCPM_TEST_NODE"))
-        .arg(PathBuf::from(testbed("MCPM_TEST_NODE_MODULES")).join(".bin/conformance"))
+    let output = Command::new(testbed_variable("MCPM_TEST_NODE"))
+        .arg(PathBuf::from(testbed_variable("MCPM_TEST_NODE_MODULES")).join(".bin/conformance"))
         .args(["server", "--url", url, "--requirements", revision, "-o", &home.text("results")])
         .env("NO_PROXY", "*")
         .output()
@@ -290,7 +303,7 @@ fn the_suite_of_2025_11_25_passes_through_run() {
     // One more through the bridge, which lets a client resume a stream.
     for (image, passed) in [("mcpm-test/everything:1", 83), ("mcpm-test/everything-http:1", 82)] {
         let home = Home::new();
-        let found = conformance(&home, &up(&home, image, &[]), "2025-11-25");
+        let found = conformance(&home, &run_workload(&home, image, &[]), "2025-11-25");
         assert_eq!((found.exit, found.passed, found.failed), (Some(0), passed, 0), "{image}: {found:?}");
     }
 }
@@ -300,9 +313,9 @@ fn the_suite_of_2026_07_28_fails_through_run_only_where_it_fails_without() {
     let home = Home::new();
     let direct = {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let mut server = home.command(testbed("MCPM_TEST_EVERYTHING_SERVER"));
+        let mut server = home.command(testbed_variable("MCPM_TEST_EVERYTHING_SERVER"));
         let server = Program::start(server.args(["-http", &address.to_string()]));
-        until("the server listens", || TcpStream::connect(address).is_ok());
+        wait_until("the server listens", || TcpStream::connect(address).is_ok());
         let found = conformance(&home, &format!("http://{address}/"), "2026-07-28");
         drop(server);
         found
@@ -311,7 +324,7 @@ fn the_suite_of_2026_07_28_fails_through_run_only_where_it_fails_without() {
     let stateless = ["--", "-http", "0.0.0.0:3000"];
     for (image, more) in [("mcpm-test/everything:1", &[][..]), ("mcpm-test/everything-http:1", &stateless)] {
         let home = Home::new();
-        let found = conformance(&home, &up(&home, image, more), "2026-07-28");
+        let found = conformance(&home, &run_workload(&home, image, more), "2026-07-28");
         assert_eq!(found, direct, "{image}");
     }
 }

@@ -11,20 +11,20 @@ use mcpm::{
     image::{
         ImageReference,
         credentials::CredentialStore,
-        pull::{self, Pulled},
+        pull::{self, PulledImage},
     },
     runtime::{
         Runtime,
-        docker::{Docker, Endpoint},
+        docker::{Docker, EngineEndpoint},
     },
 };
 
-use mcpm_tests::harness::registry::Registry;
+use mcpm_tests::harness::registry::ImageRegistry;
 
 use super::support::{Engine, LIMIT, docker, endpoint, shell, shell_image, unique};
 
 /// Puts the test image into a registry and takes it away from the engine.
-fn hold(registry: &Registry, name: &str) -> ImageReference {
+fn push_image(registry: &ImageRegistry, name: &str) -> ImageReference {
     let name = format!("{}/{name}", registry.address());
     docker(&["tag", shell_image(), &name]);
     let login = registry.login().display().to_string();
@@ -36,17 +36,18 @@ fn hold(registry: &Registry, name: &str) -> ImageReference {
     ImageReference::parse(&name).unwrap()
 }
 
-async fn ensure(reference: &ImageReference, login: Option<&Path>) -> Result<Pulled> {
+async fn ensure(reference: &ImageReference, login: Option<&Path>) -> Result<PulledImage> {
     let settings =
         EngineSettings { docker_config_dir: login.map(Path::to_owned), ..EngineSettings::default() };
-    let engine = Docker::connect(&Endpoint::parse(&endpoint())?, CredentialStore::new(&settings)).await?;
+    let engine =
+        Docker::connect(&EngineEndpoint::parse(&endpoint())?, CredentialStore::new(&settings)).await?;
     tokio::time::timeout(LIMIT, pull::ensure(&engine, reference, &|_| ())).await.unwrap()
 }
 
 #[tokio::test]
 async fn a_private_image_is_pulled_with_the_stored_login_only() {
-    let registry = Registry::start();
-    let reference = hold(&registry, "mcpm/server:1");
+    let registry = ImageRegistry::start();
+    let reference = push_image(&registry, "mcpm/server:1");
 
     let error = ensure(&reference, None).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ImageUnavailable);
@@ -74,8 +75,8 @@ async fn a_private_image_is_pulled_with_the_stored_login_only() {
 
 #[tokio::test]
 async fn a_movable_image_is_used_when_its_registry_went_away() {
-    let registry = Registry::start();
-    let reference = hold(&registry, "mcpm/server:latest");
+    let registry = ImageRegistry::start();
+    let reference = push_image(&registry, "mcpm/server:latest");
     let fresh = ensure(&reference, Some(&registry.login())).await.unwrap();
     assert_eq!(fresh.warning, None);
     let name = registry.address().to_owned();

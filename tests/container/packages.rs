@@ -8,7 +8,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{Client, ECHO, TIME, Tool};
-use crate::support::{Home, Program, docker, testbed};
+use crate::support::{Home, Program, docker, testbed_variable};
 
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 const HELLO: Tool = Tool { name: "hello", arguments: r#"{"name": "you"}"#, answer: "hello, you" };
@@ -32,13 +32,13 @@ impl Package<'_> {
 
     /// Builds and starts it; then starts it again with nothing to be had from anywhere.
     #[track_caller]
-    fn starts_twice(&self, home: &Home, server: &[&str]) -> String {
+    fn start_twice(&self, home: &Home, server: &[&str]) -> String {
         let image = self.plan(home)["spec"]["place"]["container"]["image"].as_str().unwrap().to_owned();
         // One of an earlier run of the tests.
         let _ = std::process::Command::new("docker").args(["rmi", &image]).output();
         let (first, second) = (home.name("first"), home.name("second"));
         let url = home.run(&self.args(&[], &[&["--name", &first], server].concat())).succeeded().url();
-        self.left_no_more_than(&image);
+        self.assert_no_dangling_images(&image);
         let built = docker(&["image", "inspect", "--format", "{{.Id}} {{.Config.User}}", &image]);
         assert!(built.ends_with(" 65532:65532"), "{built}");
         let again = [&["--name", &second, "--offline"], server].concat();
@@ -54,7 +54,7 @@ impl Package<'_> {
 impl Package<'_> {
     /// A build leaves no image without a name: that of a local project the one with its modules.
     #[track_caller]
-    fn left_no_more_than(&self, image: &str) {
+    fn assert_no_dangling_images(&self, image: &str) {
         let format = "{{index .Config.Labels \"mcpm-package-build\"}}";
         let build = docker(&["image", "inspect", "--format", format, image]);
         assert_ne!(build, "");
@@ -69,9 +69,9 @@ impl Package<'_> {
 fn a_python_package_runs() {
     let home = Home::new();
     let package = Package { reference: "uvx://mcp-server-time", base: "mcpm-test/python:1", more: &[] };
-    let url = package.starts_twice(&home, &[]);
+    let url = package.start_twice(&home, &[]);
     assert_eq!(Client::Python("auto").call(&url, TIME).as_deref(), Some("2026-07-28"));
-    let info = home.info(&home.name("first"));
+    let info = home.status(&home.name("first"));
     assert_eq!(info["package"]["reference"], "uvx://mcp-server-time");
     let version = info["package"]["version"].as_str().unwrap();
     assert!(version.starts_with(|c: char| c.is_ascii_digit()), "{version}");
@@ -91,7 +91,7 @@ fn a_node_package_runs() {
     let home = Home::new();
     let reference = "npx://@modelcontextprotocol/server-everything";
     let package = Package { reference, base: "mcpm-test/node:1", more: &[] };
-    let url = package.starts_twice(&home, &[]);
+    let url = package.start_twice(&home, &[]);
     assert_eq!(Client::TypeScript("auto").call(&url, ECHO).as_deref(), Some("2025-11-25"));
 }
 
@@ -109,7 +109,7 @@ fn a_local_go_project_runs() {
     }
     std::os::unix::fs::symlink("/etc/passwd", home.path("project/passwd")).unwrap();
     let package = Package { reference: "go://./project/cmd/hello", base: "mcpm-test/golang:1", more: &[] };
-    let url = package.starts_twice(&home, &[]);
+    let url = package.start_twice(&home, &[]);
     assert_eq!(Client::Python("legacy").call(&url, HELLO).as_deref(), Some("2025-11-25"));
     // The record does not depend on the folder it was made in.
     let export = home.text("exported.json");
@@ -137,19 +137,19 @@ fn more_packages_run() {
         Tool { name: "read_text_file", arguments: r#"{"path": "/data/file"}"#, answer: "content of a file" };
     let reference = "npx://@modelcontextprotocol/server-filesystem@latest";
     // The engine gets the base from a registry.
-    let served = format!("{}/{}:1", testbed("MCPM_TEST_REGISTRY"), home.name("node"));
+    let served = format!("{}/{}:1", testbed_variable("MCPM_TEST_REGISTRY"), home.name("node"));
     docker(&["tag", node, &served]);
     docker(&["push", &served]);
     docker(&["rmi", &served]);
     let files = Package { reference, base: &served, more: &["--volume", &volume] };
-    let url = files.starts_twice(&home, &["--", "/data"]);
+    let url = files.start_twice(&home, &["--", "/data"]);
     Client::TypeScript("auto").call(&url, read);
     docker(&["rmi", &served]);
 
     let home = Home::new();
     let reference = "go://github.com/modelcontextprotocol/go-sdk/examples/server/memory@v1.8.0";
     let memory = Package { reference, base: go, more: &[] };
-    let url = memory.starts_twice(&home, &[]);
+    let url = memory.start_twice(&home, &[]);
     let graph = Tool { name: "read_graph", arguments: "{}", answer: "entities" };
     Client::Python("auto").call(&url, graph);
 
@@ -161,14 +161,14 @@ fn more_packages_run() {
     let volume = format!("{}:/data:ro", home.text("data"));
     let with_extra =
         Package { reference: "uvx://mcp[cli]@2.3.0", base: python, more: &["--volume", &volume] };
-    let url = with_extra.starts_twice(&home, &["--", "run", "/data/server.py"]);
+    let url = with_extra.start_twice(&home, &["--", "run", "/data/server.py"]);
     Client::Python("auto").call(&url, HELLO);
 
     // A version, and packages of the distribution.
     let home = Home::new();
     let more = ["--runtime-add-package", "jq"];
     let fetch = Package { reference: "uvx://mcp-server-fetch@2026.10.24", base: python, more: &more };
-    let url = fetch.starts_twice(&home, &[]);
+    let url = fetch.start_twice(&home, &[]);
     let nobody =
         Tool { name: "fetch", arguments: r#"{"url": "https://localhost:1/"}"#, answer: "not a public" };
     Client::Python("auto").call(&url, nobody);
@@ -183,7 +183,7 @@ fn packages_of_a_distribution_with_dnf_are_installed() {
     let home = Home::new();
     let more = ["--runtime-add-package", "mcpm-test-greeting"];
     let time = Package { reference: "uvx://mcp-server-time", base: "mcpm-nightly/dnf:1", more: &more };
-    let url = time.starts_twice(&home, &[]);
+    let url = time.start_twice(&home, &[]);
     Client::Python("auto").call(&url, TIME);
     let container = home.name("first");
     assert_eq!(docker(&["exec", &container, "cat", "/usr/share/mcpm-test/greeting"]), "hello");
@@ -219,7 +219,7 @@ fn what_cannot_be_built_says_why_and_leaves_nothing() {
         &["`go://example.com/a` was not built on this machine yet"],
     );
     refused("mcpm-test/none:1", &["--offline"], 2, &["`--runtime-image` is for `uvx://`"]);
-    home.has_nothing_left();
+    home.assert_nothing_left();
 }
 
 /// A web server with a certificate that only a test trusts.
@@ -248,10 +248,10 @@ impl Website {
                       server.socket = context.wrap_socket(server.socket, server_side=True)\n\
                       print(server.server_port, flush=True)\n\
                       server.serve_forever()\n";
-        let mut server = home.command(testbed("MCPM_TEST_PYTHON"));
+        let mut server = home.command(testbed_variable("MCPM_TEST_PYTHON"));
         server.args(["-c", script, &certificate, &key]).current_dir(home.path("site"));
         let mut server = Program::start(&mut server);
-        let port = server.line().trim().to_owned();
+        let port = server.read_line().trim().to_owned();
         Self { _server: server, port, certificate }
     }
 }

@@ -4,9 +4,9 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails its test")]
 
 mod build;
-mod fences;
+mod confinement;
 mod images;
-mod life;
-mod link;
+mod lifecycle;
+mod severable_socket;
 mod streams;
 mod support;

@@ -10,7 +10,7 @@ use mcpm::{
 use tokio::{io::AsyncWriteExt, time::timeout};
 
 use super::{
-    link::Link,
+    severable_socket::SeverableSocket,
     support::{Engine, LIMIT, read_line, shell, unique},
 };
 
@@ -84,7 +84,7 @@ async fn followed_logs_end_with_the_container() {
 async fn a_lost_engine_ends_streams_and_waits() {
     let engine = Engine::connect().await;
     let id = engine.create(&shell(&unique("lost"), "echo up; exec cat")).await;
-    let link = Link::open().await;
+    let link = SeverableSocket::open().await;
     let behind = link.connect().await.unwrap();
     let mut streams = behind.attach(&id).await.unwrap();
     behind.start(&id).await.unwrap();
@@ -95,8 +95,8 @@ async fn a_lost_engine_ends_streams_and_waits() {
         async move { behind.wait(&id).await }
     });
     // One connection looks at the container, the next one waits for it.
-    link.carried(before + 2).await;
-    link.cut().await;
+    link.wait_for_connections(before + 2).await;
+    link.sever().await;
     while let Some(Ok(_)) = timeout(LIMIT, streams.output.next()).await.unwrap() {}
     let error = timeout(LIMIT, waiting).await.unwrap().unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::EngineUnavailable, "{error}");

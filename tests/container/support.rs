@@ -17,7 +17,7 @@ use mcpm::{
     image::credentials::CredentialStore,
     runtime::{
         Attachment, Confinement, ContainerId, ContainerSpec, LogChunk, LogStream, Network, Runtime,
-        docker::{Docker, Endpoint},
+        docker::{Docker, EngineEndpoint},
         labels,
     },
 };
@@ -104,7 +104,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) async fn connect() -> Self {
-        let endpoint = Endpoint::parse(&endpoint()).unwrap();
+        let endpoint = EngineEndpoint::parse(&endpoint()).unwrap();
         let runtime = Docker::connect(&endpoint, CredentialStore::default()).await.unwrap();
         Self { runtime, created: std::sync::Mutex::default() }
     }

@@ -10,11 +10,11 @@ use tokio::{
 
 use super::{
     sse::{Event, Events},
-    within,
+    with_timeout,
 };
 
 /// Room made for one read.
-const PIECE: usize = 64 << 10;
+const READ_BUFFER_BYTES: usize = 64 << 10;
 
 /// Where requests go.
 #[derive(Debug, Clone, Copy)]
@@ -61,18 +61,18 @@ impl Http {
 impl Request {
     /// Sets a header, in place of one of that name.
     pub fn header(mut self, name: &str, value: &str) -> Self {
-        self = self.without(name);
-        self.also(name, value)
+        self = self.remove_header(name);
+        self.add_header(name, value)
     }
 
     /// Adds a header beside those of that name.
-    pub fn also(mut self, name: &str, value: &str) -> Self {
+    pub fn add_header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
     /// Takes a header away.
-    pub fn without(mut self, name: &str) -> Self {
+    pub fn remove_header(mut self, name: &str) -> Self {
         self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         self
     }
@@ -119,12 +119,12 @@ impl Request {
     /// Sends it and waits for the head of the answer.
     pub async fn send(self) -> Response {
         let what = format!("an answer to {}", self.line);
-        within(&what, exchange(self.to, &self.bytes())).await
+        with_timeout(&what, exchange(self.to, &self.bytes())).await
     }
 
     /// Sends it, and waits for nothing.
     pub async fn send_only(self) -> TcpStream {
-        let mut stream = within("a connection", TcpStream::connect(self.to)).await.unwrap();
+        let mut stream = with_timeout("a connection", TcpStream::connect(self.to)).await.unwrap();
         stream.write_all(&self.bytes()).await.unwrap();
         stream
     }
@@ -174,7 +174,7 @@ pub(super) async fn read_head(
         if let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
             break end;
         }
-        buffer.reserve(PIECE);
+        buffer.reserve(READ_BUFFER_BYTES);
         if read.read_buf(buffer).await.ok()? == 0 {
             return None;
         }
@@ -212,7 +212,7 @@ pub(super) enum Framing {
     Length(usize),
     /// Bytes left in the chunk that is being read, its line break included.
     Chunked(usize),
-    ToEnd,
+    UntilClose,
 }
 
 impl Framing {
@@ -223,7 +223,7 @@ impl Framing {
         if headers.get("transfer-encoding").is_some_and(|coding| coding.contains("chunked")) {
             return Self::Chunked(0);
         }
-        headers.read("content-length").map_or(Self::ToEnd, Self::Length)
+        headers.read("content-length").map_or(Self::UntilClose, Self::Length)
     }
 }
 
@@ -248,15 +248,15 @@ struct Body {
 }
 
 impl Body {
-    async fn more(&mut self) -> Result<(), BrokeOff> {
-        self.buffer.reserve(PIECE);
+    async fn fill_buffer(&mut self) -> Result<(), BodyTruncated> {
+        self.buffer.reserve(READ_BUFFER_BYTES);
         match self.read.read_buf(&mut self.buffer).await {
-            Ok(0) | Err(_) => Err(BrokeOff),
+            Ok(0) | Err(_) => Err(BodyTruncated),
             Ok(_) => Ok(()),
         }
     }
 
-    async fn next(&mut self) -> Result<Option<Vec<u8>>, BrokeOff> {
+    async fn next(&mut self) -> Result<Option<Vec<u8>>, BodyTruncated> {
         loop {
             match self.framing {
                 Framing::Length(0) => return Ok(None),
@@ -268,12 +268,13 @@ impl Body {
                 }
                 Framing::Chunked(0) => {
                     let Some(end) = self.buffer.windows(2).position(|window| window == b"\r\n") else {
-                        self.more().await?;
+                        self.fill_buffer().await?;
                         continue;
                     };
                     let line: Vec<u8> = self.buffer.drain(..end + 2).collect();
                     let size = std::str::from_utf8(&line[..end]).ok();
-                    let size = size.and_then(|size| usize::from_str_radix(size, 16).ok()).ok_or(BrokeOff)?;
+                    let size =
+                        size.and_then(|size| usize::from_str_radix(size, 16).ok()).ok_or(BodyTruncated)?;
                     if size == 0 {
                         self.framing = Framing::Length(0);
                         return Ok(None);
@@ -290,15 +291,15 @@ impl Body {
                     self.framing = Framing::Chunked(left - piece.len());
                     return Ok(Some(piece));
                 }
-                Framing::ToEnd if !self.buffer.is_empty() => {
+                Framing::UntilClose if !self.buffer.is_empty() => {
                     return Ok(Some(std::mem::take(&mut self.buffer)));
                 }
-                Framing::ToEnd => {
-                    if self.more().await.is_err() {
+                Framing::UntilClose => {
+                    if self.fill_buffer().await.is_err() {
                         return Ok(None);
                     }
                 }
-                Framing::Length(_) | Framing::Chunked(_) => self.more().await?,
+                Framing::Length(_) | Framing::Chunked(_) => self.fill_buffer().await?,
             }
         }
     }
@@ -306,24 +307,24 @@ impl Body {
 
 /// The connection ended inside a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BrokeOff;
+pub struct BodyTruncated;
 
 impl Response {
     /// Waits for the next piece of the body; `None` at its end.
     ///
     /// # Errors
     /// When the connection ends inside the body.
-    pub async fn piece(&mut self) -> Result<Option<Vec<u8>>, BrokeOff> {
-        within("a piece of a body", self.body.next()).await
+    pub async fn chunk(&mut self) -> Result<Option<Vec<u8>>, BodyTruncated> {
+        with_timeout("a piece of a body", self.body.next()).await
     }
 
     /// Reads the whole body.
     ///
     /// # Errors
     /// When the connection ends inside the body.
-    pub async fn bytes(&mut self) -> Result<Vec<u8>, BrokeOff> {
+    pub async fn bytes(&mut self) -> Result<Vec<u8>, BodyTruncated> {
         let mut all = Vec::new();
-        while let Some(piece) = self.piece().await? {
+        while let Some(piece) = self.chunk().await? {
             all.extend_from_slice(&piece);
         }
         Ok(all)
@@ -353,7 +354,7 @@ impl Response {
                     return Some(event);
                 }
             }
-            let piece = self.piece().await.ok().flatten()?;
+            let piece = self.chunk().await.ok().flatten()?;
             self.events.push(&piece);
         }
     }

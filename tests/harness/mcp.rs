@@ -62,13 +62,13 @@ impl Session {
     }
 
     /// A request of the session, to be changed or sent.
-    pub fn marked(&self, request: Request) -> Request {
+    pub fn with_session_headers(&self, request: Request) -> Request {
         request.header("Mcp-Session-Id", &self.id).header("MCP-Protocol-Version", &self.version)
     }
 
     /// Posts a body.
     pub async fn post(&self, body: impl Into<Vec<u8>>) -> Response {
-        self.marked(self.http.post("/mcp", body)).send().await
+        self.with_session_headers(self.http.post("/mcp", body)).send().await
     }
 
     /// Sends a request and waits for the head of the answer.
@@ -98,17 +98,17 @@ impl Session {
 
     /// Opens the stream of what belongs to no call.
     pub async fn listen(&self) -> Response {
-        self.marked(self.http.get("/mcp")).send().await
+        self.with_session_headers(self.http.get("/mcp")).send().await
     }
 
     /// Goes on reading a stream after an event.
     pub async fn resume(&self, event: &str) -> Response {
-        self.marked(self.http.get("/mcp")).header("Last-Event-ID", event).send().await
+        self.with_session_headers(self.http.get("/mcp")).header("Last-Event-ID", event).send().await
     }
 
     /// Ends the session and returns the status.
     pub async fn close(&self) -> u16 {
-        self.marked(self.http.request("DELETE", "/mcp")).send().await.status
+        self.with_session_headers(self.http.request("DELETE", "/mcp")).send().await.status
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{LIMIT, within};
+use super::{TEST_TIMEOUT, with_timeout};
 
 /// The pause between two looks.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -16,13 +16,13 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// # Panics
 /// When it is not there within [`LIMIT`].
 #[track_caller]
-pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begin = Instant::now();
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(begin.elapsed() < LIMIT, "waited {} s for {what}", LIMIT.as_secs());
+        assert!(begin.elapsed() < TEST_TIMEOUT, "waited {} s for {what}", TEST_TIMEOUT.as_secs());
         thread::sleep(INTERVAL);
     }
 }
@@ -31,7 +31,7 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 ///
 /// # Panics
 /// When it is not there within [`LIMIT`].
-pub async fn until_async<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+pub async fn wait_for_async<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let found = async {
         loop {
             if let Some(found) = look().await {
@@ -40,7 +40,7 @@ pub async fn until_async<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>
             tokio::time::sleep(INTERVAL).await;
         }
     };
-    within(what, found).await
+    with_timeout(what, found).await
 }
 
 /// Waits until a server on this machine accepts connections.
@@ -48,6 +48,6 @@ pub async fn until_async<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>
 /// # Panics
 /// When it does not within [`LIMIT`].
 #[track_caller]
-pub fn until_it_listens(what: &str, address: SocketAddr) {
-    until(&format!("{what} to listen"), || TcpStream::connect(address).ok());
+pub fn wait_until_listening(what: &str, address: SocketAddr) {
+    wait_for(&format!("{what} to listen"), || TcpStream::connect(address).ok());
 }

@@ -17,13 +17,13 @@ pub const LOGIN: &str = "mcpm:secret";
 
 /// A registry that runs.
 #[derive(Debug)]
-pub struct Registry {
+pub struct ImageRegistry {
     process: Child,
     address: String,
     folder: tempfile::TempDir,
 }
 
-impl Registry {
+impl ImageRegistry {
     /// Starts one.
     ///
     /// # Panics
@@ -48,7 +48,7 @@ impl Registry {
         let mut command = Command::new(testbed::path("MCPM_TEST_REGISTRY_PROGRAM"));
         command.arg("serve").arg(path("config.yml")).stdout(Stdio::null()).stderr(Stdio::null());
         let process = command.spawn().unwrap();
-        poll::until_it_listens("the registry", ([127, 0, 0, 1], port).into());
+        poll::wait_until_listening("the registry", ([127, 0, 0, 1], port).into());
         let registry = Self { process, address: address.clone(), folder };
         registry.log_in(&[&address]);
         registry
@@ -76,7 +76,7 @@ impl Registry {
     }
 }
 
-impl Drop for Registry {
+impl Drop for ImageRegistry {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();

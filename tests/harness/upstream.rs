@@ -7,7 +7,7 @@ use tokio::{
 
 use super::{
     http::{Headers, read_head},
-    within,
+    with_timeout,
 };
 
 /// A server that answers what the test writes.
@@ -23,7 +23,7 @@ pub struct Connection {
 
 /// A request as it arrived.
 #[derive(Debug)]
-pub struct Received {
+pub struct ReceivedRequest {
     /// The request line.
     pub line: String,
     /// The headers.
@@ -34,7 +34,7 @@ pub struct Received {
 
 /// What a server says to a request.
 #[derive(Debug, Clone, Default)]
-pub struct Answer {
+pub struct UpstreamResponse {
     /// Status code and reason.
     pub status: String,
     /// Header lines, each with its line break.
@@ -61,20 +61,20 @@ impl Upstream {
 
     /// Waits for a connection.
     pub async fn accept(&self) -> Connection {
-        let (stream, _) = within("a connection to the upstream", self.0.accept()).await.unwrap();
+        let (stream, _) = with_timeout("a connection to the upstream", self.0.accept()).await.unwrap();
         stream.set_nodelay(true).unwrap();
         Connection { stream, buffer: Vec::new() }
     }
 
     /// Waits for a connection and the request on it.
-    pub async fn request(&self) -> (Connection, Received) {
+    pub async fn request(&self) -> (Connection, ReceivedRequest) {
         let mut connection = self.accept().await;
         let received = connection.request().await;
         (connection, received)
     }
 
     /// Answers every request with what `answer` says, on as many connections as come, until the test is over.
-    pub fn serve(self, answer: impl Fn(&Received) -> Answer + Send + Sync + 'static) {
+    pub fn serve(self, answer: impl Fn(&ReceivedRequest) -> UpstreamResponse + Send + Sync + 'static) {
         let answer = std::sync::Arc::new(answer);
         tokio::spawn(async move {
             while let Ok((stream, _)) = self.0.accept().await {
@@ -82,7 +82,7 @@ impl Upstream {
                 tokio::spawn(async move {
                     let mut connection = Connection { stream, buffer: Vec::new() };
                     while let Some(received) = connection.read_request().await {
-                        let Answer { status, headers, body } = answer(&received);
+                        let UpstreamResponse { status, headers, body } = answer(&received);
                         connection.answer(&status, &headers, &body).await;
                     }
                 });
@@ -91,7 +91,7 @@ impl Upstream {
     }
 
     /// Takes a connection that waits already, if there is one.
-    pub async fn waiting(&self) -> Option<Connection> {
+    pub async fn try_accept(&self) -> Option<Connection> {
         tokio::select! {
             biased;
             accepted = self.0.accept() => accepted.ok().map(|(stream, _)| Connection { stream, buffer: Vec::new() }),
@@ -102,17 +102,17 @@ impl Upstream {
 
 impl Connection {
     /// Waits for the next request on this connection.
-    pub async fn request(&mut self) -> Received {
-        within("a request at the upstream", self.read_request()).await.unwrap()
+    pub async fn request(&mut self) -> ReceivedRequest {
+        with_timeout("a request at the upstream", self.read_request()).await.unwrap()
     }
 
     /// Waits for the head of the next request, and leaves what follows unread.
     pub async fn head(&mut self) {
         let head = read_head(&mut self.stream, &mut self.buffer);
-        within("the head of a request at the upstream", head).await.unwrap();
+        with_timeout("the head of a request at the upstream", head).await.unwrap();
     }
 
-    async fn read_request(&mut self) -> Option<Received> {
+    async fn read_request(&mut self) -> Option<ReceivedRequest> {
         let (line, headers) = read_head(&mut self.stream, &mut self.buffer).await?;
         let chunked = headers.get("transfer-encoding").is_some();
         let length = headers.read("content-length").unwrap_or(0);
@@ -125,36 +125,38 @@ impl Connection {
                 return None;
             }
         }
-        Some(Received { line, headers, body: std::mem::take(&mut self.buffer) })
+        Some(ReceivedRequest { line, headers, body: std::mem::take(&mut self.buffer) })
     }
 
     /// Says bytes.
-    pub async fn say(&mut self, text: &str) {
+    pub async fn write(&mut self, text: &str) {
         self.stream.write_all(text.as_bytes()).await.unwrap();
     }
 
     /// Answers with a status line, headers and a body of known size.
     pub async fn answer(&mut self, status: &str, headers: &str, body: &str) {
         let length = body.len();
-        self.say(&format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {length}\r\n\r\n{body}")).await;
+        self.write(&format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {length}\r\n\r\n{body}")).await;
     }
 
     /// Begins an answer in chunks that is a stream of events.
     pub async fn begin_events(&mut self) {
-        self.say("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
-            .await;
+        self.write(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n",
+        )
+        .await;
     }
 
     /// Says one chunk.
     pub async fn chunk(&mut self, text: &str) {
-        self.say(&format!("{:x}\r\n{text}\r\n", text.len())).await;
+        self.write(&format!("{:x}\r\n{text}\r\n", text.len())).await;
     }
 
     /// Waits until the other side closed the connection.
     pub async fn closed(&mut self) {
         let closed =
             async { while self.stream.read_buf(&mut self.buffer).await.is_ok_and(|count| count > 0) {} };
-        within("the connection to the upstream to be closed", closed).await;
+        with_timeout("the connection to the upstream to be closed", closed).await;
     }
 
     /// Breaks the connection off: the other side sees a reset.

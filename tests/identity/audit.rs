@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use mcpm_tests::harness::{mcp::initialize, within};
+use mcpm_tests::harness::{mcp::initialize, with_timeout};
 use serde_json::{Value, json};
 
 use crate::{
-    provider::{Provider, guarded},
-    served::Served,
+    protected_server::ProtectedServer,
+    provider::{IdentityProvider, protected_proxy},
 };
 
 /// What no line may say; tokens are looked for beside it.
@@ -19,12 +19,12 @@ fn extra<'a>(event: &'a Value, name: &str) -> &'a Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_call_is_recorded_with_its_principal_and_without_what_proves_it() {
-    let provider = Provider::start().await;
+    let provider = IdentityProvider::start().await;
     let folder = tempfile::tempdir().unwrap();
     let (log, config) = (folder.path().join("audit.jsonl"), folder.path().join("audit.json"));
     let text = json!({ "logFile": log, "includeRequestData": true, "includeResponseData": true });
     fs::write(&config, text.to_string()).unwrap();
-    let served = Served::start(|proxy| {
+    let served = ProtectedServer::start(|proxy| {
         let proxy = proxy.oidc_issuer(provider.issuer.clone()).audit_config(config);
         let proxy = proxy.oidc_client_id("proxy").oidc_client_secret("proxy-secret");
         proxy.oidc_required_scopes("mcp")
@@ -68,7 +68,7 @@ async fn each_call_is_recorded_with_its_principal_and_without_what_proves_it() {
     let query = format!("/mcp?access_token={}", tokens[0]);
     let opens = initialize(mcpm_tests::harness::mcp::LEGACY, json!({})).to_string();
     assert_eq!(http.post(&query, opens).send().await.status, 401);
-    within("the proxy to stop", served.proxy.stop()).await;
+    with_timeout("the proxy to stop", served.proxy.stop()).await;
 
     let text = fs::read_to_string(log).unwrap();
     let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -123,8 +123,8 @@ fn rotated(log: &std::path::Path) -> Vec<Value> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unauthenticated_callers_rotate_no_events_of_authenticated_ones_away() {
-    const FLOOD: u64 = 400;
-    let provider = Provider::start().await;
+    const UNAUTHENTICATED_REQUESTS: u64 = 400;
+    let provider = IdentityProvider::start().await;
     for fail_closed in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let (log, config) = (folder.path().join("audit.jsonl"), folder.path().join("audit.json"));
@@ -132,10 +132,10 @@ async fn unauthenticated_callers_rotate_no_events_of_authenticated_ones_away() {
         let text =
             json!({ "logFile": log, "rotateSize": 32768, "rotateCount": 1, "failClosed": fail_closed });
         fs::write(&config, text.to_string()).unwrap();
-        let guarded = guarded(&provider, |proxy| proxy.audit_config(config)).await;
+        let guarded = protected_proxy(&provider, |proxy| proxy.audit_config(config)).await;
         let token = provider.token("robot", guarded.resource()).await;
         assert_eq!(guarded.send(&token).await.status, 200);
-        for number in 0..FLOOD {
+        for number in 0..UNAUTHENTICATED_REQUESTS {
             let ping = guarded.http.post("/mcp", r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
             let response = match number % 2 {
                 0 => ping.send().await,
@@ -144,7 +144,7 @@ async fn unauthenticated_callers_rotate_no_events_of_authenticated_ones_away() {
             assert_eq!(response.status, if number % 2 == 0 { 401 } else { 403 }, "{number}");
         }
         assert_eq!(guarded.send(&token).await.status, 200);
-        within("the proxy to stop", guarded.proxy.stop()).await;
+        with_timeout("the proxy to stop", guarded.proxy.stop()).await;
         let events = rotated(&log);
         let of = |kind: &str| events.iter().filter(|event| event["type"] == kind).count();
         let per_call = if fail_closed { 2 } else { 1 };
@@ -153,7 +153,7 @@ async fn unauthenticated_callers_rotate_no_events_of_authenticated_ones_away() {
         assert!(one_by_one > 0, "{events:?}");
         let suppressed: Vec<_> = events.iter().filter(|event| event["type"] == "events_suppressed").collect();
         let counted = suppressed.iter().map(|event| extra(event, "events").as_u64().unwrap()).sum::<u64>();
-        assert_eq!(one_by_one as u64 + counted, FLOOD, "{events:?}");
+        assert_eq!(one_by_one as u64 + counted, UNAUTHENTICATED_REQUESTS, "{events:?}");
         assert_eq!(extra(suppressed[0], "cause"), "unauthenticated");
     }
 }

@@ -10,27 +10,27 @@ use mcpm::ProxyBuilder;
 use mcpm_tests::harness::{
     http::{Http, Response},
     mcp::{LEGACY, initialize},
-    upstream::{Answer, Received, Upstream},
+    upstream::{ReceivedRequest, Upstream, UpstreamResponse},
 };
 use serde_json::{Value, json};
 
 use crate::{
-    issuer::Issuer,
-    provider::{Guarded, Provider, guarded, reason},
+    exchange_provider::ExchangeProvider,
+    provider::{IdentityProvider, ProtectedProxy, protected_proxy, reason},
 };
 
-const GIVEN: &str = "urn:ietf:params:oauth:token-type:access_token";
+const ACCESS_TOKEN_TYPE: &str = "urn:ietf:params:oauth:token-type:access_token";
 
 /// The credentials of a question, and its form.
-type Question = (String, Vec<(String, String)>);
+type PostedTokenRequest = (String, Vec<(String, String)>);
 
 /// An endpoint that exchanges tokens as the test says, and keeps what it was asked.
-struct Endpoint {
+struct ExchangeEndpoint {
     url: String,
-    asked: Arc<Mutex<Vec<Question>>>,
+    asked: Arc<Mutex<Vec<PostedTokenRequest>>>,
 }
 
-impl Endpoint {
+impl ExchangeEndpoint {
     /// Answers the question of that number, counted from one, with a status and a body.
     async fn start(answer: impl Fn(usize) -> (u16, Value) + Send + Sync + 'static) -> Self {
         let endpoint = Upstream::listen().await;
@@ -40,11 +40,11 @@ impl Endpoint {
         endpoint.serve(move |received| {
             let number = {
                 let mut asked = keeps.lock().unwrap();
-                asked.push(question(received));
+                asked.push(parse_token_request(received));
                 asked.len()
             };
             let (status, body) = answer(number);
-            Answer {
+            UpstreamResponse {
                 status: format!("{status} Said"),
                 headers: "Content-Type: application/json\r\n".to_owned(),
                 body: body.to_string(),
@@ -59,7 +59,7 @@ impl Endpoint {
 }
 
 /// Who asks, and the form that was posted.
-fn question(received: &Received) -> Question {
+fn parse_token_request(received: &ReceivedRequest) -> PostedTokenRequest {
     assert!(received.line.starts_with("POST /token "), "{}", received.line);
     let who = received.headers.get("authorization").unwrap_or_default().to_owned();
     let decode = |text: &str| {
@@ -85,18 +85,18 @@ fn question(received: &Received) -> Question {
     (who, pairs.map(|(name, value)| (decode(name), decode(value))).collect())
 }
 
-fn given(token: &str) -> (u16, Value) {
-    let body = json!({ "access_token": token, "token_type": "Bearer", "issued_token_type": GIVEN,
+fn token_response(token: &str) -> (u16, Value) {
+    let body = json!({ "access_token": token, "token_type": "Bearer", "issued_token_type": ACCESS_TOKEN_TYPE,
                        "expires_in": 300 });
     (200, body)
 }
 
-async fn exchanging(
-    provider: &Provider,
+async fn proxy_with_exchange(
+    provider: &IdentityProvider,
     url: &str,
     change: impl FnOnce(ProxyBuilder) -> ProxyBuilder,
-) -> Guarded {
-    guarded(provider, |proxy| change(proxy.token_exchange_url(url))).await
+) -> ProtectedProxy {
+    protected_proxy(provider, |proxy| change(proxy.token_exchange_url(url))).await
 }
 
 /// The lines of a request's head in which a text stands.
@@ -105,38 +105,38 @@ fn lines<'a>(head: &'a str, text: &str) -> Vec<&'a str> {
     head.split([',', '\n']).filter(|line| line.to_lowercase().contains(&text)).collect()
 }
 
-async fn told(response: Response) -> (u16, Value) {
+async fn status_and_reason(response: Response) -> (u16, Value) {
     (response.status, reason(response).await)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_asked_for_is_what_the_options_say() {
-    let provider = Provider::start().await;
+async fn the_token_request_follows_the_options() {
+    let provider = IdentityProvider::start().await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("secret");
     std::fs::write(&file, "hush:2\n").unwrap();
-    let endpoint = Endpoint::start(|_| given("other")).await;
+    let endpoint = ExchangeEndpoint::start(|_| token_response("other")).await;
     let exact = |token: &str, kind: &str, more: &[(&str, &str)]| {
         let begin = [
             ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange"),
             ("subject_token", token),
             ("subject_token_type", kind),
-            ("requested_token_type", GIVEN),
+            ("requested_token_type", ACCESS_TOKEN_TYPE),
         ];
         let all = begin.iter().chain(more);
         all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<Vec<_>>()
     };
     let last = || endpoint.asked.lock().unwrap().last().cloned().unwrap();
 
-    let mut plain = exchanging(&provider, &endpoint.url, |proxy| proxy).await;
+    let mut plain = proxy_with_exchange(&provider, &endpoint.url, |proxy| proxy).await;
     let token = provider.token("robot", plain.resource()).await;
     assert_eq!(plain.send(&token).await.status, 200);
-    assert_eq!(last(), (String::new(), exact(&token, GIVEN, &[])));
-    let head = plain.through.recv().await.unwrap();
+    assert_eq!(last(), (String::new(), exact(&token, ACCESS_TOKEN_TYPE, &[])));
+    let head = plain.forwarded_heads.recv().await.unwrap();
     assert_eq!(lines(&head, "bearer").len(), 1, "{head}");
     assert!(!lines(&head, "authorization").is_empty() && !head.contains(&token), "{head}");
 
-    let mut full = exchanging(&provider, &endpoint.url, |proxy| {
+    let mut full = proxy_with_exchange(&provider, &endpoint.url, |proxy| {
         let proxy =
             proxy.token_exchange_audience("https://notes.example/a b").token_exchange_client_id("me&");
         let proxy = proxy.token_exchange_client_secret_file(&file).token_exchange_header_name("X-Token");
@@ -149,8 +149,8 @@ async fn what_is_asked_for_is_what_the_options_say() {
     assert_eq!(request.header("X-Token", "Bearer mine").send().await.status, 200);
     let more = [("audience", "https://notes.example/a b"), ("scope", "read write")];
     // `me%26:hush%3A2`
-    assert_eq!(last(), ("Basic bWUlMjY6aHVzaCUzQTI=".to_owned(), exact(&token, GIVEN, &more)));
-    let head = full.through.recv().await.unwrap();
+    assert_eq!(last(), ("Basic bWUlMjY6aHVzaCUzQTI=".to_owned(), exact(&token, ACCESS_TOKEN_TYPE, &more)));
+    let head = full.forwarded_heads.recv().await.unwrap();
     assert_eq!(lines(&head, "bearer").len(), 1, "{head}");
     assert!(head.to_lowercase().contains("x-token"), "{head}");
     for never in [&token[..], "mine", "authorization", "hush"] {
@@ -163,7 +163,7 @@ async fn what_is_asked_for_is_what_the_options_say() {
     assert_eq!(last().0, "Basic bWUlMjY6bmV3");
 
     // A client without a secret, and ID tokens.
-    let public = exchanging(&provider, &endpoint.url, |proxy| {
+    let public = proxy_with_exchange(&provider, &endpoint.url, |proxy| {
         let proxy = proxy.token_exchange_client_id("me");
         proxy.token_exchange_subject_token_type(mcpm::options::SubjectTokenType::IdToken)
     })
@@ -175,14 +175,18 @@ async fn what_is_asked_for_is_what_the_options_say() {
     assert_eq!(public.send(&token).await.status, 200);
     let kind = "urn:ietf:params:oauth:token-type:id_token";
     assert_eq!(last(), (String::new(), exact(&token, kind, &[("client_id", "me")])));
-    assert_eq!(told(plain.send(&token).await).await.0, 401, "elsewhere, ID tokens let nobody in");
+    assert_eq!(
+        status_and_reason(plain.send(&token).await).await.0,
+        401,
+        "elsewhere, ID tokens let nobody in"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_is_exchanged_once_for_each_caller() {
-    let provider = Provider::start().await;
-    let endpoint = Endpoint::start(|number| given(&format!("other-{number}"))).await;
-    let mut guarded = exchanging(&provider, &endpoint.url, |proxy| proxy).await;
+    let provider = IdentityProvider::start().await;
+    let endpoint = ExchangeEndpoint::start(|number| token_response(&format!("other-{number}"))).await;
+    let mut guarded = proxy_with_exchange(&provider, &endpoint.url, |proxy| proxy).await;
     let one = provider.token("robot", guarded.resource()).await;
     let two = provider.token("other", guarded.resource()).await;
     for (token, expected) in [(&one, "other-1"), (&one, "other-1"), (&two, "other-2"), (&one, "other-1")] {
@@ -190,7 +194,7 @@ async fn a_token_is_exchanged_once_for_each_caller() {
         assert_eq!(response.status, 200);
         let shown = format!("{:?} ", response.headers) + &response.text().await;
         assert!(!shown.contains("other-"), "{shown}");
-        let head = guarded.through.recv().await.unwrap();
+        let head = guarded.forwarded_heads.recv().await.unwrap();
         assert_eq!(lines(&head, expected).len(), 1, "{head}");
     }
     assert_eq!(endpoint.count(), 2);
@@ -204,7 +208,7 @@ async fn a_token_is_exchanged_once_for_each_caller() {
         with(guarded.http.request(method, "/mcp").header("Mcp-Session-Id", &id)).await;
     }
     for method in ["POST", "GET", "DELETE"] {
-        let head = guarded.through.recv().await.unwrap();
+        let head = guarded.forwarded_heads.recv().await.unwrap();
         assert!(head.starts_with(method) && !head.contains(&one), "{head}");
         assert_eq!(lines(&head, "other-1").len(), 1, "{head}");
     }
@@ -212,29 +216,29 @@ async fn a_token_is_exchanged_once_for_each_caller() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_comes_meanwhile_waits_for_the_one_who_asks() {
-    let provider = Provider::start().await;
+async fn concurrent_callers_share_one_exchange() {
+    let provider = IdentityProvider::start().await;
     let endpoint = Upstream::listen().await;
-    let guarded = exchanging(&provider, &endpoint.uri("/token"), |proxy| proxy).await;
+    let guarded = proxy_with_exchange(&provider, &endpoint.uri("/token"), |proxy| proxy).await;
     let token = provider.token("robot", guarded.resource()).await;
     let all = join_all((0..20).map(|_| guarded.send(&token)));
     let answer = async {
         let (mut connection, _) = endpoint.request().await;
-        connection.answer("200 OK", "", &given("other").1.to_string()).await;
+        connection.answer("200 OK", "", &token_response("other").1.to_string()).await;
         connection
     };
     let (all, _connection) = tokio::join!(all, answer);
     assert!(all.iter().all(|response| response.status == 200));
-    assert!(endpoint.waiting().await.is_none(), "nobody else has asked");
+    assert!(endpoint.try_accept().await.is_none(), "nobody else has asked");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_another_token_nothing_goes_through() {
-    let provider = Provider::start().await;
+async fn a_failed_exchange_denies_the_request() {
+    let provider = IdentityProvider::start().await;
     let of =
         |status: u16, code: &str| (status, json!({ "error": code, "error_description": "secret words" }));
     let changed = |name: &str, value: Value| {
-        let (status, mut body) = given("other");
+        let (status, mut body) = token_response("other");
         body[name] = value;
         (status, body)
     };
@@ -251,8 +255,8 @@ async fn without_another_token_nothing_goes_through() {
         (changed("issued_token_type", Value::Null), 503, "exchange.unusable_token"),
         (changed("access_token", json!("a\r\nb: c")), 503, "exchange.unusable_token"),
     ] {
-        let endpoint = Endpoint::start(move |_| said.clone()).await;
-        let mut guarded = exchanging(&provider, &endpoint.url, |proxy| proxy).await;
+        let endpoint = ExchangeEndpoint::start(move |_| said.clone()).await;
+        let mut guarded = proxy_with_exchange(&provider, &endpoint.url, |proxy| proxy).await;
         let token = provider.token("robot", guarded.resource()).await;
         for _ in 0..2 {
             let response = guarded.send(&token).await;
@@ -266,7 +270,7 @@ async fn without_another_token_nothing_goes_through() {
             assert!(!said.contains(&token) && !said.contains("secret words"), "{said}");
             assert!(!said.contains(&endpoint.url), "{said}");
         }
-        assert!(guarded.through.try_recv().is_err(), "{id}: something came through");
+        assert!(guarded.forwarded_heads.try_recv().is_err(), "{id}: something came through");
         if id != "exchange.provider_unavailable" {
             assert_eq!(endpoint.count(), 1, "{id}: what failed is not repeated at once");
         }
@@ -274,36 +278,36 @@ async fn without_another_token_nothing_goes_through() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_callers_own_token_is_nothing_to_exchange_it_for() {
-    let provider = Provider::start().await;
+async fn an_exchange_that_echoes_the_callers_token_is_rejected() {
+    let provider = IdentityProvider::start().await;
     let echo = Upstream::listen().await;
     let url = echo.uri("/token");
     echo.serve(|received| {
-        let (_, form) = question(received);
+        let (_, form) = parse_token_request(received);
         let (_, subject) = form.iter().find(|(name, _)| name == "subject_token").unwrap();
-        let (_, body) = given(subject);
-        Answer { status: "200 OK".to_owned(), headers: String::new(), body: body.to_string() }
+        let (_, body) = token_response(subject);
+        UpstreamResponse { status: "200 OK".to_owned(), headers: String::new(), body: body.to_string() }
     });
-    let mut guarded = exchanging(&provider, &url, |proxy| proxy).await;
+    let mut guarded = proxy_with_exchange(&provider, &url, |proxy| proxy).await;
     let token = provider.token("robot", guarded.resource()).await;
-    assert_eq!(told(guarded.send(&token).await).await, (503, json!("exchange.unusable_token")));
-    assert!(guarded.through.try_recv().is_err());
+    assert_eq!(status_and_reason(guarded.send(&token).await).await, (503, json!("exchange.unusable_token")));
+    assert!(guarded.forwarded_heads.try_recv().is_err());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_endpoint_that_is_away_or_silent_lets_nobody_through_until_it_is_back() {
-    let provider = Provider::start().await;
+    let provider = IdentityProvider::start().await;
     let endpoint = Upstream::listen().await;
-    let mut guarded = exchanging(&provider, &endpoint.uri("/token"), |proxy| proxy).await;
+    let mut guarded = proxy_with_exchange(&provider, &endpoint.uri("/token"), |proxy| proxy).await;
     let token = provider.token("robot", guarded.resource()).await;
     let (refused, connection) = tokio::join!(guarded.send(&token), endpoint.request());
-    assert_eq!(told(refused).await, (503, json!("exchange.provider_unavailable")));
+    assert_eq!(status_and_reason(refused).await, (503, json!("exchange.provider_unavailable")));
     drop(connection);
     // One that waits for a turn behind a silent one is not let through either.
-    assert!(guarded.through.try_recv().is_err());
+    assert!(guarded.forwarded_heads.try_recv().is_err());
     let answer = async {
         let (mut connection, _) = endpoint.request().await;
-        connection.answer("200 OK", "", &given("other").1.to_string()).await;
+        connection.answer("200 OK", "", &token_response("other").1.to_string()).await;
         connection
     };
     // Until the pause is over nobody is asked.
@@ -313,29 +317,32 @@ async fn an_endpoint_that_is_away_or_silent_lets_nobody_through_until_it_is_back
             if response.status == 200 {
                 break;
             }
-            assert_eq!(told(response).await, (503, json!("exchange.provider_unavailable")));
+            assert_eq!(status_and_reason(response).await, (503, json!("exchange.provider_unavailable")));
         }
     };
     let ((), _connection) = tokio::join!(again, answer);
 
     let nobody = Upstream::listen().await.uri("/token");
-    let mut guarded = exchanging(&provider, &nobody, |proxy| proxy).await;
+    let mut guarded = proxy_with_exchange(&provider, &nobody, |proxy| proxy).await;
     let token = provider.token("robot", guarded.resource()).await;
-    assert_eq!(told(guarded.send(&token).await).await, (503, json!("exchange.provider_unavailable")));
-    assert!(guarded.through.try_recv().is_err());
+    assert_eq!(
+        status_and_reason(guarded.send(&token).await).await,
+        (503, json!("exchange.provider_unavailable"))
+    );
+    assert!(guarded.forwarded_heads.try_recv().is_err());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_the_server_does_not_take_is_not_used_again() {
-    let provider = Provider::start().await;
-    let endpoint = Endpoint::start(|number| given(&format!("other-{number}"))).await;
+    let provider = IdentityProvider::start().await;
+    let endpoint = ExchangeEndpoint::start(|number| token_response(&format!("other-{number}"))).await;
     let server = Upstream::listen().await;
     let uri = server.uri("/mcp");
     server.serve(|received| {
         let taken = received.headers.get("authorization") == Some("Bearer other-2");
         let status = if taken { "200 OK" } else { "401 Unauthorized" };
         let challenge = "WWW-Authenticate: Bearer resource_metadata=\"http://server.example/m\"\r\n";
-        Answer { status: status.to_owned(), headers: challenge.to_owned(), body: "{}".to_owned() }
+        UpstreamResponse { status: status.to_owned(), headers: challenge.to_owned(), body: "{}".to_owned() }
     });
     let proxy = mcpm::Proxy::builder("guarded", uri).jwks_allow_private_ip(true);
     let proxy = proxy.oidc_issuer(provider.issuer.clone()).token_exchange_url(endpoint.url.clone());
@@ -347,22 +354,22 @@ async fn a_token_that_the_server_does_not_take_is_not_used_again() {
     };
     let refused = send().await;
     assert_eq!(refused.headers.get("www-authenticate"), None, "the client's token is good");
-    assert_eq!(told(refused).await, (502, json!("exchange.not_taken_by_server")));
+    assert_eq!(status_and_reason(refused).await, (502, json!("exchange.not_taken_by_server")));
     assert_eq!(send().await.status, 200);
     assert_eq!(endpoint.count(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_server_says_of_its_token_is_written_nowhere() {
-    let provider = Provider::start().await;
-    let endpoint = Endpoint::start(|_| given("canary-exchanged")).await;
+async fn server_errors_about_its_token_are_never_recorded() {
+    let provider = IdentityProvider::start().await;
+    let endpoint = ExchangeEndpoint::start(|_| token_response("canary-exchanged")).await;
     let server = Upstream::listen().await;
     let uri = server.uri("/mcp");
     server.serve(|received| {
         let token = received.headers.get("authorization").unwrap().trim_start_matches("Bearer ");
         let error =
             json!({ "code": -32000, "message": format!("{token} may not"), "data": { "its": token } });
-        Answer {
+        UpstreamResponse {
             status: "200 OK".to_owned(),
             headers: "Content-Type: application/json\r\n".to_owned(),
             body: json!({ "jsonrpc": "2.0", "id": 1, "error": error }).to_string(),
@@ -389,7 +396,7 @@ async fn what_a_server_says_of_its_token_is_written_nowhere() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_takes_tokens_of_its_own_alone_is_reached_through_a_real_exchange() {
-    let issuer = Issuer::start().await;
+    let issuer = ExchangeProvider::start().await;
     let seen = Arc::new(AtomicUsize::new(0));
     let server = Upstream::listen().await;
     let uri = server.uri("/mcp");
@@ -397,7 +404,7 @@ async fn a_server_that_takes_tokens_of_its_own_alone_is_reached_through_a_real_e
     server.serve(move |received| {
         assert_eq!(received.headers.get("authorization"), None);
         count.fetch_add(1, Relaxed);
-        Answer {
+        UpstreamResponse {
             status: "200 OK".to_owned(),
             headers: "Content-Type: application/json\r\n".to_owned(),
             body: crate::provider::ANSWER.to_owned(),
@@ -417,12 +424,18 @@ async fn a_server_that_takes_tokens_of_its_own_alone_is_reached_through_a_real_e
         request.header("Authorization", &format!("Bearer {token}")).send().await
     };
     let token = issuer.token("app", "front").await;
-    assert_eq!(told(send(behind.address(), &token).await).await, (401, json!("auth.wrong_audience")));
+    assert_eq!(
+        status_and_reason(send(behind.address(), &token).await).await,
+        (401, json!("auth.wrong_audience"))
+    );
     for _ in 0..3 {
         assert_eq!(send(front.address(), &token).await.status, 200);
     }
     assert_eq!(seen.load(Relaxed), 3);
     // A token for the server behind is none for the front.
     let other = issuer.token("app", "behind").await;
-    assert_eq!(told(send(front.address(), &other).await).await, (401, json!("auth.wrong_audience")));
+    assert_eq!(
+        status_and_reason(send(front.address(), &other).await).await,
+        (401, json!("auth.wrong_audience"))
+    );
 }

@@ -5,10 +5,10 @@ use std::{fs, os::unix::fs::PermissionsExt as _, process::Stdio};
 use mcpm::{
     Proxy, RunningProxy,
     proxy::{RunningStdioProxy, StdioProxy},
-    transport::LocalProcess,
+    stdio::LocalProcess,
 };
 use mcpm_tests::{
-    harness::{testbed, within},
+    harness::{testbed, with_timeout},
     root,
 };
 use serde_json::{Value, json};
@@ -17,12 +17,12 @@ use tokio::{
     process::Command,
 };
 
-use crate::provider::Provider;
+use crate::provider::IdentityProvider;
 
 /// A server, and a proxy in front of it that asks for the provider's tokens.
-async fn guarded(provider: &Provider) -> (RunningStdioProxy, RunningProxy) {
+async fn guarded(provider: &IdentityProvider) -> (RunningStdioProxy, RunningProxy) {
     let server = LocalProcess::new(env!("CARGO_BIN_EXE_scripted-server"), [""; 0]);
-    let server = within("the server", StdioProxy::new("server", server).start(drop)).await.unwrap();
+    let server = with_timeout("the server", StdioProxy::new("server", server).start(drop)).await.unwrap();
     let proxy = Proxy::builder("guarded", server.proxy().url())
         .oidc_issuer(provider.issuer.clone())
         .oidc_scopes("openid")
@@ -32,12 +32,12 @@ async fn guarded(provider: &Provider) -> (RunningStdioProxy, RunningProxy) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_typescript_sdk_logs_in_where_the_metadata_leads_it() {
-    let provider = Provider::start().await;
+async fn the_typescript_sdk_logs_in_using_the_metadata() {
+    let provider = IdentityProvider::start().await;
     let (_server, proxy) = guarded(&provider).await;
     let mut client = Command::new(testbed::path("MCPM_TEST_NODE"));
     client.arg(root().join("tests/identity/login_client.mjs")).arg(proxy.url()).kill_on_drop(true);
-    let output = within("the client", client.output()).await.unwrap();
+    let output = with_timeout("the client", client.output()).await.unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     let said: Value = serde_json::from_str(&said).unwrap();
@@ -49,7 +49,7 @@ async fn the_typescript_sdk_logs_in_where_the_metadata_leads_it() {
 
 /// `mcp-remote` is what people put between a client that knows no login and a server that asks for one: it registers
 /// itself, opens a browser, and waits for its user to be sent back. Returns the server's tools.
-pub(crate) async fn by_mcp_remote(url: &str) -> Vec<Value> {
+pub(crate) async fn log_in_with_mcp_remote(url: &str) -> Vec<Value> {
     let home = tempfile::tempdir().unwrap();
     let node = testbed::path("MCPM_TEST_NODE");
     let browser = home.path().join("browser");
@@ -87,21 +87,21 @@ pub(crate) async fn by_mcp_remote(url: &str) -> Vec<Value> {
     ] {
         stdin.write_all(format!("{message}\n").as_bytes()).await.unwrap();
         if message.get("id").is_some() {
-            let line = within("an answer", lines.next_line()).await.unwrap();
+            let line = with_timeout("an answer", lines.next_line()).await.unwrap();
             said = serde_json::from_str(&line.unwrap_or_default()).unwrap_or_default();
             assert_eq!(said["id"], message["id"], "{said} {:?}", fs::read_to_string(&complaints));
         }
     }
     drop(stdin);
-    within("the end of mcp-remote", client.wait()).await.unwrap();
+    with_timeout("the end of mcp-remote", client.wait()).await.unwrap();
     said["result"]["tools"].as_array().unwrap().clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mcp_remote_has_its_user_log_in_with_a_browser() {
-    let provider = Provider::start().await;
+    let provider = IdentityProvider::start().await;
     let (_server, proxy) = guarded(&provider).await;
-    let tools = by_mcp_remote(proxy.url()).await;
+    let tools = log_in_with_mcp_remote(proxy.url()).await;
     assert!(tools.iter().any(|tool| tool["name"] == "echo"), "{tools:?}");
-    assert_eq!(provider.seen("/reg").await, 1, "it registered itself");
+    assert_eq!(provider.request_count("/reg").await, 1, "it registered itself");
 }

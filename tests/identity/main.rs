@@ -2,17 +2,17 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails its test")]
 
 mod audit;
-mod authority;
+mod certificate_authority;
+mod denials;
 mod exchange;
-mod explained;
-mod issuer;
+mod exchange_provider;
 mod keycloak;
 mod login;
 mod outages;
 mod policies;
+mod protected_server;
 mod provider;
-mod reach;
-mod served;
+mod provider_connections;
 mod sessions;
 #[expect(dead_code, unused_imports, reason = "shared with the tests of the command line")]
 #[path = "../cli/support/mod.rs"]

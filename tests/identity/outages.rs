@@ -3,42 +3,43 @@
 use mcpm::Proxy;
 use mcpm_tests::harness::{
     http::{Http, Response},
-    within,
+    with_timeout,
 };
 use serde_json::{Value, json};
 
-use crate::provider::{Provider, guarded, reason};
+use crate::provider::{IdentityProvider, protected_proxy, reason};
 
-async fn told(response: Response) -> (u16, Value) {
+async fn status_and_reason(response: Response) -> (u16, Value) {
     (response.status, reason(response).await)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn new_keys_are_found_and_strange_ones_are_not_searched_for_again_and_again() {
-    let provider = Provider::start().await;
-    let guarded = guarded(&provider, |proxy| proxy).await;
+async fn new_keys_are_fetched_and_unknown_ones_rate_limited() {
+    let provider = IdentityProvider::start().await;
+    let guarded = protected_proxy(&provider, |proxy| proxy).await;
     let before = provider.token("robot", guarded.resource()).await;
     assert_eq!(guarded.send(&before).await.status, 200);
     provider.control(json!({ "rotate": true })).await;
     let after = provider.token("robot", guarded.resource()).await;
     assert_eq!(guarded.send(&after).await.status, 200);
-    assert_eq!(told(guarded.send(&before).await).await, (401, json!("auth.unknown_key")));
+    assert_eq!(status_and_reason(guarded.send(&before).await).await, (401, json!("auth.unknown_key")));
     for number in 0..20 {
         let header = json!({ "alg": "ES256", "kid": format!("strange-{number}") });
         let strange = provider.mint(header, json!({}), "stranger").await;
-        assert_eq!(told(guarded.send(&strange).await).await, (401, json!("auth.unknown_key")));
+        assert_eq!(status_and_reason(guarded.send(&strange).await).await, (401, json!("auth.unknown_key")));
     }
-    assert_eq!(provider.seen("/jwks").await, 2);
+    assert_eq!(provider.request_count("/jwks").await, 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_provider_that_is_away_keeps_out_those_whom_nobody_can_vouch_for() {
-    let provider = Provider::start().await;
+async fn an_unavailable_provider_rejects_unverifiable_tokens() {
+    let provider = IdentityProvider::start().await;
     for mode in ["down", "silent", "huge"] {
         // A failure counts for a moment, so each is another proxy's. Its start already asks for the keys.
         let token = provider.token("robot", "https://mcp.example/mcp").await;
         provider.mode(mode).await;
-        let guarded = guarded(&provider, |proxy| proxy.oidc_audience("https://mcp.example/mcp")).await;
+        let guarded =
+            protected_proxy(&provider, |proxy| proxy.oidc_audience("https://mcp.example/mcp")).await;
         let response = guarded.send(&token).await;
         assert_eq!(response.headers.get("retry-after"), Some("1"), "{mode}");
         assert_eq!(response.headers.get("www-authenticate"), None, "{mode}");
@@ -48,7 +49,7 @@ async fn a_provider_that_is_away_keeps_out_those_whom_nobody_can_vouch_for() {
         assert!(said.contains("auth.provider_unavailable") && !said.contains("127.0.0.1"), "{mode}: {said}");
         provider.mode("up").await;
     }
-    let guarded = guarded(&provider, |proxy| proxy).await;
+    let guarded = protected_proxy(&provider, |proxy| proxy).await;
     let token = provider.token("robot", guarded.resource()).await;
     assert_eq!(guarded.send(&token).await.status, 200);
     // With the keys at hand nobody needs to be asked.
@@ -63,7 +64,7 @@ async fn an_introspection_endpoint_that_is_away_is_told_at_the_start() {
         .oidc_client_id("me")
         .oidc_insecure_allow_http(true)
         .jwks_allow_private_ip(true);
-    let proxy = within("the proxy to start", proxy.build().unwrap().start()).await.unwrap();
+    let proxy = with_timeout("the proxy to start", proxy.build().unwrap().start()).await.unwrap();
     let is_told = |warning: &String| warning.contains("no caller can be authenticated now");
     assert!(proxy.warnings().iter().any(is_told), "{:?}", proxy.warnings());
     let health = Http(proxy.address()).get("/health").send().await.json().await;
@@ -72,36 +73,43 @@ async fn an_introspection_endpoint_that_is_away_is_told_at_the_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_issuer_must_be_who_it_says() {
-    let provider = Provider::start().await;
-    let other = Provider::start().await;
+async fn the_issuer_in_the_metadata_must_match() {
+    let provider = IdentityProvider::start().await;
+    let other = IdentityProvider::start().await;
     // The metadata is the provider's; the name is not quite.
-    let guarded = guarded(&provider, |proxy| proxy.oidc_issuer(format!("{}/", provider.issuer))).await;
+    let guarded =
+        protected_proxy(&provider, |proxy| proxy.oidc_issuer(format!("{}/", provider.issuer))).await;
     let token = provider.token("robot", guarded.resource()).await;
-    assert_eq!(told(guarded.send(&token).await).await, (503, json!("auth.provider_unavailable")));
+    assert_eq!(
+        status_and_reason(guarded.send(&token).await).await,
+        (503, json!("auth.provider_unavailable"))
+    );
     // Keys that are named need no metadata, and are not the keys of another.
     let keys = format!("{}/jwks", other.issuer);
-    let guarded = crate::provider::guarded(&provider, |proxy| proxy.oidc_jwks_url(keys)).await;
+    let guarded = protected_proxy(&provider, |proxy| proxy.oidc_jwks_url(keys)).await;
     let token = provider.token("robot", guarded.resource()).await;
-    assert_eq!(told(guarded.send(&token).await).await.0, 401);
+    assert_eq!(status_and_reason(guarded.send(&token).await).await.0, 401);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_that_is_not_public_is_asked_only_when_that_is_allowed() {
-    let provider = Provider::start().await;
-    let guarded = guarded(&provider, |proxy| proxy.jwks_allow_private_ip(false)).await;
+async fn a_private_provider_address_is_not_contacted_by_default() {
+    let provider = IdentityProvider::start().await;
+    let guarded = protected_proxy(&provider, |proxy| proxy.jwks_allow_private_ip(false)).await;
     let token = provider.token("robot", guarded.resource()).await;
-    assert_eq!(told(guarded.send(&token).await).await, (503, json!("auth.provider_unavailable")));
-    assert_eq!(provider.seen("/.well-known/openid-configuration").await, 0);
+    assert_eq!(
+        status_and_reason(guarded.send(&token).await).await,
+        (503, json!("auth.provider_unavailable"))
+    );
+    assert_eq!(provider.request_count("/.well-known/openid-configuration").await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn opaque_tokens_are_asked_about_and_signed_ones_are_not() {
-    let provider = Provider::start().await;
+async fn only_opaque_tokens_are_introspected() {
+    let provider = IdentityProvider::start().await;
     let endpoint = format!("{}/token/introspection", provider.issuer);
     let client = |proxy: mcpm::ProxyBuilder| proxy.oidc_client_id("proxy").oidc_client_secret("proxy-secret");
     // The endpoint is the one that the metadata names.
-    let found = guarded(&provider, client).await;
+    let found = protected_proxy(&provider, client).await;
     let opaque = provider.token("opaque", found.resource()).await;
     assert!(!opaque.contains('.'));
     for _ in 0..3 {
@@ -109,35 +117,35 @@ async fn opaque_tokens_are_asked_about_and_signed_ones_are_not() {
     }
     let signed = provider.token("robot", found.resource()).await;
     assert_eq!(found.send(&signed).await.status, 200);
-    assert_eq!(provider.seen("/token/introspection").await, 1, "what was said holds for a while");
+    assert_eq!(provider.request_count("/token/introspection").await, 1, "what was said holds for a while");
     let other = provider.token("opaque", "http://127.0.0.1:1/mcp").await;
-    assert_eq!(told(found.send(&other).await).await, (401, json!("auth.wrong_audience")));
-    assert_eq!(told(found.send("nonsense").await).await, (401, json!("auth.token_inactive")));
+    assert_eq!(status_and_reason(found.send(&other).await).await, (401, json!("auth.wrong_audience")));
+    assert_eq!(status_and_reason(found.send("nonsense").await).await, (401, json!("auth.token_inactive")));
 
     // Nobody but the endpoint is known, and nobody else is asked.
-    let before = provider.seen("/.well-known/openid-configuration").await;
+    let before = provider.request_count("/.well-known/openid-configuration").await;
     let named = endpoint.clone();
-    let alone = guarded(&provider, |_| {
+    let alone = protected_proxy(&provider, |_| {
         let proxy = Proxy::builder("alone", "http://127.0.0.1:1/mcp").jwks_allow_private_ip(true);
         client(proxy.oidc_introspection_url(named).oidc_audience("http://alone.example/mcp"))
     })
     .await;
     let opaque = provider.token("opaque", "http://alone.example/mcp").await;
     // Nothing is behind this proxy: who is let in finds that out.
-    assert_eq!(told(alone.send(&opaque).await).await, (503, Value::Null));
-    assert_eq!(told(alone.send("nonsense").await).await, (401, json!("auth.token_inactive")));
-    assert_eq!(provider.seen("/.well-known/openid-configuration").await, before);
+    assert_eq!(status_and_reason(alone.send(&opaque).await).await, (503, Value::Null));
+    assert_eq!(status_and_reason(alone.send("nonsense").await).await, (401, json!("auth.token_inactive")));
+    assert_eq!(provider.request_count("/.well-known/openid-configuration").await, before);
 
     // A word that was given holds while the provider is away; nobody else comes in.
     provider.mode("down").await;
     assert_eq!(found.send(&format!("{opaque}x")).await.status, 503);
-    let wrong = guarded(&provider, |proxy| {
+    let wrong = protected_proxy(&provider, |proxy| {
         proxy.oidc_client_id("proxy").oidc_client_secret("wrong").oidc_introspection_url(endpoint)
     })
     .await;
     provider.mode("up").await;
     let opaque = provider.token("opaque", wrong.resource()).await;
-    let refused = told(wrong.send(&opaque).await).await;
+    let refused = status_and_reason(wrong.send(&opaque).await).await;
     assert_eq!(
         refused,
         (503, json!("auth.provider_unavailable")),
@@ -146,24 +154,27 @@ async fn opaque_tokens_are_asked_about_and_signed_ones_are_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_cannot_be_looked_for_may_be_a_good_one() {
-    let provider = Provider::start().await;
-    let guarded = guarded(&provider, |proxy| proxy).await;
+async fn an_unknown_key_during_an_outage_is_503() {
+    let provider = IdentityProvider::start().await;
+    let guarded = protected_proxy(&provider, |proxy| proxy).await;
     let token = provider.token("robot", guarded.resource()).await;
     assert_eq!(guarded.send(&token).await.status, 200);
     provider.mode("down").await;
     for kid in ["new-1", "new-2"] {
         let strange = provider.mint(json!({ "alg": "ES256", "kid": kid }), json!({}), "stranger").await;
-        assert_eq!(told(guarded.send(&strange).await).await, (503, json!("auth.provider_unavailable")));
+        assert_eq!(
+            status_and_reason(guarded.send(&strange).await).await,
+            (503, json!("auth.provider_unavailable"))
+        );
     }
     assert_eq!(guarded.send(&token).await.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_issuer_is_asked_at_the_start_and_callers_are_told_by_health_when_it_is_away() {
-    let provider = Provider::start().await;
-    let guarded = guarded(&provider, |proxy| proxy).await;
-    assert_eq!(provider.seen("/jwks").await, 1, "it is asked before anybody calls");
+    let provider = IdentityProvider::start().await;
+    let guarded = protected_proxy(&provider, |proxy| proxy).await;
+    assert_eq!(provider.request_count("/jwks").await, 1, "it is asked before anybody calls");
     let token = provider.token("robot", guarded.resource()).await;
     let header = json!({ "alg": "ES256", "kid": "strange" });
     let strange = provider.mint(header, json!({}), "stranger").await;
@@ -180,7 +191,10 @@ async fn an_issuer_is_asked_at_the_start_and_callers_are_told_by_health_when_it_
     assert_eq!(details["mcp"]["available"], true, "{details}");
     // Its keys are kept, and one that nobody knows makes the proxy ask again.
     provider.mode("down").await;
-    assert_eq!(told(guarded.send(&strange).await).await, (503, json!("auth.provider_unavailable")));
+    assert_eq!(
+        status_and_reason(guarded.send(&strange).await).await,
+        (503, json!("auth.provider_unavailable"))
+    );
     let details = health(Some(&token)).await;
     assert_eq!(details["authentication"]["available"], false, "{details}");
     assert!(details["authentication"]["error"].is_string(), "{details}");

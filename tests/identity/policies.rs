@@ -3,7 +3,7 @@
 use mcpm::ProxyBuilder;
 use serde_json::{Value, json};
 
-use crate::{provider::Provider, served::Served};
+use crate::{protected_server::ProtectedServer, provider::IdentityProvider};
 
 /// `robot` is of the staff and has level 3, `other` is a guest of level 1.
 const POLICIES: [&str; 5] = [
@@ -22,12 +22,12 @@ fn call(tool: &str, arguments: Value) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_principal_sees_and_does_what_policies_allow_it() {
-    let provider = Provider::start().await;
+    let provider = IdentityProvider::start().await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("policies.json");
     let document = json!({ "version": "1.0", "type": "cedarv1", "cedar": { "policies": POLICIES } });
     std::fs::write(&file, document.to_string()).unwrap();
-    let served = Served::start(|proxy: ProxyBuilder| {
+    let served = ProtectedServer::start(|proxy: ProxyBuilder| {
         let proxy = proxy.oidc_issuer(provider.issuer.clone()).authz_config(file);
         proxy.oidc_client_id("proxy").oidc_client_secret("proxy-secret")
     })

@@ -7,8 +7,8 @@ use mcpm_tests::{
     harness::{
         http::{Http, Response},
         testbed,
-        upstream::{Answer, Upstream},
-        within,
+        upstream::{Upstream, UpstreamResponse},
+        with_timeout,
     },
     root,
 };
@@ -23,7 +23,7 @@ use tokio::{
 pub(crate) const ANSWER: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
 
 /// A provider of one test.
-pub(crate) struct Provider {
+pub(crate) struct IdentityProvider {
     pub(crate) issuer: String,
     /// The same over TLS.
     pub(crate) secure: Option<String>,
@@ -31,7 +31,7 @@ pub(crate) struct Provider {
     _process: Child,
 }
 
-impl Provider {
+impl IdentityProvider {
     pub(crate) async fn start() -> Self {
         Self::start_with(&[]).await
     }
@@ -57,7 +57,7 @@ impl Provider {
                 }
             }
         };
-        let said = within("the identity provider", said).await;
+        let said = with_timeout("the identity provider", said).await;
         let issuer = said["issuer"].as_str().unwrap().to_owned();
         let http = Http(issuer.strip_prefix("http://").unwrap().parse().unwrap());
         let secure = said.get("secure").and_then(Value::as_str).map(str::to_owned);
@@ -74,7 +74,7 @@ impl Provider {
     }
 
     /// How often a path was asked for.
-    pub(crate) async fn seen(&self, path: &str) -> u64 {
+    pub(crate) async fn request_count(&self, path: &str) -> u64 {
         self.control(json!({ "seen": path })).await.as_u64().unwrap()
     }
 
@@ -98,14 +98,14 @@ impl Provider {
 }
 
 /// A proxy that asks for tokens, and what its server sees.
-pub(crate) struct Guarded {
+pub(crate) struct ProtectedProxy {
     pub(crate) proxy: RunningProxy,
     pub(crate) http: Http,
     /// The heads of the requests that came through, in one text each.
-    pub(crate) through: mpsc::UnboundedReceiver<String>,
+    pub(crate) forwarded_heads: mpsc::UnboundedReceiver<String>,
 }
 
-impl Guarded {
+impl ProtectedProxy {
     /// The resource that its tokens are for.
     pub(crate) fn resource(&self) -> &str {
         self.proxy.url()
@@ -119,10 +119,10 @@ impl Guarded {
 }
 
 /// A proxy that asks for tokens of a provider on this machine, unless `change` says otherwise.
-pub(crate) async fn guarded(
-    provider: &Provider,
+pub(crate) async fn protected_proxy(
+    provider: &IdentityProvider,
     change: impl FnOnce(ProxyBuilder) -> ProxyBuilder,
-) -> Guarded {
+) -> ProtectedProxy {
     let server = Upstream::listen().await;
     let (tell, through) = mpsc::unbounded_channel();
     let uri = server.uri("/mcp");
@@ -133,7 +133,7 @@ pub(crate) async fn guarded(
         let opens = String::from_utf8_lossy(&received.body).contains("initialize");
         let number = calls.fetch_add(usize::from(opens), std::sync::atomic::Ordering::Relaxed);
         let session = if opens { format!("Mcp-Session-Id: session-{number}\r\n") } else { String::new() };
-        Answer {
+        UpstreamResponse {
             status: "200 OK".to_owned(),
             headers: format!("Content-Type: application/json\r\n{session}"),
             body: ANSWER.to_owned(),
@@ -142,7 +142,7 @@ pub(crate) async fn guarded(
     let asks = Proxy::builder("guarded", uri).jwks_allow_private_ip(true);
     let asks = change(asks.oidc_issuer(provider.issuer.clone()));
     let proxy = asks.build().unwrap().start().await.unwrap();
-    Guarded { http: Http(proxy.address()), proxy, through }
+    ProtectedProxy { http: Http(proxy.address()), proxy, forwarded_heads: through }
 }
 
 /// The reason that a refusal names.

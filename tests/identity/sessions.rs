@@ -1,14 +1,14 @@
 //! A session is its opener's: others who come with its id, and with a token of their own, do not find it.
 
-use mcpm::{Proxy, options::ProxyMode, proxy::StdioProxy, transport::LocalProcess};
+use mcpm::{Proxy, options::ProxyMode, proxy::StdioProxy, stdio::LocalProcess};
 use mcpm_tests::harness::{
     http::{Http, Request},
     mcp::{LEGACY, initialize, request},
-    within,
+    with_timeout,
 };
 use serde_json::json;
 
-use crate::provider::{Provider, guarded, reason};
+use crate::provider::{IdentityProvider, protected_proxy, reason};
 
 fn with(request: Request, token: &str) -> Request {
     request.header("Authorization", &format!("Bearer {token}"))
@@ -16,20 +16,20 @@ fn with(request: Request, token: &str) -> Request {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_of_another_is_not_found() {
-    let provider = Provider::start().await;
-    let mut guarded = guarded(&provider, |proxy| proxy).await;
+    let provider = IdentityProvider::start().await;
+    let mut guarded = protected_proxy(&provider, |proxy| proxy).await;
     let one = provider.token("robot", guarded.resource()).await;
     let again = provider.token("robot", guarded.resource()).await;
     let other = provider.token("other", guarded.resource()).await;
     let opened = guarded.http.post("/mcp", initialize(LEGACY, json!({})).to_string());
     let opened = with(opened, &one).send().await;
     let id = opened.headers.get("mcp-session-id").unwrap().to_owned();
-    guarded.through.recv().await.unwrap();
+    guarded.forwarded_heads.recv().await.unwrap();
     let mut ask = async |method: &str, id: &str, token: &str| {
         let request = guarded.http.request(method, "/mcp").header("Mcp-Session-Id", id);
         let request = if method == "POST" { request.body("{}") } else { request };
         let response = with(request, token).send().await;
-        let came_through = guarded.through.try_recv().is_ok();
+        let came_through = guarded.forwarded_heads.try_recv().is_ok();
         assert_eq!(came_through, response.status == 200, "{method} {id}");
         response
     };
@@ -49,7 +49,8 @@ async fn a_session_of_another_is_not_found() {
         assert_eq!(response, unknown, "one that is another's looks like one that never was");
         assert_eq!(response["error"]["code"], -32001);
     }
-    let twice = guarded.http.post("/mcp", "{}").also("Mcp-Session-Id", &id).also("Mcp-Session-Id", "x");
+    let twice =
+        guarded.http.post("/mcp", "{}").add_header("Mcp-Session-Id", &id).add_header("Mcp-Session-Id", "x");
     let twice = with(twice, &one).send().await;
     assert_eq!((twice.status, reason(twice).await), (404, json!("session.unknown")));
     assert_eq!(guarded.http.request("DELETE", "/mcp").header("Mcp-Session-Id", &id).send().await.status, 401);
@@ -57,10 +58,10 @@ async fn a_session_of_another_is_not_found() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_of_the_deprecated_transport_is_its_openers_too() {
-    let provider = Provider::start().await;
+    let provider = IdentityProvider::start().await;
     let server = LocalProcess::new(env!("CARGO_BIN_EXE_scripted-server"), [""; 0]);
     let server = StdioProxy::new("server", server).mode(ProxyMode::Sse);
-    let server = within("the server", server.start(drop)).await.unwrap();
+    let server = with_timeout("the server", server.start(drop)).await.unwrap();
     let target = server.proxy().url().strip_suffix("/sse").unwrap().to_owned();
     let proxy = Proxy::builder("guarded", target).jwks_allow_private_ip(true);
     let proxy = proxy.oidc_issuer(provider.issuer.clone()).resource_url("http://sse.example/sse");

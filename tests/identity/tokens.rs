@@ -8,7 +8,7 @@ use mcpm_tests::harness::{
 };
 use serde_json::{Value, json};
 
-use crate::provider::{Provider, guarded, reason};
+use crate::provider::{IdentityProvider, protected_proxy, reason};
 
 fn challenge(response: &Response) -> String {
     response.headers.get("www-authenticate").unwrap_or_default().to_owned()
@@ -19,12 +19,12 @@ fn now() -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_of_the_provider_lets_in_and_goes_no_further() {
-    let provider = Provider::start().await;
-    let mut guarded = guarded(&provider, |proxy| proxy).await;
+async fn a_valid_token_is_accepted_and_not_forwarded() {
+    let provider = IdentityProvider::start().await;
+    let mut guarded = protected_proxy(&provider, |proxy| proxy).await;
     let token = provider.token("robot", guarded.resource()).await;
     assert_eq!(guarded.send(&token).await.status, 200);
-    let through = guarded.through.recv().await.unwrap();
+    let through = guarded.forwarded_heads.recv().await.unwrap();
     assert!(!through.contains(&token) && !through.to_lowercase().contains("authorization"), "{through}");
     // The same token, as others write it.
     let request = guarded.http.post("/mcp", "{}").header("Authorization", &format!("bearer  {token}"));
@@ -33,13 +33,14 @@ async fn a_token_of_the_provider_lets_in_and_goes_no_further() {
     let other = provider.token("robot", "http://127.0.0.1:1/mcp").await;
     let refused = guarded.send(&other).await;
     assert_eq!((refused.status, reason(refused).await), (401, json!("auth.wrong_audience")));
-    assert_eq!(provider.seen("/jwks").await, 1, "keys are fetched once");
+    assert_eq!(provider.request_count("/jwks").await, 1, "keys are fetched once");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_with_a_token_is_told() {
-    let provider = Provider::start().await;
-    let mut guarded = guarded(&provider, |proxy| proxy.oidc_scopes("mcp").oidc_required_scopes("mcp")).await;
+async fn the_challenge_names_the_token_error() {
+    let provider = IdentityProvider::start().await;
+    let mut guarded =
+        protected_proxy(&provider, |proxy| proxy.oidc_scopes("mcp").oidc_required_scopes("mcp")).await;
     let resource = guarded.resource().to_owned();
     let claims = |changes: Value| {
         let mut claims = json!({
@@ -111,7 +112,7 @@ async fn what_is_wrong_with_a_token_is_told() {
         let response = guarded.send(&token).await;
         assert_eq!(response.status, status, "{label}");
         if status == 200 {
-            guarded.through.recv().await.unwrap();
+            guarded.forwarded_heads.recv().await.unwrap();
             continue;
         }
         let said = challenge(&response);
@@ -150,13 +151,13 @@ async fn what_is_wrong_with_a_token_is_told() {
         let shown = format!("{said} {answer}");
         assert!(!shown.contains("x.example") && !shown.contains("evil.example"), "{shown}");
     }
-    assert!(guarded.through.try_recv().is_err(), "nothing that was refused came through");
+    assert!(guarded.forwarded_heads.try_recv().is_err(), "nothing that was refused came through");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_comes_in_the_header_and_nowhere_else() {
-    let provider = Provider::start().await;
-    let mut guarded = guarded(&provider, |proxy| proxy).await;
+    let provider = IdentityProvider::start().await;
+    let mut guarded = protected_proxy(&provider, |proxy| proxy).await;
     let token = provider.token("robot", guarded.resource()).await;
     let bearer = format!("Bearer {token}");
     for (target, headers, status, id) in [
@@ -173,7 +174,7 @@ async fn a_token_comes_in_the_header_and_nowhere_else() {
         for method in ["POST", "GET", "DELETE", "OPTIONS"] {
             let mut request = guarded.http.request(method, &target);
             for header in &headers {
-                request = request.also("Authorization", header);
+                request = request.add_header("Authorization", header);
             }
             let response = request.send().await;
             assert_eq!(response.status, status, "{method} {target} {headers:?}");
@@ -185,17 +186,17 @@ async fn a_token_comes_in_the_header_and_nowhere_else() {
             assert_eq!(reason(response).await, id, "{method} {target} {headers:?}");
         }
     }
-    assert!(guarded.through.try_recv().is_err());
+    assert!(guarded.forwarded_heads.try_recv().is_err());
     // A probe has none, and is told no more than it needs.
     let health = guarded.http.request("GET", "/health").send().await;
     assert_eq!((health.status, health.json().await), (200, json!({ "status": "healthy" })));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_can_read_why_it_is_refused_and_ask_for_more() {
+async fn cors_exposes_the_denial_to_browsers() {
     const PAGE: &str = "http://localhost:6274";
-    let provider = Provider::start().await;
-    let mut guarded = guarded(&provider, |proxy| proxy).await;
+    let provider = IdentityProvider::start().await;
+    let mut guarded = protected_proxy(&provider, |proxy| proxy).await;
     let token = provider.token("robot", guarded.resource()).await;
     // A browser asks without credentials whether it may ask; the server is not concerned.
     for path in ["/mcp", "/nowhere", "/.well-known/oauth-protected-resource"] {
@@ -212,7 +213,7 @@ async fn a_page_can_read_why_it_is_refused_and_ask_for_more() {
         let strange = preflight.header("Origin", "https://evil.example").send().await;
         assert_eq!((strange.status, strange.headers.get("access-control-allow-origin")), (403, None));
     }
-    assert!(guarded.through.try_recv().is_err(), "nothing of it came through");
+    assert!(guarded.forwarded_heads.try_recv().is_err(), "nothing of it came through");
     // Whatever is answered to a page, it can read, and learn from where to log in.
     let page = |path: &str| guarded.http.post(path, "{}").header("Origin", PAGE);
     let bearer = format!("Bearer {token}");
@@ -235,8 +236,8 @@ async fn a_page_can_read_why_it_is_refused_and_ask_for_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_ends_with_the_token_it_was_asked_for_with() {
-    let provider = Provider::start().await;
+async fn a_stream_ends_when_its_token_expires() {
+    let provider = IdentityProvider::start().await;
     let server = Upstream::listen().await;
     let proxy = mcpm::Proxy::builder("guarded", server.uri("/mcp")).jwks_allow_private_ip(true);
     let proxy = proxy.oidc_issuer(provider.issuer.clone()).build().unwrap().start().await.unwrap();
@@ -257,8 +258,8 @@ async fn a_stream_ends_with_the_token_it_was_asked_for_with() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_without_an_issuer_let_in_whoever_they_have_signed_for() {
-    let provider = Provider::start().await;
+async fn a_jwks_url_alone_accepts_any_issuer() {
+    let provider = IdentityProvider::start().await;
     let keys = format!("{}/jwks", provider.issuer);
     let proxy = mcpm::Proxy::builder("keys", "http://127.0.0.1:1/mcp").jwks_allow_private_ip(true);
     let proxy = proxy.oidc_jwks_url(keys).oidc_audience("me").build().unwrap().start().await.unwrap();
@@ -279,8 +280,9 @@ async fn keys_without_an_issuer_let_in_whoever_they_have_signed_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_proxy_says_who_issues_its_tokens() {
-    let provider = Provider::start().await;
-    let local = guarded(&provider, |proxy| proxy.oidc_scopes("mcp").oidc_scopes("offline_access")).await;
+    let provider = IdentityProvider::start().await;
+    let local =
+        protected_proxy(&provider, |proxy| proxy.oidc_scopes("mcp").oidc_scopes("offline_access")).await;
     for suffix in ["", "/mcp"] {
         let path = format!("/.well-known/oauth-protected-resource{suffix}");
         let document = local.http.request("GET", &path).send().await;
@@ -299,7 +301,7 @@ async fn the_proxy_says_who_issues_its_tokens() {
     let posted = local.http.request("POST", "/.well-known/oauth-protected-resource").send().await;
     assert_eq!(posted.status, 405);
 
-    let behind = guarded(&provider, |proxy| {
+    let behind = protected_proxy(&provider, |proxy| {
         proxy.trust_proxy_headers(true).oidc_audience("https://mcp.example/team/mcp")
     })
     .await;
@@ -322,7 +324,7 @@ async fn the_proxy_says_who_issues_its_tokens() {
     let request = request.header("X-Forwarded-Host", "evil.example").header("X-Forwarded-Proto", "https");
     assert_eq!(request.send().await.status, 401, "a client does not choose whom its token is meant for");
 
-    let told = guarded(&provider, |proxy| proxy.resource_url("https://mcp.example/v1")).await;
+    let told = protected_proxy(&provider, |proxy| proxy.resource_url("https://mcp.example/v1")).await;
     let challenged = told.http.post("/mcp", "{}").send().await;
     let place = "https://mcp.example/.well-known/oauth-protected-resource/v1";
     assert!(challenge(&challenged).contains(place), "{}", challenge(&challenged));

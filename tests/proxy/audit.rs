@@ -10,8 +10,8 @@ use mcpm::{
 use mcpm_tests::harness::{
     http::Http,
     mcp::{Modern, Session, request, tool},
-    upstream::{Answer, Upstream},
-    within,
+    upstream::{Upstream, UpstreamResponse},
+    with_timeout,
 };
 use serde_json::{Value, json};
 
@@ -22,12 +22,12 @@ const CALL: &str =
 const OK: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#;
 
 /// A proxy with an audit log.
-struct Audited {
+struct AuditedProxy {
     running: RunningProxy,
     folder: tempfile::TempDir,
 }
 
-impl Audited {
+impl AuditedProxy {
     /// In front of `target`, with more options and this in the configuration beside the name of the file.
     async fn start(target: &str, options: &[(&str, &str)], config: Value) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -44,7 +44,7 @@ impl Audited {
         for (name, value) in options {
             proxy = proxy.set(name, value).unwrap();
         }
-        let running = within("the proxy to start", proxy.build().unwrap().start()).await.unwrap();
+        let running = with_timeout("the proxy to start", proxy.build().unwrap().start()).await.unwrap();
         Self { running, folder }
     }
 
@@ -58,7 +58,7 @@ impl Audited {
 
     /// Stops the proxy and returns what was recorded.
     async fn events(&self) -> Vec<Value> {
-        within("the proxy to stop", self.running.stop()).await;
+        with_timeout("the proxy to stop", self.running.stop()).await;
         events(&fs::read_to_string(self.file()).unwrap())
     }
 }
@@ -73,7 +73,7 @@ async fn server(content: &str, body: impl Into<String>) -> String {
     let upstream = Upstream::listen().await;
     let uri = upstream.uri("/mcp");
     let (headers, body) = (format!("Content-Type: {content}\r\n"), body.into());
-    upstream.serve(move |_| Answer {
+    upstream.serve(move |_| UpstreamResponse {
         status: "200 OK".to_owned(),
         headers: headers.clone(),
         body: body.clone(),
@@ -86,8 +86,8 @@ fn extra<'a>(event: &'a Value, name: &str) -> &'a Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_is_one_line_that_says_who_asked_for_what_and_how_it_came_out() {
-    let audited = Audited::start(&server("application/json", OK).await, &[], json!({})).await;
+async fn a_call_is_one_audit_event() {
+    let audited = AuditedProxy::start(&server("application/json", OK).await, &[], json!({})).await;
     let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let other = "00-11111111111111111111111111111111-2222222222222222-01";
     let params = json!({ "name": "send", "arguments": {}, "_meta": { "traceparent": trace } });
@@ -138,7 +138,7 @@ async fn errors_are_seen_in_json_in_events_and_in_results_of_tools() {
         for (content, body) in [("application/json", body.to_owned()), ("text/event-stream", stream)] {
             for (detect, outcome) in [(true, "application_error"), (false, "success")] {
                 let config = json!({ "detectApplicationErrors": detect });
-                let audited = Audited::start(&server(content, &*body).await, &[], config).await;
+                let audited = AuditedProxy::start(&server(content, &*body).await, &[], config).await;
                 audited.http().post("/mcp", CALL).send().await.text().await;
                 let events = audited.events().await;
                 let [event] = &events[..] else { panic!("{events:?}") };
@@ -159,7 +159,7 @@ async fn errors_are_seen_in_json_in_events_and_in_results_of_tools() {
 async fn streams_are_recorded_when_they_begin_and_errors_on_them_when_they_come() {
     let error = r#"{"jsonrpc":"2.0","id":9,"error":{"code":-1,"message":"late"}}"#;
     let target = server("text/event-stream", format!(": hello\n\ndata: {error}\n\n")).await;
-    let audited = Audited::start(&target, &[], json!({})).await;
+    let audited = AuditedProxy::start(&target, &[], json!({})).await;
     audited.http().get("/mcp").header("Accept", "text/event-stream").send().await.text().await;
     let events = audited.events().await;
     let shown: Vec<_> = events.iter().map(|event| (&event["type"], &event["outcome"])).collect();
@@ -174,7 +174,7 @@ async fn streams_are_recorded_when_they_begin_and_errors_on_them_when_they_come(
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_layer_refuses_is_recorded_with_its_reason_and_can_be_explained() {
     let options = [("tools", "other"), ("allowed_origins", "https://a.example")];
-    let audited = Audited::start(&server("application/json", OK).await, &options, json!({})).await;
+    let audited = AuditedProxy::start(&server("application/json", OK).await, &options, json!({})).await;
     let hidden = audited.http().post("/mcp", CALL).send().await;
     let strange = audited.http().post("/mcp", CALL).header("Origin", "https://evil.example").send().await;
     // One that asks first sends no body, so that nothing of it is waited for.
@@ -212,13 +212,13 @@ async fn what_a_layer_refuses_is_recorded_with_its_reason_and_can_be_explained()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_that_does_not_go_on_is_recorded_and_can_be_explained() {
+async fn an_ambiguous_list_is_denied_recorded_and_explained() {
     let doubled = r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[],"tools":[{"name":"other"}]}}"#;
     for (content, body) in
         [("application/json", doubled.to_owned()), ("text/event-stream", format!("data: {doubled}\n\n"))]
     {
         let target = server(content, body).await;
-        let audited = Audited::start(&target, &[("tools", "a")], json!({})).await;
+        let audited = AuditedProxy::start(&target, &[("tools", "a")], json!({})).await;
         let list = request(1, "tools/list", json!({})).to_string();
         let answer = audited.http().post("/mcp", list).send().await.text().await;
         let events = audited.events().await;
@@ -250,7 +250,7 @@ async fn a_server_on_a_pipe_is_recorded_as_well() {
     session.call(3, "regional", json!({})).await;
     let modern = Modern(bridge.http).call(4, "echo", json!({})).await;
     assert_eq!(modern["id"], 4);
-    within("the proxy to stop", bridge.running.stop(Duration::from_secs(1))).await;
+    with_timeout("the proxy to stop", bridge.running.stop(Duration::from_secs(1))).await;
     let events = events(&fs::read_to_string(log).unwrap());
     let shown =
         events.iter().map(|event| (event["type"].as_str().unwrap(), event["outcome"].as_str().unwrap()));
@@ -284,7 +284,7 @@ async fn what_cannot_be_recorded_is_refused_when_it_must_be_and_passes_otherwise
     for fail_closed in [true, false] {
         let upstream = Upstream::listen().await;
         let config = json!({ "logFile": "/dev/full", "failClosed": fail_closed });
-        let audited = Audited::start(&upstream.uri("/mcp"), &[], config).await;
+        let audited = AuditedProxy::start(&upstream.uri("/mcp"), &[], config).await;
         let asking = audited.http().post("/mcp", CALL).send();
         if fail_closed {
             let response = asking.await;
@@ -294,7 +294,7 @@ async fn what_cannot_be_recorded_is_refused_when_it_must_be_and_passes_otherwise
             assert_eq!(answer["id"], 1, "{answer}");
             assert_eq!(answer["error"]["data"]["reason"], "audit.not_written");
             assert_eq!(audited.running.explain(&refusal).unwrap().layer, "audit");
-            assert!(upstream.waiting().await.is_none(), "nothing reached the server");
+            assert!(upstream.try_accept().await.is_none(), "nothing reached the server");
         } else {
             let answering = async {
                 let (mut connection, _) = upstream.request().await;
@@ -303,14 +303,14 @@ async fn what_cannot_be_recorded_is_refused_when_it_must_be_and_passes_otherwise
             let (response, ()) = tokio::join!(asking, answering);
             assert_eq!(response.text().await, OK);
         }
-        within("the proxy to stop", audited.running.stop()).await;
+        with_timeout("the proxy to stop", audited.running.stop()).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_fail_closed_a_call_is_on_record_before_the_server_sees_it() {
     let upstream = Upstream::listen().await;
-    let audited = Audited::start(&upstream.uri("/mcp"), &[], json!({ "failClosed": true })).await;
+    let audited = AuditedProxy::start(&upstream.uri("/mcp"), &[], json!({ "failClosed": true })).await;
     let asking = audited.http().post("/mcp", CALL).send();
     let answering = async {
         let (mut connection, _) = upstream.request().await;
@@ -350,7 +350,7 @@ async fn data_is_recorded_without_secrets_and_cut_off_with_a_mark() {
     params["requestState"] = "canary-state".into();
     params["inputResponses"] = json!({ "a": { "action": "accept", "content": { "answer": "canary" } } });
     let ask = request(1, "tools/call", params).to_string();
-    let audited = Audited::start(&target, &[], config.clone()).await;
+    let audited = AuditedProxy::start(&target, &[], config.clone()).await;
     let post = audited.http().post("/mcp?access_token=canary", ask.clone());
     post.header("Authorization", "Bearer canary").header("Cookie", "a=canary").send().await.text().await;
     let whole = audited.events().await;
@@ -363,7 +363,7 @@ async fn data_is_recorded_without_secrets_and_cut_off_with_a_mark() {
     assert_eq!(asked["url"], "https://a.example/login", "{text}");
     let mut config = config;
     config["maxDataSize"] = 40.into();
-    let audited = Audited::start(&target, &[], config).await;
+    let audited = AuditedProxy::start(&target, &[], config).await;
     audited.http().post("/mcp", ask).send().await.text().await;
     let cut = &audited.events().await[0]["data"];
     for data in [&cut["request"], &cut["response"]] {
@@ -381,7 +381,7 @@ async fn what_the_proxy_sends_to_others_is_never_recorded_wherever_it_stands() {
         ("otel_headers", "x-key=Bearer opaque-1"),
         ("tools", "!opaque-1,!opaque-?"),
     ];
-    let audited = Audited::start(&server("application/json", error).await, &options, json!({})).await;
+    let audited = AuditedProxy::start(&server("application/json", error).await, &options, json!({})).await;
     let call = |name: &str| request(1, "tools/call", tool(name, json!({}))).to_string();
     audited.http().post("/mcp", call("a")).send().await.text().await;
     let hidden = audited.http().post("/mcp", call("opaque-1")).send().await;
@@ -395,13 +395,13 @@ async fn what_the_proxy_sends_to_others_is_never_recorded_wherever_it_stands() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_is_put_aside_at_its_size_and_no_line_is_broken() {
+async fn the_audit_file_rotates_without_torn_lines() {
     let config = json!({ "rotateSize": 4096, "rotateCount": 2 });
-    let audited = Audited::start(&server("application/json", OK).await, &[], config).await;
+    let audited = AuditedProxy::start(&server("application/json", OK).await, &[], config).await;
     for _ in 0..40 {
         audited.http().post("/mcp", CALL).send().await.text().await;
     }
-    within("the proxy to stop", audited.running.stop()).await;
+    with_timeout("the proxy to stop", audited.running.stop()).await;
     let mut found = 0;
     for name in ["audit.jsonl", "audit.jsonl.1", "audit.jsonl.2"] {
         let text = fs::read_to_string(audited.folder.path().join(name)).unwrap();
@@ -424,7 +424,7 @@ async fn each_message_of_an_array_is_an_event_and_only_chosen_types_are() {
         "eventTypes": ["mcp_tool_call", "mcp_prompt_get", "mcp_ping"], "excludeEventTypes": ["mcp_ping"],
         "component": "gate",
     });
-    let audited = Audited::start(&target, &[], config).await;
+    let audited = AuditedProxy::start(&target, &[], config).await;
     audited.http().post("/mcp", batch).send().await.text().await;
     audited.http().get("/health").send().await.text().await;
     let events = audited.events().await;
@@ -435,10 +435,10 @@ async fn each_message_of_an_array_is_an_event_and_only_chosen_types_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_goes_is_recorded() {
+async fn a_client_disconnect_is_recorded() {
     for events in [false, true] {
         let upstream = Upstream::listen().await;
-        let audited = Audited::start(&upstream.uri("/mcp"), &[], json!({})).await;
+        let audited = AuditedProxy::start(&upstream.uri("/mcp"), &[], json!({})).await;
         let client = audited.http().post("/mcp", CALL).send_only().await;
         let (mut connection, _) = upstream.request().await;
         if events {
@@ -452,7 +452,7 @@ async fn a_client_that_goes_is_recorded() {
             drop(client);
         }
         // The proxy lets go of the server when the client has gone.
-        within("the connection to be closed", connection.closed()).await;
+        with_timeout("the connection to be closed", connection.closed()).await;
         let recorded = audited.events().await;
         let [event] = &recorded[..] else { panic!("{recorded:?}") };
         assert_eq!((&event["type"], &event["outcome"]), (&json!("mcp_tool_call"), &json!("client_gone")));
@@ -460,10 +460,10 @@ async fn a_client_that_goes_is_recorded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_proxy_in_front_says_who_calls_only_when_it_is_trusted() {
+async fn forwarded_client_addresses_need_a_trusted_proxy() {
     for (trusted, expected) in [("true", "203.0.113.9"), ("false", "127.0.0.1")] {
         let options = [("trust_proxy_headers", trusted)];
-        let audited = Audited::start(&server("application/json", OK).await, &options, json!({})).await;
+        let audited = AuditedProxy::start(&server("application/json", OK).await, &options, json!({})).await;
         let post = audited.http().post("/mcp", CALL).header("X-Forwarded-For", "198.51.100.1, 203.0.113.9");
         post.send().await.text().await;
         assert_eq!(audited.events().await[0]["source"]["value"], expected);
@@ -471,7 +471,7 @@ async fn a_proxy_in_front_says_who_calls_only_when_it_is_trusted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_cannot_be_written_is_said_before_anything_is_started() {
+async fn an_unwritable_audit_log_fails_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("config.json");
     fs::write(&config, json!({ "logFile": folder.path().join("none/audit") }).to_string()).unwrap();
@@ -481,5 +481,5 @@ async fn a_log_that_cannot_be_written_is_said_before_anything_is_started() {
     assert!(error.to_string().contains("none/audit` cannot be written"), "{error}");
     fs::write(&config, r#"{"enabled":false}"#).unwrap();
     let off = Proxy::builder("up", "http://127.0.0.1:1/mcp").audit_config(&config).build().unwrap();
-    within("the proxy to start", off.start()).await.unwrap().stop().await;
+    with_timeout("the proxy to start", off.start()).await.unwrap().stop().await;
 }

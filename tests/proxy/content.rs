@@ -35,7 +35,7 @@ async fn numbers_order_spaces_and_characters_survive_both_ways() {
         let response = session.post(body.clone()).await.text().await;
         let answer: Answer = serde_json::from_str(&response).unwrap();
         assert_eq!(answer.result.echo.get(), text);
-        let seen = bridge.life.line("tools/call").await;
+        let seen = bridge.process.line("tools/call").await;
         let (before, after) = body.split_once("1,\"jsonrpc").unwrap();
         assert!(seen.starts_with(before) && seen.ends_with(after), "{seen}");
     }
@@ -49,7 +49,9 @@ async fn a_result_on_a_stream_survives_as_well() {
         let body = format!(
             r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"echo","arguments":{text}}}}}"#
         );
-        let post = session.marked(bridge.http.post("/mcp", body)).header("Accept", "text/event-stream");
+        let post = session
+            .with_session_headers(bridge.http.post("/mcp", body))
+            .header("Accept", "text/event-stream");
         let mut stream = post.send().await;
         stream.event().await.unwrap();
         let data = stream.event().await.unwrap().data;
@@ -64,7 +66,7 @@ async fn raw_line_breaks_in_a_body_reach_the_server_as_one_line() {
     let body = "\r\n{\n  \"jsonrpc\": \"2.0\",\r\n\t\"id\":\n1,\r\"method\": \"tools/call\",\n\"params\": {\"name\": \"echo\",\n\"arguments\": {\"a\":\n[1,\n2]}}\n}\n";
     let answer = session.post(body).await.json().await;
     assert_eq!(answer["result"]["echo"], json!({ "a": [1, 2] }));
-    let seen = bridge.life.line("tools/call").await;
+    let seen = bridge.process.line("tools/call").await;
     let spaces = body.replace(['\n', '\r'], " ");
     let (before, after) = spaces.split_once("1,").unwrap();
     assert!(seen.starts_with(before) && seen.ends_with(after), "{seen}");
@@ -79,7 +81,7 @@ async fn large_results_and_requests_pass_whole() {
     let text: String = (0..200 << 10).map(|n: u32| char::from(b'a' + (n % 26) as u8)).collect();
     let answer = session.call(2, "echo", json!({ "text": text })).await;
     assert_eq!(answer["result"]["echo"]["text"].as_str(), Some(text.as_str()));
-    let post = session.marked(
+    let post = session.with_session_headers(
         bridge.http.post(
             "/mcp",
             mcpm_tests::harness::mcp::request(3, "tools/call", tool("big", json!({ "count": 5 << 20 })))

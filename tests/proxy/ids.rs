@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use mcpm_tests::harness::{http::Http, mcp::Session, within};
+use mcpm_tests::harness::{http::Http, mcp::Session, with_timeout};
 use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
@@ -115,7 +115,7 @@ async fn all_at_once(session: Arc<Session>, round: u32, first: usize, calls: Vec
         })
     });
     for call in calls.collect::<Vec<_>>() {
-        within("all answers", call).await.unwrap();
+        with_timeout("all answers", call).await.unwrap();
     }
 }
 
@@ -123,7 +123,7 @@ async fn all_at_once(session: Arc<Session>, round: u32, first: usize, calls: Vec
 fn clients_with_the_same_ids_each_get_their_own_answers() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let bridge = runtime.block_on(legacy());
-    let life = Mutex::new(bridge.life);
+    let life = Mutex::new(bridge.process);
     let open = |http: Http| Arc::new(runtime.block_on(Session::open(http)));
     let (one, other) = (open(bridge.http), open(bridge.http));
     let mut runner = TestRunner::new(Config { cases: ROUNDS, max_shrink_iters: 20, ..Config::default() });
@@ -159,14 +159,14 @@ async fn calls_that_wait_get_their_own_answer_in_any_order() {
     let (one, other) = (Session::open(bridge.http).await, Session::open(bridge.http).await);
     let (first, second) = (one.clone(), other.clone());
     let first = tokio::spawn(async move { first.call(7, "echo", json!({"gate": "a", "who": 1})).await });
-    bridge.life.received("tools/call").await;
+    bridge.process.received("tools/call").await;
     let second = tokio::spawn(async move { second.call(7, "echo", json!({"gate": "b", "who": 2})).await });
-    bridge.life.received("tools/call").await;
-    bridge.life.open("b").await;
-    let answer = within("the second answer", second).await.unwrap();
+    bridge.process.received("tools/call").await;
+    bridge.process.open("b").await;
+    let answer = with_timeout("the second answer", second).await.unwrap();
     assert_eq!((&answer["id"], &answer["result"]["echo"]["who"]), (&json!(7), &json!(2)));
-    bridge.life.open("a").await;
-    let answer = within("the first answer", first).await.unwrap();
+    bridge.process.open("a").await;
+    let answer = with_timeout("the first answer", first).await.unwrap();
     assert_eq!((&answer["id"], &answer["result"]["echo"]["who"]), (&json!(7), &json!(1)));
 }
 

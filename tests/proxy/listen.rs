@@ -29,7 +29,7 @@ async fn changed(client: Modern, method: &str, params: Value) {
     client.call("c", "changed", json!({ "method": method, "params": params })).await;
 }
 
-fn told(message: &Value) -> (&Value, &Value, &Value) {
+fn notification_parts(message: &Value) -> (&Value, &Value, &Value) {
     (&message["method"], &message["params"]["uri"], &message["params"]["_meta"][SUBSCRIPTION])
 }
 
@@ -67,7 +67,7 @@ async fn each_listener_gets_what_it_asked_for_under_its_own_id() {
         (&json!(update), &json!("test://a"), &one),
         (&tools, &Value::Null, &one),
     ] {
-        assert_eq!(told(&ones.message().await.unwrap()), expected);
+        assert_eq!(notification_parts(&ones.message().await.unwrap()), expected);
     }
     for expected in [
         (&prompts, &Value::Null, &other),
@@ -75,7 +75,7 @@ async fn each_listener_gets_what_it_asked_for_under_its_own_id() {
         (&json!(update), &json!("test://c"), &other),
         (&prompts, &Value::Null, &other),
     ] {
-        assert_eq!(told(&others.message().await.unwrap()), expected);
+        assert_eq!(notification_parts(&others.message().await.unwrap()), expected);
     }
 }
 
@@ -85,16 +85,16 @@ async fn a_change_while_the_server_is_asked_for_more_is_not_lost() {
     let client = Modern(bridge.http);
     let mut ones = listen(client, json!(1), json!({ "toolsListChanged": true })).await;
     acknowledged(&mut ones, &json!(1)).await;
-    let former = bridge.life.received("subscriptions/listen").await["id"].clone();
+    let former = bridge.process.received("subscriptions/listen").await["id"].clone();
     let wanted = json!({ "resourceSubscriptions": ["test://a"] });
     let mut others = listen(client, json!(2), wanted).await;
-    bridge.life.received("subscriptions/listen").await;
+    bridge.process.received("subscriptions/listen").await;
     // One that nobody heard of, since nobody listened, and one that was on its way under the former id.
     let tools = json!("notifications/tools/list_changed");
-    assert_eq!(told(&ones.message().await.unwrap()), (&tools, &Value::Null, &json!(1)));
+    assert_eq!(notification_parts(&ones.message().await.unwrap()), (&tools, &Value::Null, &json!(1)));
     let params = json!({ "_meta": { SUBSCRIPTION: former } });
-    bridge.life.say(&json!({ "jsonrpc": "2.0", "method": tools, "params": params })).await;
-    assert_eq!(told(&ones.message().await.unwrap()), (&tools, &Value::Null, &json!(1)));
+    bridge.process.send(&json!({ "jsonrpc": "2.0", "method": tools, "params": params })).await;
+    assert_eq!(notification_parts(&ones.message().await.unwrap()), (&tools, &Value::Null, &json!(1)));
     // Who came last has missed nothing.
     acknowledged(&mut others, &json!(2)).await;
     changed(client, "notifications/resources/updated", json!({ "uri": "test://a" })).await;
@@ -108,14 +108,14 @@ async fn the_server_sees_one_listener_and_its_end_when_the_last_client_leaves() 
     let wanted = json!({ "toolsListChanged": true });
     let mut ones = listen(client, json!(1), wanted.clone()).await;
     acknowledged(&mut ones, &json!(1)).await;
-    let known = bridge.life.received("subscriptions/listen").await["id"].clone();
+    let known = bridge.process.received("subscriptions/listen").await["id"].clone();
     let mut others = listen(client, json!(1), wanted.clone()).await;
     acknowledged(&mut others, &json!(1)).await;
     drop(ones);
     changed(client, "notifications/tools/list_changed", json!({})).await;
     assert_eq!(others.message().await.unwrap()["method"], "notifications/tools/list_changed");
     drop(others);
-    let cancelled = bridge.life.received("notifications/cancelled").await;
+    let cancelled = bridge.process.received("notifications/cancelled").await;
     assert_eq!(cancelled["params"]["requestId"], known);
 }
 
@@ -140,12 +140,12 @@ async fn the_servers_end_of_listening_ends_every_stream_with_a_result() {
     ended(streams.0, json!(1)).await;
     ended(streams.1, json!("b")).await;
     // By taking it back, as the pages on the pipe say.
-    bridge.life.so_far().await;
+    bridge.process.drain_received().await;
     let stream = open(json!("again")).await;
-    let known = bridge.life.received("subscriptions/listen").await["id"].clone();
+    let known = bridge.process.received("subscriptions/listen").await["id"].clone();
     let cancelled =
         json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": known } });
-    bridge.life.say(&cancelled).await;
+    bridge.process.send(&cancelled).await;
     ended(stream, json!("again")).await;
 }
 

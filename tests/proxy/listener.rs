@@ -5,7 +5,7 @@ use mcpm::{
     proxy::{Proxy, StdioProxy},
     state::Phase,
 };
-use mcpm_tests::harness::{http::Http, mcp::Session, upstream::Upstream, within};
+use mcpm_tests::harness::{http::Http, mcp::Session, upstream::Upstream, with_timeout};
 use serde_json::json;
 
 use crate::{legacy, script};
@@ -38,7 +38,7 @@ async fn a_host_that_is_none_of_this_machine_is_refused() {
     for host in ["192.0.2.1", "no-such-host.invalid", "a b", ""] {
         let script = script().await;
         let start = StdioProxy::new("s", script.process(&[])).listen(host, 0).start(drop);
-        let error = within("the refusal", start).await.unwrap_err();
+        let error = with_timeout("the refusal", start).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidOption, "{host}: {error}");
     }
 }
@@ -64,7 +64,7 @@ async fn an_ipv6_target_is_reached_from_an_ipv6_listener() {
         script.serve(proxy).await
     };
     let builder = Proxy::builder("up", bridge.running.proxy().url()).set("host", "::1").unwrap();
-    let running = within("the proxy to start", builder.build().unwrap().start()).await.unwrap();
+    let running = with_timeout("the proxy to start", builder.build().unwrap().start()).await.unwrap();
     let session = Session::open(Http(running.address())).await;
     assert_eq!(session.call(1, "echo", json!({})).await["id"], 1);
 }
@@ -85,7 +85,7 @@ async fn a_stopped_proxy_gives_its_port_back_at_once() {
     let start = async |port: u16| {
         let builder =
             Proxy::builder("up", bridge.running.proxy().url()).set("port", &port.to_string()).unwrap();
-        within("the proxy to start", builder.build().unwrap().start()).await.unwrap()
+        with_timeout("the proxy to start", builder.build().unwrap().start()).await.unwrap()
     };
     let first = start(0).await;
     let port = first.address().port();
@@ -101,7 +101,7 @@ async fn a_stopped_proxy_gives_its_port_back_at_once() {
 async fn a_proxy_is_stopping_while_an_answer_is_under_way() {
     let upstream = Upstream::listen().await;
     let proxy = Proxy::builder("up", upstream.uri("/mcp")).build().unwrap();
-    let proxy = within("the proxy to start", proxy.start()).await.unwrap();
+    let proxy = with_timeout("the proxy to start", proxy.start()).await.unwrap();
     let http = Http(proxy.address());
     let asking = tokio::spawn(http.get("/mcp").send());
     let (mut connection, _) = upstream.request().await;
@@ -113,7 +113,7 @@ async fn a_proxy_is_stopping_while_an_answer_is_under_way() {
     }
     assert_eq!((proxy.status(), proxy.is_running()), (Phase::Stopping, false));
     connection.answer("200 OK", "", "{}").await;
-    within("the stop", stop).await;
+    with_timeout("the stop", stop).await;
     assert_eq!(proxy.status(), Phase::Stopped);
     drop(asking);
 }

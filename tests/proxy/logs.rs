@@ -19,12 +19,12 @@ async fn each_session_gets_its_own_level_and_the_server_the_least_severe() {
     let (quiet, curious) = (Session::open(bridge.http).await, Session::open(bridge.http).await);
     let level = |level: &str| json!({ "level": level, "x": 1 });
     assert!(quiet.ask(1, "logging/setLevel", level("error")).await["result"].is_object());
-    assert_eq!(bridge.life.received("logging/setLevel").await["params"], level("error"));
+    assert_eq!(bridge.process.received("logging/setLevel").await["params"], level("error"));
     assert!(curious.ask(1, "logging/setLevel", level("debug")).await["result"].is_object());
-    assert_eq!(bridge.life.received("logging/setLevel").await["params"], level("debug"));
+    assert_eq!(bridge.process.received("logging/setLevel").await["params"], level("debug"));
     // A later wish for less does not take from the other.
     assert!(quiet.ask(1, "logging/setLevel", level("critical")).await["result"].is_object());
-    assert_eq!(bridge.life.received("logging/setLevel").await["params"], level("debug"));
+    assert_eq!(bridge.process.received("logging/setLevel").await["params"], level("debug"));
     let lines = json!([log("debug"), log("error"), log("critical"), log("emergency")]);
     let say = tool("say", json!({ "lines": lines }));
     let messages = quiet.request(2, "tools/call", say.clone()).await.messages().await;
@@ -45,12 +45,12 @@ async fn a_log_message_that_could_be_of_two_calls_reaches_nobody() {
         })
     });
     for _ in &calls {
-        bridge.life.received("tools/call").await;
+        bridge.process.received("tools/call").await;
     }
-    bridge.life.say(&log("info")).await;
+    bridge.process.send(&log("info")).await;
     let end = notification("notifications/tools/list_changed", json!({}));
-    bridge.life.say(&end).await;
-    bridge.life.open("a").await;
+    bridge.process.send(&end).await;
+    bridge.process.open("a").await;
     for call in calls {
         assert_eq!(call.await.unwrap().len(), 1);
     }

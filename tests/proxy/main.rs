@@ -2,18 +2,17 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails its test")]
 
 mod audit;
-mod bounds;
 mod cancel;
 mod content;
 mod crash;
 mod forward;
-mod hidden;
+mod header_check;
 mod ids;
+mod limits;
 mod listen;
 mod listener;
 mod logs;
 mod messages;
-mod mirror;
 mod origin;
 mod policy;
 mod progress;
@@ -25,20 +24,21 @@ mod sse_mode;
 mod start;
 mod stop;
 mod subscriptions;
+mod tool_visibility;
 
-use mcpm_tests::harness::script::{Bridge, Script};
+use mcpm_tests::harness::scripted_server::{ScriptedProxy, ScriptedServer};
 
 /// A scripted server that is not started.
-async fn script() -> Script {
-    Script::new(env!("CARGO_BIN_EXE_scripted-server")).await
+async fn script() -> ScriptedServer {
+    ScriptedServer::new(env!("CARGO_BIN_EXE_scripted-server")).await
 }
 
 /// A scripted server of the era with sessions behind a proxy.
-async fn legacy() -> Bridge {
+async fn legacy() -> ScriptedProxy {
     script().await.start(&[]).await
 }
 
 /// A scripted server that serves both eras behind a proxy.
-async fn modern() -> Bridge {
+async fn modern() -> ScriptedProxy {
     script().await.start(&["--modern"]).await
 }

@@ -16,7 +16,7 @@ async fn what_is_no_message_is_refused_and_never_reaches_the_server() {
     let mut bridge = legacy().await;
     let session = Session::open(bridge.http).await;
     session.call(0, "echo", json!({})).await;
-    bridge.life.so_far().await;
+    bridge.process.drain_received().await;
     let unknown_field = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\",\"x\":\"\xff\"}".to_vec();
     for (body, code, id) in [
         (Vec::new(), -32700, None),
@@ -41,7 +41,7 @@ async fn what_is_no_message_is_refused_and_never_reaches_the_server() {
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(id), &json!(code)), "{text}");
     }
     session.call(1, "echo", json!({})).await;
-    assert_eq!(bridge.life.so_far().await.len(), 1);
+    assert_eq!(bridge.process.drain_received().await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -49,11 +49,11 @@ async fn a_body_of_another_type_is_415() {
     let bridge = legacy().await;
     let session = Session::open(bridge.http).await;
     let body = request(1, "tools/call", tool("echo", json!({}))).to_string();
-    let post = || session.marked(bridge.http.post("/mcp", body.clone()));
+    let post = || session.with_session_headers(bridge.http.post("/mcp", body.clone()));
     for kind in ["text/plain", "application/x-www-form-urlencoded", "application/jsonx", ""] {
         assert_eq!(post().header("Content-Type", kind).send().await.status, 415, "{kind}");
     }
-    assert_eq!(post().without("Content-Type").send().await.status, 415);
+    assert_eq!(post().remove_header("Content-Type").send().await.status, 415);
     for kind in ["application/json; charset=utf-8", "Application/JSON"] {
         assert_eq!(post().header("Content-Type", kind).send().await.status, 200, "{kind}");
     }
@@ -67,7 +67,7 @@ async fn a_body_beyond_the_limit_is_413_however_it_says_its_size() {
     session.id = "unknown".to_owned();
     let body = |size: usize| format!("{}{}", request(1, "tools/list", json!({})), " ".repeat(size));
     let spaces = LIMIT - body(0).len();
-    let post = |body: String| session.marked(bridge.http.post("/mcp", body));
+    let post = |body: String| session.with_session_headers(bridge.http.post("/mcp", body));
     assert_eq!(post(body(spaces)).send().await.status, 404);
     assert_eq!(post(body(spaces)).chunked().send().await.status, 404);
     for response in [post(body(spaces + 1)).send().await, post(body(spaces + 1)).chunked().send().await] {
@@ -90,7 +90,7 @@ async fn a_head_beyond_the_limits_is_refused_without_a_body() {
         let bare = bridge.http.get("/health");
         let (line, end) = (1, 1);
         let own = bare.bytes().iter().filter(|byte| **byte == b'\n').count() - line - end;
-        (own..count).fold(bare, |request, _| request.also("X-Many", "x"))
+        (own..count).fold(bare, |request, _| request.add_header("X-Many", "x"))
     };
     assert_eq!(headers(100).send().await.status, 200);
     refused(headers(101), 431).await;
@@ -104,7 +104,7 @@ async fn a_head_beyond_the_limits_is_refused_without_a_body() {
 
 async fn accept(http: Http, session: &Session, accept: Option<&str>, name: &str) -> (u16, bool) {
     let body = request(1, "tools/call", tool(name, json!({ "count": 1 }))).to_string();
-    let request = session.marked(http.post("/mcp", body)).without("Accept");
+    let request = session.with_session_headers(http.post("/mcp", body)).remove_header("Accept");
     let request = match accept {
         Some(accept) => request.header("Accept", accept),
         None => request,
@@ -139,7 +139,7 @@ async fn an_answer_has_the_form_that_the_client_accepts() {
     ] {
         assert_eq!(accept(bridge.http, &session, accepted, name).await, expected, "{accepted:?} {name}");
     }
-    let get = session.marked(bridge.http.request("GET", "/mcp"));
+    let get = session.with_session_headers(bridge.http.request("GET", "/mcp"));
     assert_eq!(get.clone().header("Accept", "application/json").send().await.status, 406);
     assert_eq!(get.header("Accept", "*/*").send().await.status, 200);
 }
@@ -169,7 +169,7 @@ async fn health_tells_whether_the_server_can_be_used() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn streams_say_that_nobody_may_hold_them_back() {
+async fn streams_disable_intermediary_buffering() {
     let bridge = legacy().await;
     let session = Session::open(bridge.http).await;
     let call = session.request(1, "tools/call", tool("notify", json!({ "count": 1 }))).await;
@@ -184,8 +184,9 @@ async fn streams_say_that_nobody_may_hold_them_back() {
 async fn a_call_that_waits_costs_no_other_its_answer() {
     let bridge = legacy().await;
     let session = Session::open(bridge.http).await;
-    let waiting = session
-        .marked(bridge.http.post("/mcp", request(1, "tools/call", tool("silent", json!({}))).to_string()));
+    let waiting = session.with_session_headers(
+        bridge.http.post("/mcp", request(1, "tools/call", tool("silent", json!({}))).to_string()),
+    );
     let _waiting = waiting.send_only().await;
     assert_eq!(session.call(2, "echo", json!({})).await["id"], 2);
     let refused = Modern(bridge.http).request(3, "tools/list", json!({})).await;

@@ -1,7 +1,7 @@
 //! Pages of other origins are kept out, on every path and method.
 
 use mcpm::proxy::{Proxy, ProxySpec, StdioProxy};
-use mcpm_tests::harness::{http::Http, mcp::Session, upstream::Upstream, within};
+use mcpm_tests::harness::{http::Http, mcp::Session, upstream::Upstream, with_timeout};
 use serde_json::json;
 
 use crate::{legacy, script};
@@ -18,7 +18,7 @@ const PLACES: [(&str, &str); 9] = [
     ("GET", "/nowhere"),
 ];
 
-async fn refuses(http: Http) {
+async fn assert_rejects_other_origins(http: Http) {
     let port = http.0.port();
     for (method, path) in PLACES {
         for origin in [
@@ -40,10 +40,12 @@ async fn refuses(http: Http) {
             let response = http.request(method, path).header("Host", host).send().await;
             assert_eq!(response.status, 403, "{method} {path} Host: {host}");
         }
-        let twice = http.request(method, path).also("Host", "localhost");
+        let twice = http.request(method, path).add_header("Host", "localhost");
         assert!([400, 403].contains(&twice.send().await.status), "{method} {path} two hosts");
-        let twice =
-            http.request(method, path).also("Origin", "http://localhost").also("Origin", "http://x.example");
+        let twice = http
+            .request(method, path)
+            .add_header("Origin", "http://localhost")
+            .add_header("Origin", "http://x.example");
         assert_eq!(twice.send().await.status, 403, "{method} {path} two origins");
     }
 }
@@ -51,9 +53,9 @@ async fn refuses(http: Http) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bridge_refuses_other_origins_and_hosts_everywhere() {
     let mut bridge = legacy().await;
-    bridge.life.so_far().await;
-    refuses(bridge.http).await;
-    assert!(bridge.life.so_far().await.is_empty());
+    bridge.process.drain_received().await;
+    assert_rejects_other_origins(bridge.http).await;
+    assert!(bridge.process.drain_received().await.is_empty());
     let host = format!("localhost:{}", bridge.http.0.port());
     for (name, value) in [
         ("Host", host.as_str()),
@@ -72,7 +74,8 @@ async fn a_bridge_refuses_other_origins_and_hosts_everywhere() {
 async fn a_session_does_not_excuse_an_origin() {
     let bridge = legacy().await;
     let session = Session::open(bridge.http).await;
-    let request = session.marked(bridge.http.get("/mcp")).header("Origin", "http://evil.example");
+    let request =
+        session.with_session_headers(bridge.http.get("/mcp")).header("Origin", "http://evil.example");
     assert_eq!(request.send().await.status, 403);
     assert_eq!(session.call(1, "echo", json!({})).await["id"], 1);
 }
@@ -81,16 +84,17 @@ async fn a_session_does_not_excuse_an_origin() {
 async fn a_forwarding_proxy_refuses_other_origins_and_hosts_everywhere() {
     let upstream = Upstream::listen().await;
     let proxy = Proxy::builder("up", upstream.uri("/")).build().unwrap();
-    let running = within("the proxy to start", proxy.start()).await.unwrap();
-    refuses(Http(running.address())).await;
-    assert!(upstream.waiting().await.is_none(), "something got through");
+    let running = with_timeout("the proxy to start", proxy.start()).await.unwrap();
+    assert_rejects_other_origins(Http(running.address())).await;
+    assert!(upstream.try_accept().await.is_none(), "something got through");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_allowed_origin_passes() {
     let upstream = Upstream::listen().await;
     let builder = Proxy::builder("up", upstream.uri("/")).set("allowed-origins", "https://app.example");
-    let running = within("the proxy to start", builder.unwrap().build().unwrap().start()).await.unwrap();
+    let running =
+        with_timeout("the proxy to start", builder.unwrap().build().unwrap().start()).await.unwrap();
     let http = Http(running.address());
     let allowed = http.get("/x").header("Origin", "https://app.example");
     let answer = async {

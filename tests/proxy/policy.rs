@@ -4,16 +4,16 @@ use mcpm::{
     options::ProxyMode,
     policy::{AuthorizationSpec, PolicySpec},
     proxy::{Proxy, ProxySpec, StdioProxy},
-    transport::LocalProcess,
+    stdio::LocalProcess,
 };
 use mcpm_tests::{
     harness::{
         http::Http,
         mcp::{Modern, Session, initialize, notification, request, tool},
-        script::Bridge,
+        scripted_server::ScriptedProxy,
         testbed,
         upstream::Upstream,
-        within,
+        with_timeout,
     },
     root,
 };
@@ -21,7 +21,7 @@ use serde_json::json;
 
 use crate::script;
 
-async fn filtered(mode: ProxyMode, flags: &[&str], tools: &[&str]) -> Bridge {
+async fn filtered(mode: ProxyMode, flags: &[&str], tools: &[&str]) -> ScriptedProxy {
     let script = script().await;
     let tools = tools.iter().map(|one| (*one).to_owned()).collect();
     let policy = PolicySpec { tools, ..PolicySpec::default() };
@@ -37,7 +37,7 @@ async fn a_stream_of_the_deprecated_transport_is_filtered() {
     let endpoint = stream.event().await.unwrap().data;
     let post = async |message: serde_json::Value| {
         // As its clients do, which expect no answer here.
-        bridge.http.post(&endpoint, message.to_string()).without("Accept").send().await.status
+        bridge.http.post(&endpoint, message.to_string()).remove_header("Accept").send().await.status
     };
     assert_eq!(post(initialize("2024-11-05", json!({}))).await, 202);
     stream.event().await.unwrap();
@@ -76,7 +76,7 @@ async fn both_eras_see_the_same_tools() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_compressed_answer_is_asked_away_and_without_rules_nothing_is_touched() {
+async fn policies_disable_compression_and_otherwise_nothing_changes() {
     let list =
         r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[ {"name":"a"},{"name":"b"} ] ,"nextCursor":"x"}}"#;
     let ask = request(1, "tools/list", json!({})).to_string();
@@ -89,7 +89,7 @@ async fn a_compressed_answer_is_asked_away_and_without_rules_nothing_is_touched(
         if let Some(tools) = tools {
             proxy = proxy.tools(tools);
         }
-        let running = within("the proxy to start", proxy.build().unwrap().start()).await.unwrap();
+        let running = with_timeout("the proxy to start", proxy.build().unwrap().start()).await.unwrap();
         let http = Http(running.address());
         let asking = http.post("/mcp", ask.clone()).header("accept-encoding", "gzip").send();
         let answering = async {
@@ -119,7 +119,7 @@ async fn a_resource_is_not_read_by_another_spelling_of_its_uri() {
         let policy = PolicySpec { authorization, ..PolicySpec::default() };
         let spec = ProxySpec { policy, ..ProxySpec::default() };
         let running = StdioProxy::new("files", server).spec(spec).start(|_| {});
-        let running = within("the proxy to start", running).await.unwrap();
+        let running = with_timeout("the proxy to start", running).await.unwrap();
         let session = Session::open(Http(running.proxy().address())).await;
         (running, session)
     };
@@ -158,10 +158,10 @@ async fn a_resource_is_not_read_by_another_spelling_of_its_uri() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_rules_nothing_of_a_server_is_reached_but_its_endpoints() {
+async fn policies_block_paths_other_than_the_endpoints() {
     let upstream = Upstream::listen().await;
     let proxy = Proxy::builder("up", upstream.uri("/sse")).tools("echo").build().unwrap();
-    let running = within("the proxy to start", proxy.start()).await.unwrap();
+    let running = with_timeout("the proxy to start", proxy.start()).await.unwrap();
     let http = Http(running.address());
     let ping = request(1, "ping", json!({})).to_string();
     let form = "jsonrpc=2.0&method=tools/call&params[name]=hidden";
@@ -170,14 +170,14 @@ async fn with_rules_nothing_of_a_server_is_reached_but_its_endpoints() {
         (http.request("DELETE", "/api/orders/1"), 403),
         (http.post("/api/orders/1/cancel", ping.clone()), 403),
         (http.post("/messages?session_id=a", ping.clone()), 403),
-        (http.post("/sse", form).without("Content-Type").header("Content-Type", form_type), 400),
+        (http.post("/sse", form).remove_header("Content-Type").header("Content-Type", form_type), 400),
     ] {
         let response = asking.send().await;
         assert_eq!(response.status, status);
         let answer = response.json().await;
         assert!(answer["error"]["data"]["reason"].as_str().unwrap().starts_with("reach."), "{answer}");
     }
-    assert!(upstream.waiting().await.is_none());
+    assert!(upstream.try_accept().await.is_none());
     // What a server says of itself, and where it says that messages are posted.
     let asking = tokio::spawn(http.get("/.well-known/oauth-authorization-server").send());
     let (mut connection, _) = upstream.request().await;

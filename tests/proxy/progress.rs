@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{legacy, modern};
 
-const MANY: usize = 5_000;
+const NOTIFICATIONS: usize = 5_000;
 
 fn with_token(name: &str, arguments: Value, token: &Value) -> Value {
     let mut params = tool(name, arguments);
@@ -17,13 +17,13 @@ fn with_token(name: &str, arguments: Value, token: &Value) -> Value {
 async fn five_thousand_notifications_come_in_order_and_then_the_answer() {
     let bridge = legacy().await;
     let session = Session::open(bridge.http).await;
-    let response = session.request(1, "tools/call", tool("notify", json!({ "count": MANY }))).await;
+    let response = session.request(1, "tools/call", tool("notify", json!({ "count": NOTIFICATIONS }))).await;
     assert!(response.is_events());
     let messages = response.messages().await;
     let (answer, notifications) = messages.split_last().unwrap();
     assert_eq!(answer["id"], 1);
     let data: Vec<_> = notifications.iter().map(|message| message["params"]["data"].as_u64()).collect();
-    assert_eq!(data, (0..MANY as u64).map(Some).collect::<Vec<_>>());
+    assert_eq!(data, (0..NOTIFICATIONS as u64).map(Some).collect::<Vec<_>>());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -40,13 +40,13 @@ async fn a_progress_token_comes_back_with_its_type_and_the_server_sees_another_f
     }
     let mut seen = Vec::new();
     for _ in &tokens {
-        seen.push(bridge.life.received("tools/call").await["params"]["_meta"]["progressToken"].clone());
+        seen.push(bridge.process.received("tools/call").await["params"]["_meta"]["progressToken"].clone());
     }
     let all = seen.len();
     seen.sort_by_key(|token| token.to_string());
     seen.dedup();
     assert_eq!(seen.len(), all, "{seen:?}");
-    bridge.life.open("end").await;
+    bridge.process.open("end").await;
     for (token, call) in tokens.iter().zip(calls) {
         let messages = call.await.unwrap();
         let (answer, progress) = messages.split_last().unwrap();
@@ -67,11 +67,11 @@ async fn a_progress_token_of_the_stateless_era_is_mapped_too() {
     let messages = call.await.messages().await;
     assert_eq!(messages[0]["params"]["progressToken"], "x");
     assert_eq!(messages[1]["id"], "x");
-    assert_ne!(bridge.life.received("tools/call").await["params"]["_meta"]["progressToken"], "x");
+    assert_ne!(bridge.process.received("tools/call").await["params"]["_meta"]["progressToken"], "x");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn params_that_can_be_read_in_two_ways_are_refused() {
+async fn ambiguous_params_are_rejected() {
     let mut bridge = legacy().await;
     let session = Session::open(bridge.http).await;
     for params in [
@@ -86,7 +86,7 @@ async fn params_that_can_be_read_in_two_ways_are_refused() {
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!("a"), &json!(-32602)), "{params}");
     }
     session.ask(1, "test/end", json!({})).await;
-    let seen = bridge.life.so_far().await;
+    let seen = bridge.process.drain_received().await;
     assert!(seen.iter().all(|message| message["method"] != "test/echo"), "{seen:?}");
 }
 
@@ -97,7 +97,7 @@ async fn progress_after_the_answer_is_dropped() {
     let mut standalone = session.listen().await;
     let params = with_token("progress", json!({ "count": 1 }), &json!("t"));
     session.ask(1, "tools/call", params).await;
-    let token = &bridge.life.received("tools/call").await["params"]["_meta"]["progressToken"];
+    let token = &bridge.process.received("tools/call").await["params"]["_meta"]["progressToken"];
     let late = json!({ "jsonrpc": "2.0", "method": "notifications/progress",
         "params": { "progressToken": token, "progress": 2 } });
     let end = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
@@ -113,7 +113,8 @@ async fn a_client_that_takes_json_alone_gets_the_answer_alone() {
     let session = Session::with(bridge.http, LEGACY, json!({})).await;
     let params = with_token("progress", json!({ "count": 3 }), &json!("t"));
     let body = request(1, "tools/call", params).to_string();
-    let asked = session.marked(bridge.http.post("/mcp", body)).header("Accept", "application/json");
+    let asked =
+        session.with_session_headers(bridge.http.post("/mcp", body)).header("Accept", "application/json");
     let response = asked.send().await;
     assert!(!response.is_events());
     assert_eq!(response.json().await["id"], 1);
@@ -130,7 +131,7 @@ async fn a_progress_token_is_mapped_whatever_stands_beside_it() {
         let mut params = beside.clone();
         params["_meta"] = json!({ "progressToken": "mine", "io.modelcontextprotocol/logLevel": 3 });
         session.ask(1, "test/echo", params).await;
-        let seen = bridge.life.received("test/echo").await;
+        let seen = bridge.process.received("test/echo").await;
         assert_ne!(seen["params"]["_meta"]["progressToken"], "mine", "{beside}");
     }
 }

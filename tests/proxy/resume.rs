@@ -98,7 +98,7 @@ async fn the_standalone_stream_can_be_resumed() {
     let changed = |x: u8| notification("notifications/tools/list_changed", json!({ "x": x }));
     let mut stream = session.listen().await;
     for x in 1..=3 {
-        bridge.life.say(&changed(x)).await;
+        bridge.process.send(&changed(x)).await;
     }
     let first = stream.event().await.unwrap();
     assert_eq!(first.json(), changed(1));
@@ -110,7 +110,7 @@ async fn the_standalone_stream_can_be_resumed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_id_of_nobody_or_of_another_session_gives_nothing() {
+async fn an_unknown_or_foreign_event_id_replays_nothing() {
     let bridge = legacy().await;
     let (one, other) = (Session::open(bridge.http).await, Session::open(bridge.http).await);
     let mut stream = one.request(1, "tools/call", tool("notify", json!({ "count": 2 }))).await;
@@ -127,7 +127,7 @@ async fn an_event_id_of_nobody_or_of_another_session_gives_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_came_in_between_does_not_push_out_what_is_read_again() {
+async fn new_events_do_not_evict_events_being_replayed() {
     let mut bridge = legacy().await;
     let session = Session::open(bridge.http).await;
     let text = "x".repeat(60 << 10);
@@ -143,10 +143,10 @@ async fn what_came_in_between_does_not_push_out_what_is_read_again() {
     }
     drop(stream);
     for data in 5..=9 {
-        bridge.life.say(&large(data)).await;
+        bridge.process.send(&large(data)).await;
     }
-    bridge.life.open("a").await;
-    bridge.life.so_far().await;
+    bridge.process.open("a").await;
+    bridge.process.drain_received().await;
     session.call("other", "echo", json!({})).await;
     let mut resumed = session.resume(&ids[1]).await;
     for data in 2..=9 {

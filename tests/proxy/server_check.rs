@@ -6,8 +6,8 @@ use mcpm::{
 };
 use mcpm_tests::harness::{
     http::Http,
-    upstream::{Answer, Received, Upstream},
-    within,
+    upstream::{ReceivedRequest, Upstream, UpstreamResponse},
+    with_timeout,
 };
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 /// A proxy in front of a server that answers with what `answer` says, and the requests that came.
 async fn front(
     path: &str,
-    answer: impl Fn(&Received) -> Answer + Send + Sync + 'static,
+    answer: impl Fn(&ReceivedRequest) -> UpstreamResponse + Send + Sync + 'static,
 ) -> (RunningProxy, Arc<Mutex<Vec<String>>>) {
     let upstream = Upstream::listen().await;
     let proxy = Proxy::builder("up", upstream.uri(path)).build().unwrap();
@@ -32,14 +32,14 @@ async fn front(
         log.lock().unwrap().push(said.join(" ").trim_end().to_owned());
         answer(received)
     });
-    (within("the proxy to start", proxy.start()).await.unwrap(), came)
+    (with_timeout("the proxy to start", proxy.start()).await.unwrap(), came)
 }
 
-fn answer(status: &str, headers: &str, body: &str) -> Answer {
-    Answer { status: status.to_owned(), headers: headers.to_owned(), body: body.to_owned() }
+fn answer(status: &str, headers: &str, body: &str) -> UpstreamResponse {
+    UpstreamResponse { status: status.to_owned(), headers: headers.to_owned(), body: body.to_owned() }
 }
 
-fn method(received: &Received) -> String {
+fn method(received: &ReceivedRequest) -> String {
     let body: Value = serde_json::from_slice(&received.body).unwrap_or_default();
     body["method"].as_str().unwrap_or_default().to_owned()
 }
@@ -58,7 +58,7 @@ async fn a_session_that_the_check_opened_is_ended_again() {
         _ => answer("204 No Content", "", ""),
     })
     .await;
-    assert_eq!(within("the check", proxy.check()).await.unwrap(), None);
+    assert_eq!(with_timeout("the check", proxy.check()).await.unwrap(), None);
     assert_eq!(
         *came.lock().unwrap(),
         [
@@ -100,7 +100,7 @@ async fn what_a_server_answers_decides_whether_it_passes() {
     ] {
         let shown = format!("{status} {headers} {body:.60}");
         let (proxy, _) = front("/mcp", move |_| answer(status, headers, &body)).await;
-        match within("the check", proxy.check()).await {
+        match with_timeout("the check", proxy.check()).await {
             Ok(_) => assert!(passes, "{shown}"),
             Err(error) => {
                 assert!(!passes && error.kind() == ErrorKind::StartFailed, "{shown}: {error}");
@@ -138,7 +138,7 @@ async fn a_server_that_passed_is_not_checked_again_by_health() {
     let body = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
     let (proxy, came) =
         front("/mcp", move |_| answer("200 OK", "Content-Type: application/json\r\n", body)).await;
-    within("the check", proxy.check()).await.unwrap();
+    with_timeout("the check", proxy.check()).await.unwrap();
     let health = Http(proxy.address()).get("/health").send().await.json().await;
     assert_eq!(health["status"], "healthy");
     assert_eq!(health["mcp"]["last_exchange"], json!({"status": 200, "reason": null}));

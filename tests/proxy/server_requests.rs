@@ -11,22 +11,22 @@ use crate::legacy;
 const KINDS: [(&str, &str); 3] =
     [("sampling/createMessage", "sampling"), ("elicitation/create", "elicitation"), ("roots/list", "roots")];
 
-async fn able(http: Http) -> Session {
+async fn capable_session(http: Http) -> Session {
     Session::with(http, LEGACY, json!({ "sampling": {}, "elicitation": {}, "roots": {} })).await
 }
 
-fn asking(method: &str, id: Value) -> Value {
+fn server_request(method: &str, id: Value) -> Value {
     tool("ask", json!({ "method": method, "id": id, "params": { "x": 1, "y": "z" } }))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_goes_to_the_caller_and_its_answer_back_with_the_servers_id() {
     let bridge = legacy().await;
-    let (one, other) = (able(bridge.http).await, able(bridge.http).await);
+    let (one, other) = (capable_session(bridge.http).await, capable_session(bridge.http).await);
     let mut others = other.listen().await;
     let mut own = one.listen().await;
     for ((method, _), id) in KINDS.iter().zip([json!(1), json!("1"), json!("x y")]) {
-        let mut stream = one.request(7, "tools/call", asking(method, id.clone())).await;
+        let mut stream = one.request(7, "tools/call", server_request(method, id.clone())).await;
         let asked = stream.message().await.unwrap();
         assert_eq!((&asked["method"], &asked["params"]), (&json!(method), &json!({ "x": 1, "y": "z" })));
         // An answer of somebody else, and one under the server's own id, go nowhere.
@@ -47,8 +47,9 @@ async fn a_request_goes_to_the_caller_and_its_answer_back_with_the_servers_id() 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_error_of_the_client_reaches_the_server() {
     let bridge = legacy().await;
-    let session = able(bridge.http).await;
-    let mut stream = session.request(7, "tools/call", asking("sampling/createMessage", json!("s"))).await;
+    let session = capable_session(bridge.http).await;
+    let mut stream =
+        session.request(7, "tools/call", server_request("sampling/createMessage", json!("s"))).await;
     let asked = stream.message().await.unwrap();
     let refusal = json!({ "jsonrpc": "2.0", "id": asked["id"], "error": { "code": -1, "message": "no" } });
     assert_eq!(session.post(refusal.to_string()).await.status, 202);
@@ -60,9 +61,9 @@ async fn an_error_of_the_client_reaches_the_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_outside_of_any_call_goes_to_the_only_session() {
     let mut bridge = legacy().await;
-    let session = able(bridge.http).await;
+    let session = capable_session(bridge.http).await;
     let mut stream = session.listen().await;
-    bridge.life.say(&json!({ "jsonrpc": "2.0", "id": "r", "method": "roots/list" })).await;
+    bridge.process.send(&json!({ "jsonrpc": "2.0", "id": "r", "method": "roots/list" })).await;
     let asked = stream.message().await.unwrap();
     assert_eq!(asked["method"], "roots/list");
     assert_eq!(session.respond(&asked["id"], json!({ "roots": [] })).await, 202);
@@ -71,9 +72,9 @@ async fn a_request_outside_of_any_call_goes_to_the_only_session() {
 }
 
 /// Reads what the server was answered under an id of its own.
-async fn answer_to(bridge: &mut mcpm_tests::harness::script::Bridge, id: &str) -> Value {
+async fn answer_to(bridge: &mut mcpm_tests::harness::scripted_server::ScriptedProxy, id: &str) -> Value {
     loop {
-        let report = bridge.life.report().await.unwrap();
+        let report = bridge.process.next_report().await.unwrap();
         let Some(line) = report.strip_prefix(b"< ") else { continue };
         let message: Value = serde_json::from_slice(line).unwrap();
         if message["method"].is_null() && message["id"] == id {
@@ -85,22 +86,22 @@ async fn answer_to(bridge: &mut mcpm_tests::harness::script::Bridge, id: &str) -
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_could_concern_two_clients_is_refused() {
     let mut bridge = legacy().await;
-    let (one, other) = (able(bridge.http).await, able(bridge.http).await);
+    let (one, other) = (capable_session(bridge.http).await, capable_session(bridge.http).await);
     let ask = |id: &str| json!({ "jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": {} });
     // Nobody has a call in flight.
-    bridge.life.say(&ask("none")).await;
+    bridge.process.send(&ask("none")).await;
     assert!(answer_to(&mut bridge, "none").await["error"]["code"].is_i64());
     // Both have one.
     let mut calls = Vec::new();
     for session in [&one, &other] {
         let session = session.clone();
         calls.push(tokio::spawn(async move { session.call(1, "echo", json!({ "gate": "a" })).await }));
-        bridge.life.received("tools/call").await;
+        bridge.process.received("tools/call").await;
     }
-    bridge.life.say(&ask("both")).await;
+    bridge.process.send(&ask("both")).await;
     let refusal = answer_to(&mut bridge, "both").await;
     assert!(refusal["error"]["message"].as_str().unwrap().contains("cannot be routed"), "{refusal}");
-    bridge.life.open("a").await;
+    bridge.process.open("a").await;
     for call in calls {
         assert_eq!(call.await.unwrap()["id"], 1);
     }
@@ -111,7 +112,7 @@ async fn a_request_that_the_client_cannot_do_is_refused() {
     let bridge = legacy().await;
     let session = Session::open(bridge.http).await;
     for (method, _) in KINDS {
-        let answer = session.ask(1, "tools/call", asking(method, json!(1))).await;
+        let answer = session.ask(1, "tools/call", server_request(method, json!(1))).await;
         assert_eq!(answer["result"]["answer"]["error"]["code"], -32601, "{answer}");
     }
 }
@@ -123,7 +124,7 @@ async fn clients_that_can_do_different_things_do_not_share_a_process() {
     let plain = Session::open(bridge.http).await;
     for (_, capability) in KINDS {
         let session = Session::with(bridge.http, LEGACY, json!({ capability: {} })).await;
-        let mut life = bridge.script.life().await;
+        let mut life = bridge.script.next_process().await;
         assert!(life.received("initialize").await["params"]["capabilities"][capability].is_object());
         session.call(1, "echo", json!({})).await;
         lives.push(life);
@@ -135,9 +136,9 @@ async fn clients_that_can_do_different_things_do_not_share_a_process() {
 async fn a_ping_of_the_server_is_answered_at_once_by_the_proxy() {
     let mut bridge = legacy().await;
     for id in [json!("p"), json!(17)] {
-        bridge.life.say(&json!({ "jsonrpc": "2.0", "id": id, "method": "ping" })).await;
+        bridge.process.send(&json!({ "jsonrpc": "2.0", "id": id, "method": "ping" })).await;
         loop {
-            let report = bridge.life.report().await.unwrap();
+            let report = bridge.process.next_report().await.unwrap();
             if report == format!(r#"< {{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#).as_bytes() {
                 break;
             }
@@ -148,23 +149,23 @@ async fn a_ping_of_the_server_is_answered_at_once_by_the_proxy() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_the_server_takes_back_is_taken_back_from_the_client() {
     let mut bridge = legacy().await;
-    let session = able(bridge.http).await;
-    let mut stream = session.request(7, "tools/call", asking("elicitation/create", json!("e"))).await;
+    let session = capable_session(bridge.http).await;
+    let mut stream = session.request(7, "tools/call", server_request("elicitation/create", json!("e"))).await;
     let asked = stream.message().await.unwrap();
     let cancelled = json!({ "requestId": "e", "reason": "late" });
     bridge
-        .life
-        .say(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancelled }))
+        .process
+        .send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancelled }))
         .await;
     let taken_back = stream.message().await.unwrap();
     assert_eq!(taken_back["params"], json!({ "requestId": asked["id"], "reason": "late" }));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_end_of_a_session_refuses_what_it_was_asked() {
+async fn ending_a_session_rejects_its_pending_server_requests() {
     let mut bridge = legacy().await;
-    let session = able(bridge.http).await;
-    let mut stream = session.request(7, "tools/call", asking("elicitation/create", json!("e"))).await;
+    let session = capable_session(bridge.http).await;
+    let mut stream = session.request(7, "tools/call", server_request("elicitation/create", json!("e"))).await;
     stream.message().await.unwrap();
     assert_eq!(session.close().await, 204);
     assert!(answer_to(&mut bridge, "e").await["error"].is_object());

@@ -37,7 +37,7 @@ async fn an_unknown_session_is_404_with_its_own_code() {
 async fn a_missing_session_is_400() {
     let mut bridge = legacy().await;
     Session::open(bridge.http).await;
-    bridge.life.received("notifications/initialized").await;
+    bridge.process.received("notifications/initialized").await;
     let messages = [
         request(1, "tools/list", json!({})),
         notification("notifications/cancelled", json!({ "requestId": 1 })),
@@ -50,7 +50,7 @@ async fn a_missing_session_is_400() {
     }
     assert_eq!(bridge.http.get("/mcp").send().await.status, 400);
     assert_eq!(bridge.http.request("DELETE", "/mcp").send().await.status, 400);
-    assert!(bridge.life.so_far().await.is_empty());
+    assert!(bridge.process.drain_received().await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,7 +92,7 @@ async fn clients_of_one_shape_share_a_handshake_and_each_gets_its_own_id_back() 
         assert_eq!(answer["id"], id);
         assert_eq!(answer["result"]["serverInfo"]["name"], "scripted-server");
     }
-    let seen = bridge.life.so_far().await;
+    let seen = bridge.process.drain_received().await;
     let handshakes = seen.iter().filter(|message| message["method"] == "initialize").count();
     assert_eq!(handshakes, 1, "{seen:?}");
 }
@@ -104,7 +104,7 @@ async fn the_server_is_told_once_that_its_clients_are_initialized() {
         Session::open(bridge.http).await.call(1, "echo", json!({})).await;
     }
     let methods: Vec<Value> =
-        bridge.life.so_far().await.into_iter().map(|message| message["method"].clone()).collect();
+        bridge.process.drain_received().await.into_iter().map(|message| message["method"].clone()).collect();
     let told = methods.iter().filter(|method| *method == "notifications/initialized").count();
     assert_eq!(told, 1, "{methods:?}");
     let first_call = methods.iter().position(|method| method == "tools/call").unwrap();
@@ -129,21 +129,26 @@ async fn an_initialize_that_says_too_little_is_refused() {
 async fn a_version_that_is_not_known_is_400_and_a_missing_one_is_assumed() {
     let mut bridge = legacy().await;
     let session = Session::open(bridge.http).await;
-    bridge.life.so_far().await;
+    bridge.process.drain_received().await;
     for version in ["1999-01-01", "2099-01-01", "latest", "2026-07-28", ""] {
         let body = request("v", "tools/list", json!({})).to_string();
-        let asked = session.marked(bridge.http.post("/mcp", body)).header("MCP-Protocol-Version", version);
+        let asked = session
+            .with_session_headers(bridge.http.post("/mcp", body))
+            .header("MCP-Protocol-Version", version);
         let response = asked.send().await;
         assert_eq!(response.status, 400, "{version}");
         assert_eq!(response.json().await["id"], "v", "{version}");
     }
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         let body = request(1, "tools/call", tool("echo", json!({}))).to_string();
-        let asked = session.marked(bridge.http.post("/mcp", body)).header("MCP-Protocol-Version", version);
+        let asked = session
+            .with_session_headers(bridge.http.post("/mcp", body))
+            .header("MCP-Protocol-Version", version);
         assert_eq!(asked.send().await.status, 200, "{version}");
     }
     let body = request(1, "tools/call", tool("echo", json!({}))).to_string();
-    let asked = session.marked(bridge.http.post("/mcp", body)).without("MCP-Protocol-Version");
+    let asked =
+        session.with_session_headers(bridge.http.post("/mcp", body)).remove_header("MCP-Protocol-Version");
     assert_eq!(asked.send().await.status, 200);
 }
 
@@ -158,7 +163,7 @@ async fn several_messages_in_one_array_are_refused_where_the_version_has_no_such
         assert_eq!(response.status, 400, "{version}");
         assert_eq!(response.json().await["error"]["code"], -32600, "{version}");
     }
-    assert!(bridge.life.so_far().await.iter().all(|message| message["method"] != "tools/list"));
+    assert!(bridge.process.drain_received().await.iter().all(|message| message["method"] != "tools/list"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -200,14 +205,14 @@ async fn one_stream_of_a_session_is_read_by_one_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_whose_process_is_slow_to_start_holds_up_no_client_of_another() {
+async fn a_slow_process_start_does_not_block_other_clients() {
     let mut bridge = script().await.start(&["--hold-initialize"]).await;
     let first = tokio::spawn(Session::open(bridge.http));
-    bridge.life.received("initialize").await;
-    bridge.life.open("initialize").await;
+    bridge.process.received("initialize").await;
+    bridge.process.open("initialize").await;
     first.await.unwrap();
     let slow = tokio::spawn(Session::with(bridge.http, LEGACY, json!({ "roots": {} })));
-    let mut second = bridge.script.life().await;
+    let mut second = bridge.script.next_process().await;
     second.received("initialize").await;
     let session = Session::open(bridge.http).await;
     assert_eq!(session.call(1, "echo", json!({})).await["id"], 1);
@@ -217,22 +222,22 @@ async fn a_client_whose_process_is_slow_to_start_holds_up_no_client_of_another()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_handshake_that_its_client_does_not_wait_for_spoils_no_process() {
+async fn an_abandoned_handshake_leaves_the_process_usable() {
     let mut bridge = script().await.start(&["--hold-initialize"]).await;
     let message = initialize(LEGACY, json!({})).to_string();
     let left = bridge.http.post("/mcp", message).send_only().await;
-    bridge.life.received("initialize").await;
+    bridge.process.received("initialize").await;
     drop(left);
     let next = tokio::spawn(Session::open(bridge.http));
     // A client that says the same shares the handshake that is being made.
-    bridge.life.open("initialize").await;
+    bridge.process.open("initialize").await;
     assert_eq!(next.await.unwrap().call(1, "echo", json!({})).await["id"], 1);
     // One that says something else gets a process of its own.
     let other = tokio::spawn(Session::with(bridge.http, LEGACY, json!({ "roots": {} })));
-    let mut second = bridge.script.life().await;
+    let mut second = bridge.script.next_process().await;
     second.received("initialize").await;
     second.open("initialize").await;
     assert_eq!(other.await.unwrap().call(1, "echo", json!({})).await["id"], 1);
-    let handshakes = bridge.life.so_far().await;
+    let handshakes = bridge.process.drain_received().await;
     assert!(handshakes.iter().all(|message| message["method"] != "initialize"), "{handshakes:?}");
 }

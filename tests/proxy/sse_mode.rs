@@ -4,13 +4,13 @@ use mcpm::{options::ProxyMode, proxy::StdioProxy};
 use mcpm_tests::harness::{
     http::{Http, Response},
     mcp::{initialize, notification, request, tool},
-    script::Bridge,
+    scripted_server::ScriptedProxy,
 };
 use serde_json::{Value, json};
 
 use crate::script;
 
-async fn sse() -> Bridge {
+async fn sse() -> ScriptedProxy {
     let script = script().await;
     let proxy = StdioProxy::new("scripted", script.process(&[])).mode(ProxyMode::Sse);
     script.serve(proxy).await
@@ -61,7 +61,7 @@ async fn a_stream_ends_when_its_client_hangs_up_over_the_handshake() {
     let endpoint = stream.event().await.unwrap().data;
     let posted = bridge.http.post(&endpoint, initialize("2024-11-05", json!({})).to_string());
     let posted = posted.send_only().await;
-    bridge.life.received("initialize").await;
+    bridge.process.received("initialize").await;
     drop(posted);
     assert!(stream.event().await.is_none(), "nothing would ever come on it");
 }
@@ -87,11 +87,11 @@ async fn clients_with_the_same_ids_each_get_their_own_answers() {
     for (client, who) in [(&one, "one"), (&other, "other")] {
         let call = request(1, "tools/call", tool("echo", json!({ "gate": "a", "who": who })));
         assert_eq!(client.post(&call).await, 202);
-        bridge.life.received("tools/call").await;
+        bridge.process.received("tools/call").await;
     }
-    bridge.life.open("a").await;
+    bridge.process.open("a").await;
     let end = notification("notifications/tools/list_changed", json!({}));
-    bridge.life.say(&end).await;
+    bridge.process.send(&end).await;
     for (client, who) in [(&mut one, "one"), (&mut other, "other")] {
         let answer = client.next().await;
         assert_eq!((&answer["id"], &answer["result"]["echo"]["who"]), (&json!(1), &json!(who)));
@@ -129,11 +129,11 @@ async fn a_session_begins_with_one_initialize() {
     let early = bridge.http.post(&endpoint, request(1, "tools/list", json!({})).to_string()).send().await;
     assert_eq!(early.status, 400);
     let mut client = Client::open(bridge.http).await;
-    bridge.life.so_far().await;
+    bridge.process.drain_received().await;
     assert_eq!(client.post(&initialize("2024-11-05", json!({}))).await, 400);
     assert_eq!(client.post(&request(1, "tools/call", tool("echo", json!({})))).await, 202);
     assert_eq!(client.next().await["id"], 1);
-    let seen = bridge.life.so_far().await;
+    let seen = bridge.process.drain_received().await;
     assert!(seen.iter().all(|message| message["method"] != "initialize"), "{seen:?}");
 }
 
@@ -142,10 +142,10 @@ async fn the_end_of_the_stream_is_the_end_of_the_session() {
     let mut bridge = sse().await;
     let client = Client::open(bridge.http).await;
     assert_eq!(client.post(&request(1, "tools/call", tool("silent", json!({})))).await, 202);
-    let known = bridge.life.received("tools/call").await["id"].clone();
+    let known = bridge.process.received("tools/call").await["id"].clone();
     let Client { http, stream, endpoint } = client;
     drop(stream);
-    assert_eq!(bridge.life.received("notifications/cancelled").await["params"]["requestId"], known);
+    assert_eq!(bridge.process.received("notifications/cancelled").await["params"]["requestId"], known);
     assert_eq!(http.post(&endpoint, request(1, "ping", json!({})).to_string()).send().await.status, 404);
 }
 
@@ -154,7 +154,7 @@ async fn a_crash_answers_calls_on_the_stream_and_the_session_goes_on() {
     let mut bridge = sse().await;
     let mut client = Client::open(bridge.http).await;
     assert_eq!(client.post(&request("c", "tools/call", tool("silent", json!({})))).await, 202);
-    bridge.life.received("tools/call").await;
+    bridge.process.received("tools/call").await;
     bridge.crash(7).await;
     let answer = client.next().await;
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!("c"), &json!(-32603)));

@@ -6,11 +6,11 @@ use mcpm::{
     Environment, ErrorKind,
     auth::incoming::IncomingSpec,
     proxy::{ProxySpec, StdioProxy},
-    transport::LocalProcess,
+    stdio::LocalProcess,
 };
 use mcpm_tests::harness::{
     mcp::{Modern, Session},
-    within,
+    with_timeout,
 };
 use serde_json::json;
 use tokio::time::timeout;
@@ -20,46 +20,52 @@ use crate::{legacy, modern, script};
 const SERVER: &str = env!("CARGO_BIN_EXE_scripted-server");
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_with_sessions_is_asked_once_and_started_once() {
+async fn era_detection_starts_a_session_server_once() {
     let mut bridge = legacy().await;
     let session = Session::open(bridge.http).await;
     session.call(1, "echo", json!({})).await;
     let methods: Vec<_> =
-        bridge.life.so_far().await.into_iter().map(|message| message["method"].clone()).collect();
+        bridge.process.drain_received().await.into_iter().map(|message| message["method"].clone()).collect();
     assert_eq!(methods, ["server/discover", "initialize", "notifications/initialized", "tools/call"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_answer_about_the_era_is_kept() {
+async fn the_detected_era_is_cached() {
     let mut bridge = modern().await;
     let client = Modern(bridge.http);
     for id in 0..3 {
         client.request(id, "tools/list", json!({})).await;
     }
-    let asked =
-        bridge.life.so_far().await.iter().filter(|message| message["method"] == "server/discover").count();
+    let asked = bridge
+        .process
+        .drain_received()
+        .await
+        .iter()
+        .filter(|message| message["method"] == "server/discover")
+        .count();
     assert_eq!(asked, 1);
     bridge.crash(0).await;
     client.request(4, "tools/list", json!({})).await;
-    let mut life = bridge.script.life().await;
-    let seen = life.so_far().await;
+    let mut life = bridge.script.next_process().await;
+    let seen = life.drain_received().await;
     assert!(seen.iter().all(|message| message["method"] == "tools/list"), "{seen:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_ends_over_the_question_is_started_again_without_it() {
+async fn a_server_that_exits_on_discovery_is_restarted_without_it() {
     let bridge = script().await.start(&["--exit-before-initialize"]).await;
-    let mut life = bridge.script.life().await;
+    let mut life = bridge.script.next_process().await;
     let session = Session::open(bridge.http).await;
     assert_eq!(session.call(1, "echo", json!({})).await["id"], 1);
     assert_eq!(Modern(bridge.http).request(1, "tools/list", json!({})).await.status, 404);
     // The second process serves the first client: there is no third.
-    let seen: Vec<_> = life.so_far().await.into_iter().map(|message| message["method"].clone()).collect();
+    let seen: Vec<_> =
+        life.drain_received().await.into_iter().map(|message| message["method"].clone()).collect();
     assert_eq!(seen, ["initialize", "notifications/initialized", "tools/call"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_ignores_the_question_is_started_all_the_same() {
+async fn a_server_that_ignores_discovery_still_starts() {
     let bridge = script().await.start(&["--ignore-before-initialize"]).await;
     let session = Session::open(bridge.http).await;
     assert_eq!(session.call(1, "echo", json!({})).await["id"], 1);
@@ -76,10 +82,10 @@ async fn a_server_that_never_answers_fails_the_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_says_how_long_a_server_may_stay_silent() {
+async fn the_start_timeout_is_configurable() {
     for patience in [Duration::from_secs(3), Duration::from_secs(600)] {
         let process = LocalProcess::new(SERVER, ["--silent"]);
-        let mut start = pin!(StdioProxy::new("silent", process).patience(patience).start(drop));
+        let mut start = pin!(StdioProxy::new("silent", process).start_timeout(patience).start(drop));
         // By the clock that jumps.
         let early = timeout(patience - Duration::from_secs(1), &mut start).await;
         assert!(early.is_err(), "it waits for as long as the caller says");
@@ -95,7 +101,7 @@ async fn a_server_that_ends_at_once_fails_the_start_with_its_exit_code() {
     for (code, flags) in [("3", vec!["exit", "3"]), ("0", vec!["exit", "0"])] {
         let process = LocalProcess::new(SERVER, flags);
         let start = StdioProxy::new("short", process).start(drop);
-        let error = within("the start to fail", start).await.unwrap_err();
+        let error = with_timeout("the start to fail", start).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::StartFailed);
         assert!(error.message().contains(&format!("exit code {code}")), "{error}");
     }
@@ -104,13 +110,14 @@ async fn a_server_that_ends_at_once_fails_the_start_with_its_exit_code() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_is_not_there_fails_the_start_with_its_name() {
     let process = LocalProcess::new("/nonexistent/server", [""; 0]);
-    let error = within("the start to fail", StdioProxy::new("none", process).start(drop)).await.unwrap_err();
+    let error =
+        with_timeout("the start to fail", StdioProxy::new("none", process).start(drop)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::StartFailed);
     assert!(error.to_string().contains("/nonexistent/server"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_start_keeps_neither_port_nor_process() {
+async fn a_failed_start_releases_port_and_process() {
     let script = script().await;
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = free.local_addr().unwrap().port();
@@ -141,6 +148,6 @@ async fn a_stdio_proxy_requires_tokens_and_keeps_its_denials() {
 
     let unsaid =
         StdioProxy::new("wide", LocalProcess::new(SERVER, ["--silent"])).spec(spec).listen("0.0.0.0", 0);
-    let error = within("the start to fail", unsaid.start(|_| {})).await.unwrap_err();
+    let error = with_timeout("the start to fail", unsaid.start(|_| {})).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidOption, "nothing says whom tokens are meant for: {error}");
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcpm_tests::harness::{
     mcp::{LEGACY, Session},
-    within,
+    with_timeout,
 };
 use serde_json::json;
 
@@ -15,11 +15,11 @@ async fn a_stop_closes_the_input_first_and_the_server_ends_by_itself() {
     let mut bridge = legacy().await;
     let session = Session::open(bridge.http).await;
     let apart = Session::with(bridge.http, LEGACY, json!({ "roots": {} })).await;
-    let mut second = bridge.script.life().await;
+    let mut second = bridge.script.next_process().await;
     session.call(1, "echo", json!({})).await;
     apart.call(1, "echo", json!({})).await;
-    within("the stop", bridge.running.stop(Duration::from_secs(20))).await;
-    for life in [&mut bridge.life, &mut second] {
+    with_timeout("the stop", bridge.running.stop(Duration::from_secs(20))).await;
+    for life in [&mut bridge.process, &mut second] {
         assert_eq!(life.ended().await.last().map(String::as_str), Some("! end of input"));
     }
     assert!(!bridge.running.proxy().is_running());
@@ -29,8 +29,8 @@ async fn a_stop_closes_the_input_first_and_the_server_ends_by_itself() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_outlives_its_input_is_told_to_end() {
     let mut bridge = script().await.start(&["--outlive-input"]).await;
-    within("the stop", bridge.running.stop(Duration::from_secs(1))).await;
-    bridge.life.ended().await;
+    with_timeout("the stop", bridge.running.stop(Duration::from_secs(1))).await;
+    bridge.process.ended().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -42,9 +42,9 @@ async fn a_call_in_flight_is_answered_when_the_proxy_stops() {
         let response = calling.request(1, "tools/call", json!({ "name": "silent" })).await;
         (response.status, response.answer().await)
     });
-    bridge.life.received("tools/call").await;
-    within("the stop", bridge.running.stop(Duration::ZERO)).await;
-    let (status, answer) = within("an answer", call).await.unwrap();
+    bridge.process.received("tools/call").await;
+    with_timeout("the stop", bridge.running.stop(Duration::ZERO)).await;
+    let (status, answer) = with_timeout("an answer", call).await.unwrap();
     assert_eq!((status, &answer["id"], &answer["error"]["code"]), (502, &json!(1), &json!(-32603)));
 }
 
@@ -54,16 +54,16 @@ async fn a_dropped_proxy_leaves_no_process() {
     let session = Session::open(bridge.http).await;
     let stream = session.listen().await;
     drop(bridge.running);
-    bridge.life.ended().await;
+    bridge.process.ended().await;
     drop(stream);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_ends_the_streams_that_nobody_speaks_on() {
+async fn a_stop_ends_idle_streams() {
     let bridge = legacy().await;
     let session = Session::open(bridge.http).await;
     let mut stream = session.listen().await;
-    within("the stop", bridge.running.stop(Duration::from_secs(20))).await;
+    with_timeout("the stop", bridge.running.stop(Duration::from_secs(20))).await;
     // It came to its end, where a stream that outlasts the stop is cut off.
     assert!(stream.bytes().await.is_ok());
 }

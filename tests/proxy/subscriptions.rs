@@ -26,7 +26,7 @@ async fn an_update_reaches_its_subscribers_alone() {
     subscribe(&one, "test://a").await;
     subscribe(&other, "test://b").await;
     for message in [updated("test://a"), updated("test://b"), updated("test://c"), end()] {
-        bridge.life.say(&message).await;
+        bridge.process.send(&message).await;
     }
     assert_eq!(streams.0.message().await.unwrap(), updated("test://a"));
     assert_eq!(streams.0.message().await.unwrap(), end());
@@ -42,7 +42,7 @@ async fn an_update_below_a_subscribed_resource_reaches_the_subscriber() {
     let mut stream = session.listen().await;
     subscribe(&session, "file:///a").await;
     for message in [updated("file:///ab"), updated("file:///a/b"), updated("file:///a#c"), end()] {
-        bridge.life.say(&message).await;
+        bridge.process.send(&message).await;
     }
     assert_eq!(stream.message().await.unwrap(), updated("file:///a/b"));
     assert_eq!(stream.message().await.unwrap(), updated("file:///a#c"));
@@ -50,7 +50,7 @@ async fn an_update_below_a_subscribed_resource_reaches_the_subscriber() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_unsubscribes_takes_nothing_from_others() {
+async fn unsubscribing_does_not_affect_other_sessions() {
     let mut bridge = legacy().await;
     let (one, other) = (Session::open(bridge.http).await, Session::open(bridge.http).await);
     let mut streams = (one.listen().await, other.listen().await);
@@ -58,16 +58,23 @@ async fn who_unsubscribes_takes_nothing_from_others() {
     subscribe(&other, "test://a").await;
     let answer = one.ask("u", "resources/unsubscribe", json!({ "uri": "test://a" })).await;
     assert_eq!(answer, json!({ "jsonrpc": "2.0", "id": "u", "result": {} }));
-    bridge.life.say(&updated("test://a")).await;
-    bridge.life.say(&end()).await;
+    bridge.process.send(&updated("test://a")).await;
+    bridge.process.send(&end()).await;
     assert_eq!(streams.0.message().await.unwrap(), end());
     assert_eq!(streams.1.message().await.unwrap(), updated("test://a"));
-    assert!(bridge.life.so_far().await.iter().all(|message| message["method"] != "resources/unsubscribe"));
+    assert!(
+        bridge
+            .process
+            .drain_received()
+            .await
+            .iter()
+            .all(|message| message["method"] != "resources/unsubscribe")
+    );
     // The last one tells the server.
     other.ask("u", "resources/unsubscribe", json!({ "uri": "test://a" })).await;
-    bridge.life.received("resources/unsubscribe").await;
-    bridge.life.say(&updated("test://a")).await;
-    bridge.life.say(&end()).await;
+    bridge.process.received("resources/unsubscribe").await;
+    bridge.process.send(&updated("test://a")).await;
+    bridge.process.send(&end()).await;
     assert_eq!(streams.1.message().await.unwrap(), end());
     assert_eq!(streams.1.message().await.unwrap(), end());
 }
@@ -84,7 +91,7 @@ async fn a_changed_list_is_told_once_to_every_session() {
     let lists = ["tools", "prompts", "resources"]
         .map(|list| notification(&format!("notifications/{list}/list_changed"), json!({ "x": list })));
     for list in &lists {
-        bridge.life.say(list).await;
+        bridge.process.send(list).await;
     }
     later[0].call(1, "echo", json!({})).await;
     // Whoever has no stream yet finds it later.
@@ -92,7 +99,7 @@ async fn a_changed_list_is_told_once_to_every_session() {
         streams.push(session.listen().await);
     }
     let end = notification("notifications/tools/list_changed", json!({ "x": "end" }));
-    bridge.life.say(&end).await;
+    bridge.process.send(&end).await;
     for stream in &mut streams {
         for expected in lists.iter().chain([&end]) {
             assert_eq!(stream.message().await.as_ref(), Some(expected));

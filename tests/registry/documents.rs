@@ -3,15 +3,16 @@
 use mcpm::{ErrorKind, options::Transport, registry::Registry};
 use serde_json::json;
 
-use super::{Asking, sample};
+use super::{RegistryFixture, sample};
 
 #[tokio::test]
 async fn a_server_json_is_read_whole() {
-    let entry = Asking::new().find(&sample("valid/registry/server.json"), "weather").await.unwrap().unwrap();
+    let entry =
+        RegistryFixture::new().find(&sample("valid/registry/server.json"), "weather").await.unwrap().unwrap();
     assert_eq!(entry.name, "com.example/weather");
     assert_eq!(entry.description, "Tells the weather of tomorrow", "on one line");
-    assert_eq!(entry.other_packages, ["nuget"]);
-    let [package, image, remote] = entry.ways.as_slice() else { panic!("{entry:?}") };
+    assert_eq!(entry.unsupported_packages, ["nuget"]);
+    let [package, image, remote] = entry.run_methods.as_slice() else { panic!("{entry:?}") };
     assert_eq!(package.server, "uvx://example-weather@1.2.0");
     assert_eq!((image.server.as_str(), image.is_image), ("registry.example.com/weather:1.2.0", true));
     assert_eq!((image.transport, image.target_port), (Some(Transport::StreamableHttp), Some(9000)));
@@ -27,7 +28,7 @@ async fn a_server_json_is_read_whole() {
         ]
     );
     assert_eq!(image.volumes[0].value.as_deref(), Some("{folder}:/data:ro"));
-    assert_eq!(image.ignored, ["--cpus"]);
+    assert_eq!(image.ignored_engine_flags, ["--cpus"]);
     assert_eq!(image.args.len(), 3);
     assert_eq!(
         (remote.server.as_str(), remote.transport),
@@ -38,16 +39,19 @@ async fn a_server_json_is_read_whole() {
 
 #[tokio::test]
 async fn the_form_of_july_2025_is_read_too() {
-    let entry =
-        Asking::new().find(&sample("valid/registry/server-2025-07.json"), "old").await.unwrap().unwrap();
-    let servers: Vec<_> = entry.ways.iter().map(|way| way.server.as_str()).collect();
+    let entry = RegistryFixture::new()
+        .find(&sample("valid/registry/server-2025-07.json"), "old")
+        .await
+        .unwrap()
+        .unwrap();
+    let servers: Vec<_> = entry.run_methods.iter().map(|way| way.server.as_str()).collect();
     assert_eq!(servers, ["npx://@example/old@0.9.1", "example/old:0.9.1", "https://old.example.com/mcp"]);
     assert_eq!(entry.version.as_deref(), Some("0.9.1"));
 }
 
 #[tokio::test]
-async fn of_a_list_the_newest_versions_are_kept_and_the_unreadable_said() {
-    let asking = Asking::new();
+async fn a_list_keeps_the_latest_versions_and_reports_invalid_entries() {
+    let asking = RegistryFixture::new();
     let list = sample("valid/registry/list.json");
     let entries = asking.list(&list).await.unwrap();
     let names: Vec<_> = entries.iter().map(|entry| entry.name.as_str()).collect();
@@ -68,12 +72,12 @@ async fn of_a_list_the_newest_versions_are_kept_and_the_unreadable_said() {
 }
 
 #[tokio::test]
-async fn both_layouts_of_toolhive_say_the_same() {
-    let asking = Asking::new();
+async fn both_toolhive_layouts_parse_to_the_same_entries() {
+    let asking = RegistryFixture::new();
     let wrapped = asking.find(&sample("valid/registry/wrapped.json"), "notes").await.unwrap().unwrap();
     let plain = asking.find(&sample("valid/registry/toolhive.json"), "notes").await.unwrap().unwrap();
     for entry in [&wrapped, &plain] {
-        let way = &entry.ways[0];
+        let way = &entry.run_methods[0];
         assert_eq!(
             (way.server.as_str(), way.transport),
             ("registry.example.com/notes:0.3.0", Some(Transport::Stdio))
@@ -90,67 +94,71 @@ async fn both_layouts_of_toolhive_say_the_same() {
         );
         assert_eq!(way.args.len(), 1);
     }
-    assert_eq!(wrapped.ways[0].proxy_port, Some(18080));
-    assert!(wrapped.ways[0].provenance.is_some());
+    assert_eq!(wrapped.run_methods[0].proxy_port, Some(18080));
+    assert!(wrapped.run_methods[0].provenance.is_some());
     let entries = asking.list(&sample("valid/registry/toolhive.json")).await.unwrap();
     let names: Vec<_> = entries.iter().map(|entry| entry.name.as_str()).collect();
     assert_eq!(names, ["calendar", "inner", "notes", "web"]);
-    assert_eq!(entries[3].ways[0].target_port, Some(9000));
+    assert_eq!(entries[3].run_methods[0].target_port, Some(9000));
 }
 
 /// The fields and forms of what ToolHive publishes, with values of its own.
 #[tokio::test]
 async fn a_published_registry_is_read_with_all_that_stands_in_it() {
-    let asking = Asking::new();
+    let asking = RegistryFixture::new();
     let entries = asking.list(&sample("valid/registry/published.json")).await.unwrap();
     assert_eq!(asking.notices(), [""; 0]);
     let [graphs, mail, tides] = entries.as_slice() else { panic!("{entries:?}") };
     assert_eq!((tides.title.as_deref(), tides.tier.as_deref()), (Some("Tides"), Some("Official")));
     assert_eq!((tides.status.as_deref(), graphs.status.as_deref()), (Some("active"), Some("deprecated")));
-    let way = &tides.ways[0];
+    let way = &tides.run_methods[0];
     assert_eq!((way.args.len(), way.env.len(), way.provenance.is_some()), (2, 3, true));
     assert_eq!(way.env[1].default.as_deref(), Some("/tables"));
     let outbound = &way.permissions.as_ref().unwrap()["network"]["outbound"];
     assert_eq!(outbound["allow_port"], json!([443, 80]));
     assert_eq!(
-        (graphs.ways[0].target_port, graphs.ways[0].transport),
+        (graphs.run_methods[0].target_port, graphs.run_methods[0].transport),
         (Some(5000), Some(Transport::StreamableHttp))
     );
-    assert_eq!(mail.ways[0].server, "https://mail.example.com/mcp");
-    assert_eq!((mail.ways[0].permissions.is_some(), mail.tools.len()), (false, 1));
+    assert_eq!(mail.run_methods[0].server, "https://mail.example.com/mcp");
+    assert_eq!((mail.run_methods[0].permissions.is_some(), mail.tools.len()), (false, 1));
 }
 
 /// The fields and forms of the MCP registry's own examples of 2025, with other values.
 #[tokio::test]
 async fn a_list_of_2025_is_read_with_all_that_stands_in_it() {
-    let asking = Asking::new();
+    let asking = RegistryFixture::new();
     let entries = asking.list(&sample("valid/registry/list-2025-09.json")).await.unwrap();
     let [notice] = &asking.notices()[..] else { panic!("one notice") };
     assert!(notice.starts_with("1 entry of the registry cannot be read"), "{notice}");
     let [hybrid, database, files] = entries.as_slice() else { panic!("{entries:?}") };
-    let servers =
-        |entry: &mcpm::registry::Entry| entry.ways.iter().map(|way| way.server.clone()).collect::<Vec<_>>();
+    let servers = |entry: &mcpm::registry::RegistryEntry| {
+        entry.run_methods.iter().map(|way| way.server.clone()).collect::<Vec<_>>()
+    };
     assert_eq!(servers(files), ["npx://@example/files@1.0.2", "docker.io/example/files:1.0.2"]);
-    assert_eq!(files.ways[1].volumes[0].value.as_deref(), Some("{source_path}:{target_path}"));
-    let kind = &database.ways[0].env.iter().find(|input| input.name == "DB_TYPE").unwrap();
+    assert_eq!(files.run_methods[1].volumes[0].value.as_deref(), Some("{source_path}:{target_path}"));
+    let kind = &database.run_methods[0].env.iter().find(|input| input.name == "DB_TYPE").unwrap();
     assert_eq!(kind.variables["db_type"].choices, ["postgres", "mysql"]);
     assert_eq!(
-        (database.ways[0].ignored.as_slice(), database.ways[0].args.len()),
+        (database.run_methods[0].ignored_engine_flags.as_slice(), database.run_methods[0].args.len()),
         (&["--network".to_owned()][..], 3)
     );
     assert_eq!(servers(hybrid), ["https://hybrid.example.com/sse"]);
-    let names: Vec<_> = hybrid.ways[0].headers.iter().map(|header| header.name.as_str()).collect();
+    let names: Vec<_> = hybrid.run_methods[0].headers.iter().map(|header| header.name.as_str()).collect();
     assert_eq!(names, ["X-API-Key", "X-Region"]);
-    assert_eq!(hybrid.other_packages, ["nuget", "mcpb", "a remote server with parts to fill in its URL"]);
+    assert_eq!(
+        hybrid.unsupported_packages,
+        ["nuget", "mcpb", "a remote server with parts to fill in its URL"]
+    );
 }
 
 #[tokio::test]
 async fn the_catalogue_that_comes_with_mcpm_can_be_read_whole() {
-    let asking = Asking::new();
+    let asking = RegistryFixture::new();
     let entries = asking.list("embedded").await.unwrap();
     assert_eq!(asking.notices(), [""; 0]);
     assert!(
-        entries.iter().all(|entry| entry.ways.len() == 1 && !entry.description.is_empty()),
+        entries.iter().all(|entry| entry.run_methods.len() == 1 && !entry.description.is_empty()),
         "{entries:?}"
     );
     assert!(asking.find("embedded", "everything").await.unwrap().is_some());
@@ -158,7 +166,7 @@ async fn the_catalogue_that_comes_with_mcpm_can_be_read_whole() {
 
 #[tokio::test]
 async fn what_is_no_registry_is_refused_with_one_message() {
-    let asking = Asking::new();
+    let asking = RegistryFixture::new();
     let mut said = String::new();
     let mut files: Vec<_> =
         std::fs::read_dir(sample("invalid/registry")).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -179,8 +187,8 @@ async fn what_is_no_registry_is_refused_with_one_message() {
 }
 
 #[test]
-fn the_settings_say_which_registry_is_asked() {
-    let asking = Asking::new();
+fn the_settings_select_the_registry() {
+    let asking = RegistryFixture::new();
     let source = || Registry::open(&asking.environment(), None).map(|registry| registry.source().to_string());
     assert_eq!(source().unwrap(), "embedded");
     for (settings, expected) in [

@@ -2,23 +2,23 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod documents;
+mod over_http;
 mod parsing;
-mod served;
 
 use std::{fs, path::PathBuf, sync::Mutex};
 
 use mcpm::{
     Environment, Result,
-    registry::{Entry, Registry},
+    registry::{Registry, RegistryEntry},
 };
 
 /// A home of its own, and a registry to ask from it.
-pub(crate) struct Asking {
+pub(crate) struct RegistryFixture {
     home: tempfile::TempDir,
     notices: Mutex<Vec<String>>,
 }
 
-impl Asking {
+impl RegistryFixture {
     pub(crate) fn new() -> Self {
         Self { home: tempfile::tempdir().unwrap(), notices: Mutex::default() }
     }
@@ -49,15 +49,15 @@ impl Asking {
         |notice| self.notices.lock().unwrap().push(notice)
     }
 
-    pub(crate) async fn list(&self, registry: &str) -> Result<Vec<Entry>> {
+    pub(crate) async fn list(&self, registry: &str) -> Result<Vec<RegistryEntry>> {
         Registry::open(&self.environment(), Some(registry))?.list(&self.notice()).await
     }
 
-    pub(crate) async fn find(&self, registry: &str, name: &str) -> Result<Option<Entry>> {
+    pub(crate) async fn find(&self, registry: &str, name: &str) -> Result<Option<RegistryEntry>> {
         Registry::open(&self.environment(), Some(registry))?.find(name, &self.notice()).await
     }
 
-    pub(crate) async fn search(&self, registry: &str, words: &str) -> Result<Vec<Entry>> {
+    pub(crate) async fn search(&self, registry: &str, words: &str) -> Result<Vec<RegistryEntry>> {
         Registry::open(&self.environment(), Some(registry))?.search(words, &self.notice()).await
     }
 }

@@ -4,7 +4,7 @@ use mcpm::ErrorKind;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Asking, sample};
+use super::{RegistryFixture, sample};
 
 /// Any JSON, with the names of fields that mean something more often than others.
 fn any_json() -> impl Strategy<Value = Value> {
@@ -69,14 +69,14 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-fn read(asking: &Asking, text: &str) {
+fn read(asking: &RegistryFixture, text: &str) {
     let path = asking.write("r.json", text);
     let executor = tokio::runtime::Builder::new_current_thread().build().unwrap();
     match executor.block_on(asking.list(path.to_str().unwrap())) {
         Ok(entries) => {
             for entry in entries {
                 assert!(!entry.name.is_empty() && !entry.description.contains(char::is_control), "{entry:?}");
-                for way in entry.ways {
+                for way in entry.run_methods {
                     assert!(!way.server.is_empty(), "{text}");
                 }
             }
@@ -107,7 +107,7 @@ proptest! {
 
     #[test]
     fn any_document_is_read_or_refused(document in any_json()) {
-        read(&Asking::new(), &document.to_string());
+        read(&RegistryFixture::new(), &document.to_string());
     }
 
     #[test]
@@ -121,11 +121,11 @@ proptest! {
         let text = std::fs::read_to_string(sample(&format!("valid/registry/{name}.json"))).unwrap();
         let mut document: Value = serde_json::from_str(&text).unwrap();
         replace(&mut document, &mut { nth }, &odd);
-        read(&Asking::new(), &document.to_string());
+        read(&RegistryFixture::new(), &document.to_string());
     }
 
     #[test]
     fn any_bytes_are_read_or_refused(text in "\\PC{0,80}") {
-        read(&Asking::new(), &text);
+        read(&RegistryFixture::new(), &text);
     }
 }

@@ -69,28 +69,28 @@ struct Server {
     /// Lines that wait for a gate.
     waiting: Vec<(String, String)>,
     /// The calls that wait for a client's answer, by the id of the server's own request.
-    asked: HashMap<String, String>,
+    pending_calls: HashMap<String, String>,
     /// The id of the open `subscriptions/listen`, as it was written.
     listening: Option<String>,
 }
 
 impl Server {
-    fn say(&self, line: &str) {
+    fn write_line(&self, line: &str) {
         let mut out = io::stdout().lock();
         // A proxy that is gone reads nothing.
         let _ = out.write_all(line.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
     }
 
     fn result(&self, id: &str, result: &str) {
-        self.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#));
+        self.write_line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#));
     }
 
     fn error(&self, id: &str, code: i64, message: &str) {
         let error = json!({ "code": code, "message": message, "data": { "by": "scripted-server" } });
-        self.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#));
+        self.write_line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#));
     }
 
-    fn tell(&mut self, event: &[u8]) {
+    fn report(&mut self, event: &[u8]) {
         if let Some(control) = &mut self.control {
             // The test may be over.
             let _ = control.write_all(event).and_then(|()| control.write_all(b"\n"));
@@ -98,10 +98,10 @@ impl Server {
     }
 
     /// Says a line once a gate is open.
-    fn say_after(&mut self, gate: Option<&str>, line: String) {
+    fn write_line_after(&mut self, gate: Option<&str>, line: String) {
         match gate.filter(|gate| !self.open.contains(*gate)) {
             Some(gate) => self.waiting.push((gate.to_owned(), line)),
-            None => self.say(&line),
+            None => self.write_line(&line),
         }
     }
 
@@ -111,34 +111,34 @@ impl Server {
             std::mem::take(&mut self.waiting).into_iter().partition(|(waits_for, _)| waits_for == gate);
         self.waiting = waiting;
         let ready: Vec<_> = ready;
-        ready.iter().for_each(|(_, line)| self.say(line));
+        ready.iter().for_each(|(_, line)| self.write_line(line));
     }
 
     /// Obeys the test; `false` ends the process.
-    fn obey(&mut self, order: &str) -> Option<i32> {
+    fn run_command(&mut self, order: &str) -> Option<i32> {
         match order.split_once(' ') {
             Some(("open", gate)) => self.open(gate),
-            Some(("say", line)) => self.say(line),
-            Some(("mark", mark)) => self.tell(format!("! {mark}").as_bytes()),
+            Some(("say", line)) => self.write_line(line),
+            Some(("mark", mark)) => self.report(format!("! {mark}").as_bytes()),
             Some(("exit", code)) => return code.parse().ok(),
-            _ => self.tell(b"! no such order"),
+            _ => self.report(b"! no such order"),
         }
         None
     }
 
     fn receive(&mut self, line: &[u8]) -> Option<i32> {
-        self.tell(&[b"< ", line].concat());
+        self.report(&[b"< ", line].concat());
         let Ok(line) = std::str::from_utf8(line) else {
-            self.tell(b"! not UTF-8");
+            self.report(b"! not UTF-8");
             return Some(9);
         };
         let Ok(message) = serde_json::from_str::<Message<'_>>(line) else {
-            self.tell(b"! not a message");
+            self.report(b"! not a message");
             return Some(10);
         };
         let id = message.id.map_or("", |id| id.get());
         let Some(method) = message.method.as_deref() else {
-            if let Some(call) = self.asked.remove(id) {
+            if let Some(call) = self.pending_calls.remove(id) {
                 self.result(&call, &format!(r#"{{"content":[],"answer":{line}}}"#));
             }
             return None;
@@ -156,13 +156,13 @@ impl Server {
         }
         let params = message.params.map_or("{}", |params| params.get());
         if id.is_empty() {
-            self.notified(method, params);
+            self.handle_notification(method, params);
             return None;
         }
-        self.asked_for(id, method, params)
+        self.handle_request(id, method, params)
     }
 
-    fn notified(&mut self, method: &str, params: &str) {
+    fn handle_notification(&mut self, method: &str, params: &str) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Cancelled<'a> {
@@ -177,17 +177,17 @@ impl Server {
         }
     }
 
-    fn asked_for(&mut self, id: &str, method: &str, params: &str) -> Option<i32> {
+    fn handle_request(&mut self, id: &str, method: &str, params: &str) -> Option<i32> {
         match method {
             "initialize" if self.flags.modern_only => {
                 let data = json!({ "supported": ["2026-07-28"] });
-                self.say(&format!(
+                self.write_line(&format!(
                     r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32022,"message":"unsupported","data":{data}}}}}"#
                 ));
             }
             // As published servers do.
             "initialize" if self.initialized => {
-                self.say(&format!(
+                self.write_line(&format!(
                     r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32600,"message":"duplicate \"initialize\""}}}}"#
                 ));
             }
@@ -196,7 +196,7 @@ impl Server {
                 let gate = self.flags.hold_initialize.then_some("initialize");
                 let line =
                     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{}}}"#, tools::initialize_result(params));
-                self.say_after(gate, line);
+                self.write_line_after(gate, line);
             }
             "server/discover" if self.flags.modern || self.flags.modern_only => {
                 self.result(id, &tools::discover_result().to_string());
@@ -207,12 +207,12 @@ impl Server {
             "tools/list" => {
                 let gate = self.flags.hold_tools.then_some("tools");
                 let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{}}}"#, tools::list());
-                self.say_after(gate, line);
+                self.write_line_after(gate, line);
             }
             "subscriptions/listen" => {
                 self.listening = Some(id.to_owned());
                 let acknowledged = tools::acknowledged(id, params);
-                self.say(&acknowledged);
+                self.write_line(&acknowledged);
             }
             "tools/call" => return tools::call(self, id, params),
             // Anything else is given back, so that tests see what arrived.
@@ -224,7 +224,7 @@ impl Server {
 }
 
 /// Whether standard input is read no more.
-static DEAF: AtomicBool = AtomicBool::new(false);
+static STDIN_PAUSED: AtomicBool = AtomicBool::new(false);
 
 fn read(input: impl Read + Send + 'static, send: impl Fn(Option<Vec<u8>>) + Send + 'static) {
     thread::spawn(move || {
@@ -249,7 +249,7 @@ fn main() -> std::process::ExitCode {
         initialized: false,
         open: HashSet::new(),
         waiting: Vec::new(),
-        asked: HashMap::new(),
+        pending_calls: HashMap::new(),
         listening: None,
     };
     let mut args = std::env::args().skip(1);
@@ -279,7 +279,7 @@ fn main() -> std::process::ExitCode {
         });
     }
     read(io::stdin(), move |line| {
-        while DEAF.load(Ordering::Relaxed) {
+        while STDIN_PAUSED.load(Ordering::Relaxed) {
             thread::park();
         }
         let _ = inputs.send(line.map_or(Input::End, Input::Line));
@@ -287,9 +287,9 @@ fn main() -> std::process::ExitCode {
     for input in inbox {
         let exit = match input {
             Input::Line(line) => server.receive(&line),
-            Input::Control(order) => server.obey(&order),
+            Input::Control(order) => server.run_command(&order),
             Input::End => {
-                server.tell(b"! end of input");
+                server.report(b"! end of input");
                 (!server.flags.outlive_input).then_some(0)
             }
         };

@@ -49,40 +49,40 @@ pub(crate) fn call(server: &mut Server, id: &str, params: &str) -> Option<i32> {
     let done = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[],"echo":{raw}}}}}"#);
     match call.name.as_str() {
         // Give their arguments back.
-        "echo" | "regional" => server.say_after(gate, done),
+        "echo" | "regional" => server.write_line_after(gate, done),
         // Opens a gate for whoever waits there.
         "open" => {
             server.open(gate.unwrap_or_default());
-            server.say(&done);
+            server.write_line(&done);
         }
         // Says messages, as they are written, and then the answer.
         "say" => {
-            arguments.lines.iter().for_each(|line| server.say(line.get()));
-            server.say_after(gate, done);
+            arguments.lines.iter().for_each(|line| server.write_line(line.get()));
+            server.write_line_after(gate, done);
         }
         "notify" => {
             for data in 0..arguments.count {
                 let params = json!({ "level": "info", "data": data });
-                server.say(&notification("notifications/message", &params));
+                server.write_line(&notification("notifications/message", &params));
             }
-            server.say(&done);
+            server.write_line(&done);
         }
         "progress" => {
             if let Some(token) = call.meta.and_then(|meta| meta.progress_token) {
                 for step in 1..=arguments.count {
-                    server.say(&format!(
+                    server.write_line(&format!(
                         r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{step}}}}}"#
                     ));
                 }
             }
-            server.say_after(gate, done);
+            server.write_line_after(gate, done);
         }
         // Asks the client something; the answer of the call holds the client's answer as it came.
         "ask" => {
             let own = arguments.id.map_or(r#""own""#, |id| id.get());
             let params = arguments.params.map_or("{}", |params| params.get());
-            server.asked.insert(own.to_owned(), id.to_owned());
-            server.say(&format!(
+            server.pending_calls.insert(own.to_owned(), id.to_owned());
+            server.write_line(&format!(
                 r#"{{"jsonrpc":"2.0","id":{own},"method":"{}","params":{params}}}"#,
                 arguments.method
             ));
@@ -96,9 +96,9 @@ pub(crate) fn call(server: &mut Server, id: &str, params: &str) -> Option<i32> {
                     .unwrap_or(json!({}));
                 let subscription: Value = serde_json::from_str(listening).unwrap_or_default();
                 params["_meta"] = json!({ "io.modelcontextprotocol/subscriptionId": subscription });
-                server.say(&notification(&arguments.method, &params));
+                server.write_line(&notification(&arguments.method, &params));
             }
-            server.say(&done);
+            server.write_line(&done);
         }
         // Ends all listening.
         "unlisten" => {
@@ -107,13 +107,13 @@ pub(crate) fn call(server: &mut Server, id: &str, params: &str) -> Option<i32> {
                 let meta = json!({ "io.modelcontextprotocol/subscriptionId": subscription });
                 server.result(&listening, &json!({ "resultType": "complete", "_meta": meta }).to_string());
             }
-            server.say(&done);
+            server.write_line(&done);
         }
         "garbage" => {
-            server.say("listening on port 8000");
-            server.say("{\"jsonrpc\":\"2.0\"");
-            server.say("");
-            server.say(&done);
+            server.write_line("listening on port 8000");
+            server.write_line("{\"jsonrpc\":\"2.0\"");
+            server.write_line("");
+            server.write_line(&done);
         }
         "big" => {
             let text = "x".repeat(arguments.count);
@@ -125,7 +125,7 @@ pub(crate) fn call(server: &mut Server, id: &str, params: &str) -> Option<i32> {
         // Stops reading for good.
         // Does nothing any more, and reads nothing but the line that is being read.
         "hang" => {
-            super::DEAF.store(true, std::sync::atomic::Ordering::Relaxed);
+            super::STDIN_PAUSED.store(true, std::sync::atomic::Ordering::Relaxed);
             loop {
                 std::thread::park();
             }

@@ -3,18 +3,18 @@
 use std::{fs, net::TcpListener, process::Stdio};
 
 use mcpm::options::OtlpProtocol;
-use mcpm_tests::harness::{authority::Authority, poll, testbed};
+use mcpm_tests::harness::{certificate_authority::CertificateAuthority, poll, testbed};
 use serde_json::{Value, json};
 use tokio::{net::TcpStream, process::Command};
 
-use super::receiver::{Exports, Receiver, call, measured};
+use super::fixture::{OtlpExports, OtlpReceiver, call, measured_proxy};
 
 fn free() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
 /// Takes both protocols and passes on what it understood.
-fn config(http: &str, grpc: &str, authority: Option<&Authority>, to: &str) -> Value {
+fn config(http: &str, grpc: &str, authority: Option<&CertificateAuthority>, to: &str) -> Value {
     let tls = authority.map(|own| json!({ "cert_file": own.server, "key_file": own.key }));
     let at = |endpoint: &str| match &tls {
         Some(tls) => json!({ "endpoint": endpoint, "tls": tls }),
@@ -34,14 +34,14 @@ fn config(http: &str, grpc: &str, authority: Option<&Authority>, to: &str) -> Va
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "nightly: the collector takes minutes to compile"]
 async fn a_real_collector_takes_both_protocols_with_and_without_tls() {
-    let own = Authority::new();
+    let own = CertificateAuthority::new();
     for (protocol, authority) in [
         (OtlpProtocol::Http, None),
         (OtlpProtocol::Grpc, None),
         (OtlpProtocol::Http, Some(&own)),
         (OtlpProtocol::Grpc, Some(&own)),
     ] {
-        let mut receiver = Receiver::start("").await;
+        let mut receiver = OtlpReceiver::start("").await;
         let folder = tempfile::tempdir().unwrap();
         let (http, grpc) = (free(), free());
         let file = folder.path().join("config.yaml");
@@ -53,8 +53,8 @@ async fn a_real_collector_takes_both_protocols_with_and_without_tls() {
             .spawn()
             .unwrap();
         let at = if protocol == OtlpProtocol::Http { http } else { grpc };
-        poll::until_async("the collector to listen", async || TcpStream::connect(&at).await.ok()).await;
-        let measured = measured(|proxy| {
+        poll::wait_for_async("the collector to listen", async || TcpStream::connect(&at).await.ok()).await;
+        let measured = measured_proxy(|proxy| {
             let proxy = proxy.otel_protocol(protocol).otel_sampling_rate(1.0);
             match authority {
                 Some(own) => proxy.otel_endpoint(format!("https://{at}")).mcpm_ca_bundle(&own.certificate),
@@ -65,7 +65,7 @@ async fn a_real_collector_takes_both_protocols_with_and_without_tls() {
         assert_eq!(measured.http.post("/mcp", call("add", "")).send().await.status, 200);
         measured.proxy.stop().await;
         // It passes on each signal by itself.
-        let mut exports = Exports::default();
+        let mut exports = OtlpExports::default();
         let mut forms = Vec::new();
         for _ in 0..2 {
             let (form, said) = receiver.next().await;

@@ -1,11 +1,11 @@
 //! Telemetry, received as a collector does and read as Prometheus does.
 #![expect(clippy::unwrap_used, reason = "what fails here fails its test")]
 
-mod audited;
+mod audit_correlation;
 mod collector;
-mod elsewhere;
+mod fixture;
+mod legacy_sse;
 mod outages;
 mod over_tls;
-mod receiver;
-mod scraped;
+mod prometheus;
 mod traces;

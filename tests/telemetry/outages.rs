@@ -3,21 +3,21 @@
 use std::net::TcpListener;
 
 use mcpm::options::OtlpProtocol;
-use mcpm_tests::harness::within;
+use mcpm_tests::harness::with_timeout;
 
-use super::receiver::{Receiver, call, measured};
+use super::fixture::{OtlpReceiver, call, measured_proxy};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_that_is_away_or_hangs_delays_nothing() {
     for protocol in [OtlpProtocol::Http, OtlpProtocol::Grpc] {
         let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
         for mode in ["away", "--hang", "--refuse"] {
-            let receiver = if mode == "away" { None } else { Some(Receiver::start(mode).await) };
+            let receiver = if mode == "away" { None } else { Some(OtlpReceiver::start(mode).await) };
             let at = receiver.as_ref().map_or(&closed, |receiver| match protocol {
                 OtlpProtocol::Http => &receiver.http,
                 OtlpProtocol::Grpc => &receiver.grpc,
             });
-            let measured = measured(|proxy| {
+            let measured = measured_proxy(|proxy| {
                 let proxy = proxy.otel_endpoint(format!("http://{at}")).otel_sampling_rate(1.0);
                 proxy.otel_protocol(protocol)
             })
@@ -25,16 +25,16 @@ async fn a_collector_that_is_away_or_hangs_delays_nothing() {
             for _ in 0..20 {
                 assert_eq!(measured.http.post("/mcp", call("add", "")).send().await.status, 200);
             }
-            within("the proxy to stop", measured.proxy.stop()).await;
+            with_timeout("the proxy to stop", measured.proxy.stop()).await;
         }
     }
 }
 
 #[tokio::test]
-async fn a_proxy_that_is_dropped_still_sends_and_holds_nobody_up() {
+async fn a_dropped_proxy_flushes_telemetry_without_blocking() {
     // The runtime has one thread, which is this one.
-    let mut receiver = Receiver::start("").await;
-    let measured = measured(|proxy| {
+    let mut receiver = OtlpReceiver::start("").await;
+    let measured = measured_proxy(|proxy| {
         let proxy = proxy.otel_endpoint(format!("http://{}", receiver.http)).otel_sampling_rate(1.0);
         proxy.otel_metrics_enabled(false)
     })

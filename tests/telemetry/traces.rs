@@ -7,10 +7,10 @@ use mcpm::{
     proxy::{ProxySpec, StdioProxy},
     telemetry::{OtlpSpec, TelemetrySpec},
 };
-use mcpm_tests::harness::{mcp::Session, script::Script};
+use mcpm_tests::harness::{mcp::Session, scripted_server::ScriptedServer};
 use serde_json::json;
 
-use super::receiver::{Exports, Receiver, call, measured};
+use super::fixture::{OtlpExports, OtlpReceiver, call, measured_proxy};
 
 const ONE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const OTHER: &str = "00-11111111111111111111111111111111-2222222222222222-01";
@@ -18,12 +18,12 @@ const OTHER: &str = "00-11111111111111111111111111111111-2222222222222222-01";
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_is_one_trace_over_both_protocols_and_holds_no_secret() {
     for protocol in [OtlpProtocol::Http, OtlpProtocol::Grpc] {
-        let mut receiver = Receiver::start("").await;
+        let mut receiver = OtlpReceiver::start("").await;
         let at = if protocol == OtlpProtocol::Http { &receiver.http } else { &receiver.grpc };
         let variables = [("REGION", "north"), ("MCPM_X", "canary-variable")];
         let variables: Variables =
             variables.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        let mut measured = measured(|proxy| {
+        let mut measured = measured_proxy(|proxy| {
             proxy
                 .otel_endpoint(format!("http://{at}"))
                 .otel_protocol(protocol)
@@ -43,7 +43,7 @@ async fn a_call_is_one_trace_over_both_protocols_and_holds_no_secret() {
         measured.proxy.stop().await;
         let (form, first) = receiver.next().await;
         assert!(form.starts_with(protocol.as_str()), "{form}");
-        let mut exports = receiver.all().await;
+        let mut exports = receiver.finish().await;
         exports.headers.push(first["headers"].clone());
         exports.add(&first["export"]);
 
@@ -97,8 +97,8 @@ async fn a_call_is_one_trace_over_both_protocols_and_holds_no_secret() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_names_its_parent_before_its_headers_do() {
-    let receiver = Receiver::start("").await;
-    let mut measured = measured(|proxy| {
+    let receiver = OtlpReceiver::start("").await;
+    let mut measured = measured_proxy(|proxy| {
         let proxy = proxy.otel_endpoint(format!("http://{}/base", receiver.http)).otel_sampling_rate(1.0);
         proxy.otel_metrics_enabled(false).otel_use_legacy_attributes(false)
     })
@@ -115,7 +115,7 @@ async fn a_message_names_its_parent_before_its_headers_do() {
     assert_eq!(request.header("tracestate", "v=1").send().await.status, 200);
     assert_eq!(measured.through.recv().await.unwrap().headers.get("tracestate"), Some("v=1"));
     measured.proxy.stop().await;
-    let exports = receiver.all().await;
+    let exports = receiver.finish().await;
     let (one, other) = (exports.span("tools/call a"), exports.span("tools/call b"));
     assert_eq!((one.trace.as_str(), one.parent.as_str()), (&ONE[3..35], &ONE[36..52]));
     assert_eq!(one.links, [OTHER[3..35].to_owned()]);
@@ -126,13 +126,13 @@ async fn a_message_names_its_parent_before_its_headers_do() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_the_proxy_makes_for_itself_is_no_part_of_the_trace() {
-    let receiver = Receiver::start("").await;
+    let receiver = OtlpReceiver::start("").await;
     let folder = tempfile::tempdir().unwrap();
     let policies = folder.path().join("policies.json");
     let policy = "permit(principal, action, resource) unless { resource has destructiveHint };";
     let config = json!({ "version": "1.0", "type": "cedarv1", "cedar": { "policies": [policy] } });
     std::fs::write(&policies, config.to_string()).unwrap();
-    let mut measured = measured(|proxy| {
+    let mut measured = measured_proxy(|proxy| {
         let proxy = proxy.otel_endpoint(format!("http://{}", receiver.http)).otel_sampling_rate(1.0);
         proxy.authz_config(policies)
     })
@@ -143,7 +143,7 @@ async fn a_request_that_the_proxy_makes_for_itself_is_no_part_of_the_trace() {
         assert!(String::from_utf8_lossy(&got.body).contains(method));
     }
     measured.proxy.stop().await;
-    let exports = receiver.all().await;
+    let exports = receiver.finish().await;
     let times = |name| exports.span(name).times;
     let whole = times("tools/call add");
     for (began, ended) in ["authorize", "backend", "queue"].map(times) {
@@ -155,26 +155,27 @@ async fn a_request_that_the_proxy_makes_for_itself_is_no_part_of_the_trace() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_sampled_is_counted_and_what_a_parent_samples_is_sent() {
-    let receiver = Receiver::start("").await;
-    let mut measured =
-        measured(|proxy| proxy.otel_endpoint(format!("http://{}", receiver.http)).otel_sampling_rate(0.0))
-            .await;
+    let receiver = OtlpReceiver::start("").await;
+    let mut measured = measured_proxy(|proxy| {
+        proxy.otel_endpoint(format!("http://{}", receiver.http)).otel_sampling_rate(0.0)
+    })
+    .await;
     assert_eq!(measured.http.post("/mcp", call("a", "")).send().await.status, 200);
     let parent = measured.through.recv().await.unwrap();
     assert!(parent.headers.get("traceparent").unwrap().ends_with("-00"));
     let sampled = measured.http.post("/mcp", call("b", "")).header("traceparent", ONE);
     assert_eq!(sampled.send().await.status, 200);
     measured.proxy.stop().await;
-    let exports = receiver.all().await;
+    let exports = receiver.finish().await;
     assert_eq!(exports.span("tools/call b").trace, &ONE[3..35]);
     assert!(exports.spans.iter().all(|span| span.trace == ONE[3..35]), "{exports:#?}");
     assert_eq!(exports.count("mcp.server.operation.duration", &[("mcp.method.name", "tools/call")]), 2.0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn failures_are_told_apart_in_json_and_in_events() {
-    let receiver = Receiver::start("").await;
-    let measured = measured(|proxy| {
+async fn error_types_are_recorded_for_json_and_sse() {
+    let receiver = OtlpReceiver::start("").await;
+    let measured = measured_proxy(|proxy| {
         let proxy = proxy.otel_endpoint(format!("http://{}", receiver.http)).otel_sampling_rate(1.0);
         proxy.tools("!hidden")
     })
@@ -191,7 +192,7 @@ async fn failures_are_told_apart_in_json_and_in_events() {
     let closed = measured.http.request("DELETE", "/mcp").header("Mcp-Session-Id", "session-1");
     assert_eq!(closed.send().await.status, 200);
     measured.proxy.stop().await;
-    let exports = receiver.all().await;
+    let exports = receiver.finish().await;
     let calls = |with: &[(&str, &str)]| exports.count("mcp.server.operation.duration", with);
     assert_eq!(calls(&[("gen_ai.tool.name", "broken"), ("error.type", "tool_error")]), 1.0, "{exports:#?}");
     // Nobody knows of tools that were not answered for.
@@ -215,8 +216,8 @@ async fn failures_are_told_apart_in_json_and_in_events() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_span_names_whoever_calls_and_believes_only_a_trusted_proxy_in_front() {
     for trusted in [false, true] {
-        let receiver = Receiver::start("").await;
-        let measured = measured(|proxy| {
+        let receiver = OtlpReceiver::start("").await;
+        let measured = measured_proxy(|proxy| {
             let proxy = proxy.otel_endpoint(format!("http://{}", receiver.http)).otel_sampling_rate(1.0);
             proxy.trust_proxy_headers(trusted)
         })
@@ -227,7 +228,7 @@ async fn a_span_names_whoever_calls_and_believes_only_a_trusted_proxy_in_front()
         assert_eq!(request.header("X-Forwarded-Proto", "https").send().await.status, 200);
         let own = measured.proxy.address();
         measured.proxy.stop().await;
-        let exports = receiver.all().await;
+        let exports = receiver.finish().await;
         let span = exports.span("tools/call add").attributes.clone();
         let said = |key: &str| span.get(key).map(String::as_str);
         assert_eq!(said("network.peer.address"), Some("127.0.0.1"));
@@ -255,9 +256,9 @@ async fn a_span_names_whoever_calls_and_believes_only_a_trusted_proxy_in_front()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn variables_of_opentelemetry_say_what_options_do_not() {
-    let receiver = Receiver::start("").await;
-    let measured = measured(|proxy| {
+async fn otel_variables_fill_unset_options() {
+    let receiver = OtlpReceiver::start("").await;
+    let measured = measured_proxy(|proxy| {
         let variables = [
             ("OTEL_SERVICE_NAME", "by-variable"),
             ("OTEL_RESOURCE_ATTRIBUTES", "team=variable,zone=north%20east"),
@@ -272,14 +273,14 @@ async fn variables_of_opentelemetry_say_what_options_do_not() {
     .await;
     assert_eq!(measured.http.post("/mcp", call("add", "")).send().await.status, 200);
     measured.proxy.stop().await;
-    let resource = receiver.all().await.resource;
+    let resource = receiver.finish().await.resource;
     for (key, value) in [("service.name", "by-variable"), ("team", "option"), ("zone", "north east")] {
         assert_eq!(resource.get(key).map(String::as_str), Some(value), "{resource:?}");
     }
 }
 
 /// What a server on a pipe is measured by.
-fn spec(receiver: &Receiver) -> TelemetrySpec {
+fn spec(receiver: &OtlpReceiver) -> TelemetrySpec {
     TelemetrySpec {
         service_name: "piped".to_owned(),
         attributes: std::collections::BTreeMap::default(),
@@ -300,19 +301,19 @@ fn spec(receiver: &Receiver) -> TelemetrySpec {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_on_a_pipe_gets_its_place_in_meta() {
-    let receiver = Receiver::start("").await;
-    let script = Script::new(env!("CARGO_BIN_EXE_scripted-server")).await;
+async fn a_stdio_server_gets_the_trace_context_in_meta() {
+    let receiver = OtlpReceiver::start("").await;
+    let script = ScriptedServer::new(env!("CARGO_BIN_EXE_scripted-server")).await;
     let spec = ProxySpec { telemetry: Some(spec(&receiver)), ..ProxySpec::default() };
     let proxy = StdioProxy::new("piped", script.process(&[])).spec(spec);
     let mut bridge = script.serve(proxy).await;
     let session = Session::open(bridge.http).await;
     let answer = session.call("c", "echo", json!({"text": "hello"})).await;
     assert_eq!(answer["id"], "c", "{answer}");
-    let got = bridge.life.received("tools/call").await;
+    let got = bridge.process.received("tools/call").await;
     let place = got["params"]["_meta"]["traceparent"].as_str().unwrap().to_owned();
     bridge.running.stop(std::time::Duration::from_secs(5)).await;
-    let exports: Exports = receiver.all().await;
+    let exports: OtlpExports = receiver.finish().await;
     let server = exports.span("tools/call echo").clone();
     let of_call: Vec<_> = exports.spans.iter().filter(|span| span.trace == server.trace).collect();
     let backend = of_call.iter().find(|span| span.name == "backend").unwrap();

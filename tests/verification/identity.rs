@@ -2,12 +2,12 @@
 
 use mcpm::ErrorKind;
 
-use super::bench::{Bench, SMALL};
+use super::fixture::{SMALL, SigningFixture};
 
 const NAME: &str = "https://code.example/team/server/.github/workflows/release.yml@refs/heads/main";
 const ISSUER: &str = "https://issuer.example";
 const SOURCE: &str = "https://code.example/team/server";
-const HOW: &[&str] = &["--identity", NAME, "--issuer", ISSUER, "--source", SOURCE];
+const SIGN_ARGS: &[&str] = &["--identity", NAME, "--issuer", ISSUER, "--source", SOURCE];
 
 fn by_identity<'a>(name: &'a str, issuer: &'a str, root: &'a str) -> Vec<(&'a str, &'a str)> {
     vec![
@@ -20,12 +20,12 @@ fn by_identity<'a>(name: &'a str, issuer: &'a str, root: &'a str) -> Vec<(&'a st
 
 #[tokio::test]
 async fn the_expected_identity_runs_and_any_other_is_refused() {
-    let bench = Bench::new();
+    let bench = SigningFixture::new();
     let root = bench.path("trusted_root.json");
     for form in ["bundle", "simple"] {
         let repository = format!("team/{form}");
         let (image, digest) = bench.push(SMALL, &format!("{repository}:1"));
-        bench.sign(&repository, &digest, &[HOW, &["--form", form]].concat());
+        bench.sign(&repository, &digest, &[SIGN_ARGS, &["--form", form]].concat());
         let outcome = bench.resolve(&image, &by_identity(NAME, ISSUER, &root)).await;
         assert!(outcome.image().ends_with(&digest), "{form}: {}", outcome.image());
         let signer = outcome.spec().verified.as_ref().unwrap().signer.to_string();
@@ -43,8 +43,8 @@ async fn the_expected_identity_runs_and_any_other_is_refused() {
 }
 
 #[tokio::test]
-async fn what_was_changed_after_the_signature_does_not_count() {
-    let bench = Bench::new();
+async fn a_signature_over_changed_content_is_rejected() {
+    let bench = SigningFixture::new();
     let root = bench.path("trusted_root.json");
     for form in ["bundle", "simple"] {
         for change in ["payload", "log", "time", "certificate"] {
@@ -53,7 +53,7 @@ async fn what_was_changed_after_the_signature_does_not_count() {
             }
             let repository = format!("team/{form}-{change}");
             let (image, digest) = bench.push(SMALL, &format!("{repository}:1"));
-            bench.sign(&repository, &digest, &[HOW, &["--form", form, "--change", change]].concat());
+            bench.sign(&repository, &digest, &[SIGN_ARGS, &["--form", form, "--change", change]].concat());
             let outcome = bench.resolve(&image, &by_identity(NAME, ISSUER, &root)).await;
             let error = outcome.error();
             assert_eq!(error.kind(), ErrorKind::ImageUnverified, "{form} {change}: {error}");
@@ -63,10 +63,10 @@ async fn what_was_changed_after_the_signature_does_not_count() {
 }
 
 #[tokio::test]
-async fn what_the_registry_says_of_the_signer_is_what_is_expected() {
-    let bench = Bench::new();
+async fn the_registry_provenance_defines_the_expected_signer() {
+    let bench = SigningFixture::new();
     let (image, digest) = bench.push(SMALL, "team/server:1");
-    bench.sign("team/server", &digest, HOW);
+    bench.sign("team/server", &digest, SIGN_ARGS);
     let root = bench.path("trusted_root.json");
     let right = format!(
         r#"{{"cert_issuer": "{ISSUER}", "repository_uri": "{SOURCE}", "runner_environment": "github-hosted",

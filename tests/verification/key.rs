@@ -1,9 +1,11 @@
 //! Images signed by a key.
 
 use mcpm::{ErrorKind, workload::Workloads};
-use mcpm_tests::harness::{authority::Authority, tls_front::TlsFront, within};
+use mcpm_tests::harness::{
+    certificate_authority::CertificateAuthority, tls_terminator::TlsTerminator, with_timeout,
+};
 
-use super::bench::{Bench, OTHER, SERVER, SMALL};
+use super::fixture::{OTHER, SERVER, SMALL, SigningFixture};
 
 fn by_key<'a>(mode: &'a str, key: &'a str) -> Vec<(&'a str, &'a str)> {
     vec![("image-verification", mode), ("image-verification-key", key)]
@@ -11,7 +13,7 @@ fn by_key<'a>(mode: &'a str, key: &'a str) -> Vec<(&'a str, &'a str)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signed_image_runs_by_the_digest_that_was_signed_and_that_is_on_record() {
-    let bench = Bench::new();
+    let bench = SigningFixture::new();
     let (image, digest) = bench.push(SERVER, "team/server:1");
     bench.sign("team/server", &digest, &["--key", "signing"]);
     let key = bench.path("signing.pub");
@@ -23,7 +25,7 @@ async fn a_signed_image_runs_by_the_digest_that_was_signed_and_that_is_on_record
     assert!(plan.contains("signed by the key SHA256:") && plan.contains("or it is refused"), "{plan}");
 
     let starting = Box::pin(bench.workload(&image, &options).unwrap().start());
-    let running = within("a start", starting).await.unwrap();
+    let running = with_timeout("a start", starting).await.unwrap();
     let pinned = format!("{}@{digest}", image.trim_end_matches(":1"));
     assert_eq!(running.spec().container().unwrap().image, pinned);
     let info = Workloads::new(bench.environment()).info(&name).await.unwrap();
@@ -37,7 +39,7 @@ async fn a_signed_image_runs_by_the_digest_that_was_signed_and_that_is_on_record
 
 #[tokio::test]
 async fn both_forms_of_signatures_are_found_among_others() {
-    let bench = Bench::new();
+    let bench = SigningFixture::new();
     let key = bench.path("signing.pub");
     for form in ["simple", "bundle"] {
         let repository = format!("team/{form}");
@@ -53,14 +55,14 @@ async fn both_forms_of_signatures_are_found_among_others() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_registry_of_a_private_authority_is_read_with_the_bundle_that_names_it() {
-    let bench = Bench::new();
-    let (authority, other) = (Authority::new(), Authority::new());
+    let bench = SigningFixture::new();
+    let (authority, other) = (CertificateAuthority::new(), CertificateAuthority::new());
     let (image, digest) = bench.push(SMALL, "team/private:1");
     bench.sign("team/private", &digest, &["--key", "signing"]);
     let plain = bench.registry.address();
-    let front = TlsFront::start(&authority, plain);
+    let front = TlsTerminator::start(&authority, plain);
     bench.registry.log_in(&[plain, &front.address()]);
-    bench.forgets(format!("{}/team/private@{digest}", front.address()));
+    bench.remove_at_end(format!("{}/team/private@{digest}", front.address()));
     let (image, key) = (image.replace(plain, &front.address()), bench.path("signing.pub"));
     for bundle in [None, Some(&other.certificate)] {
         let mut options = by_key("enabled", &key);
@@ -78,8 +80,8 @@ async fn a_registry_of_a_private_authority_is_read_with_the_bundle_that_names_it
 }
 
 #[tokio::test]
-async fn a_registry_that_knows_what_refers_to_an_image_is_asked() {
-    let bench = Bench::new().with_referrers();
+async fn the_referrers_api_is_used_when_available() {
+    let bench = SigningFixture::new().with_referrers();
     let key = bench.path("signing.pub");
     let (image, digest) = bench.push(SMALL, "team/referred:1");
     let outcome = bench.resolve(&image, &by_key("enabled", &key)).await;
@@ -90,8 +92,8 @@ async fn a_registry_that_knows_what_refers_to_an_image_is_asked() {
 }
 
 #[tokio::test]
-async fn what_is_no_signature_of_the_image_is_refused_or_warned_of_or_not_looked_at() {
-    let bench = Bench::new();
+async fn an_invalid_signature_is_rejected_warned_about_or_ignored_by_mode() {
+    let bench = SigningFixture::new();
     let other = bench.push(OTHER, "team/other:1").1;
     let another = ["--subject", other.as_str()];
     let cases: &[(&str, &[&str], &str)] = &[
@@ -140,7 +142,7 @@ async fn what_is_no_signature_of_the_image_is_refused_or_warned_of_or_not_looked
 
 #[tokio::test]
 async fn a_tag_that_moves_after_the_signature_changes_nothing_and_a_new_image_needs_its_own() {
-    let bench = Bench::new();
+    let bench = SigningFixture::new();
     let (image, signed) = bench.push(SMALL, "team/moves:1");
     bench.sign("team/moves", &signed, &["--key", "signing"]);
     let key = bench.path("signing.pub");

@@ -4,7 +4,7 @@
 //! The signer is a small program of the testbed, which writes what cosign writes.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod bench;
+mod fixture;
 mod identity;
+mod invalid_options;
 mod key;
-mod refused;

@@ -6,8 +6,8 @@ use clap::{Arg, ArgMatches, Command};
 use mcpm::{Environment, Explanation, Result};
 
 use crate::{
+    flag_names::with_flags,
     output::{self, JSON, TEXT},
-    wording::with_flags,
 };
 
 const ID: &str = "id";
@@ -24,7 +24,7 @@ pub(crate) fn command() -> Command {
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let id = matches.get_one::<String>(ID).map_or("", String::as_str);
     let explanation = mcpm::explain(id, &Environment::from_process())?;
-    match output::form(matches) {
+    match output::format(matches) {
         JSON => output::json(&explanation)?,
         _ => output::table(&rows(explanation))?,
     }

@@ -5,13 +5,13 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 use mcpm::{Environment, Result, workload::Workloads};
 
-use crate::{commands::names, output};
+use crate::{commands::workload_args, output};
 
 const PATH: &str = "path";
 
 pub(crate) fn command() -> Command {
     Command::new("export").about("Export a workload's configuration; secrets are left out").defer(|command| {
-        command.arg(names::one()).arg(
+        command.arg(workload_args::name_arg()).arg(
             Arg::new(PATH)
                 .value_name("PATH")
                 .value_hint(ValueHint::FilePath)
@@ -23,10 +23,10 @@ pub(crate) fn command() -> Command {
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let workloads = Workloads::new(Environment::from_process());
-    let name = names::of_one(matches);
+    let name = workload_args::name_of(matches);
     match matches.get_one::<PathBuf>(PATH) {
         Some(path) => workloads.export(name, path)?,
-        None => output::write(workloads.exported(name)?.as_bytes())?,
+        None => output::write(workloads.export_text(name)?.as_bytes())?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -39,7 +39,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         Some(("create", matches)) => workloads.groups().create(&name(matches))?,
         Some(("list", matches)) => {
             let groups = workloads.groups().list()?;
-            match output::form(matches) {
+            match output::format(matches) {
                 JSON => output::json(&groups)?,
                 _ => groups.iter().try_for_each(output::line)?,
             }

@@ -29,7 +29,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     if let Some(group) = matches.get_one::<String>(GROUP) {
         all.retain(|workload| workload.group.as_ref() == Some(group));
     }
-    match output::form(matches) {
+    match output::format(matches) {
         JSON => output::json(&all)?,
         MCP_JSON => output::json(&client_configuration(&all))?,
         _ => output::table(&rows(&all))?,

@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use futures_util::StreamExt as _;
 use mcpm::{Environment, Error, ErrorKind, Result, runtime::LogStream, workload::Workloads};
 
-use crate::{args::whole_number, commands::names, executor, output, signals::Stop};
+use crate::{args::whole_number, commands::workload_args, executor, output, signals::StopSignals};
 
 const FOLLOW: &str = "follow";
 const TAIL: &str = "tail";
@@ -18,7 +18,7 @@ const PROXY: &str = "proxy";
 pub(crate) fn command() -> Command {
     Command::new("logs").about("Show what a server wrote").defer(|command| {
         command
-            .arg(names::one())
+            .arg(workload_args::name_arg())
             .arg(
                 Arg::new(FOLLOW)
                     .long(FOLLOW)
@@ -45,7 +45,7 @@ pub(crate) fn command() -> Command {
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let workloads = Workloads::new(Environment::from_process());
-    let name = names::of_one(matches);
+    let name = workload_args::name_of(matches);
     if matches.get_flag(PROXY) {
         let path = workloads.log_path(name)?;
         let log = match std::fs::read(&path) {
@@ -62,11 +62,11 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     executor::run(async {
         let tail = matches.get_one::<u64>(TAIL).map(|lines| usize::try_from(*lines).unwrap_or(usize::MAX));
         let mut logs = workloads.logs(name, matches.get_flag(FOLLOW), tail).await?;
-        let mut stop = Stop::listen()?;
+        let mut stop = StopSignals::listen()?;
         loop {
             let chunk = tokio::select! {
                 chunk = logs.next() => chunk,
-                () = stop.asked() => return Ok(ExitCode::SUCCESS),
+                () = stop.recv() => return Ok(ExitCode::SUCCESS),
             };
             match chunk.transpose()? {
                 None => return Ok(ExitCode::SUCCESS),

@@ -13,7 +13,6 @@ pub(crate) mod ignore;
 pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod man;
-mod names;
 pub(crate) mod proxy;
 pub(crate) mod registry;
 pub(crate) mod rm;
@@ -22,9 +21,10 @@ pub(crate) mod secret;
 pub(crate) mod start;
 pub(crate) mod status;
 pub(crate) mod stop;
+mod workload_args;
 
 /// One command.
-pub(crate) struct Entry {
+pub(crate) struct CommandEntry {
     /// What a user types.
     pub(crate) name: &'static str,
     /// Returns how it is read; its arguments are added by `defer`.
@@ -34,22 +34,22 @@ pub(crate) struct Entry {
 }
 
 /// Every command, in the order of the help text.
-pub(crate) const ALL: &[Entry] = &[
-    Entry { name: "run", command: run::command, run: run::run },
-    Entry { name: "proxy", command: proxy::command, run: proxy::run },
-    Entry { name: "list", command: list::command, run: list::run },
-    Entry { name: "status", command: status::command, run: status::run },
-    Entry { name: "stop", command: stop::command, run: stop::run },
-    Entry { name: "start", command: start::start_command, run: start::start },
-    Entry { name: "restart", command: start::restart_command, run: start::restart },
-    Entry { name: "rm", command: rm::command, run: rm::run },
-    Entry { name: "logs", command: logs::command, run: logs::run },
-    Entry { name: "explain", command: explain::command, run: explain::run },
-    Entry { name: "export", command: export::command, run: export::run },
-    Entry { name: "group", command: group::command, run: group::run },
-    Entry { name: "ignore", command: ignore::command, run: ignore::run },
-    Entry { name: "secret", command: secret::command, run: secret::run },
-    Entry { name: "registry", command: registry::command, run: registry::run },
-    Entry { name: "completion", command: completion::command, run: completion::run },
-    Entry { name: "man", command: man::command, run: man::run },
+pub(crate) const ALL: &[CommandEntry] = &[
+    CommandEntry { name: "run", command: run::command, run: run::run },
+    CommandEntry { name: "proxy", command: proxy::command, run: proxy::run },
+    CommandEntry { name: "list", command: list::command, run: list::run },
+    CommandEntry { name: "status", command: status::command, run: status::run },
+    CommandEntry { name: "stop", command: stop::command, run: stop::run },
+    CommandEntry { name: "start", command: start::start_command, run: start::start },
+    CommandEntry { name: "restart", command: start::restart_command, run: start::restart },
+    CommandEntry { name: "rm", command: rm::command, run: rm::run },
+    CommandEntry { name: "logs", command: logs::command, run: logs::run },
+    CommandEntry { name: "explain", command: explain::command, run: explain::run },
+    CommandEntry { name: "export", command: export::command, run: export::run },
+    CommandEntry { name: "group", command: group::command, run: group::run },
+    CommandEntry { name: "ignore", command: ignore::command, run: ignore::run },
+    CommandEntry { name: "secret", command: secret::command, run: secret::run },
+    CommandEntry { name: "registry", command: registry::command, run: registry::run },
+    CommandEntry { name: "completion", command: completion::command, run: completion::run },
+    CommandEntry { name: "man", command: man::command, run: man::run },
 ];

@@ -8,7 +8,7 @@ use mcpm::{Environment, ProxyBuilder, Result, options::ProxyOptions};
 use crate::{
     args, executor, logging,
     output::{self, JSON, TEXT},
-    signals::Stop,
+    signals::StopSignals,
 };
 
 pub(crate) fn command() -> Command {
@@ -22,13 +22,13 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let proxy = ProxyBuilder::from(options).environment(Environment::from_process()).build()?;
     executor::run(async {
         // Whoever knows the URL may ask it to end.
-        let mut stop = Stop::listen()?;
+        let mut stop = StopSignals::listen()?;
         let running = proxy.start().await?;
-        match output::form(matches) {
+        match output::format(matches) {
             JSON => output::json(&serde_json::json!({ "name": running.name(), "url": running.url() }))?,
             _ => output::line(format!("{}  {}", running.name(), running.url()))?,
         }
-        let _log = logging::serving();
+        let _log = logging::start_background_writer();
         let check = async {
             // The target need not be up yet.
             let warning = running.check().await.unwrap_or_else(|error| Some(error.to_string()));
@@ -38,7 +38,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             std::future::pending().await
         };
         tokio::select! {
-            () = stop.asked() => {}
+            () = stop.recv() => {}
             () = check => {}
         }
         running.stop().await;

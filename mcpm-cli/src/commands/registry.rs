@@ -10,13 +10,13 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use mcpm::{
     Environment, Error, ErrorKind, Result,
     options::{OptionSet as _, WorkloadOptions},
-    registry::{Argument, Entry, Input, Registry},
+    registry::{Argument, Registry, RegistryEntry, RegistryInput},
 };
 
 use crate::{
     args, executor,
+    flag_names::with_flags,
     output::{self, JSON, TEXT},
-    wording::with_flags,
 };
 
 const REGISTRY: &str = "registry";
@@ -24,7 +24,7 @@ const CA_BUNDLE: &str = "mcpm_ca_bundle";
 const NAME: &str = "name";
 const WORD: &str = "word";
 /// Characters of a description in a table.
-const SHORT: usize = 72;
+const MAX_DESCRIPTION_CHARS: usize = 72;
 
 pub(crate) fn command() -> Command {
     let option = |name: &'static str| {
@@ -68,7 +68,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let on_notice = |message: String| {
         let _ = writeln!(io::stderr(), "warning: {}", with_flags(&message));
     };
-    let as_json = output::form(matches) == JSON;
+    let as_json = output::format(matches) == JSON;
     if verb == "info" {
         let name = matches.get_one::<String>(NAME).map_or("", String::as_str);
         let found = executor::run(registry.find(name, &on_notice))?;
@@ -98,8 +98,8 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn row(entry: &Entry) -> Vec<String> {
-    let mut description: String = entry.description.chars().take(SHORT).collect();
+fn row(entry: &RegistryEntry) -> Vec<String> {
+    let mut description: String = entry.description.chars().take(MAX_DESCRIPTION_CHARS).collect();
     if description.len() < entry.description.len() {
         description.push('…');
     }
@@ -108,9 +108,9 @@ fn row(entry: &Entry) -> Vec<String> {
 }
 
 /// What its packages are.
-fn kinds(entry: &Entry) -> String {
+fn kinds(entry: &RegistryEntry) -> String {
     let mut kinds: Vec<&str> = Vec::new();
-    for way in &entry.ways {
+    for way in &entry.run_methods {
         let kind = match way.server.split_once("://") {
             _ if way.is_image => "image",
             Some(("http" | "https", _)) => "remote",
@@ -124,7 +124,7 @@ fn kinds(entry: &Entry) -> String {
     if kinds.is_empty() { "-".to_owned() } else { kinds.join(", ") }
 }
 
-fn facts(entry: &Entry) -> Vec<Vec<String>> {
+fn facts(entry: &RegistryEntry) -> Vec<Vec<String>> {
     let mut facts: Vec<(&str, String)> = vec![("name", entry.name.clone())];
     let optional = [
         ("title", &entry.title),
@@ -135,23 +135,23 @@ fn facts(entry: &Entry) -> Vec<Vec<String>> {
     ];
     facts.push(("description", entry.description.clone()));
     facts.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
-    let lists = [("tags", &entry.tags), ("tools", &entry.tools), ("not run", &entry.other_packages)];
+    let lists = [("tags", &entry.tags), ("tools", &entry.tools), ("not run", &entry.unsupported_packages)];
     facts.extend(
         lists.into_iter().filter(|(_, all)| !all.is_empty()).map(|(name, all)| (name, all.join(", "))),
     );
-    for way in &entry.ways {
+    for way in &entry.run_methods {
         let transport = way.transport.map(|transport| format!(" ({transport})")).unwrap_or_default();
         facts.push(("runs", format!("{}{transport}", way.server)));
-        facts.extend(way.env.iter().map(|input| ("  environment", of_input(input))));
-        facts.extend(way.headers.iter().map(|input| ("  header", of_input(input))));
+        facts.extend(way.env.iter().map(|input| ("  environment", input_summary(input))));
+        facts.extend(way.headers.iter().map(|input| ("  header", input_summary(input))));
         facts.extend(way.args.iter().map(|argument| match argument {
-            Argument::Positional(input) => ("  argument", of_input(input)),
+            Argument::Positional(input) => ("  argument", input_summary(input)),
             Argument::Named { flag, input: None } => ("  argument", flag.clone()),
             Argument::Named { flag, input: Some(input) } => {
-                ("  argument", format!("{flag} {}", of_input(input)))
+                ("  argument", format!("{flag} {}", input_summary(input)))
             }
         }));
-        facts.extend(way.volumes.iter().map(|input| ("  volume", of_input(input))));
+        facts.extend(way.volumes.iter().map(|input| ("  volume", input_summary(input))));
         if let Some(permissions) = &way.permissions {
             facts.push(("  permissions", permissions.to_string()));
         }
@@ -162,7 +162,7 @@ fn facts(entry: &Entry) -> Vec<Vec<String>> {
     facts.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect()
 }
 
-fn of_input(input: &Input) -> String {
+fn input_summary(input: &RegistryInput) -> String {
     let mut text = match (&input.value, &input.default) {
         (Some(value), _) => value.clone(),
         (None, Some(default)) => format!("{} = {default}", input.name),

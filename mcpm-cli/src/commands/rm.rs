@@ -6,24 +6,24 @@ use clap::{ArgMatches, Command};
 use mcpm::{Environment, Result, workload::Workloads};
 
 use crate::{
-    commands::{names, stop},
+    commands::{stop, workload_args},
     executor, output,
 };
 
 pub(crate) fn command() -> Command {
     Command::new("rm")
         .about("Stop workloads and remove their containers and records")
-        .defer(|command| names::several(command).arg(stop::timeout()))
+        .defer(|command| workload_args::name_args(command).arg(stop::timeout()))
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let workloads = Workloads::new(Environment::from_process());
     executor::run(async {
-        let names = names::of_several(matches, &workloads).await?;
+        let names = workload_args::names_of(matches, &workloads).await?;
         let remove = async |name: String| {
             workloads.remove(&name, stop::grace(matches)).await?;
             output::line(name)
         };
-        Ok(names::each(names, remove).await)
+        Ok(workload_args::for_each_workload(names, remove).await)
     })
 }

@@ -10,17 +10,17 @@ use mcpm::{
     Error, ErrorKind, Result, WorkloadBuilder,
     options::WorkloadOptions,
     secrets::SecretValues,
-    transport::RestartPolicy,
+    stdio::RestartPolicy,
     workload::{Launch, WorkloadSpec},
 };
 
 use crate::{
-    args, executor, exit, logging,
+    args, executor, exit, flag_names, logging,
     output::{self, JSON, TEXT},
     progress::Progress,
-    signals::Stop,
+    signals::StopSignals,
     supervise::{self, Ready, STOP_GRACE},
-    terminal, wording,
+    terminal,
 };
 
 const PLAN: &str = "plan";
@@ -54,13 +54,13 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let debug = args::debug(matches);
     let environment = terminal::environment();
     let workload = WorkloadBuilder::from(options).environment(environment.clone()).build()?;
-    let form = output::form(matches);
+    let form = output::format(matches);
     executor::run(async {
         if matches.get_flag(PLAN) {
             let plan = workload.plan().await?;
             match form {
                 JSON => output::json(&plan)?,
-                _ => output::write(wording::with_flags(&plan.to_string()).as_bytes())?,
+                _ => output::write(flag_names::with_flags(&plan.to_string()).as_bytes())?,
             }
             return Ok(ExitCode::SUCCESS);
         }
@@ -69,7 +69,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         let progress = Progress::default();
         loop {
             let spec = progress.during(workload.events(), workload.resolve()).await?;
-            let secrets = workload.with_typed(&spec, secrets.clone());
+            let secrets = workload.with_prompted_secrets(&spec, secrets.clone());
             if workload.options().print_resolved_overlays.unwrap_or(false) {
                 for overlay in spec.container().into_iter().flat_map(|container| &container.overlays) {
                     let _ = writeln!(io::stderr(), "overlay: {}", overlay.target);
@@ -107,16 +107,16 @@ pub(crate) async fn detached(
 pub(crate) async fn in_foreground(launch: Launch, form: &str) -> Result<ExitCode> {
     let progress = Progress::default();
     let events = launch.events();
-    let mut stop = Stop::listen()?;
+    let mut stop = StopSignals::listen()?;
     let running = tokio::select! {
         running = progress.during(events, launch.start()) => running?,
-        () = stop.asked() => return Err(Error::new(ErrorKind::Interrupted, "interrupted")),
+        () = stop.recv() => return Err(Error::new(ErrorKind::Interrupted, "interrupted")),
     };
     print(&Ready { name: running.name().to_owned(), url: running.url().to_owned() }, form)?;
-    let log = logging::serving();
+    let log = logging::start_background_writer();
     let ended = tokio::select! {
         ended = running.wait() => ended,
-        () = stop.asked() => {
+        () = stop.recv() => {
             running.stop(STOP_GRACE).await?;
             return Ok(ExitCode::SUCCESS);
         }

@@ -9,12 +9,12 @@ use clap::{Arg, ArgAction, ArgMatches, Command, builder::PossibleValuesParser};
 use mcpm::{
     Error, ErrorKind, Result,
     options::Secret,
-    secrets::{Provider, Secrets, StoreChoice},
+    secrets::{Provider, Secrets, StoreConfig},
 };
 use zeroize::Zeroizing;
 
 use crate::{
-    commands::names,
+    commands::workload_args,
     executor,
     output::{self, JSON, TEXT},
     terminal,
@@ -26,7 +26,7 @@ const PROVIDER: &str = "provider";
 const PASSWORD_IN_KEYRING: &str = "password-in-keyring";
 const COMMAND: &str = "command";
 /// More than any value that is kept.
-const LONGEST: u64 = 128 * 1024;
+const MAX_INPUT_BYTES: u64 = 128 * 1024;
 
 pub(crate) fn command() -> Command {
     let name = || Arg::new(NAME).value_name("NAME").required(true).help("Name of the secret");
@@ -95,7 +95,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         Some(("list", matches)) => {
             let secrets = secrets()?;
             let all = executor::run(secrets.list())?;
-            match output::form(matches) {
+            match output::format(matches) {
                 JSON => output::json(&all)?,
                 _ => {
                     let mut rows = vec![vec!["NAME".to_owned(), "FROM".to_owned()]];
@@ -108,7 +108,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             let secrets = secrets()?;
             let all: Vec<String> = matches.get_many::<String>(NAME).into_iter().flatten().cloned().collect();
             return executor::run(async {
-                Ok(names::each(all, async |name| secrets.remove(&name).await).await)
+                Ok(workload_args::for_each_workload(all, async |name| secrets.remove(&name).await).await)
             });
         }
         Some(("provider", matches)) => choose(matches)?,
@@ -126,14 +126,14 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
 fn choose(matches: &ArgMatches) -> Result<()> {
     let environment = terminal::environment();
     let Some(provider) = matches.get_one::<String>(PROVIDER) else {
-        let choice = StoreChoice::of(&environment)?;
+        let choice = StoreConfig::load(&environment)?;
         return output::line(format!("{}  {}", choice.provider, Secrets::open(&environment)?.place()));
     };
-    let choice = StoreChoice {
+    let choice = StoreConfig {
         provider: provider.parse()?,
         password_in_keyring: matches.get_flag(PASSWORD_IN_KEYRING),
         command: matches.get_many::<String>(COMMAND).into_iter().flatten().cloned().collect(),
-        ..StoreChoice::default()
+        ..StoreConfig::default()
     };
     choice.save(&environment)
 }
@@ -142,11 +142,11 @@ fn choose(matches: &ArgMatches) -> Result<()> {
 fn value(name: &str) -> Result<Secret> {
     if io::stdin().is_terminal() {
         let none = || Error::new(ErrorKind::InvalidOption, "there is no terminal to ask on");
-        return terminal::ask(&format!("Value of {name}"))?.ok_or_else(none);
+        return terminal::prompt_hidden(&format!("Value of {name}"))?.ok_or_else(none);
     }
     let mut text = Zeroizing::new(String::new());
     io::stdin()
-        .take(LONGEST)
+        .take(MAX_INPUT_BYTES)
         .read_to_string(&mut text)
         .map_err(|error| Error::new(ErrorKind::Io, "cannot read the value").source(error))?;
     let value = text.strip_suffix('\n').map_or(&**text, |text| text.strip_suffix('\r').unwrap_or(text));

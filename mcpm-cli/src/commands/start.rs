@@ -5,14 +5,14 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use mcpm::{
     Error, ErrorKind, Result,
-    state::Shown,
-    transport::RestartPolicy,
+    state::WorkloadState,
+    stdio::RestartPolicy,
     workload::{Launch, Workloads},
 };
 
 use crate::{
     args,
-    commands::{names, run, stop},
+    commands::{run, stop, workload_args},
     executor,
     output::{self, JSON, TEXT},
     supervise::{Ready, STOP_GRACE},
@@ -37,24 +37,24 @@ fn arguments(command: Command) -> Command {
         .short('f')
         .action(ArgAction::SetTrue)
         .help("Run in the foreground until the container exits; for one workload");
-    names::several(command).arg(foreground).arg(output::arg(&[TEXT, JSON]))
+    workload_args::name_args(command).arg(foreground).arg(output::arg(&[TEXT, JSON]))
 }
 
 pub(crate) fn start(matches: &ArgMatches) -> Result<ExitCode> {
-    begin(matches, false)
+    start_or_restart(matches, false)
 }
 
 pub(crate) fn restart(matches: &ArgMatches) -> Result<ExitCode> {
-    begin(matches, true)
+    start_or_restart(matches, true)
 }
 
-fn begin(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
+fn start_or_restart(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
     let environment = terminal::environment();
     let workloads = Workloads::new(environment.clone());
     let debug = args::debug(matches);
-    let form = output::form(matches);
+    let form = output::format(matches);
     executor::run(async {
-        let names = names::of_several(matches, &workloads).await?;
+        let names = workload_args::names_of(matches, &workloads).await?;
         let grace = if again { stop::grace(matches) } else { STOP_GRACE };
         if matches.get_flag(FOREGROUND) {
             let [name] = names.as_slice() else {
@@ -71,18 +71,21 @@ fn begin(matches: &ArgMatches, again: bool) -> Result<ExitCode> {
         }
         let one = async |name: String| {
             let info = workloads.info(&name).await?;
-            let up = matches!(info.status, Shown::Running | Shown::Restarting | Shown::Starting);
+            let up = matches!(
+                info.status,
+                WorkloadState::Running | WorkloadState::Restarting | WorkloadState::Starting
+            );
             if up && !again {
                 // It is what was asked for.
                 return run::print(&Ready { name, url: info.url.unwrap_or_default() }, form);
             }
             let secrets = workloads.secrets(&name).await?;
             // What an ended supervisor left running is ended first.
-            if again || !matches!(info.status, Shown::Stopped) {
+            if again || !matches!(info.status, WorkloadState::Stopped) {
                 workloads.stop(&name, grace).await?;
             }
             run::detached(workloads.spec(&name)?, &secrets, true, debug, form).await
         };
-        Ok(names::each(names, one).await)
+        Ok(workload_args::for_each_workload(names, one).await)
     })
 }

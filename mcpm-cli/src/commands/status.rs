@@ -6,21 +6,22 @@ use clap::{ArgMatches, Command};
 use mcpm::{Environment, Result, workload::Workloads};
 
 use crate::{
-    commands::names,
+    commands::workload_args,
     executor,
+    flag_names::with_flags,
     output::{self, JSON, TEXT},
-    wording::with_flags,
 };
 
 pub(crate) fn command() -> Command {
     Command::new("status")
         .about("Show how a workload is")
-        .defer(|command| command.arg(names::one()).arg(output::arg(&[TEXT, JSON])))
+        .defer(|command| command.arg(workload_args::name_arg()).arg(output::arg(&[TEXT, JSON])))
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
-    let info = executor::run(Workloads::new(Environment::from_process()).info(names::of_one(matches)))?;
-    if output::form(matches) == JSON {
+    let info =
+        executor::run(Workloads::new(Environment::from_process()).info(workload_args::name_of(matches)))?;
+    if output::format(matches) == JSON {
         output::json(&info)?;
         return Ok(ExitCode::SUCCESS);
     }

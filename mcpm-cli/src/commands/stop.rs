@@ -7,14 +7,18 @@ use std::{
 };
 
 use clap::{Arg, ArgMatches, Command};
-use mcpm::{Environment, Result, state::Shown, workload::Workloads};
+use mcpm::{Environment, Result, state::WorkloadState, workload::Workloads};
 
-use crate::{args::whole_number, commands::names, executor, output, supervise::STOP_GRACE, wording};
+use crate::{
+    args::whole_number, commands::workload_args, executor, flag_names, output, supervise::STOP_GRACE,
+};
 
 const TIMEOUT: &str = "timeout";
 
 pub(crate) fn command() -> Command {
-    Command::new("stop").about("Stop workloads").defer(|command| names::several(command).arg(timeout()))
+    Command::new("stop")
+        .about("Stop workloads")
+        .defer(|command| workload_args::name_args(command).arg(timeout()))
 }
 
 /// How long a server may take to end by itself.
@@ -34,17 +38,18 @@ pub(crate) fn grace(matches: &ArgMatches) -> Duration {
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let workloads = Workloads::new(Environment::from_process());
     executor::run(async {
-        let names = names::of_several(matches, &workloads).await?;
+        let names = workload_args::names_of(matches, &workloads).await?;
         let stop = async |name: String| {
             workloads.stop(&name, grace(matches)).await?;
             // What a workload in the background found out is told on its record alone.
-            let reason = workloads.info(&name).await.ok().filter(|info| info.status == Shown::Stopped);
+            let reason =
+                workloads.info(&name).await.ok().filter(|info| info.status == WorkloadState::Stopped);
             if let Some(reason) = reason.and_then(|info| info.reason) {
                 // Without standard error there is nobody to tell.
-                let _ = writeln!(io::stderr(), "warning: {}", wording::with_flags(&reason));
+                let _ = writeln!(io::stderr(), "warning: {}", flag_names::with_flags(&reason));
             }
             output::line(name)
         };
-        Ok(names::each(names, stop).await)
+        Ok(workload_args::for_each_workload(names, stop).await)
     })
 }

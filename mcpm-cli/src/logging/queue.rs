@@ -12,7 +12,7 @@ use std::{
 };
 
 /// How often it is looked whether a full queue has room again.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Writes lines on a thread, which ends with the process.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Queue {
             if Instant::now() >= deadline {
                 return false;
             }
-            thread::sleep(LOOK);
+            thread::sleep(POLL_INTERVAL);
         }
         told.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_ok()
     }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_that_cannot_be_written_hold_up_nobody_and_are_counted() {
+    fn unwritable_lines_block_nobody_and_are_counted() {
         let (go, wait) = channel::<()>();
         let text = Arc::new(Mutex::new(String::new()));
         let written = Arc::clone(&text);

@@ -8,32 +8,32 @@ use super::{error::CError, handle};
 
 /// Options that are being collected.
 #[derive(Debug, Default)]
-pub(super) struct Collected<O> {
+pub(super) struct OptionCollector<O> {
     options: O,
-    refused: Option<CError>,
+    first_error: Option<CError>,
     used: bool,
 }
 
 /// A builder that C holds.
-pub(super) trait Builder {
+pub(super) trait CBuilder {
     type Options: OptionSet;
 
-    fn collected(&mut self) -> &mut Collected<Self::Options>;
+    fn collector(&mut self) -> &mut OptionCollector<Self::Options>;
 }
 
 /// Changes the options of a builder and remembers the first failure.
 ///
 /// # Safety
 /// That of [`handle::change`].
-pub(super) unsafe fn set<B: Builder>(
+pub(super) unsafe fn set<B: CBuilder>(
     builder: *mut B,
     change: impl FnOnce(&mut B::Options) -> Result<(), CError>,
 ) {
     // SAFETY: the caller's promise.
-    let Some(builder) = (unsafe { handle::change(builder) }) else { return };
-    let collected = builder.collected();
-    if let Err(error) = handle::caught(|| change(&mut collected.options)) {
-        collected.refused.get_or_insert(error);
+    let Some(builder) = (unsafe { handle::as_mut(builder) }) else { return };
+    let collected = builder.collector();
+    if let Err(error) = handle::catch_panic(|| change(&mut collected.options)) {
+        collected.first_error.get_or_insert(error);
     }
 }
 
@@ -41,7 +41,7 @@ pub(super) unsafe fn set<B: Builder>(
 ///
 /// # Safety
 /// Those of [`handle::change`] and [`handle::text`].
-pub(super) unsafe fn set_text<B: Builder>(builder: *mut B, name: &str, text: *const c_char) {
+pub(super) unsafe fn set_text<B: CBuilder>(builder: *mut B, name: &str, text: *const c_char) {
     // SAFETY: the caller's promises.
     unsafe { set(builder, |options| Ok(options.set(name, handle::text(text, name)?)?)) }
 }
@@ -50,7 +50,7 @@ pub(super) unsafe fn set_text<B: Builder>(builder: *mut B, name: &str, text: *co
 ///
 /// # Safety
 /// Those of [`handle::change`] and [`handle::text`].
-pub(super) unsafe fn set_named<B: Builder>(builder: *mut B, name: *const c_char, text: *const c_char) {
+pub(super) unsafe fn set_named<B: CBuilder>(builder: *mut B, name: *const c_char, text: *const c_char) {
     // SAFETY: the caller's promises.
     unsafe {
         set(builder, |options| {
@@ -64,16 +64,16 @@ pub(super) unsafe fn set_named<B: Builder>(builder: *mut B, name: *const c_char,
 ///
 /// # Safety
 /// That of [`handle::change`].
-pub(super) unsafe fn take<B: Builder>(builder: *mut B) -> Result<B::Options, CError> {
+pub(super) unsafe fn take<B: CBuilder>(builder: *mut B) -> Result<B::Options, CError> {
     // SAFETY: the caller's promise.
-    let Some(builder) = (unsafe { handle::change(builder) }) else {
+    let Some(builder) = (unsafe { handle::as_mut(builder) }) else {
         return Err(CError::bad_argument("`builder` is null".to_owned()));
     };
-    let collected = builder.collected();
+    let collected = builder.collector();
     if mem::replace(&mut collected.used, true) {
         return Err(CError::bad_argument("`builder` was used before; make a new one".to_owned()));
     }
-    match collected.refused.take() {
+    match collected.first_error.take() {
         Some(first) => Err(first),
         None => Ok(mem::take(&mut collected.options)),
     }

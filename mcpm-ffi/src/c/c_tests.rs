@@ -67,7 +67,7 @@ fn every_kind_of_option_is_collected() {
 }
 
 #[test]
-fn the_first_refused_value_is_told() {
+fn the_first_invalid_value_is_reported() {
     let refused = refused(|builder| {
         set(builder, c"server", c"image");
         set(builder, c"transport", c"http");
@@ -172,7 +172,7 @@ fn a_builder_is_good_for_one_start() {
 }
 
 #[test]
-fn calls_that_wait_are_refused_where_tasks_run() {
+fn blocking_calls_are_rejected_inside_a_runtime() {
     let executor = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let builder = proxy_builder();
     let (mut proxy, none) = (ptr::null_mut(), ptr::null_mut());

@@ -5,7 +5,7 @@ use std::ffi::{CString, c_char};
 use mcpm::{Error, ErrorKind};
 
 use super::handle;
-use crate::executor::NotHere;
+use crate::executor::InsideRuntime;
 
 /// Outcome of a call. The numbers never change.
 #[repr(C)]
@@ -108,8 +108,8 @@ impl From<Error> for CError {
     }
 }
 
-impl From<NotHere> for CError {
-    fn from(refused: NotHere) -> Self {
+impl From<InsideRuntime> for CError {
+    fn from(refused: InsideRuntime) -> Self {
         Self::new(Status::NotHere, &refused.to_string())
     }
 }
@@ -118,21 +118,21 @@ impl From<NotHere> for CError {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_error_status(error: *const CError) -> Status {
     // SAFETY: the conventions in the header.
-    unsafe { handle::see(error) }.map_or(Status::Ok, |error| error.status)
+    unsafe { handle::as_ref(error) }.map_or(Status::Ok, |error| error.status)
 }
 
 /// Returns what went wrong in one line; it lives as long as the error. Null has no message and returns null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_error_message(error: *const CError) -> *const c_char {
     // SAFETY: the conventions in the header.
-    unsafe { handle::see(error) }.map_or(std::ptr::null(), |error| error.message.as_ptr())
+    unsafe { handle::as_ref(error) }.map_or(std::ptr::null(), |error| error.message.as_ptr())
 }
 
 /// Frees a text that a function said to free; null is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_string_free(text: *mut c_char) {
     // SAFETY: the conventions in the header.
-    unsafe { handle::free_text(text) }
+    unsafe { handle::free_string(text) }
 }
 
 /// Frees an error; null is allowed.

@@ -20,12 +20,12 @@ pub struct CExplanation {
     layer: CString,
     meaning: CString,
     usual_fix: CString,
-    refused: Option<Refused>,
+    refused: Option<CDenial>,
 }
 
 /// The refusal that was asked about.
 #[derive(Debug)]
-struct Refused {
+struct CDenial {
     time: CString,
     server: CString,
     rule: Option<CString>,
@@ -35,7 +35,7 @@ struct Refused {
 
 impl From<Explanation> for CExplanation {
     fn from(explanation: Explanation) -> Self {
-        let refused = explanation.refusal.map(|refused| Refused {
+        let refused = explanation.refusal.map(|refused| CDenial {
             time: c_text(&refused.time),
             server: c_text(&refused.server),
             rule: refused.rule.as_deref().map(c_text),
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn mcpm_explain(
     unsafe {
         handle::guard(error, || {
             let (id, out) = (handle::text(id, "id")?, Out::new(explanation, "explanation")?);
-            out.put(handle::give(mcpm::explain(id, &Environment::from_process())?.into()));
+            out.put(handle::into_raw(mcpm::explain(id, &Environment::from_process())?.into()));
             Ok(())
         })
     }
@@ -86,9 +86,9 @@ pub unsafe extern "C" fn mcpm_proxy_explain(
     // SAFETY: the conventions in the header.
     unsafe {
         handle::guard(error, || {
-            let proxy = handle::given(proxy, "proxy")?;
+            let proxy = handle::required_ref(proxy, "proxy")?;
             let (id, out) = (handle::text(id, "id")?, Out::new(explanation, "explanation")?);
-            out.put(handle::give(proxy.explain(id)?.into()));
+            out.put(handle::into_raw(proxy.explain(id)?.into()));
             Ok(())
         })
     }
@@ -98,56 +98,56 @@ pub unsafe extern "C" fn mcpm_proxy_explain(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_explanation_reason(explanation: *const CExplanation) -> *const c_char {
     // SAFETY: the conventions in the header.
-    shown(unsafe { handle::see(explanation) }.map(|explanation| &explanation.reason))
+    text_or_null(unsafe { handle::as_ref(explanation) }.map(|explanation| &explanation.reason))
 }
 
 /// Returns the layer that refuses for it. Null returns null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_explanation_layer(explanation: *const CExplanation) -> *const c_char {
     // SAFETY: the conventions in the header.
-    shown(unsafe { handle::see(explanation) }.map(|explanation| &explanation.layer))
+    text_or_null(unsafe { handle::as_ref(explanation) }.map(|explanation| &explanation.layer))
 }
 
 /// Returns what the reason means. Null returns null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_explanation_meaning(explanation: *const CExplanation) -> *const c_char {
     // SAFETY: the conventions in the header.
-    shown(unsafe { handle::see(explanation) }.map(|explanation| &explanation.meaning))
+    text_or_null(unsafe { handle::as_ref(explanation) }.map(|explanation| &explanation.meaning))
 }
 
 /// Returns what usually helps. Null returns null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_explanation_usual_fix(explanation: *const CExplanation) -> *const c_char {
     // SAFETY: the conventions in the header.
-    shown(unsafe { handle::see(explanation) }.map(|explanation| &explanation.usual_fix))
+    text_or_null(unsafe { handle::as_ref(explanation) }.map(|explanation| &explanation.usual_fix))
 }
 
 /// Returns the smallest change that would have let it pass; null when it was a reason that was asked about.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_explanation_fix(explanation: *const CExplanation) -> *const c_char {
     // SAFETY: the conventions in the header.
-    shown(unsafe { refused(explanation) }.map(|refused| &refused.fix))
+    text_or_null(unsafe { refused(explanation) }.map(|refused| &refused.fix))
 }
 
 /// Returns the rule that was gone by; null where the layer has one alone, or a reason was asked about.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_explanation_rule(explanation: *const CExplanation) -> *const c_char {
     // SAFETY: the conventions in the header.
-    shown(unsafe { refused(explanation) }.and_then(|refused| refused.rule.as_ref()))
+    text_or_null(unsafe { refused(explanation) }.and_then(|refused| refused.rule.as_ref()))
 }
 
 /// Returns the server that it was about; null when it was a reason that was asked about.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_explanation_server(explanation: *const CExplanation) -> *const c_char {
     // SAFETY: the conventions in the header.
-    shown(unsafe { refused(explanation) }.map(|refused| &refused.server))
+    text_or_null(unsafe { refused(explanation) }.map(|refused| &refused.server))
 }
 
 /// Returns when it was refused (RFC 3339); null when it was a reason that was asked about.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_explanation_time(explanation: *const CExplanation) -> *const c_char {
     // SAFETY: the conventions in the header.
-    shown(unsafe { refused(explanation) }.map(|refused| &refused.time))
+    text_or_null(unsafe { refused(explanation) }.map(|refused| &refused.time))
 }
 
 /// Reads one of the things that the layer looked at, without secrets: they are counted from 0.
@@ -181,11 +181,11 @@ pub unsafe extern "C" fn mcpm_explanation_free(explanation: *mut CExplanation) {
 ///
 /// # Safety
 /// That of [`handle::see`].
-unsafe fn refused<'a>(explanation: *const CExplanation) -> Option<&'a Refused> {
+unsafe fn refused<'a>(explanation: *const CExplanation) -> Option<&'a CDenial> {
     // SAFETY: the caller's promise.
-    unsafe { handle::see(explanation) }.and_then(|explanation| explanation.refused.as_ref())
+    unsafe { handle::as_ref(explanation) }.and_then(|explanation| explanation.refused.as_ref())
 }
 
-fn shown(text: Option<&CString>) -> *const c_char {
+fn text_or_null(text: Option<&CString>) -> *const c_char {
     text.map_or(ptr::null(), |text| text.as_ptr())
 }

@@ -10,11 +10,11 @@ use std::{
 use super::error::{CError, Status};
 
 /// Hands a value to C, which gives it back to [`free`].
-pub(super) fn give<T>(value: T) -> *mut T {
+pub(super) fn into_raw<T>(value: T) -> *mut T {
     Box::into_raw(Box::new(value))
 }
 
-/// Takes back what [`give`] handed out, and drops it. Null is nothing.
+/// Takes back what [`into_raw`] handed out, and drops it. Null is nothing.
 ///
 /// # Safety
 /// The pointer is null, or came from `give` and was not freed.
@@ -25,29 +25,29 @@ pub(super) unsafe fn free<T>(pointer: *mut T) {
     }
 }
 
-/// Takes back what [`give`] handed out, whose drop may fail. Null is nothing.
+/// Takes back what [`into_raw`] handed out, whose drop may fail. Null is nothing.
 ///
 /// # Safety
 /// That of [`free`].
-pub(super) unsafe fn free_guarded<T>(pointer: *mut T) {
+pub(super) unsafe fn free_catching_panics<T>(pointer: *mut T) {
     // Nobody can be told.
-    let _ = caught(|| {
+    let _ = catch_panic(|| {
         // SAFETY: the caller's promise.
         unsafe { free(pointer) };
         Ok(())
     });
 }
 
-/// Hands a text to C, which gives it back to [`free_text`].
-pub(super) fn give_text(text: &str) -> *mut c_char {
+/// Hands a text to C, which gives it back to [`free_string`].
+pub(super) fn string_into_raw(text: &str) -> *mut c_char {
     c_text(text).into_raw()
 }
 
-/// Takes back what [`give_text`] handed out. Null is nothing.
+/// Takes back what [`string_into_raw`] handed out. Null is nothing.
 ///
 /// # Safety
 /// The pointer is null, or came from `give_text` and was not freed.
-pub(super) unsafe fn free_text(pointer: *mut c_char) {
+pub(super) unsafe fn free_string(pointer: *mut c_char) {
     if !pointer.is_null() {
         // SAFETY: by the caller's promise this is a text that was given away once and is owned again.
         drop(unsafe { CString::from_raw(pointer) });
@@ -80,10 +80,10 @@ impl<T> Out<T> {
 /// Looks at a handle of C; `name` is what messages call it.
 ///
 /// # Safety
-/// That of [`see`].
-pub(super) unsafe fn given<'a, T>(pointer: *const T, name: &str) -> Result<&'a T, CError> {
+/// That of [`as_ref`].
+pub(super) unsafe fn required_ref<'a, T>(pointer: *const T, name: &str) -> Result<&'a T, CError> {
     // SAFETY: the caller's promise.
-    unsafe { see(pointer) }.ok_or_else(|| null(name))
+    unsafe { as_ref(pointer) }.ok_or_else(|| null(name))
 }
 
 fn null(name: &str) -> CError {
@@ -93,8 +93,8 @@ fn null(name: &str) -> CError {
 /// Looks at what C holds.
 ///
 /// # Safety
-/// The pointer is null, or came from [`give`], was not freed and is not changed meanwhile.
-pub(super) unsafe fn see<'a, T>(pointer: *const T) -> Option<&'a T> {
+/// The pointer is null, or came from [`into_raw`], was not freed and is not changed meanwhile.
+pub(super) unsafe fn as_ref<'a, T>(pointer: *const T) -> Option<&'a T> {
     // SAFETY: the caller's promise is that of `as_ref`.
     unsafe { pointer.as_ref() }
 }
@@ -102,8 +102,8 @@ pub(super) unsafe fn see<'a, T>(pointer: *const T) -> Option<&'a T> {
 /// Changes what C holds.
 ///
 /// # Safety
-/// The pointer is null, or came from [`give`], was not freed and is not used meanwhile.
-pub(super) unsafe fn change<'a, T>(pointer: *mut T) -> Option<&'a mut T> {
+/// The pointer is null, or came from [`into_raw`], was not freed and is not used meanwhile.
+pub(super) unsafe fn as_mut<'a, T>(pointer: *mut T) -> Option<&'a mut T> {
     // SAFETY: the caller's promise is that of `as_mut`.
     unsafe { pointer.as_mut() }
 }
@@ -126,9 +126,9 @@ pub(super) unsafe fn text<'a>(pointer: *const c_char, name: &str) -> Result<&'a 
 /// # Safety
 /// `error` is null, or may be written to.
 pub(super) unsafe fn guard(error: *mut *mut CError, body: impl FnOnce() -> Result<(), CError>) -> Status {
-    let (status, given) = match caught(body) {
+    let (status, given) = match catch_panic(body) {
         Ok(()) => (Status::Ok, ptr::null_mut()),
-        Err(failure) => (failure.status(), if error.is_null() { ptr::null_mut() } else { give(failure) }),
+        Err(failure) => (failure.status(), if error.is_null() { ptr::null_mut() } else { into_raw(failure) }),
     };
     if !error.is_null() {
         // SAFETY: not null, and the caller promises that it may be written.
@@ -138,11 +138,12 @@ pub(super) unsafe fn guard(error: *mut *mut CError, body: impl FnOnce() -> Resul
 }
 
 /// Runs `body` and makes an error of its panic.
-pub(super) fn caught(body: impl FnOnce() -> Result<(), CError>) -> Result<(), CError> {
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(CError::panicked(said(panic.as_ref()))))
+pub(super) fn catch_panic(body: impl FnOnce() -> Result<(), CError>) -> Result<(), CError> {
+    catch_unwind(AssertUnwindSafe(body))
+        .unwrap_or_else(|panic| Err(CError::panicked(panic_message(panic.as_ref()))))
 }
 
-fn said(panic: &(dyn Any + Send)) -> &str {
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("panicked")
 }

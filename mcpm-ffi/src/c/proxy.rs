@@ -9,7 +9,7 @@ use std::{
 use mcpm::{RunningProxy, options::ProxyOptions};
 
 use super::{
-    builder::{self, Builder, Collected},
+    builder::{self, CBuilder, OptionCollector},
     error::{CError, Status},
     handle::{self, Out},
     phase::CPhase,
@@ -18,12 +18,12 @@ use crate::executor;
 
 /// Collects the options of a proxy.
 #[derive(Debug, Default)]
-pub struct ProxyBuilder(Collected<ProxyOptions>);
+pub struct ProxyBuilder(OptionCollector<ProxyOptions>);
 
-impl Builder for ProxyBuilder {
+impl CBuilder for ProxyBuilder {
     type Options = ProxyOptions;
 
-    fn collected(&mut self) -> &mut Collected<ProxyOptions> {
+    fn collector(&mut self) -> &mut OptionCollector<ProxyOptions> {
         &mut self.0
     }
 }
@@ -31,7 +31,7 @@ impl Builder for ProxyBuilder {
 /// Returns a builder without options; free it with `mcpm_proxy_builder_free`.
 #[unsafe(no_mangle)]
 pub extern "C" fn mcpm_proxy_builder_new() -> *mut ProxyBuilder {
-    handle::give(ProxyBuilder::default())
+    handle::into_raw(ProxyBuilder::default())
 }
 
 /// Sets the option of that name, such as `target-uri`, from a text as on a command line.
@@ -80,14 +80,15 @@ pub unsafe extern "C" fn mcpm_proxy_start(
     // SAFETY: the conventions in the header.
     unsafe {
         handle::guard(error, || {
-            executor::may_wait()?;
+            executor::ensure_outside_runtime()?;
             let out = Out::new(proxy, "proxy")?;
             let builder = mcpm::ProxyBuilder::from(builder::take(builder)?)
                 .environment(mcpm::Environment::from_process());
-            let running = executor::start(async move { builder.build()?.start().await })?.wait()?;
+            let running =
+                executor::spawn_cancellable(async move { builder.build()?.start().await })?.block_on()?;
             let (name, url) = (handle::c_text(running.name()), handle::c_text(running.url()));
             let warnings = running.warnings().iter().map(|warning| handle::c_text(warning)).collect();
-            out.put(handle::give(CProxy { running: Arc::new(running), name, url, warnings }));
+            out.put(handle::into_raw(CProxy { running: Arc::new(running), name, url, warnings }));
             Ok(())
         })
     }
@@ -97,14 +98,14 @@ pub unsafe extern "C" fn mcpm_proxy_start(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_name(proxy: *const CProxy) -> *const c_char {
     // SAFETY: the conventions in the header.
-    unsafe { handle::see(proxy) }.map_or(ptr::null(), |proxy| proxy.name.as_ptr())
+    unsafe { handle::as_ref(proxy) }.map_or(ptr::null(), |proxy| proxy.name.as_ptr())
 }
 
 /// Returns where clients connect; it lives as long as the handle. Null returns null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_url(proxy: *const CProxy) -> *const c_char {
     // SAFETY: the conventions in the header.
-    unsafe { handle::see(proxy) }.map_or(ptr::null(), |proxy| proxy.url.as_ptr())
+    unsafe { handle::as_ref(proxy) }.map_or(ptr::null(), |proxy| proxy.url.as_ptr())
 }
 
 /// Returns a warning of the start, such as that callers are not authenticated, or that an option has no effect, by its number
@@ -112,7 +113,7 @@ pub unsafe extern "C" fn mcpm_proxy_url(proxy: *const CProxy) -> *const c_char {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_warning(proxy: *const CProxy, number: usize) -> *const c_char {
     // SAFETY: the conventions in the header.
-    let proxy = unsafe { handle::see(proxy) };
+    let proxy = unsafe { handle::as_ref(proxy) };
     let warning = proxy.and_then(|proxy| proxy.warnings.get(number));
     warning.map_or(ptr::null(), |warning| warning.as_ptr())
 }
@@ -124,9 +125,9 @@ pub unsafe extern "C" fn mcpm_proxy_check(proxy: *const CProxy, error: *mut *mut
     // SAFETY: the conventions in the header.
     unsafe {
         handle::guard(error, || {
-            executor::may_wait()?;
-            let running = Arc::clone(&handle::given(proxy, "proxy")?.running);
-            executor::start(async move { running.check().await })?.wait()?;
+            executor::ensure_outside_runtime()?;
+            let running = Arc::clone(&handle::required_ref(proxy, "proxy")?.running);
+            executor::spawn_cancellable(async move { running.check().await })?.block_on()?;
             Ok(())
         })
     }
@@ -142,7 +143,7 @@ pub unsafe extern "C" fn mcpm_proxy_status(
     // SAFETY: the conventions in the header.
     unsafe {
         handle::guard(error, || {
-            let proxy = handle::given(proxy, "proxy")?;
+            let proxy = handle::required_ref(proxy, "proxy")?;
             Out::new(phase, "phase")?.put(proxy.running.status().into());
             Ok(())
         })
@@ -157,13 +158,13 @@ pub unsafe extern "C" fn mcpm_proxy_stop(proxy: *mut CProxy, error: *mut *mut CE
     // SAFETY: the conventions in the header.
     unsafe {
         handle::guard(error, || {
-            executor::may_wait()?;
-            let running = Arc::clone(&handle::given(proxy, "proxy")?.running);
+            executor::ensure_outside_runtime()?;
+            let running = Arc::clone(&handle::required_ref(proxy, "proxy")?.running);
             let stopped = async move {
                 running.stop().await;
                 Ok(())
             };
-            Ok(executor::finish(stopped)?.wait()?)
+            Ok(executor::spawn_to_completion(stopped)?.block_on()?)
         })
     }
 }
@@ -172,5 +173,5 @@ pub unsafe extern "C" fn mcpm_proxy_stop(proxy: *mut CProxy, error: *mut *mut CE
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_proxy_free(proxy: *mut CProxy) {
     // SAFETY: the conventions in the header.
-    unsafe { handle::free_guarded(proxy) }
+    unsafe { handle::free_catching_panics(proxy) }
 }

@@ -15,7 +15,7 @@ pub unsafe extern "C" fn mcpm_shutdown(error: *mut *mut CError) -> Status {
     // SAFETY: the conventions in the header.
     unsafe {
         handle::guard(error, || {
-            executor::may_wait()?;
+            executor::ensure_outside_runtime()?;
             Ok(executor::shutdown()?)
         })
     }

@@ -10,21 +10,21 @@ use std::{
 use mcpm::options::WorkloadOptions;
 
 use super::{
-    builder::{self, Builder, Collected},
+    builder::{self, CBuilder, OptionCollector},
     error::{CError, Status},
     handle::{self, Out},
     phase::CPhase,
 };
-use crate::{executor, held::HeldWorkload};
+use crate::{executor, workload_handle::WorkloadHandle};
 
 /// Collects the options of a workload.
 #[derive(Debug, Default)]
-pub struct WorkloadBuilder(Collected<WorkloadOptions>);
+pub struct WorkloadBuilder(OptionCollector<WorkloadOptions>);
 
-impl Builder for WorkloadBuilder {
+impl CBuilder for WorkloadBuilder {
     type Options = WorkloadOptions;
 
-    fn collected(&mut self) -> &mut Collected<WorkloadOptions> {
+    fn collector(&mut self) -> &mut OptionCollector<WorkloadOptions> {
         &mut self.0
     }
 }
@@ -32,7 +32,7 @@ impl Builder for WorkloadBuilder {
 /// Returns a builder without options; free it with `mcpm_workload_builder_free`.
 #[unsafe(no_mangle)]
 pub extern "C" fn mcpm_workload_builder_new() -> *mut WorkloadBuilder {
-    handle::give(WorkloadBuilder::default())
+    handle::into_raw(WorkloadBuilder::default())
 }
 
 /// Sets the option of that name, such as `proxy-port`, from a text as on a command line.
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn mcpm_workload_builder_free(builder: *mut WorkloadBuilde
 /// A workload that was started: an MCP server in a container, behind a proxy of its own.
 #[derive(Debug)]
 pub struct CWorkload {
-    held: Arc<HeldWorkload>,
+    handle: Arc<WorkloadHandle>,
     name: CString,
     url: CString,
 }
@@ -75,12 +75,12 @@ pub unsafe extern "C" fn mcpm_workload_start(
     // SAFETY: the conventions in the header.
     unsafe {
         handle::guard(error, || {
-            executor::may_wait()?;
+            executor::ensure_outside_runtime()?;
             let out = Out::new(workload, "workload")?;
             let options = builder::take(builder)?;
-            let held = executor::start(HeldWorkload::start(options, drop))?.wait()?;
+            let held = executor::spawn_cancellable(WorkloadHandle::start(options, drop))?.block_on()?;
             let (name, url) = (handle::c_text(held.name()), handle::c_text(held.url()));
-            out.put(handle::give(CWorkload { held, name, url }));
+            out.put(handle::into_raw(CWorkload { handle: held, name, url }));
             Ok(())
         })
     }
@@ -90,14 +90,14 @@ pub unsafe extern "C" fn mcpm_workload_start(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_name(workload: *const CWorkload) -> *const c_char {
     // SAFETY: the conventions in the header.
-    unsafe { handle::see(workload) }.map_or(ptr::null(), |workload| workload.name.as_ptr())
+    unsafe { handle::as_ref(workload) }.map_or(ptr::null(), |workload| workload.name.as_ptr())
 }
 
 /// Returns where clients connect; it lives as long as the handle. Null returns null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_url(workload: *const CWorkload) -> *const c_char {
     // SAFETY: the conventions in the header.
-    unsafe { handle::see(workload) }.map_or(ptr::null(), |workload| workload.url.as_ptr())
+    unsafe { handle::as_ref(workload) }.map_or(ptr::null(), |workload| workload.url.as_ptr())
 }
 
 /// Tells how a workload is.
@@ -113,12 +113,13 @@ pub unsafe extern "C" fn mcpm_workload_status(
     // SAFETY: the conventions in the header.
     unsafe {
         handle::guard(error, || {
-            let workload = handle::given(workload, "workload")?;
+            let workload = handle::required_ref(workload, "workload")?;
             let phase = Out::new(phase, "phase")?;
-            let condition = workload.held.condition();
+            let condition = workload.handle.status();
             phase.put(condition.phase.into());
             if let Ok(reason) = Out::new(reason, "reason") {
-                reason.put(condition.reason.map_or(ptr::null_mut(), |reason| handle::give_text(&reason)));
+                reason
+                    .put(condition.reason.map_or(ptr::null_mut(), |reason| handle::string_into_raw(&reason)));
             }
             Ok(())
         })
@@ -138,10 +139,10 @@ pub unsafe extern "C" fn mcpm_workload_stop(
     // SAFETY: the conventions in the header.
     unsafe {
         handle::guard(error, || {
-            executor::may_wait()?;
-            let held = Arc::clone(&handle::given(workload, "workload")?.held);
+            executor::ensure_outside_runtime()?;
+            let held = Arc::clone(&handle::required_ref(workload, "workload")?.handle);
             let grace = Duration::from_secs(grace_seconds.into());
-            Ok(executor::finish(async move { held.stop(grace).await })?.wait()?)
+            Ok(executor::spawn_to_completion(async move { held.stop(grace).await })?.block_on()?)
         })
     }
 }
@@ -152,5 +153,5 @@ pub unsafe extern "C" fn mcpm_workload_stop(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mcpm_workload_free(workload: *mut CWorkload) {
     // SAFETY: the conventions in the header.
-    unsafe { handle::free_guarded(workload) }
+    unsafe { handle::free_catching_panics(workload) }
 }

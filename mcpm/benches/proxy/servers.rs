@@ -19,7 +19,7 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use mcpm::{
     proxy::{Proxy, StdioProxy},
-    transport::LocalProcess,
+    stdio::LocalProcess,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;

@@ -8,12 +8,12 @@ mod arch;
 #[path = "x86_64.rs"]
 mod arch;
 mod process;
+mod seccomp;
 mod socket;
-mod watch;
 
 pub(crate) use process::*;
+pub(crate) use seccomp::*;
 pub(crate) use socket::*;
-pub(crate) use watch::*;
 
 use arch::{number, syscall};
 
@@ -91,7 +91,7 @@ pub(crate) fn wait_to_write(fd: &Fd) -> Result<()> {
 }
 
 /// Writes to standard error; nobody is left to be told of a failure.
-pub(crate) fn complain(parts: &[&[u8]]) {
+pub(crate) fn print_error(parts: &[&[u8]]) {
     for part in [b"mcpm: " as &[u8]].iter().chain(parts).chain(&[b"\n" as &[u8]]) {
         // SAFETY: the kernel reads that many bytes there.
         unsafe { syscall(number::WRITE, [2, part.as_ptr() as usize, part.len(), 0, 0, 0]) };
@@ -164,17 +164,17 @@ impl Epoll {
     }
 
     /// Tells whenever something changes on a connection.
-    pub(crate) fn watch_changes(&self, fd: &Fd, token: u64) -> Result<()> {
+    pub(crate) fn watch_edge_triggered(&self, fd: &Fd, token: u64) -> Result<()> {
         self.control(1, fd, READABLE | WRITABLE | PEER_CLOSED | EDGE, token)
     }
 
     /// Tells again of what was told already, if it is so still.
-    pub(crate) fn tell_again(&self, fd: &Fd, token: u64) -> Result<()> {
+    pub(crate) fn rearm(&self, fd: &Fd, token: u64) -> Result<()> {
         self.control(3, fd, READABLE | WRITABLE | PEER_CLOSED | EDGE, token)
     }
 
     /// Tells of a file no more.
-    pub(crate) fn forget(&self, fd: &Fd) {
+    pub(crate) fn unwatch(&self, fd: &Fd) {
         let _ = self.control(2, fd, 0, 0);
     }
 

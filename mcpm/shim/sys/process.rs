@@ -6,7 +6,7 @@ use super::{Errno, Fd, Result, call, exit, number, opened};
 
 pub(crate) const SIGCHLD: u32 = 17;
 /// Signals that are taken as data: hangup, interrupt, quit, user 1 and 2, terminate, child, window.
-const TAKEN: u64 = bit(1) | bit(2) | bit(3) | bit(10) | bit(12) | bit(15) | bit(SIGCHLD) | bit(28);
+const HANDLED_SIGNALS: u64 = bit(1) | bit(2) | bit(3) | bit(10) | bit(12) | bit(15) | bit(SIGCHLD) | bit(28);
 const MASK_SIZE: usize = size_of::<u64>();
 
 const fn bit(signal: u32) -> u64 {
@@ -16,8 +16,8 @@ const fn bit(signal: u32) -> u64 {
 /// Has signals arrive as data.
 pub(crate) fn signals() -> Result<Fd> {
     const CLOEXEC_NONBLOCK: usize = 0x8_0800;
-    block(TAKEN)?;
-    let mask = TAKEN;
+    block(HANDLED_SIGNALS)?;
+    let mask = HANDLED_SIGNALS;
     // SAFETY: the kernel reads a mask of that size there.
     unsafe {
         call(number::SIGNALFD4, [usize::MAX, &raw const mask as usize, MASK_SIZE, CLOEXEC_NONBLOCK, 0, 0])
@@ -33,7 +33,7 @@ fn block(mask: u64) -> Result<()> {
 }
 
 /// Takes a signal that arrived.
-pub(crate) fn take_signal(fd: &Fd) -> Result<u32> {
+pub(crate) fn read_signal(fd: &Fd) -> Result<u32> {
     // The size of what the kernel says of a signal, whose number comes first.
     let mut info = [0_u8; 128];
     super::read(fd, &mut info)?;
@@ -91,12 +91,12 @@ fn pointers<'a>(texts: impl Iterator<Item = &'a [u8]>) -> Vec<*const u8> {
 }
 
 /// Closes a file of the process's own, such as standard input.
-pub(crate) fn close_standard(number: i32) {
+pub(crate) fn close_standard_stream(number: i32) {
     drop(Fd(number));
 }
 
 /// The program's arguments and variables, each with its zero byte.
-pub(crate) fn texts(stack: *const usize) -> (Vec<&'static [u8]>, Vec<&'static [u8]>) {
+pub(crate) fn args_and_env(stack: *const usize) -> (Vec<&'static [u8]>, Vec<&'static [u8]>) {
     let list = |at: usize| {
         let mut texts = Vec::new();
         // SAFETY: the kernel ends both lists with a null pointer, and `entry` hands over the kernel's stack.

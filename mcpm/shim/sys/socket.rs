@@ -19,7 +19,7 @@ const BACKLOG: usize = 1024;
 
 /// An IPv4 address and a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct SocketAddress {
     pub(crate) address: [u8; 4],
     pub(crate) port: u16,
 }
@@ -37,12 +37,12 @@ impl InetAddress {
     const SIZE: usize = size_of::<Self>();
     const NONE: Self = Self { family: 0, port: [0; 2], address: [0; 4], zero: [0; 8] };
 
-    fn of(place: Place) -> Self {
+    fn of(place: SocketAddress) -> Self {
         Self { family: IPV4 as u16, port: place.port.to_be_bytes(), address: place.address, zero: [0; 8] }
     }
 
-    fn place(&self) -> Place {
-        Place { address: self.address, port: u16::from_be_bytes(self.port) }
+    fn place(&self) -> SocketAddress {
+        SocketAddress { address: self.address, port: u16::from_be_bytes(self.port) }
     }
 }
 
@@ -64,7 +64,7 @@ fn set(fd: &Fd, level: usize, option: usize) -> Result<()> {
     unsafe { call(number::SETSOCKOPT, [fd.arg(), level, option, &raw const on as usize, 4, 0]) }.map(drop)
 }
 
-fn bound(kind: usize, place: Place) -> Result<Fd> {
+fn bound(kind: usize, place: SocketAddress) -> Result<Fd> {
     let fd = socket(IPV4, kind | NONBLOCK)?;
     set(&fd, SOL_SOCKET, REUSE_ADDRESS)?;
     let address = InetAddress::of(place);
@@ -74,7 +74,7 @@ fn bound(kind: usize, place: Place) -> Result<Fd> {
 }
 
 /// Listens for connections.
-pub(crate) fn listen(place: Place) -> Result<Fd> {
+pub(crate) fn listen(place: SocketAddress) -> Result<Fd> {
     let fd = bound(STREAM, place)?;
     // SAFETY: it names no memory.
     unsafe { call(number::LISTEN, [fd.arg(), BACKLOG, 0, 0, 0, 0]) }?;
@@ -82,12 +82,12 @@ pub(crate) fn listen(place: Place) -> Result<Fd> {
 }
 
 /// Takes datagrams.
-pub(crate) fn datagrams(place: Place) -> Result<Fd> {
+pub(crate) fn bind_udp(place: SocketAddress) -> Result<Fd> {
     bound(DATAGRAM, place)
 }
 
 /// Takes a connection, and tells where it was made to.
-pub(crate) fn accept(listener: &Fd) -> Result<(Fd, Place)> {
+pub(crate) fn accept(listener: &Fd) -> Result<(Fd, SocketAddress)> {
     // SAFETY: no address is asked for.
     let fd =
         unsafe { call(number::ACCEPT4, [listener.arg(), 0, 0, CLOEXEC | NONBLOCK, 0, 0]) }.map(opened)?;
@@ -103,7 +103,7 @@ pub(crate) fn accept(listener: &Fd) -> Result<(Fd, Place)> {
 }
 
 /// Begins a connection in this container; whether it comes about shows when it can be written to.
-pub(crate) fn connect(place: Place) -> Result<Fd> {
+pub(crate) fn connect(place: SocketAddress) -> Result<Fd> {
     let fd = socket(IPV4, STREAM | NONBLOCK)?;
     let _ = set(&fd, SOL_TCP, NO_DELAY);
     let address = InetAddress::of(place);
@@ -117,7 +117,7 @@ pub(crate) fn connect(place: Place) -> Result<Fd> {
 }
 
 /// Tells whether a connection that was begun has come about; `Err(AGAIN)` while nobody knows.
-pub(crate) fn connected(fd: &Fd) -> Result<()> {
+pub(crate) fn connect_result(fd: &Fd) -> Result<()> {
     let (mut error, mut size) = (0_i32, 4_u32);
     // SAFETY: the kernel writes at most four bytes, and their count.
     unsafe {
@@ -185,7 +185,7 @@ pub(crate) fn accept_unix(listener: &Fd) -> Result<Fd> {
 }
 
 /// Takes datagrams at a place that nobody has; reading waits for so many seconds.
-pub(crate) fn datagrams_unix(place: &[u8], seconds: u32) -> Result<Fd> {
+pub(crate) fn bind_unix_datagram(place: &[u8], seconds: u32) -> Result<Fd> {
     let fd = bound_unix(DATAGRAM, place)?;
     let limit: [i64; 2] = [i64::from(seconds), 0];
     // SAFETY: the kernel reads a time of two numbers there.
@@ -197,7 +197,7 @@ pub(crate) fn datagrams_unix(place: &[u8], seconds: u32) -> Result<Fd> {
 }
 
 /// Sends one datagram to a place, if somebody takes any there.
-pub(crate) fn send_unix(place: &[u8], bytes: &[u8]) -> Result<()> {
+pub(crate) fn send_unix_datagram(place: &[u8], bytes: &[u8]) -> Result<()> {
     let fd = socket(UNIX, DATAGRAM | NONBLOCK)?;
     let (address, size) = UnixAddress::of(place)?;
     let (from, to) = (bytes.as_ptr() as usize, &raw const address as usize);
@@ -212,7 +212,7 @@ pub(crate) fn send(fd: &Fd, bytes: &[u8]) -> Result<usize> {
 }
 
 /// Takes one datagram and who sent it.
-pub(crate) fn receive_from(fd: &Fd, buffer: &mut [u8]) -> Result<(usize, Place)> {
+pub(crate) fn receive_from(fd: &Fd, buffer: &mut [u8]) -> Result<(usize, SocketAddress)> {
     let mut address = InetAddress::NONE;
     let mut size = InetAddress::SIZE as u32;
     // SAFETY: the kernel writes at most that many bytes, an address of at most `size` bytes, and its size.
@@ -233,7 +233,7 @@ pub(crate) fn receive_from(fd: &Fd, buffer: &mut [u8]) -> Result<(usize, Place)>
 }
 
 /// Sends one datagram.
-pub(crate) fn send_to(fd: &Fd, bytes: &[u8], place: Place) -> Result<()> {
+pub(crate) fn send_to(fd: &Fd, bytes: &[u8], place: SocketAddress) -> Result<()> {
     let address = InetAddress::of(place);
     // SAFETY: the kernel reads that many bytes, and an address of that size.
     unsafe {
@@ -253,7 +253,7 @@ pub(crate) fn send_to(fd: &Fd, bytes: &[u8], place: Place) -> Result<()> {
 }
 
 /// Says that nothing more is sent.
-pub(crate) fn finish(fd: &Fd) {
+pub(crate) fn shutdown_write(fd: &Fd) {
     // SAFETY: it names no memory. A connection that is gone needs no end.
     let _ = unsafe { call(number::SHUTDOWN, [fd.arg(), 1, 0, 0, 0, 0]) };
 }

@@ -3,28 +3,28 @@
 use std::sync::atomic::Ordering;
 
 use super::*;
-use crate::{journal::tests::Memory, options::Secret};
+use crate::{line_writer::tests::MemorySink, options::Secret};
 
-pub(crate) fn opened(spec: &AuditSpec) -> (Arc<Audit>, Memory) {
-    let memory = Memory::default();
+pub(crate) fn open_in_memory(spec: &AuditSpec) -> (Arc<Audit>, MemorySink) {
+    let memory = MemorySink::default();
     let secrets = [Secret::from("canary-of-server")];
     (Audit::with(spec, "server", Box::new(memory.clone()), secrets).expect("a thread"), memory)
 }
 
-fn lines(memory: &Memory) -> Vec<Value> {
+fn lines(memory: &MemorySink) -> Vec<Value> {
     memory.text().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
 #[tokio::test]
 async fn a_refused_connection_names_the_calls_in_flight_and_no_others() {
-    let (audit, memory) = opened(&AuditSpec::default());
-    let over = audit.begins("id-0", "tools/call", Some("gone"));
-    let one = audit.begins("id-1", "tools/call", Some("fetch"));
-    let other = audit.begins("id-2", "tools/list", None);
+    let (audit, memory) = open_in_memory(&AuditSpec::default());
+    let over = audit.track_call("id-0", "tools/call", Some("gone"));
+    let one = audit.track_call("id-1", "tools/call", Some("fetch"));
+    let other = audit.track_call("id-2", "tools/list", None);
     drop(over);
-    audit.refused_connection(Map::new(), Map::new());
+    audit.connection_denied(Map::new(), Map::new());
     drop((one, other));
-    audit.refused_connection(Map::new(), Map::new());
+    audit.connection_denied(Map::new(), Map::new());
     audit.flush().await;
     let events = lines(&memory);
     let extra = |event: &Value| event["metadata"]["extra"].clone();
@@ -40,14 +40,14 @@ async fn a_refused_connection_names_the_calls_in_flight_and_no_others() {
 #[tokio::test]
 async fn lost_events_are_counted_in_the_log_whatever_types_it_takes() {
     let spec = AuditSpec { event_types: vec![EventType::Ping], ..AuditSpec::default() };
-    let (audit, memory) = opened(&spec);
-    assert!(audit.takes(EventType::Ping) && !audit.takes(EventType::ConnectionRefused));
-    audit.refused_connection(Map::new(), Map::new());
-    let event = || audit.event(EventType::Ping, Outcome::Success, new_id(), SystemTime::now());
+    let (audit, memory) = open_in_memory(&spec);
+    assert!(audit.records(EventType::Ping) && !audit.records(EventType::ConnectionRefused));
+    audit.connection_denied(Map::new(), Map::new());
+    let event = || audit.event(EventType::Ping, AuditOutcome::Success, new_id(), SystemTime::now());
     memory.full.store(true, Ordering::Relaxed);
-    audit.written(&event()).await.expect_err("it is full");
+    audit.write(&event()).await.expect_err("it is full");
     memory.full.store(false, Ordering::Relaxed);
-    audit.written(&event()).await.expect("there is room");
+    audit.write(&event()).await.expect("there is room");
     let events = lines(&memory);
     assert_eq!(events.len(), 2, "{events:?}");
     assert_eq!(
@@ -60,7 +60,7 @@ async fn lost_events_are_counted_in_the_log_whatever_types_it_takes() {
 #[test]
 fn data_is_bounded_and_delegation_is_followed_so_far() {
     let (audit, _) =
-        opened(&AuditSpec { max_data_size: 20, max_delegation_depth: 2, ..AuditSpec::default() });
+        open_in_memory(&AuditSpec { max_data_size: 20, max_delegation_depth: 2, ..AuditSpec::default() });
     let masks = audit.masks();
     assert_eq!(audit.data(r#"{"a":1}"#, masks), json!({ "a": 1 }));
     assert_eq!(audit.data(r#"{"a":"canary-of-server"}"#, masks), json!({ "a": "[redacted]" }));
@@ -68,7 +68,7 @@ fn data_is_bounded_and_delegation_is_followed_so_far() {
     let cut = audit.data(&long, masks);
     assert_eq!((&cut["truncated"], &cut["size"]), (&json!(true), &json!(long.len())));
     assert_eq!(cut["text"], format!("{{\"a\":\"{}…", "é".repeat(7)));
-    let huge = format!("[\"{}\"]", "a".repeat(LOOKED_AT));
+    let huge = format!("[\"{}\"]", "a".repeat(MAX_INSPECTED_BYTES));
     assert_eq!(audit.data(&huge, masks), json!({ "truncated": true, "size": huge.len(), "text": "" }));
     let claims =
         json!({ "act": { "sub": "a", "x": 1, "act": { "sub": "b", "iss": "i", "act": { "sub": "c" } } } });

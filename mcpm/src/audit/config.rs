@@ -8,21 +8,21 @@ use super::event::EventType;
 use crate::{
     Result,
     config_file::{self, invalid},
-    journal::Rotation,
+    line_writer::Rotation,
 };
 
 /// Bytes of a message's data that are recorded, unless the file says otherwise; and most.
-const DATA: usize = 1024;
-const MOST_DATA: usize = 1 << 20;
+const DEFAULT_DATA_BYTES: usize = 1024;
+const MAX_DATA_BYTES: usize = 1 << 20;
 /// Actors of a delegation that are recorded, unless the file says otherwise; and most.
-const DEPTH: usize = 10;
-const MOST_DEPTH: usize = 100;
+const DEFAULT_DELEGATION_DEPTH: usize = 10;
+const MAX_DELEGATION_DEPTH: usize = 100;
 /// Size at which a file is put aside, unless the configuration says otherwise; and least.
-const ROTATE_SIZE: u64 = 100 << 20;
-const LEAST_ROTATE_SIZE: u64 = 4096;
+const DEFAULT_ROTATE_SIZE: u64 = 100 << 20;
+const MIN_ROTATE_SIZE: u64 = 4096;
 /// Files that are kept beside the one that is written, unless the configuration says otherwise; and most.
-const ROTATE_COUNT: u32 = 5;
-const MOST_ROTATE_COUNT: u32 = 1000;
+const DEFAULT_ROTATE_COUNT: u32 = 5;
+const MAX_ROTATE_COUNT: u32 = 1000;
 
 /// What is recorded of requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,7 +62,7 @@ pub struct AuditSpec {
 
 /// Whose log it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AuditOf {
+pub(crate) enum AuditOwner {
     /// A workload's, which is usually a file in its folder.
     Workload,
     /// A proxy's, which usually goes to standard output.
@@ -94,11 +94,11 @@ impl Default for AuditSpec {
             include_request_data: false,
             include_response_data: false,
             detect_application_errors: true,
-            max_data_size: DATA,
-            max_delegation_depth: DEPTH,
+            max_data_size: DEFAULT_DATA_BYTES,
+            max_delegation_depth: DEFAULT_DELEGATION_DEPTH,
             sink: AuditSink::Usual,
-            rotate_size: ROTATE_SIZE,
-            rotate_count: ROTATE_COUNT,
+            rotate_size: DEFAULT_ROTATE_SIZE,
+            rotate_count: DEFAULT_ROTATE_COUNT,
             fail_closed: false,
             redact: Vec::new(),
         }
@@ -107,7 +107,7 @@ impl Default for AuditSpec {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Document {
+struct AuditDocument {
     enabled: Option<bool>,
     component: Option<String>,
     event_types: Option<Vec<String>>,
@@ -144,7 +144,7 @@ impl AuditSpec {
         enable: Option<bool>,
         config: Option<&PathBuf>,
         folder: &Path,
-        of: AuditOf,
+        of: AuditOwner,
     ) -> Result<Option<Self>> {
         let Some(path) = config else { return Ok((enable == Some(true)).then(Self::default)) };
         if enable == Some(false) {
@@ -152,20 +152,22 @@ impl AuditSpec {
             return Err(invalid(message.to_owned()).hint("leave out one of them"));
         }
         let path = folder.join(path);
-        let document: Document = config_file::json_or_yaml(&path, "audit configuration")?;
+        let document: AuditDocument = config_file::json_or_yaml(&path, "audit configuration")?;
         if document.enabled == Some(false) {
             if enable == Some(true) {
                 let message = "`enable_audit` turns audit logging on, and `enabled` in the configuration off";
                 return Err(invalid(message.to_owned()).with("file", path.display()));
             }
             // What is wrong in it is said all the same.
-            Self::said(document, folder, of).map_err(|error| error.with("file", path.display()))?;
+            Self::from_document(document, folder, of).map_err(|error| error.with("file", path.display()))?;
             return Ok(None);
         }
-        Self::said(document, folder, of).map(Some).map_err(|error| error.with("file", path.display()))
+        Self::from_document(document, folder, of)
+            .map(Some)
+            .map_err(|error| error.with("file", path.display()))
     }
 
-    fn said(document: Document, folder: &Path, of: AuditOf) -> Result<Self> {
+    fn from_document(document: AuditDocument, folder: &Path, of: AuditOwner) -> Result<Self> {
         let usual = Self::default();
         let named = document.log_file.filter(|path| !path.is_empty()).map(|path| folder.join(path));
         let sink = match (document.sink, named) {
@@ -185,14 +187,14 @@ impl AuditSpec {
             let message = "`failClosed` is for a log of which it is known that it was written, which `sink: log` is not";
             return Err(invalid(message.to_owned()).hint("name a `logFile`, or take the sink `stdout`"));
         }
-        if of == AuditOf::Workload && matches!(sink, AuditSink::Stdout | AuditSink::Stderr) {
+        if of == AuditOwner::Workload && matches!(sink, AuditSink::Stdout | AuditSink::Stderr) {
             // The process that has it may have no streams.
             let message = "a workload has no standard output or error that could hold its audit log";
             return Err(invalid(message.to_owned()).hint("name a `logFile`, or take the sink `log`"));
         }
         let rotates = document.rotate_size.is_some() || document.rotate_count.is_some();
         let is_file = match sink {
-            AuditSink::Usual => of == AuditOf::Workload,
+            AuditSink::Usual => of == AuditOwner::Workload,
             AuditSink::File(_) => true,
             AuditSink::Stdout | AuditSink::Stderr | AuditSink::Log => false,
         };
@@ -200,7 +202,8 @@ impl AuditSpec {
             let message = "`rotateSize` and `rotateCount` are for files, and the log goes to none";
             return Err(invalid(message.to_owned()).hint("leave them out, or name a `logFile`"));
         }
-        let (event_types, exclude_event_types) = chosen(document.event_types, document.exclude_event_types)?;
+        let (event_types, exclude_event_types) =
+            select_types(document.event_types, document.exclude_event_types)?;
         Ok(Self {
             component: document.component.filter(|text| !text.is_empty()),
             event_types,
@@ -208,25 +211,30 @@ impl AuditSpec {
             include_request_data: document.include_request_data.unwrap_or(false),
             include_response_data: document.include_response_data.unwrap_or(false),
             detect_application_errors: document.detect_application_errors.unwrap_or(true),
-            max_data_size: within("maxDataSize", document.max_data_size.unwrap_or(DATA), 1, MOST_DATA)?,
-            max_delegation_depth: within(
+            max_data_size: check_range(
+                "maxDataSize",
+                document.max_data_size.unwrap_or(DEFAULT_DATA_BYTES),
+                1,
+                MAX_DATA_BYTES,
+            )?,
+            max_delegation_depth: check_range(
                 "maxDelegationDepth",
-                document.max_delegation_depth.unwrap_or(DEPTH),
+                document.max_delegation_depth.unwrap_or(DEFAULT_DELEGATION_DEPTH),
                 0,
-                MOST_DEPTH,
+                MAX_DELEGATION_DEPTH,
             )?,
             sink,
-            rotate_size: within(
+            rotate_size: check_range(
                 "rotateSize",
-                document.rotate_size.unwrap_or(ROTATE_SIZE),
-                LEAST_ROTATE_SIZE,
+                document.rotate_size.unwrap_or(DEFAULT_ROTATE_SIZE),
+                MIN_ROTATE_SIZE,
                 u64::MAX,
             )?,
-            rotate_count: within(
+            rotate_count: check_range(
                 "rotateCount",
-                document.rotate_count.unwrap_or(ROTATE_COUNT),
+                document.rotate_count.unwrap_or(DEFAULT_ROTATE_COUNT),
                 0,
-                MOST_ROTATE_COUNT,
+                MAX_ROTATE_COUNT,
             )?,
             fail_closed: document.fail_closed.unwrap_or(usual.fail_closed),
             redact: document.redact.unwrap_or_default(),
@@ -240,7 +248,7 @@ impl AuditSpec {
 
 /// Types that are recorded, and types that are not. Some must be left, beside those that say what the log lacks: they
 /// are recorded whatever was chosen.
-fn chosen(
+fn select_types(
     names: Option<Vec<String>>,
     excluded: Option<Vec<String>>,
 ) -> Result<(Vec<EventType>, Vec<EventType>)> {
@@ -273,7 +281,12 @@ fn types(names: Option<Vec<String>>) -> Result<Vec<EventType>> {
     names.unwrap_or_default().into_iter().map(of).collect()
 }
 
-fn within<N: PartialOrd + std::fmt::Display + Copy>(name: &str, value: N, least: N, most: N) -> Result<N> {
+fn check_range<N: PartialOrd + std::fmt::Display + Copy>(
+    name: &str,
+    value: N,
+    least: N,
+    most: N,
+) -> Result<N> {
     if value < least || value > most {
         return Err(invalid(format!("`{name}` is {value}, and must be from {least} to {most}")));
     }
@@ -286,10 +299,10 @@ mod tests {
     use crate::ErrorKind;
 
     fn read(text: &str, enable: Option<bool>) -> Result<Option<AuditSpec>> {
-        read_of(AuditOf::Proxy, text, enable)
+        read_of(AuditOwner::Proxy, text, enable)
     }
 
-    fn read_of(of: AuditOf, text: &str, enable: Option<bool>) -> Result<Option<AuditSpec>> {
+    fn read_of(of: AuditOwner, text: &str, enable: Option<bool>) -> Result<Option<AuditSpec>> {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("audit.json"), text).expect("a file");
         AuditSpec::read(enable, Some(&PathBuf::from("audit.json")), folder.path(), of)
@@ -315,7 +328,8 @@ mod tests {
         let log = read("sink: log\n", None).expect("a configuration").expect("on");
         assert_eq!(log.sink, AuditSink::Log);
         assert_eq!(read(r#"{"enabled": false}"#, None).expect("a configuration"), None);
-        let without = |enable| AuditSpec::read(enable, None, Path::new(""), AuditOf::Proxy).expect("no file");
+        let without =
+            |enable| AuditSpec::read(enable, None, Path::new(""), AuditOwner::Proxy).expect("no file");
         assert_eq!((without(Some(true)), without(None)), (usual, None));
     }
 
@@ -360,15 +374,15 @@ mod tests {
             assert!(error.to_string().contains(says), "{text}: {error}");
         }
         let nowhere = PathBuf::from("/nowhere/audit.json");
-        let missing = AuditSpec::read(None, Some(&nowhere), Path::new(""), AuditOf::Proxy);
+        let missing = AuditSpec::read(None, Some(&nowhere), Path::new(""), AuditOwner::Proxy);
         assert_eq!(missing.expect_err("no file").kind(), ErrorKind::NotFound);
         for sink in ["stdout", "stderr"] {
             let text = format!("sink: {sink}\n");
             read(&text, None).expect("a proxy has one");
-            read_of(AuditOf::Workload, &text, None).expect_err("a workload has none");
+            read_of(AuditOwner::Workload, &text, None).expect_err("a workload has none");
         }
         let rotated =
-            read_of(AuditOf::Workload, "rotateCount: 2\n", None).expect("it is a file").expect("on");
+            read_of(AuditOwner::Workload, "rotateCount: 2\n", None).expect("it is a file").expect("on");
         assert_eq!((rotated.sink, rotated.rotate_count), (AuditSink::Usual, 2));
     }
 }

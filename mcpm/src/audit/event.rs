@@ -107,7 +107,7 @@ impl EventType {
 /// How it came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Outcome {
+pub(crate) enum AuditOutcome {
     /// It was answered.
     Success,
     /// The answer is an error of the server or of a tool, under a status of success.
@@ -140,15 +140,15 @@ pub(crate) struct Event {
     pub(crate) kind: EventType,
     /// When it began.
     pub(crate) logged_at: String,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: AuditOutcome,
     pub(crate) component: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) source: Option<Source>,
+    pub(crate) source: Option<AuditSource>,
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub(crate) subjects: Map<String, Value>,
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub(crate) target: Map<String, Value>,
-    pub(crate) metadata: Metadata,
+    pub(crate) metadata: AuditMetadata,
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub(crate) data: Map<String, Value>,
     /// On whose behalf the subject acts, the nearest first.
@@ -158,7 +158,7 @@ pub(crate) struct Event {
 
 /// Where a request came from.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Source {
+pub(crate) struct AuditSource {
     #[serde(rename = "type")]
     pub(crate) kind: &'static str,
     pub(crate) value: String,
@@ -168,7 +168,7 @@ pub(crate) struct Source {
 
 /// All else.
 #[derive(Debug, Clone, Default, Serialize)]
-pub(crate) struct Metadata {
+pub(crate) struct AuditMetadata {
     pub(crate) extra: Map<String, Value>,
 }
 

@@ -1,6 +1,6 @@
 //! Limits on events that can be caused in any number without authentication.
 //!
-//! Each [`Limited`] cause has a token bucket and an allowance of bytes of its own. Only events without a limit refill the
+//! Each [`LimitedCause`] cause has a token bucket and an allowance of bytes of its own. Only events without a limit refill the
 //! allowances: however long a flood lasts, it fills no more than a share of the log, rotates the events of authenticated
 //! callers out of no file, and hides no other cause. Events beyond a limit are counted, and a summary event says how many.
 
@@ -35,7 +35,7 @@ const SUMMARY_BYTES: u64 = 512;
 
 /// What causes events in any number without authentication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Limited {
+pub(crate) enum LimitedCause {
     /// Requests of callers who are not authenticated.
     Unauthenticated,
     /// Connections of an isolated server that were refused.
@@ -46,7 +46,7 @@ pub(crate) enum Limited {
     StreamError,
 }
 
-impl Limited {
+impl LimitedCause {
     fn name(self) -> &'static str {
         match self {
             Self::Unauthenticated => "unauthenticated",
@@ -65,12 +65,12 @@ pub(super) struct Limit {
     earned: AtomicU64,
     /// Whether any event was suppressed since the last summary.
     has_suppressed: AtomicBool,
-    causes: Mutex<BTreeMap<Limited, State>>,
+    causes: Mutex<BTreeMap<LimitedCause, LimitState>>,
 }
 
 /// The state of one cause.
 #[derive(Debug)]
-struct State {
+struct LimitState {
     bucket: TokenBucket,
     allowance: u64,
     /// What was suppressed since the last summary, and when that began.
@@ -80,7 +80,7 @@ struct State {
 /// Events that were counted only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Suppressed {
-    pub(super) cause: Limited,
+    pub(super) cause: LimitedCause,
     pub(super) since: SystemTime,
     types: BTreeMap<&'static str, u64>,
 }
@@ -106,7 +106,7 @@ impl Limit {
         }
     }
 
-    fn causes(&self) -> MutexGuard<'_, BTreeMap<Limited, State>> {
+    fn causes(&self) -> MutexGuard<'_, BTreeMap<LimitedCause, LimitState>> {
         // No code panics while it holds the lock.
         let mut causes = self.causes.lock().unwrap_or_else(PoisonError::into_inner);
         let earned = self.earned.swap(0, Ordering::Relaxed) / BYTES_PER_BYTE;
@@ -122,7 +122,7 @@ impl Limit {
     }
 
     /// Takes from the allowance of a cause.
-    pub(super) fn spend(&self, cause: Limited, bytes: u64) {
+    pub(super) fn spend(&self, cause: LimitedCause, bytes: u64) {
         if let Some(state) = self.causes().get_mut(&cause) {
             state.allowance = state.allowance.saturating_sub(bytes);
         }
@@ -131,14 +131,14 @@ impl Limit {
     /// Returns the line of an event if it is within the limits and there is room for it; otherwise counts it.
     pub(super) fn admit(
         &self,
-        cause: Limited,
+        cause: LimitedCause,
         kind: EventType,
         now: Instant,
         room: bool,
         line: impl FnOnce() -> Vec<u8>,
     ) -> Option<Vec<u8>> {
         let mut causes = self.causes();
-        let state = causes.entry(cause).or_insert_with(|| State {
+        let state = causes.entry(cause).or_insert_with(|| LimitState {
             bucket: TokenBucket::new(BURST, REFILL, now),
             allowance: self.max_allowance,
             suppressed: None,
@@ -178,7 +178,7 @@ impl Limit {
         self.take_if(|_, _| true)
     }
 
-    fn take_if(&self, is_due: impl Fn(&State, Instant) -> bool) -> Vec<Suppressed> {
+    fn take_if(&self, is_due: impl Fn(&LimitState, Instant) -> bool) -> Vec<Suppressed> {
         let (mut causes, mut taken) = (self.causes(), Vec::new());
         for state in causes.values_mut() {
             if let Some(since) = state.suppressed.as_ref().map(|(_, since)| *since)
@@ -198,22 +198,26 @@ mod tests {
 
     const LINE: usize = 600;
     const FILE: u64 = 1 << 20;
-    const CAUSES: [Limited; 4] =
-        [Limited::Unauthenticated, Limited::ConnectionRefused, Limited::Public, Limited::StreamError];
+    const CAUSES: [LimitedCause; 4] = [
+        LimitedCause::Unauthenticated,
+        LimitedCause::ConnectionRefused,
+        LimitedCause::Public,
+        LimitedCause::StreamError,
+    ];
 
-    fn admit(limit: &Limit, cause: Limited, now: Instant) -> bool {
+    fn admit(limit: &Limit, cause: LimitedCause, now: Instant) -> bool {
         limit.admit(cause, EventType::AuthFailure, now, true, || vec![b'a'; LINE]).is_some()
     }
 
     #[test]
     fn each_cause_has_a_rate_of_its_own_and_the_rest_is_counted() {
         let (limit, begin) = (Limit::new(u64::MAX), Instant::now());
-        let admitted = (0..1000).filter(|_| admit(&limit, Limited::Unauthenticated, begin)).count();
+        let admitted = (0..1000).filter(|_| admit(&limit, LimitedCause::Unauthenticated, begin)).count();
         assert_eq!(admitted, BURST as usize);
-        assert!(admit(&limit, Limited::ConnectionRefused, begin), "it has a limit of its own");
+        assert!(admit(&limit, LimitedCause::ConnectionRefused, begin), "it has a limit of its own");
         assert!(limit.has_suppressed() && limit.due(begin).is_empty(), "a summary is not due yet");
         let later = begin + Duration::from_millis(10_500);
-        let admitted = (0..1000).filter(|_| admit(&limit, Limited::Unauthenticated, later)).count();
+        let admitted = (0..1000).filter(|_| admit(&limit, LimitedCause::Unauthenticated, later)).count();
         assert_eq!(admitted, 10);
         let summaries = limit.due(begin + SUMMARY_INTERVAL);
         let [suppressed] = &summaries[..] else { panic!("{summaries:?}") };
@@ -248,26 +252,27 @@ mod tests {
         assert!(written <= causes * FILE / MAX_ALLOWANCE + summaries, "{written}");
         // Other events let it be told one by one again, up to a part of theirs.
         let later = begin + Duration::from_secs(31 * 24 * 3600);
-        assert!(!admit(&limit, Limited::Unauthenticated, later));
+        assert!(!admit(&limit, LimitedCause::Unauthenticated, later));
         limit.earn(BYTES_PER_BYTE * LINE as u64);
-        assert!(admit(&limit, Limited::Unauthenticated, later));
-        assert!(!admit(&limit, Limited::Unauthenticated, later));
+        assert!(admit(&limit, LimitedCause::Unauthenticated, later));
+        assert!(!admit(&limit, LimitedCause::Unauthenticated, later));
     }
 
     #[test]
     fn a_cause_that_has_used_up_its_bytes_hides_no_other() {
         let (limit, begin) = (Limit::new(FILE), Instant::now());
         let admitted = (0..3600 * 24)
-            .filter(|second| admit(&limit, Limited::Public, begin + Duration::from_secs(*second)));
+            .filter(|second| admit(&limit, LimitedCause::Public, begin + Duration::from_secs(*second)));
         assert_eq!(admitted.count() as u64, FILE / MAX_ALLOWANCE / LINE as u64);
-        assert!(admit(&limit, Limited::Unauthenticated, begin + Duration::from_secs(3600 * 24)));
+        assert!(admit(&limit, LimitedCause::Unauthenticated, begin + Duration::from_secs(3600 * 24)));
     }
 
     #[test]
     fn without_room_in_the_queue_events_are_counted() {
         let limit = Limit::new(FILE);
         let line = || vec![b'a'; LINE];
-        let admitted = limit.admit(Limited::Unauthenticated, EventType::Http, Instant::now(), false, line);
+        let admitted =
+            limit.admit(LimitedCause::Unauthenticated, EventType::Http, Instant::now(), false, line);
         assert!(admitted.is_none() && limit.has_suppressed());
     }
 }

@@ -20,26 +20,26 @@ use std::{
 
 use serde_json::{Map, Value, json};
 
-pub(crate) use config::AuditOf;
+pub(crate) use config::AuditOwner;
 pub use config::{AuditSink, AuditSpec};
 pub use event::EventType;
-pub(crate) use event::{Event, Metadata, Outcome, Source, put};
-pub(crate) use limit::Limited;
+pub(crate) use event::{AuditMetadata, AuditOutcome, AuditSource, Event, put};
+pub(crate) use limit::LimitedCause;
 
 use limit::{Limit, Suppressed};
 
 use crate::{
     Error, ErrorKind, Result,
-    journal::{Gap, Journal, NotWritten, RotatingFile, Sink},
-    redact::{Masks, cut, hex},
+    line_writer::{BackgroundLineWriter, LineSink, LossNotice, RotatingFile, WriteError},
+    redact::{Redactor, hex, truncate},
 };
 
 /// Events that wait to be written.
 const QUEUE: usize = 8192;
 /// Most calls in flight that an event names.
-const NAMED: usize = 32;
+const MAX_LISTED_CALLS: usize = 32;
 /// A message's data is not looked into beyond this.
-const LOOKED_AT: usize = 1 << 20;
+const MAX_INSPECTED_BYTES: usize = 1 << 20;
 /// Actors of a delegation say who they are in one of these.
 const ACTOR: [&str; 3] = ["sub", "iss", "client_id"];
 
@@ -49,16 +49,16 @@ pub(crate) struct Audit {
     component: String,
     server: String,
     spec: AuditSpec,
-    masks: Masks,
-    journal: Journal,
+    masks: Redactor,
+    journal: BackgroundLineWriter,
     limit: Limit,
-    calls: Mutex<BTreeMap<u64, Named>>,
+    calls: Mutex<BTreeMap<u64, CallInfo>>,
     next: AtomicU64,
 }
 
 /// A call in flight, for events about what happens meanwhile.
 #[derive(Debug, Clone)]
-struct Named {
+struct CallInfo {
     audit_id: String,
     method: String,
     name: Option<String>,
@@ -66,12 +66,12 @@ struct Named {
 
 /// Holds a call's place among those in flight.
 #[derive(Debug)]
-pub(crate) struct InFlight {
+pub(crate) struct InFlightGuard {
     audit: Arc<Audit>,
     number: u64,
 }
 
-impl Drop for InFlight {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
         self.audit.calls.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
     }
@@ -79,12 +79,12 @@ impl Drop for InFlight {
 
 /// Writes to a stream of the process.
 #[derive(Debug)]
-enum Stream {
+enum StandardStream {
     Stdout,
     Stderr,
 }
 
-impl Sink for Stream {
+impl LineSink for StandardStream {
     fn write(&mut self, lines: &[u8]) -> std::io::Result<()> {
         use std::io::Write as _;
         match self {
@@ -99,9 +99,9 @@ impl Sink for Stream {
 
 /// Writes events to the log of the library.
 #[derive(Debug)]
-struct Log;
+struct TracingSink;
 
-impl Sink for Log {
+impl LineSink for TracingSink {
     fn write(&mut self, lines: &[u8]) -> std::io::Result<()> {
         for line in String::from_utf8_lossy(lines).lines() {
             tracing::info!(target: "mcpm::audit", "{line}");
@@ -122,7 +122,7 @@ impl Audit {
         usual: Option<PathBuf>,
         secrets: impl IntoIterator<Item = crate::options::Secret>,
     ) -> Result<Arc<Self>> {
-        let file = |path: &Path| -> Result<Box<dyn Sink>> {
+        let file = |path: &Path| -> Result<Box<dyn LineSink>> {
             let opened = RotatingFile::open(path.to_owned(), spec.rotation());
             let file = opened.map_err(|error| {
                 let message = format!("the audit log `{}` cannot be written", path.display());
@@ -130,11 +130,11 @@ impl Audit {
             })?;
             Ok(Box::new(file))
         };
-        let sink: Box<dyn Sink> = match (&spec.sink, &usual) {
+        let sink: Box<dyn LineSink> = match (&spec.sink, &usual) {
             (AuditSink::File(path), _) | (AuditSink::Usual, Some(path)) => file(path)?,
-            (AuditSink::Usual | AuditSink::Stdout, _) => Box::new(Stream::Stdout),
-            (AuditSink::Stderr, _) => Box::new(Stream::Stderr),
-            (AuditSink::Log, _) => Box::new(Log),
+            (AuditSink::Usual | AuditSink::Stdout, _) => Box::new(StandardStream::Stdout),
+            (AuditSink::Stderr, _) => Box::new(StandardStream::Stderr),
+            (AuditSink::Log, _) => Box::new(TracingSink),
         };
         Self::with(spec, server, sink, secrets)
     }
@@ -142,20 +142,20 @@ impl Audit {
     fn with(
         spec: &AuditSpec,
         server: &str,
-        sink: Box<dyn Sink>,
+        sink: Box<dyn LineSink>,
         secrets: impl IntoIterator<Item = crate::options::Secret>,
     ) -> Result<Arc<Self>> {
         let component = spec.component.clone().unwrap_or_else(|| server.to_owned());
         let of_gap = component.clone();
-        let gap: Gap = Box::new(move |lost| lost_events(&of_gap, lost).line());
-        let journal = Journal::start(sink, QUEUE, Some(gap)).map_err(|error| {
+        let gap: LossNotice = Box::new(move |lost| lost_events(&of_gap, lost).line());
+        let journal = BackgroundLineWriter::start(sink, QUEUE, Some(gap)).map_err(|error| {
             Error::new(ErrorKind::Io, "the thread of the audit log cannot be started").source(error)
         })?;
         Ok(Arc::new(Self {
             component,
             server: server.to_owned(),
             spec: spec.clone(),
-            masks: Masks::new(secrets, &spec.redact),
+            masks: Redactor::new(secrets, &spec.redact),
             journal,
             limit: Limit::new(spec.rotate_size),
             calls: Mutex::default(),
@@ -174,12 +174,12 @@ impl Audit {
     }
 
     /// What is left out.
-    pub(crate) fn masks(&self) -> &Masks {
+    pub(crate) fn masks(&self) -> &Redactor {
         &self.masks
     }
 
     /// Whether events of that type are recorded.
-    pub(crate) fn takes(&self, kind: EventType) -> bool {
+    pub(crate) fn records(&self, kind: EventType) -> bool {
         let among = self.spec.event_types.is_empty() || self.spec.event_types.contains(&kind);
         among && !self.spec.exclude_event_types.contains(&kind)
     }
@@ -188,7 +188,7 @@ impl Audit {
     pub(crate) fn event(
         &self,
         kind: EventType,
-        outcome: Outcome,
+        outcome: AuditOutcome,
         audit_id: String,
         since: SystemTime,
     ) -> Event {
@@ -204,7 +204,7 @@ impl Audit {
             source: None,
             subjects: Map::new(),
             target: Map::new(),
-            metadata: Metadata::default(),
+            metadata: AuditMetadata::default(),
             data: Map::new(),
             delegation: Vec::new(),
         }
@@ -212,11 +212,11 @@ impl Audit {
 
     /// Queues an event to be written.
     pub(crate) fn post(&self, event: &Event) {
-        self.journal.post(self.counted(event));
+        self.journal.post(self.unlimited_line(event));
     }
 
     /// Queues an event that is subject to a limit, or counts it for the next summary event.
-    pub(crate) fn post_limited(&self, cause: Limited, event: &Event) {
+    pub(crate) fn post_limited(&self, cause: LimitedCause, event: &Event) {
         if let Some(line) = self.admit(cause, event) {
             self.journal.post(line);
         }
@@ -226,8 +226,8 @@ impl Audit {
     ///
     /// # Errors
     /// When it cannot be.
-    pub(crate) async fn written(&self, event: &Event) -> Result<(), NotWritten> {
-        self.journal.written(self.counted(event)).await
+    pub(crate) async fn write(&self, event: &Event) -> Result<(), WriteError> {
+        self.journal.write_and_wait(self.unlimited_line(event)).await
     }
 
     /// Waits until an event that is subject to a limit is written. One beyond the limit is counted for the next summary
@@ -235,15 +235,15 @@ impl Audit {
     ///
     /// # Errors
     /// When it cannot be.
-    pub(crate) async fn written_limited(&self, cause: Limited, event: &Event) -> Result<(), NotWritten> {
+    pub(crate) async fn write_limited(&self, cause: LimitedCause, event: &Event) -> Result<(), WriteError> {
         match self.admit(cause, event) {
-            Some(line) => self.journal.written(line).await,
+            Some(line) => self.journal.write_and_wait(line).await,
             None => Ok(()),
         }
     }
 
     /// The line of an event without a limit.
-    fn counted(&self, event: &Event) -> Vec<u8> {
+    fn unlimited_line(&self, event: &Event) -> Vec<u8> {
         if self.limit.has_suppressed() {
             self.summarize(self.limit.due(Instant::now()));
         }
@@ -253,9 +253,9 @@ impl Audit {
     }
 
     /// The line of an event within its limit. They leave half of the queue to all other events.
-    fn admit(&self, cause: Limited, event: &Event) -> Option<Vec<u8>> {
+    fn admit(&self, cause: LimitedCause, event: &Event) -> Option<Vec<u8>> {
         let now = Instant::now();
-        let room = self.journal.has_room_to_spare();
+        let room = self.journal.is_below_half_full();
         let line = self.limit.admit(cause, event.kind, now, room, || event.line());
         if line.is_none() {
             self.summarize(self.limit.due(now));
@@ -267,7 +267,7 @@ impl Audit {
     fn summarize(&self, suppressed: Vec<Suppressed>) {
         for suppressed in suppressed {
             let mut event =
-                self.event(EventType::EventsSuppressed, Outcome::Error, new_id(), suppressed.since);
+                self.event(EventType::EventsSuppressed, AuditOutcome::Error, new_id(), suppressed.since);
             suppressed.describe(&mut event.metadata.extra);
             let line = event.line();
             self.limit.spend(suppressed.cause, line.len() as u64);
@@ -282,26 +282,34 @@ impl Audit {
     }
 
     /// Counts a call among those in flight until what is returned is dropped.
-    pub(crate) fn begins(self: &Arc<Self>, audit_id: &str, method: &str, name: Option<&str>) -> InFlight {
+    pub(crate) fn track_call(
+        self: &Arc<Self>,
+        audit_id: &str,
+        method: &str,
+        name: Option<&str>,
+    ) -> InFlightGuard {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let named =
-            Named { audit_id: audit_id.to_owned(), method: method.to_owned(), name: name.map(str::to_owned) };
+        let named = CallInfo {
+            audit_id: audit_id.to_owned(),
+            method: method.to_owned(),
+            name: name.map(str::to_owned),
+        };
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).insert(number, named);
-        InFlight { audit: Arc::clone(self), number }
+        InFlightGuard { audit: Arc::clone(self), number }
     }
 
     /// Records a connection of the server that was refused, with the calls that were in flight: it may belong to any
     /// of them, and to none.
-    pub(crate) fn refused_connection(&self, target: Map<String, Value>, extra: Map<String, Value>) {
-        if !self.takes(EventType::ConnectionRefused) {
+    pub(crate) fn connection_denied(&self, target: Map<String, Value>, extra: Map<String, Value>) {
+        if !self.records(EventType::ConnectionRefused) {
             return;
         }
         let mut event =
-            self.event(EventType::ConnectionRefused, Outcome::Denied, new_id(), SystemTime::now());
+            self.event(EventType::ConnectionRefused, AuditOutcome::Denied, new_id(), SystemTime::now());
         event.target = target;
         event.metadata.extra = extra;
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        let named = calls.values().take(NAMED).map(|call| {
+        let named = calls.values().take(MAX_LISTED_CALLS).map(|call| {
             let mut shown = Map::new();
             put(&mut shown, "audit_id", Some(call.audit_id.clone()));
             put(&mut shown, "method", Some(call.method.clone()));
@@ -312,22 +320,22 @@ impl Audit {
         put(&mut event.metadata.extra, "calls_in_flight", Some(calls.len()));
         drop(calls);
         put(&mut event.metadata.extra, "in_flight", Some(named));
-        self.post_limited(Limited::ConnectionRefused, &event);
+        self.post_limited(LimitedCause::ConnectionRefused, &event);
     }
 
     /// The data of a message as it is recorded: without secrets, and not longer than it may be.
-    pub(crate) fn data(&self, text: &str, masks: &Masks) -> Value {
+    pub(crate) fn data(&self, text: &str, masks: &Redactor) -> Value {
         let most = self.spec.max_data_size;
-        if text.len() > LOOKED_AT {
+        if text.len() > MAX_INSPECTED_BYTES {
             return json!({ "truncated": true, "size": text.len(), "text": "" });
         }
         let Ok(mut value) = serde_json::from_str::<Value>(text) else { return Value::Null };
-        masks.value(&mut value);
+        masks.redact_json(&mut value);
         let plain = value.to_string();
         if plain.len() <= most {
             return value;
         }
-        json!({ "truncated": true, "size": text.len(), "text": cut(&plain, most) })
+        json!({ "truncated": true, "size": text.len(), "text": truncate(&plain, most) })
     }
 
     /// The actors of a delegation (RFC 8693 section 4.1), the nearest first.
@@ -339,7 +347,7 @@ impl Audit {
         {
             let shown = ACTOR.iter().filter_map(|name| Some((*name, actor.get(*name)?.as_str()?)));
             let shown: Map<String, Value> =
-                shown.map(|(name, text)| (name.to_owned(), self.masks.text(text).into())).collect();
+                shown.map(|(name, text)| (name.to_owned(), self.masks.redact(text).into())).collect();
             actors.push(Value::from(shown));
             next = actor.get("act");
         }
@@ -349,7 +357,7 @@ impl Audit {
 
 fn lost_events(component: &str, lost: u64) -> Event {
     let now = timestamp(SystemTime::now());
-    let mut metadata = Metadata::default();
+    let mut metadata = AuditMetadata::default();
     put(&mut metadata.extra, "events", Some(lost));
     Event {
         time: now.clone(),
@@ -358,7 +366,7 @@ fn lost_events(component: &str, lost: u64) -> Event {
         audit_id: new_id(),
         kind: EventType::EventsLost,
         logged_at: now,
-        outcome: Outcome::Error,
+        outcome: AuditOutcome::Error,
         component: component.to_owned(),
         source: None,
         subjects: Map::new(),

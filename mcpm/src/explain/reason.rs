@@ -41,7 +41,7 @@ macro_rules! reasons {
 impl Reason {
     /// Whether it is given to those of whom nobody knows yet who they are. They can have as many refusals as they
     /// like, which must cost nobody else theirs.
-    pub(crate) fn is_for_strangers(self) -> bool {
+    pub(crate) fn is_for_unauthenticated(self) -> bool {
         match self {
             // Whoever lacks a scope has shown a token that is theirs.
             Self::InsufficientScope => false,

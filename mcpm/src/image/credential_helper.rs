@@ -14,16 +14,16 @@ use super::credentials::Credentials;
 use crate::{Error, ErrorKind, Result};
 
 /// Long enough for a key store that asks the user to unlock it.
-const TIME_LIMIT: Duration = Duration::from_secs(30);
+const HELPER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Far more than any login.
-const OUTPUT_LIMIT: u64 = 64 * 1024;
+const MAX_OUTPUT_BYTES: u64 = 64 * 1024;
 /// What every helper prints when it knows no login for the server.
 const NOT_FOUND: &[u8] = b"credentials not found in native keychain";
 /// The user name that marks the secret as an identity token.
 const TOKEN_USER: &str = "<token>";
 
 #[derive(Deserialize)]
-struct Answer {
+struct HelperOutput {
     #[serde(rename = "Username")]
     username: String,
     #[serde(rename = "Secret")]
@@ -51,14 +51,14 @@ pub(super) async fn get(name: &str, server: &str, path: Option<&OsStr>) -> Resul
         }
         let mut output = Vec::new();
         if let Some(stdout) = child.stdout.take() {
-            stdout.take(OUTPUT_LIMIT + 1).read_to_end(&mut output).await?;
+            stdout.take(MAX_OUTPUT_BYTES + 1).read_to_end(&mut output).await?;
         }
-        if output.len() as u64 > OUTPUT_LIMIT {
+        if output.len() as u64 > MAX_OUTPUT_BYTES {
             return Ok(None);
         }
         child.wait().await.map(|status| Some((status, output)))
     };
-    let (status, output) = match tokio::time::timeout(TIME_LIMIT, talk).await {
+    let (status, output) = match tokio::time::timeout(HELPER_TIMEOUT, talk).await {
         Err(_) => return Err(failed("did not answer within 30 seconds")),
         Ok(Err(error)) => return Err(failed("cannot be read").source(error)),
         Ok(Ok(None)) => return Err(failed("said too much")),
@@ -70,7 +70,7 @@ pub(super) async fn get(name: &str, server: &str, path: Option<&OsStr>) -> Resul
         }
         return Err(failed("failed").with("status", status));
     }
-    let answer: Answer =
+    let answer: HelperOutput =
         serde_json::from_slice(&output).map_err(|_| failed("gave an answer that cannot be understood"))?;
     Ok(match (answer.username, answer.secret) {
         (_, secret) if secret.is_empty() => None,

@@ -66,7 +66,7 @@ impl CredentialStore {
     /// `Io` when a file cannot be read, `CorruptState` when it cannot be understood or a helper program fails.
     pub async fn lookup(&self, registry: &str) -> Result<Option<Credentials>> {
         for file in &self.files {
-            if let Some(config) = read_json::<ConfigFile>(file)?
+            if let Some(config) = read_json::<AuthConfigFile>(file)?
                 && let Some(found) = self.lookup_in(&config, registry).await?
             {
                 return Ok(Some(found));
@@ -75,7 +75,7 @@ impl CredentialStore {
         Ok(None)
     }
 
-    async fn lookup_in(&self, config: &ConfigFile, registry: &str) -> Result<Option<Credentials>> {
+    async fn lookup_in(&self, config: &AuthConfigFile, registry: &str) -> Result<Option<Credentials>> {
         let key = registry_key(registry);
         let helper = config.cred_helpers.get(registry).or_else(|| config.cred_helpers.get(key));
         let store = helper.or(config.creds_store.as_ref()).filter(|name| !name.is_empty());
@@ -95,7 +95,7 @@ impl CredentialStore {
 
 /// The parts of the file that concern logins; the rest belongs to other tools.
 #[derive(Deserialize, Default)]
-struct ConfigFile {
+struct AuthConfigFile {
     #[serde(default)]
     auths: BTreeMap<String, AuthEntry>,
     #[serde(default, rename = "credsStore")]

@@ -7,12 +7,12 @@ use tempfile::TempDir;
 use super::*;
 
 /// A Docker folder with this configuration, and a folder for helper programs.
-struct Home {
+struct LoginFixture {
     docker: TempDir,
     programs: TempDir,
 }
 
-impl Home {
+impl LoginFixture {
     fn new(config: &str) -> Self {
         let home = Self { docker: tempfile::tempdir().unwrap(), programs: tempfile::tempdir().unwrap() };
         fs::write(home.docker.path().join("config.json"), config).unwrap();
@@ -40,7 +40,7 @@ fn password(username: &str, password: &str) -> Option<Credentials> {
 
 #[tokio::test]
 async fn logins_in_the_file_are_found_by_registry() {
-    let home = Home::new(
+    let home = LoginFixture::new(
         r#"{"auths": {
             "https://index.docker.io/v1/": {"auth": "aHViOnM6ZWNyZXQ="},
             "https://old.example/v1/": {"auth": "b2xkOnB3"},
@@ -58,10 +58,11 @@ async fn logins_in_the_file_are_found_by_registry() {
 }
 
 #[tokio::test]
-async fn a_helper_is_asked_for_its_registry_and_the_store_for_the_others() {
-    let home = Home::new(r#"{"credsStore": "all", "credHelpers": {"ghcr.io": "one", "off.example": ""}}"#)
-        .program("all", r#"read -r server; echo "{\"Username\":\"all $1\",\"Secret\":\"$server\"}""#)
-        .program("one", r#"echo '{"ServerURL":"x","Username":"<token>","Secret":"tok"}'"#);
+async fn a_credential_helper_serves_its_registry_and_the_store_all_others() {
+    let home =
+        LoginFixture::new(r#"{"credsStore": "all", "credHelpers": {"ghcr.io": "one", "off.example": ""}}"#)
+            .program("all", r#"read -r server; echo "{\"Username\":\"all $1\",\"Secret\":\"$server\"}""#)
+            .program("one", r#"echo '{"ServerURL":"x","Username":"<token>","Secret":"tok"}'"#);
     let hub = password("all get", "https://index.docker.io/v1/");
     assert_eq!(home.lookup("docker.io").await.unwrap(), hub);
     assert_eq!(home.lookup("quay.io").await.unwrap(), password("all get", "quay.io"));
@@ -70,9 +71,10 @@ async fn a_helper_is_asked_for_its_registry_and_the_store_for_the_others() {
 }
 
 #[tokio::test]
-async fn a_helper_without_a_login_gives_way_to_the_file() {
+async fn the_config_file_is_used_when_a_helper_has_no_login() {
     let config = r#"{"credsStore": "none", "auths": {"a.example": {"auth": "dTpw"}}}"#;
-    let home = Home::new(config).program("none", "echo credentials not found in native keychain; exit 1");
+    let home =
+        LoginFixture::new(config).program("none", "echo credentials not found in native keychain; exit 1");
     assert_eq!(home.lookup("a.example").await.unwrap(), password("u", "p"));
     assert_eq!(home.lookup("b.example").await.unwrap(), None);
 }
@@ -86,27 +88,32 @@ async fn a_helper_that_misbehaves_is_named_and_never_quoted() {
         ("floods", format!("yes {secret}"), "said too much"),
     ];
     for (name, script, why) in cases {
-        let home = Home::new(&format!(r#"{{"credsStore": "{name}"}}"#)).program(name, &script);
+        let home = LoginFixture::new(&format!(r#"{{"credsStore": "{name}"}}"#)).program(name, &script);
         let error = home.lookup("a.example").await.unwrap_err().to_string();
         assert!(error.contains(&format!("docker-credential-{name}")) && error.contains(why), "{error}");
         assert!(!error.contains(secret), "{error}");
     }
     for missing in ["missing", "../evil"] {
-        let error =
-            Home::new(&format!(r#"{{"credsStore": "{missing}"}}"#)).lookup("a.example").await.unwrap_err();
+        let error = LoginFixture::new(&format!(r#"{{"credsStore": "{missing}"}}"#))
+            .lookup("a.example")
+            .await
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::CorruptState);
     }
 }
 
 #[tokio::test]
 async fn a_damaged_file_is_an_error_that_quotes_nothing() {
-    let error =
-        Home::new(r#"{"auths": {"a.example": {"auth": 5, "password": "s3cret"}}}"#).lookup("a.example").await;
+    let error = LoginFixture::new(r#"{"auths": {"a.example": {"auth": 5, "password": "s3cret"}}}"#)
+        .lookup("a.example")
+        .await;
     let error = error.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::CorruptState);
     assert!(error.to_string().contains("config.json") && !error.to_string().contains("s3cret"), "{error}");
-    let error =
-        Home::new(r#"{"auths": {"a.example": {"auth": "s3cret!"}}}"#).lookup("a.example").await.unwrap_err();
+    let error = LoginFixture::new(r#"{"auths": {"a.example": {"auth": "s3cret!"}}}"#)
+        .lookup("a.example")
+        .await
+        .unwrap_err();
     assert!(error.to_string().contains("docker login a.example"), "{error}");
     assert!(!error.to_string().contains("s3cret"), "{error}");
 }

@@ -11,7 +11,7 @@ use crate::{
 
 /// An image that is ready to be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pulled {
+pub struct PulledImage {
     /// What is known of the image.
     pub info: ImageInfo,
     /// What the user should know: the newest image could not be fetched and a copy is used.
@@ -26,19 +26,19 @@ pub async fn ensure(
     runtime: &dyn Runtime,
     reference: &ImageReference,
     progress: &(dyn Fn(PullProgress) + Send + Sync),
-) -> Result<Pulled> {
+) -> Result<PulledImage> {
     let local = runtime.image(reference).await?;
     let Some(local) = local else {
         let info = runtime.pull(reference, progress).await?;
-        return Ok(Pulled { info, warning: None });
+        return Ok(PulledImage { info, warning: None });
     };
     if !reference.is_latest() {
-        return Ok(Pulled { info: local, warning: None });
+        return Ok(PulledImage { info: local, warning: None });
     }
     match runtime.pull(reference, progress).await {
-        Ok(info) => Ok(Pulled { info, warning: None }),
+        Ok(info) => Ok(PulledImage { info, warning: None }),
         Err(error) if error.kind() == ErrorKind::ImageUnavailable => {
-            Ok(Pulled { info: local, warning: Some(stale_warning(reference, &error)) })
+            Ok(PulledImage { info: local, warning: Some(stale_warning(reference, &error)) })
         }
         Err(error) => Err(error),
     }

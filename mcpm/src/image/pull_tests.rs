@@ -115,7 +115,11 @@ impl Runtime for Images {
 }
 
 /// Returns the image that is used, whether there is a warning, and how often was pulled.
-async fn ensured(text: &str, here: bool, registry: Result<(), ErrorKind>) -> (Result<(String, bool)>, u32) {
+async fn run_ensure(
+    text: &str,
+    here: bool,
+    registry: Result<(), ErrorKind>,
+) -> (Result<(String, bool)>, u32) {
     let images = Images { here, registry, pulls: AtomicU32::new(0) };
     let reference = ImageReference::parse(text).unwrap();
     let pulled = ensure(&images, &reference, &|_| ()).await;
@@ -126,7 +130,7 @@ async fn ensured(text: &str, here: bool, registry: Result<(), ErrorKind>) -> (Re
 async fn a_fixed_image_that_is_here_is_used_without_its_registry() {
     let digest = format!("a@sha256:{}", "0".repeat(64));
     for text in ["a:1", &digest] {
-        let (used, pulls) = ensured(text, true, Ok(())).await;
+        let (used, pulls) = run_ensure(text, true, Ok(())).await;
         assert_eq!((used.unwrap(), pulls), (("here".to_owned(), false), 0));
     }
 }
@@ -134,9 +138,9 @@ async fn a_fixed_image_that_is_here_is_used_without_its_registry() {
 #[tokio::test]
 async fn an_image_that_is_not_here_is_pulled() {
     for text in ["a:1", "a"] {
-        let (used, pulls) = ensured(text, false, Ok(())).await;
+        let (used, pulls) = run_ensure(text, false, Ok(())).await;
         assert_eq!((used.unwrap(), pulls), (("pulled".to_owned(), false), 1));
-        let (used, _) = ensured(text, false, Err(ErrorKind::ImageUnavailable)).await;
+        let (used, _) = run_ensure(text, false, Err(ErrorKind::ImageUnavailable)).await;
         assert_eq!(used.unwrap_err().kind(), ErrorKind::ImageUnavailable);
     }
 }
@@ -144,15 +148,15 @@ async fn an_image_that_is_not_here_is_pulled() {
 #[tokio::test]
 async fn a_movable_image_is_pulled_first_and_the_copy_is_used_with_a_warning() {
     for text in ["a", "a:latest"] {
-        let (used, pulls) = ensured(text, true, Ok(())).await;
+        let (used, pulls) = run_ensure(text, true, Ok(())).await;
         assert_eq!((used.unwrap(), pulls), (("pulled".to_owned(), false), 1));
-        let (used, _) = ensured(text, true, Err(ErrorKind::ImageUnavailable)).await;
+        let (used, _) = run_ensure(text, true, Err(ErrorKind::ImageUnavailable)).await;
         assert_eq!(used.unwrap(), ("here".to_owned(), true));
     }
 }
 
 #[tokio::test]
-async fn an_engine_that_is_gone_is_no_reason_for_an_old_copy() {
-    let (used, _) = ensured("a", true, Err(ErrorKind::EngineUnavailable)).await;
+async fn an_unavailable_engine_is_an_error_and_not_a_stale_copy() {
+    let (used, _) = run_ensure("a", true, Err(ErrorKind::EngineUnavailable)).await;
     assert_eq!(used.unwrap_err().kind(), ErrorKind::EngineUnavailable);
 }

@@ -19,15 +19,15 @@ const DEFAULT_REGISTRY: &str = "docker.io";
 /// The namespace of Docker Hub's own images, left out by everyone.
 const DEFAULT_NAMESPACE: &str = "library/";
 /// The longest name (domain and path) that registries take.
-const LONGEST_NAME: usize = 255;
+const MAX_NAME_LENGTH: usize = 255;
 /// The longest workload name.
-const LONGEST_WORKLOAD_NAME: usize = 63;
+const MAX_WORKLOAD_NAME_LENGTH: usize = 63;
 
 /// The name of an image, as typed and as understood.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ImageReference {
-    typed: String,
+    as_written: String,
     registry: String,
     repository: String,
     tag: Option<String>,
@@ -69,7 +69,7 @@ impl ImageReference {
                 "a tag has 1 to 128 letters, digits, `_`, `.` and `-`, and starts with none of `.-`",
             ));
         }
-        if name.len() > LONGEST_NAME {
+        if name.len() > MAX_NAME_LENGTH {
             return Err(invalid("its name is longer than 255 characters"));
         }
         let (domain, path) = split_domain(name);
@@ -90,7 +90,7 @@ impl ImageReference {
             path.to_owned()
         };
         Ok(Self {
-            typed: text.to_owned(),
+            as_written: text.to_owned(),
             registry: registry.to_owned(),
             repository,
             tag: tag.map(str::to_owned),
@@ -150,7 +150,7 @@ impl ImageReference {
             None => repository.to_owned(),
         };
         // The grammar leaves nothing in a path that a workload name could not hold, except too many of it.
-        name.truncate(LONGEST_WORKLOAD_NAME);
+        name.truncate(MAX_WORKLOAD_NAME_LENGTH);
         name
     }
 
@@ -173,13 +173,13 @@ impl ImageReference {
 
 impl fmt::Display for ImageReference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.typed)
+        f.write_str(&self.as_written)
     }
 }
 
 impl fmt::Debug for ImageReference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ImageReference({})", self.typed)
+        write!(f, "ImageReference({})", self.as_written)
     }
 }
 
@@ -215,7 +215,7 @@ impl TryFrom<String> for ImageReference {
 
 impl From<ImageReference> for String {
     fn from(reference: ImageReference) -> Self {
-        reference.typed
+        reference.as_written
     }
 }
 

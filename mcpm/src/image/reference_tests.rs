@@ -7,7 +7,7 @@ fn parse(text: &str) -> ImageReference {
 }
 
 #[test]
-fn parts_are_told_apart() {
+fn parses_registry_repository_tag_and_digest() {
     let digest = format!("sha256:{}", "ab".repeat(32));
     let cases = [
         ("alpine", "docker.io", "library/alpine", None, None),

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::Rule;
 
 /// Networks that are not public, narrow ones first.
-const SPECIAL: [(&str, Rule); 34] = [
+const SPECIAL_PURPOSE_NETWORKS: [(&str, Rule); 34] = [
     // Machines in clouds read credentials there.
     ("169.254.169.254/32", Rule::MetadataAddress),
     ("169.254.170.2/32", Rule::MetadataAddress),
@@ -51,18 +51,19 @@ const SPECIAL: [(&str, Rule); 34] = [
     ("3fff::/20", Rule::ReservedAddress),
 ];
 
-static NETWORKS: LazyLock<Vec<(IpNet, Rule)>> = LazyLock::new(|| {
-    let parsed = SPECIAL.iter().filter_map(|(text, rule)| Some((text.parse().ok()?, *rule)));
+static PARSED_NETWORKS: LazyLock<Vec<(IpNet, Rule)>> = LazyLock::new(|| {
+    let parsed = SPECIAL_PURPOSE_NETWORKS.iter().filter_map(|(text, rule)| Some((text.parse().ok()?, *rule)));
     parsed.collect()
 });
 
 /// The network that is not public and has an address, and why it is not.
-pub(super) fn special(address: IpAddr) -> Option<(IpNet, Rule)> {
-    let within = |address: IpAddr| NETWORKS.iter().find(|(network, _)| network.contains(&address)).copied();
+pub(super) fn special_purpose_network(address: IpAddr) -> Option<(IpNet, Rule)> {
+    let within =
+        |address: IpAddr| PARSED_NETWORKS.iter().find(|(network, _)| network.contains(&address)).copied();
     let address = address.to_canonical();
     within(address).or_else(|| match address {
         // Where a gateway translates, what counts is the address within.
-        IpAddr::V6(address) => embedded(address)
+        IpAddr::V6(address) => embedded_ipv4(address)
             .and_then(|inner| within(inner.into()))
             .map(|(_, rule)| (IpNet::from(IpAddr::V6(address)), rule)),
         IpAddr::V4(_) => None,
@@ -70,7 +71,7 @@ pub(super) fn special(address: IpAddr) -> Option<(IpNet, Rule)> {
 }
 
 /// The IPv4 address in one of NAT64 or 6to4.
-fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
+fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let at = |start: usize| {
         let bytes: [u8; 4] = address.octets().get(start..start + 4)?.try_into().ok()?;
         Some(Ipv4Addr::from(bytes))
@@ -83,16 +84,16 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
 }
 
 /// Tells whether an address is one of this machine's. Nothing is sent.
-pub(super) fn is_own(address: IpAddr) -> bool {
+pub(super) fn is_local_address(address: IpAddr) -> bool {
     let any: IpAddr = match address {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    is_own_to(address, UdpSocket::bind((any, 0)))
+    is_local_address_by(address, UdpSocket::bind((any, 0)))
 }
 
 /// Tells it by a socket that nobody has used, or by why there is none.
-fn is_own_to(address: IpAddr, socket: io::Result<UdpSocket>) -> bool {
+fn is_local_address_by(address: IpAddr, socket: io::Result<UdpSocket>) -> bool {
     let socket = match socket {
         Ok(socket) => socket,
         // It has no address of that family. For lack of files, say, nobody knows, and a connection might come about.
@@ -111,13 +112,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_network_is_written_right() {
-        assert_eq!(NETWORKS.len(), SPECIAL.len());
-        assert!(NETWORKS.iter().all(|(network, _)| *network == network.trunc()));
+    fn every_network_parses_and_has_no_host_bits() {
+        assert_eq!(PARSED_NETWORKS.len(), SPECIAL_PURPOSE_NETWORKS.len());
+        assert!(PARSED_NETWORKS.iter().all(|(network, _)| *network == network.trunc()));
     }
 
     #[test]
-    fn what_is_not_public_is_known() {
+    fn classifies_special_purpose_addresses() {
         for (address, rule) in [
             ("169.254.169.254", Some(Rule::MetadataAddress)),
             ("::ffff:169.254.169.254", Some(Rule::MetadataAddress)),
@@ -141,19 +142,23 @@ mod tests {
             ("2606:4700::1111", None),
             ("64:ff9b::101:101", None),
         ] {
-            assert_eq!(special(address.parse().unwrap()).map(|(_, rule)| rule), rule, "{address}");
+            assert_eq!(
+                special_purpose_network(address.parse().unwrap()).map(|(_, rule)| rule),
+                rule,
+                "{address}"
+            );
         }
     }
 
     #[test]
-    fn this_machine_knows_itself() {
-        assert!(is_own(Ipv4Addr::LOCALHOST.into()));
-        assert!(!is_own(Ipv4Addr::new(192, 0, 2, 77).into()));
+    fn local_addresses_are_recognized() {
+        assert!(is_local_address(Ipv4Addr::LOCALHOST.into()));
+        assert!(!is_local_address(Ipv4Addr::new(192, 0, 2, 77).into()));
     }
 
     #[test]
-    fn an_address_that_cannot_be_asked_about_is_taken_for_this_machines() {
-        let told = |errno: Errno| is_own_to(Ipv4Addr::new(192, 0, 2, 77).into(), Err(errno.into()));
+    fn an_undecidable_address_counts_as_local() {
+        let told = |errno: Errno| is_local_address_by(Ipv4Addr::new(192, 0, 2, 77).into(), Err(errno.into()));
         assert!(told(Errno::MFILE) && told(Errno::NFILE) && told(Errno::NOBUFS) && told(Errno::PERM));
         // Without the family there is no address of it.
         assert!(!told(Errno::AFNOSUPPORT) && !told(Errno::ADDRNOTAVAIL));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Layout;
+use super::HostMap;
 use crate::{Error, ErrorKind, Result};
 
 /// Writes a configuration.
@@ -10,7 +10,7 @@ use crate::{Error, ErrorKind, Result};
 /// # Errors
 /// `InvalidOption` for a text that no program can be given.
 pub(super) fn encode(
-    layout: &Layout,
+    layout: &HostMap,
     command: &[String],
     env: &BTreeMap<String, String>,
     report_lookups: bool,
@@ -38,7 +38,7 @@ pub(super) fn encode(
         put(b'e', variable.as_bytes())?;
     }
     layout.names.iter().try_for_each(|name| put(b'n', name.as_bytes()))?;
-    layout.below.iter().try_for_each(|name| put(b'b', name.as_bytes()))?;
+    layout.parent_domains.iter().try_for_each(|name| put(b'b', name.as_bytes()))?;
     if layout.any_name {
         put(b'*', b"")?;
     }

@@ -5,13 +5,13 @@ use std::{fmt, net::IpAddr};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    explain::{Reason, Recent, RefusalId, Refused},
+    explain::{DenialId, DenialLog, DenialRecord, Reason},
     permission::Host,
 };
 
 /// What was decided about a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
+pub enum EgressDecision {
     /// It was opened.
     Allowed {
         /// The host as it was named.
@@ -22,7 +22,7 @@ pub enum Decision {
         address: IpAddr,
     },
     /// It was refused.
-    Denied(Denial),
+    Denied(EgressDenial),
     /// An allowed name was looked up for the first time. This is heard of while a profile is learnt.
     LookedUp {
         /// The name.
@@ -116,7 +116,7 @@ impl fmt::Display for Rule {
 
 /// A refused connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Denial {
+pub struct EgressDenial {
     /// The host as it was named.
     pub host: Host,
     /// The port; `None` for a name that was looked up.
@@ -128,29 +128,30 @@ pub struct Denial {
     /// The smallest change that would allow it.
     pub fix: String,
     /// Id by which `mcpm explain` knows it.
-    pub refusal: String,
+    pub id: String,
 }
 
-impl Denial {
+impl EgressDenial {
     pub(super) fn new(host: &Host, port: Option<u16>, rule: Rule) -> Self {
-        let refusal = RefusalId::new().to_string();
-        let mut denial = Self { host: host.clone(), port, address: None, rule, fix: String::new(), refusal };
-        denial.fix = denial.smallest_change();
+        let refusal = DenialId::new().to_string();
+        let mut denial =
+            Self { host: host.clone(), port, address: None, rule, fix: String::new(), id: refusal };
+        denial.fix = denial.suggested_fix();
         denial
     }
 
-    pub(super) fn of_address(host: &Host, port: u16, address: IpAddr, rule: Rule) -> Self {
+    pub(super) fn for_address(host: &Host, port: u16, address: IpAddr, rule: Rule) -> Self {
         let mut denial = Self::new(host, Some(port), rule);
         denial.address = Some(address);
-        denial.fix = denial.smallest_change();
+        denial.fix = denial.suggested_fix();
         denial
     }
 
     /// What is kept of it.
-    pub(crate) fn refused(&self, recent: &Recent) -> Option<Refused> {
-        let id = RefusalId::parse(&self.refusal)?;
+    pub(crate) fn to_record(&self, recent: &DenialLog) -> Option<DenialRecord> {
+        let id = DenialId::parse(&self.id)?;
         let mut refused = recent
-            .refused(&id, self.rule.reason())
+            .record(&id, self.rule.reason())
             .rule(Some(self.rule.as_str()))
             .input("host", &self.host.to_string())
             .fix(Some(&self.fix));
@@ -160,10 +161,10 @@ impl Denial {
         if let Some(address) = self.address {
             refused = refused.input("address", &address.to_string());
         }
-        Some(refused.done())
+        Some(refused.build())
     }
 
-    fn smallest_change(&self) -> String {
+    fn suggested_fix(&self) -> String {
         let place = match self.port {
             Some(port) => format!("{}:{port}", self.host),
             None => self.host.to_string(),
@@ -206,7 +207,7 @@ impl Denial {
     }
 }
 
-impl fmt::Display for Denial {
+impl fmt::Display for EgressDenial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.port {
             Some(port) => {

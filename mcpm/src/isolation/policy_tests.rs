@@ -2,22 +2,22 @@
 
 use super::*;
 
-fn policy(outbound: &str, runtime_gateway: bool) -> Policy {
+fn policy(outbound: &str, runtime_gateway: bool) -> EgressPolicy {
     let gateway = "172.30.0.1".parse().unwrap();
-    Policy::new(serde_json::from_str(outbound).unwrap(), runtime_gateway, vec![gateway])
+    EgressPolicy::new(serde_json::from_str(outbound).unwrap(), runtime_gateway, vec![gateway])
 }
 
-async fn verdict(policy: &Policy, host: &str, port: u16) -> Result<Vec<SocketAddr>, Rule> {
-    policy.addresses(&host.parse().unwrap(), port).await.map_err(|no| match no {
-        No::Denied(denial) => denial.rule,
-        No::Failed(why) => panic!("{host}: {why}"),
+async fn verdict(policy: &EgressPolicy, host: &str, port: u16) -> Result<Vec<SocketAddr>, Rule> {
+    policy.allowed_addresses(&host.parse().unwrap(), port).await.map_err(|no| match no {
+        EgressError::Denied(denial) => denial.rule,
+        EgressError::Failed(why) => panic!("{host}: {why}"),
     })
 }
 
 const ALL: &str = r#"{"insecure_allow_all": true}"#;
 
 #[tokio::test]
-async fn everything_is_everything_public() {
+async fn insecure_allow_all_covers_public_addresses_only() {
     let policy = policy(ALL, false);
     assert_eq!(verdict(&policy, "1.1.1.1", 443).await, Ok(vec!["1.1.1.1:443".parse().unwrap()]));
     for (host, rule) in [
@@ -55,14 +55,14 @@ async fn an_allowed_name_that_resolves_to_the_gateway_needs_its_flag() {
     let gateways: Vec<IpAddr> = ["127.0.0.1", "::1"].map(|address| address.parse().unwrap()).into();
     // The name is allowed, and so are the addresses it has.
     let outbound = r#"{"allow_host": ["localhost", "127.0.0.0/8", "127.0.0.1:443", "::1"]}"#;
-    let policy = |flag| Policy::new(serde_json::from_str(outbound).unwrap(), flag, gateways.clone());
+    let policy = |flag| EgressPolicy::new(serde_json::from_str(outbound).unwrap(), flag, gateways.clone());
     assert_eq!(verdict(&policy(false), "localhost", 443).await, Err(Rule::RuntimeGateway));
     let allowed = verdict(&policy(true), "localhost", 443).await.unwrap();
     assert!(allowed.contains(&"127.0.0.1:443".parse().unwrap()), "{allowed:?}");
 }
 
 #[tokio::test]
-async fn a_name_does_not_vouch_for_an_address_that_is_not_public() {
+async fn a_name_does_not_allow_a_non_public_address() {
     let by_name = policy(r#"{"allow_host": ["localhost"]}"#, false);
     assert_eq!(verdict(&by_name, "localhost", 443).await, Err(Rule::LoopbackAddress));
     let by_both = policy(r#"{"allow_host": ["localhost", "127.0.0.0/8"]}"#, false);
@@ -73,7 +73,7 @@ async fn a_name_does_not_vouch_for_an_address_that_is_not_public() {
 }
 
 #[tokio::test]
-async fn an_address_without_ports_vouches_for_the_listed_ports_only() {
+async fn an_address_rule_without_ports_allows_the_listed_ports_only() {
     let listed = policy(
         r#"{"allow_host": ["localhost:8443", "localhost:443", "127.0.0.0/8"], "allow_port": [443]}"#,
         false,
@@ -108,20 +108,20 @@ async fn a_wide_network_does_not_mean_the_private_ones_in_it() {
 }
 
 #[tokio::test]
-async fn a_denial_says_what_would_allow_it() {
+async fn a_denial_names_the_fix() {
     let policy = policy(r#"{"allow_host": ["a.example"], "allow_port": [443]}"#, false);
-    let denial = |host: &str, port| policy.refusal_of_attempt(&host.parse().unwrap(), port).unwrap();
+    let denial = |host: &str, port| policy.denial_for_attempt(&host.parse().unwrap(), port).unwrap();
     let text = denial("b.example", Some(443)).to_string();
     assert!(text.contains("`host-not-allowed`") && text.contains("add `b.example:443`"), "{text}");
     assert!(denial("a.example", Some(22)).to_string().contains("add `a.example:22`"));
     assert_eq!(denial("c.example", None).rule, Rule::HostNotAllowed);
-    assert!(policy.refusal_of_attempt(&"a.example".parse().unwrap(), None).is_none());
+    assert!(policy.denial_for_attempt(&"a.example".parse().unwrap(), None).is_none());
     assert!(denial("172.17.0.1", Some(1)).to_string().contains("`allow_runtime_gateway`"));
 }
 
 #[tokio::test]
-async fn a_lookup_that_nobody_waits_for_counts_until_it_ends() {
-    let lookups = Arc::new(Lookups(Arc::new(Semaphore::new(1))));
+async fn an_abandoned_lookup_holds_its_permit_until_it_ends() {
+    let lookups = Arc::new(LookupLimiter(Arc::new(Semaphore::new(1))));
     let (began, begun) = tokio::sync::oneshot::channel();
     let (end, ended) = std::sync::mpsc::channel::<()>();
     let stuck = tokio::spawn({
@@ -131,7 +131,7 @@ async fn a_lookup_that_nobody_waits_for_counts_until_it_ends() {
                 began.send(()).unwrap();
                 ended.recv().map_err(io::Error::other)
             };
-            lookups.run(lookup).await
+            lookups.run_limited(lookup).await
         }
     });
     begun.await.unwrap();
@@ -139,5 +139,5 @@ async fn a_lookup_that_nobody_waits_for_counts_until_it_ends() {
     assert!(stuck.await.unwrap_err().is_cancelled());
     assert_eq!(lookups.0.available_permits(), 0);
     end.send(()).unwrap();
-    assert_eq!(lookups.run(|| Ok(7)).await.unwrap(), 7);
+    assert_eq!(lookups.run_limited(|| Ok(7)).await.unwrap(), 7);
 }

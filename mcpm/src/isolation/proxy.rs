@@ -22,18 +22,18 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 
 use super::{
-    Denial, Gate, Link,
-    policy::No,
-    tunnel::{self, Alive, Signing},
+    EgressDenial, IsolationState, ShimStream,
+    policy::EgressError,
+    tunnel::{self, ActivityStream, ActivityTimer},
 };
 use crate::permission::Host;
 
 /// How long the head of a request may take.
-const HEAD: Duration = Duration::from_secs(30);
+const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest head of a request.
-const HEAD_BYTES: usize = 64 * 1024;
+const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// Headers that concern one connection alone (RFC 9110, section 7.6.1).
-const OF_CONNECTION: [&str; 8] = [
+const HOP_BY_HOP_HEADERS: [&str; 8] = [
     "connection",
     "proxy-connection",
     "proxy-authorization",
@@ -44,45 +44,49 @@ const OF_CONNECTION: [&str; 8] = [
     "upgrade",
 ];
 
-type Body = Either<Full<Bytes>, Incoming>;
+type EgressBody = Either<Full<Bytes>, Incoming>;
 
 /// A tunnel that was agreed on, to be joined when the client has the answer.
-type Agreed = Arc<Mutex<Option<(OnUpgrade, Host, u16, TcpStream)>>>;
+type PendingTunnel = Arc<Mutex<Option<(OnUpgrade, Host, u16, TcpStream)>>>;
 
 /// Serves one connection to its end.
-pub(super) async fn serve(link: Link, gate: Arc<Gate>) -> io::Result<()> {
-    let agreed = Agreed::default();
+pub(super) async fn serve(link: ShimStream, gate: Arc<IsolationState>) -> io::Result<()> {
+    let agreed = PendingTunnel::default();
     let service = {
         let (gate, agreed) = (Arc::clone(&gate), Arc::clone(&agreed));
-        service_fn(move |request| answer(request, Arc::clone(&gate), Arc::clone(&agreed)))
+        service_fn(move |request| handle_request(request, Arc::clone(&gate), Arc::clone(&agreed)))
     };
     let mut http = hyper::server::conn::http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(HEAD_BYTES);
+    http.timer(TokioTimer::new()).header_read_timeout(HEADER_READ_TIMEOUT).max_buf_size(MAX_HEAD_BYTES);
     http.serve_connection(TokioIo::new(link), service).with_upgrades().await.map_err(io::Error::other)?;
     let agreed = agreed.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some((upgrade, host, port, server)) = agreed {
         let client = TokioIo::new(upgrade.await.map_err(io::Error::other)?);
-        tunnel::join(&gate, &host, port, client, server).await?;
+        tunnel::splice(&gate, &host, port, client, server).await?;
     }
     Ok(())
 }
 
-async fn answer(
+async fn handle_request(
     mut request: Request<Incoming>,
-    gate: Arc<Gate>,
-    agreed: Agreed,
-) -> Result<Response<Body>, Infallible> {
+    gate: Arc<IsolationState>,
+    agreed: PendingTunnel,
+) -> Result<Response<EgressBody>, Infallible> {
     let is_tunnel = request.method() == Method::CONNECT;
-    let Some((host, port)) = place(request.uri(), is_tunnel) else {
-        return Ok(said(
+    let Some((host, port)) = destination(request.uri(), is_tunnel) else {
+        return Ok(text_response(
             StatusCode::BAD_REQUEST,
             "this is a proxy: expected CONNECT, or a whole http:// URL\n",
         ));
     };
     let server = match tunnel::dial(&gate, &host, port).await {
         Ok(server) => server,
-        Err(No::Denied(denial)) => return Ok(said(StatusCode::FORBIDDEN, &refusal(&denial))),
-        Err(No::Failed(why)) => return Ok(said(StatusCode::BAD_GATEWAY, &format!("mcpm: {why}\n"))),
+        Err(EgressError::Denied(denial)) => {
+            return Ok(text_response(StatusCode::FORBIDDEN, &denial_body(&denial)));
+        }
+        Err(EgressError::Failed(why)) => {
+            return Ok(text_response(StatusCode::BAD_GATEWAY, &format!("mcpm: {why}\n")));
+        }
     };
     if is_tunnel {
         let upgrade = upgrade::on(&mut request);
@@ -90,12 +94,12 @@ async fn answer(
         return Ok(Response::new(Either::Left(Full::default())));
     }
     Ok(forward(request, &gate, server).await.unwrap_or_else(|error| {
-        said(StatusCode::BAD_GATEWAY, &format!("mcpm: `{host}:{port}` broke off: {error}\n"))
+        text_response(StatusCode::BAD_GATEWAY, &format!("mcpm: `{host}:{port}` broke off: {error}\n"))
     }))
 }
 
 /// Where a request goes.
-fn place(uri: &Uri, is_tunnel: bool) -> Option<(Host, u16)> {
+fn destination(uri: &Uri, is_tunnel: bool) -> Option<(Host, u16)> {
     let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'))?;
     let scheme_fits = if is_tunnel { uri.scheme().is_none() } else { uri.scheme_str() == Some("http") };
     let port = authority.port_u16().or_else(|| (!is_tunnel && authority.port().is_none()).then_some(80));
@@ -106,13 +110,13 @@ fn place(uri: &Uri, is_tunnel: bool) -> Option<(Host, u16)> {
 /// Sends a plain request on, over a connection of its own.
 async fn forward(
     request: Request<Incoming>,
-    gate: &Gate,
+    gate: &IsolationState,
     server: TcpStream,
-) -> Result<Response<Body>, hyper::Error> {
-    let alive = Arc::new(Alive::new());
-    let server = TokioIo::new(Signing::new(server, Arc::clone(&alive)));
+) -> Result<Response<EgressBody>, hyper::Error> {
+    let alive = Arc::new(ActivityTimer::new());
+    let server = TokioIo::new(ActivityStream::new(server, Arc::clone(&alive)));
     let (mut sender, connection) = hyper::client::conn::http1::handshake(server).await?;
-    gate.in_background(async move {
+    gate.spawn(async move {
         tokio::select! {
             outcome = connection => if let Err(error) = outcome {
                 tracing::debug!(%error, "a host broke off");
@@ -127,21 +131,21 @@ async fn forward(
     }
     head.uri =
         head.uri.path_and_query().map_or_else(|| Uri::from_static("/"), |path| Uri::from(path.clone()));
-    strip(&mut head.headers);
+    remove_hop_by_hop_headers(&mut head.headers);
     let mut response = sender.send_request(Request::from_parts(head, body)).await?;
-    strip(response.headers_mut());
+    remove_hop_by_hop_headers(response.headers_mut());
     Ok(response.map(Either::Right))
 }
 
-fn strip(headers: &mut HeaderMap) {
+fn remove_hop_by_hop_headers(headers: &mut HeaderMap) {
     let listed = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
     let named: Vec<HeaderName> =
         listed.flat_map(|list| list.split(',')).filter_map(|name| name.trim().parse().ok()).collect();
     named.iter().for_each(|name| drop(headers.remove(name)));
-    OF_CONNECTION.iter().for_each(|name| drop(headers.remove(*name)));
+    HOP_BY_HOP_HEADERS.iter().for_each(|name| drop(headers.remove(*name)));
 }
 
-fn said(status: StatusCode, text: &str) -> Response<Body> {
+fn text_response(status: StatusCode, text: &str) -> Response<EgressBody> {
     let mut response = Response::new(Either::Left(Full::from(text.to_owned())));
     *response.status_mut() = status;
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -149,13 +153,13 @@ fn said(status: StatusCode, text: &str) -> Response<Body> {
     response
 }
 
-fn refusal(denial: &Denial) -> String {
+fn denial_body(denial: &EgressDenial) -> String {
     format!("mcpm: {denial}\n")
 }
 
 /// The whole answer to a client that does not know of a proxy.
-pub(super) fn refusal_text(denial: &Denial) -> String {
-    let body = refusal(denial);
+pub(super) fn denial_response(denial: &EgressDenial) -> String {
+    let body = denial_body(denial);
     let length = body.len();
     format!(
         "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"

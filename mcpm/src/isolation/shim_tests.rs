@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::{Layout, config::encode};
+use super::{HostMap, config::encode};
 
 #[path = "../../shim/config.rs"]
 mod config;
@@ -12,25 +12,25 @@ mod config;
 mod dns;
 #[path = "../../shim/names.rs"]
 mod names;
-#[path = "../../shim/offers.rs"]
-mod offers;
+#[path = "../../shim/reverse_connections.rs"]
+mod reverse_connections;
 
 use config::Config;
 use names::Names;
-use offers::Offers;
+use reverse_connections::ReverseConnections;
 
-fn layout(outbound: &str, target_port: Option<u16>) -> Layout {
-    Layout::of(&serde_json::from_str(outbound).unwrap(), target_port)
+fn layout(outbound: &str, target_port: Option<u16>) -> HostMap {
+    HostMap::from_outbound(&serde_json::from_str(outbound).unwrap(), target_port)
 }
 
-fn configured(layout: &Layout, command: &[&str], env: &[(&str, &str)]) -> Vec<u8> {
+fn configured(layout: &HostMap, command: &[&str], env: &[(&str, &str)]) -> Vec<u8> {
     let command: Vec<String> = command.iter().map(ToString::to_string).collect();
     let env = env.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     encode(layout, &command, &env, false).unwrap()
 }
 
 #[test]
-fn what_mcpm_writes_the_shim_reads() {
+fn config_round_trips_through_the_shim() {
     let layout = layout(
         r#"{"allow_host": ["a.example", ".b.example:22", "*.c.example", "10.0.0.0/8"], "allow_port": [443, "8000-8001"]}"#,
         Some(8000),
@@ -41,12 +41,12 @@ fn what_mcpm_writes_the_shim_reads() {
         args: vec![b"server\0".to_vec(), b"-v\0".to_vec(), b"\0".to_vec()],
         env: vec![b"A=1\0".to_vec(), b"B=x=y\n\0".to_vec()],
         names: vec![b"a.example".to_vec(), b"b.example".to_vec()],
-        below: vec![b"b.example".to_vec(), b"c.example".to_vec()],
+        parent_domains: vec![b"b.example".to_vec(), b"c.example".to_vec()],
         any_name: false,
         ports: vec![443, 8001, 22],
         proxy_port: 3128,
         inbound_port: Some(8000),
-        watch: true,
+        report_bypass: true,
         report_lookups: false,
     };
     assert_eq!(config, expected);
@@ -64,7 +64,7 @@ fn a_name_has_a_public_address_where_connections_are_redirected() {
     for (name, low) in [("a.example", 1), ("b.example", 2), ("a.example", 1)] {
         assert_eq!(public.address(name.as_bytes()), Some([25, 77, 0, low]));
         assert_eq!(loopback.address(name.as_bytes()), Some([127, 77, 0, low]));
-        assert_eq!(public.name([names::REDIRECTED, 77, 0, low]), Some(name.as_bytes()));
+        assert_eq!(public.name([names::LOOPBACK_FIRST_BYTE, 77, 0, low]), Some(name.as_bytes()));
     }
     assert_eq!((public.count(), loopback.count()), (2, 2));
     assert!(names::is_public(&[25, 77, 0, 1]) && !names::is_public(&[127, 77, 0, 1]));
@@ -73,7 +73,7 @@ fn a_name_has_a_public_address_where_connections_are_redirected() {
 }
 
 #[test]
-fn usual_ports_are_listened_on_unless_the_rules_or_the_server_say_otherwise() {
+fn default_ports_are_listened_on_unless_rules_or_the_server_use_others() {
     for (outbound, target, ports) in [
         ("{}", None, &[][..]),
         (r#"{"insecure_allow_all": true}"#, None, &[80, 443]),
@@ -89,7 +89,7 @@ fn usual_ports_are_listened_on_unless_the_rules_or_the_server_say_otherwise() {
 }
 
 #[test]
-fn names_that_came_up_later_give_way_and_the_others_stay() {
+fn dynamic_names_are_evicted_and_listed_ones_stay() {
     let mut names = Names::new(vec![b"a.example".to_vec()], vec![b"b.example".to_vec()], false, false);
     assert_eq!(names.address(b"c.example"), None);
     assert_eq!(names.address(b"b.example"), None);
@@ -105,32 +105,32 @@ fn names_that_came_up_later_give_way_and_the_others_stay() {
 }
 
 #[test]
-fn offers_are_renewed_at_once_when_taken_and_after_pauses_when_lost() {
-    assert_eq!((Offers::new(false).due(0), Offers::new(false).wait(0)), (0, None));
-    let mut offers = Offers::new(true);
+fn reverse_connections_reopen_at_once_when_claimed_and_back_off_when_lost() {
+    assert_eq!((ReverseConnections::new(false).due(0), ReverseConnections::new(false).wait(0)), (0, None));
+    let mut offers = ReverseConnections::new(true);
     let all = offers.due(5);
     assert!(all > 0);
-    (0..all).for_each(|_| offers.made());
+    (0..all).for_each(|_| offers.opened());
     assert_eq!((offers.due(5), offers.wait(5)), (0, None));
-    offers.taken();
+    offers.claimed();
     assert_eq!((offers.due(5), offers.wait(5)), (1, Some(0)));
-    offers.made();
+    offers.opened();
     // All break at once, again and again; nothing is forgotten, and the pauses grow to a bound.
     let (mut now, mut longest) = (5, 0);
     for _ in 0..20 {
-        (0..all).for_each(|_| offers.broke(now));
+        (0..all).for_each(|_| offers.lost(now));
         let wait = offers.wait(now).unwrap();
         assert!(wait > 0 && wait >= longest && wait <= 2000, "{wait}");
         longest = wait;
         assert_eq!((offers.due(now), offers.due(now + wait)), (0, all));
         now += wait;
-        (0..all).for_each(|_| offers.made());
+        (0..all).for_each(|_| offers.opened());
     }
     assert_eq!(longest, 2000);
     // One that is taken says that all is well.
-    offers.taken();
-    offers.made();
-    offers.broke(now);
+    offers.claimed();
+    offers.opened();
+    offers.lost(now);
     assert!(offers.wait(now).unwrap() < 100);
 }
 
@@ -146,7 +146,7 @@ fn question(name: &str, kind: u8) -> Vec<u8> {
 }
 
 #[test]
-fn names_are_answered_or_told_of() {
+fn dns_names_are_answered_or_reported() {
     let known = |name: &[u8]| (name == b"a.example").then_some([127, 77, 0, 1]);
     let a = dns::answer(&question("A.Example", 1), known).unwrap();
     assert_eq!(a.refused, None);

@@ -19,51 +19,55 @@ use tokio::{
 };
 
 use super::{
-    Decision, Denial, Gate, Rule,
-    hello::{self, Kind},
-    policy::No,
+    EgressDecision, EgressDenial, IsolationState, Rule,
+    policy::EgressError,
     proxy,
+    sniff::{self, SniffedProtocol},
 };
 use crate::permission::Host;
 
 /// How long connecting to one address may take.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A tunnel through which nothing went for so long is closed.
-const IDLE: Duration = Duration::from_secs(15 * 60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 /// How long a client may take to read why its tunnel is closed.
 const REFUSAL_LIMIT: Duration = Duration::from_secs(5);
 /// Bytes that are read at once.
-const PIECE: usize = 32 * 1024;
+const COPY_BUFFER_BYTES: usize = 32 * 1024;
 
 /// Connects to a host, if that is allowed, and tells what was decided.
-pub(super) async fn dial(gate: &Gate, host: &Host, port: u16) -> Result<TcpStream, No> {
-    let addresses = match gate.policy.addresses(host, port).await {
+pub(super) async fn dial(gate: &IsolationState, host: &Host, port: u16) -> Result<TcpStream, EgressError> {
+    let addresses = match gate.policy.allowed_addresses(host, port).await {
         Ok(addresses) => addresses,
-        Err(No::Denied(denial)) => {
-            gate.tell_denied(&denial);
-            return Err(No::Denied(denial));
+        Err(EgressError::Denied(denial)) => {
+            gate.notify_denied(&denial);
+            return Err(EgressError::Denied(denial));
         }
-        Err(No::Failed(why)) => {
-            gate.bounds.report(&why);
-            return Err(No::Failed(why));
+        Err(EgressError::Failed(why)) => {
+            gate.limits.log_failure(&why);
+            return Err(EgressError::Failed(why));
         }
     };
     let mut failure = String::new();
     for address in addresses {
         match connect(address).await {
             Ok(stream) => {
-                (gate.tell)(Decision::Allowed { host: host.clone(), port, address: address.ip() });
+                (gate.on_decision)(EgressDecision::Allowed {
+                    host: host.clone(),
+                    port,
+                    address: address.ip(),
+                });
                 return Ok(stream);
             }
             Err(error) => failure = format!("`{host}:{port}` cannot be reached at {address}: {error}"),
         }
     }
-    gate.bounds.report(&failure);
-    Err(No::Failed(failure))
+    gate.limits.log_failure(&failure);
+    Err(EgressError::Failed(failure))
 }
 
 async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
-    let connecting = tokio::time::timeout(CONNECT, TcpStream::connect(address)).await;
+    let connecting = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
     let stream = connecting.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
     // Without it bytes are only late.
     let _ = stream.set_nodelay(true);
@@ -72,8 +76,8 @@ async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
 
 /// Joins a client to the host it asked for until either is done. A TLS handshake for another name, or a plain request,
 /// ends it.
-pub(super) async fn join(
-    gate: &Gate,
+pub(super) async fn splice(
+    gate: &IsolationState,
     host: &Host,
     port: u16,
     client: impl AsyncRead + AsyncWrite + Unpin,
@@ -82,23 +86,23 @@ pub(super) async fn join(
     let address = server.peer_addr()?;
     let (mut from_client, mut to_client) = tokio::io::split(client);
     let (mut from_server, mut to_server) = server.into_split();
-    let alive = Alive::new();
+    let alive = ActivityTimer::new();
     let refusal = std::sync::OnceLock::new();
     let refused = tokio::sync::Notify::new();
     let out = async {
-        let words = hello::first_words(&mut from_client, &mut to_server).await?;
-        if let Some(denial) = wrong_name(gate, host, port, address, &words.kind) {
-            gate.tell_denied(&denial);
+        let words = sniff::sniff(&mut from_client, &mut to_server).await?;
+        if let Some(denial) = server_name_denial(gate, host, port, address, &words.kind) {
+            gate.notify_denied(&denial);
             let _ = refusal.set(match words.kind {
-                Kind::Http(_) => proxy::refusal_text(&denial).into_bytes(),
-                _ => hello::ACCESS_DENIED.to_vec(),
+                SniffedProtocol::Http(_) => proxy::denial_response(&denial).into_bytes(),
+                _ => sniff::TLS_ACCESS_DENIED_ALERT.to_vec(),
             });
             refused.notify_one();
             // Whoever hears of it ends both ways.
             return std::future::pending().await;
         }
         to_server.write_all(&words.bytes).await?;
-        alive.sign();
+        alive.touch();
         copy(&mut from_client, &mut to_server, &alive).await
     };
     let back = copy(&mut from_server, &mut to_client, &alive);
@@ -118,61 +122,68 @@ pub(super) async fn join(
 
 /// Says why a handshake, or the first request, does not fit the connection, if so. What comes later is not looked at, as
 /// nothing in TLS can be.
-fn wrong_name(gate: &Gate, host: &Host, port: u16, address: SocketAddr, words: &Kind) -> Option<Denial> {
+fn server_name_denial(
+    gate: &IsolationState,
+    host: &Host,
+    port: u16,
+    address: SocketAddr,
+    words: &SniffedProtocol,
+) -> Option<EgressDenial> {
     // Whoever may reach an address may ask for anything there.
     let Host::Name(name) = host else {
-        return (*words == Kind::Strange).then(|| Denial::new(host, Some(port), Rule::ServerNameMismatch));
+        return (*words == SniffedProtocol::Malformed)
+            .then(|| EgressDenial::new(host, Some(port), Rule::ServerNameMismatch));
     };
     let is_name = |asked: &String| asked.trim_end_matches('.').eq_ignore_ascii_case(name);
     let (says_nobody, fits) = match words {
-        Kind::Other => return None,
-        Kind::Tls(asked) => (asked.is_none(), asked.iter().all(is_name)),
-        Kind::Http(asked) => (asked.is_empty(), asked.iter().all(is_name)),
-        Kind::Strange => (false, false),
+        SniffedProtocol::Other => return None,
+        SniffedProtocol::Tls(asked) => (asked.is_none(), asked.iter().all(is_name)),
+        SniffedProtocol::Http(asked) => (asked.is_empty(), asked.iter().all(is_name)),
+        SniffedProtocol::Malformed => (false, false),
     };
     if says_nobody && !gate.policy.allows_address(address) {
         let address = address.ip().to_canonical();
-        return Some(Denial::of_address(host, port, address, Rule::ServerNameMissing));
+        return Some(EgressDenial::for_address(host, port, address, Rule::ServerNameMissing));
     }
-    (!fits).then(|| Denial::new(host, Some(port), Rule::ServerNameMismatch))
+    (!fits).then(|| EgressDenial::new(host, Some(port), Rule::ServerNameMismatch))
 }
 
 async fn copy(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
-    alive: &Alive,
+    alive: &ActivityTimer,
 ) -> io::Result<()> {
-    let mut piece = vec![0; PIECE];
+    let mut piece = vec![0; COPY_BUFFER_BYTES];
     loop {
         let count = from.read(&mut piece).await?;
         if count == 0 {
             return to.shutdown().await;
         }
         to.write_all(&piece[..count]).await?;
-        alive.sign();
+        alive.touch();
     }
 }
 
 /// When something last went through.
 #[derive(Debug)]
-pub(super) struct Alive {
+pub(super) struct ActivityTimer {
     since: Instant,
     millis: AtomicU64,
 }
 
-impl Alive {
+impl ActivityTimer {
     pub(super) fn new() -> Self {
         Self { since: Instant::now(), millis: AtomicU64::new(0) }
     }
 
-    fn sign(&self) {
+    fn touch(&self) {
         let millis = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.millis.store(millis, Ordering::Relaxed);
     }
 
     /// Completes once there was no sign for as long as nothing may go through.
     pub(super) async fn idle(&self) {
-        self.idle_for(IDLE).await;
+        self.idle_for(IDLE_TIMEOUT).await;
     }
 
     /// Completes once there was no sign for that long.
@@ -190,43 +201,43 @@ impl Alive {
 
 /// A stream whose every byte is a sign.
 #[derive(Debug)]
-pub(super) struct Signing<S> {
+pub(super) struct ActivityStream<S> {
     stream: S,
-    alive: Arc<Alive>,
+    alive: Arc<ActivityTimer>,
 }
 
-impl<S> Signing<S> {
-    pub(super) fn new(stream: S, alive: Arc<Alive>) -> Self {
+impl<S> ActivityStream<S> {
+    pub(super) fn new(stream: S, alive: Arc<ActivityTimer>) -> Self {
         Self { stream, alive }
     }
 
-    fn signed<T>(&self, outcome: Poll<T>) -> Poll<T> {
+    fn touch_if_ready<T>(&self, outcome: Poll<T>) -> Poll<T> {
         if outcome.is_ready() {
-            self.alive.sign();
+            self.alive.touch();
         }
         outcome
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Signing<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ActivityStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let outcome = Pin::new(&mut self.stream).poll_read(context, buffer);
-        self.signed(outcome)
+        self.touch_if_ready(outcome)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Signing<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for ActivityStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.signed(outcome)
+        self.touch_if_ready(outcome)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

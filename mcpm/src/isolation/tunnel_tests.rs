@@ -22,7 +22,7 @@ fn handshake(says_name: bool) -> Vec<u8> {
 }
 
 /// A joined pair: the client's end, the host's end, and what was decided meanwhile.
-struct Joined {
+struct TunnelFixture {
     client: DuplexStream,
     host: TcpStream,
     denied: Arc<Mutex<Vec<(Rule, String)>>>,
@@ -30,12 +30,12 @@ struct Joined {
     _isolation: Isolation,
 }
 
-async fn joined(rules: &[&str], host: &str) -> Joined {
+async fn start_tunnel(rules: &[&str], host: &str) -> TunnelFixture {
     joined_over(64 * 1024, rules, host).await
 }
 
 /// The client's connection holds so many bytes that are not read.
-async fn joined_over(room: usize, rules: &[&str], host: &str) -> Joined {
+async fn joined_over(room: usize, rules: &[&str], host: &str) -> TunnelFixture {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let outbound = serde_json::json!({ "allow_host": rules }).to_string();
@@ -48,7 +48,7 @@ async fn joined_over(room: usize, rules: &[&str], host: &str) -> Joined {
     let denied = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&denied);
     let tell = Arc::new(move |decision| {
-        if let Decision::Denied(denial) = decision {
+        if let EgressDecision::Denied(denial) = decision {
             heard.lock().unwrap().push((denial.rule, denial.fix));
         }
     });
@@ -56,13 +56,13 @@ async fn joined_over(room: usize, rules: &[&str], host: &str) -> Joined {
     let (client, theirs) = tokio::io::duplex(room);
     let server = TcpStream::connect(address).await.unwrap();
     let (host_end, _) = listener.accept().await.unwrap();
-    let (gate, host) = (Arc::clone(&isolation.gate), host.parse::<Host>().unwrap());
-    let joined = tokio::spawn(async move { join(&gate, &host, address.port(), theirs, server).await });
-    Joined { client, host: host_end, denied, joined, _isolation: isolation }
+    let (gate, host) = (Arc::clone(&isolation.state), host.parse::<Host>().unwrap());
+    let joined = tokio::spawn(async move { splice(&gate, &host, address.port(), theirs, server).await });
+    TunnelFixture { client, host: host_end, denied, joined, _isolation: isolation }
 }
 
 #[tokio::test]
-async fn a_handshake_that_names_nobody_is_for_whoever_may_reach_the_address() {
+async fn a_handshake_without_sni_needs_an_address_rule() {
     for (rules, host, says_name, refused) in [
         (&["a.example"][..], "a.example", true, false),
         (&["a.example"], "a.example", false, true),
@@ -74,13 +74,13 @@ async fn a_handshake_that_names_nobody_is_for_whoever_may_reach_the_address() {
         (&["127.0.0.1"], "127.0.0.1", false, false),
         (&["b.example"], "b.example", true, true),
     ] {
-        let mut joined = joined(rules, host).await;
+        let mut joined = start_tunnel(rules, host).await;
         let said = handshake(says_name);
         joined.client.write_all(&said).await.unwrap();
         if refused {
             let mut answer = Vec::new();
             joined.client.read_to_end(&mut answer).await.unwrap();
-            assert_eq!(answer, hello::ACCESS_DENIED, "{rules:?}");
+            assert_eq!(answer, sniff::TLS_ACCESS_DENIED_ALERT, "{rules:?}");
             let denied = joined.denied.lock().unwrap().clone();
             let rule = if says_name { Rule::ServerNameMismatch } else { Rule::ServerNameMissing };
             assert_eq!(denied.len(), 1);
@@ -102,7 +102,7 @@ async fn a_handshake_that_names_nobody_is_for_whoever_may_reach_the_address() {
 const PREFACE: &str = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 #[tokio::test]
-async fn a_plain_request_is_for_the_name_that_is_allowed() {
+async fn a_plain_request_must_name_the_allowed_host() {
     for (rules, host, said, rule) in [
         (&["a.example"][..], "a.example", "Host: a.example", None),
         (&["a.example"], "a.example", "Host: A.example.:80", None),
@@ -121,7 +121,7 @@ async fn a_plain_request_is_for_the_name_that_is_allowed() {
         (&["a.example"][..], "a.example", PREFACE.to_owned(), Some(Rule::ServerNameMissing)),
         (&["a.example", "127.0.0.1"], "a.example", PREFACE.to_owned(), None),
     ]) {
-        let mut joined = joined(rules, host).await;
+        let mut joined = start_tunnel(rules, host).await;
         joined.client.write_all(said.as_bytes()).await.unwrap();
         if let Some(rule) = rule {
             let mut answer = String::new();
@@ -142,17 +142,17 @@ async fn a_plain_request_is_for_the_name_that_is_allowed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_does_not_read_its_refusal_is_let_go() {
-    let mut joined = joined_over(hello::ACCESS_DENIED.len() - 1, &["b.example"], "a.example").await;
+    let mut joined = joined_over(sniff::TLS_ACCESS_DENIED_ALERT.len() - 1, &["b.example"], "a.example").await;
     joined.client.write_all(&handshake(true)).await.unwrap();
     let outcome = joined.joined.await.unwrap();
     assert_eq!(outcome.map_err(|error| error.kind()), Err(io::ErrorKind::TimedOut));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tunnel_through_which_nothing_goes_is_closed() {
-    let alive = Arc::new(Alive::new());
+async fn an_idle_tunnel_is_closed() {
+    let alive = Arc::new(ActivityTimer::new());
     let (mut near, far) = tokio::io::duplex(64);
-    let mut signing = Signing::new(far, Arc::clone(&alive));
+    let mut signing = ActivityStream::new(far, Arc::clone(&alive));
     let begin = Instant::now();
     let idle = {
         let alive = Arc::clone(&alive);
@@ -161,12 +161,12 @@ async fn a_tunnel_through_which_nothing_goes_is_closed() {
             Instant::now()
         })
     };
-    tokio::time::advance(IDLE / 2).await;
+    tokio::time::advance(IDLE_TIMEOUT / 2).await;
     near.write_all(b"x").await.unwrap();
     signing.read_exact(&mut [0]).await.unwrap();
-    tokio::time::advance(IDLE / 2).await;
+    tokio::time::advance(IDLE_TIMEOUT / 2).await;
     signing.write_all(b"y").await.unwrap();
     let last = Instant::now();
-    assert!(last >= begin + IDLE);
-    assert!(idle.await.unwrap() >= last + IDLE);
+    assert!(last >= begin + IDLE_TIMEOUT);
+    assert!(idle.await.unwrap() >= last + IDLE_TIMEOUT);
 }

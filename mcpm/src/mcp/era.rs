@@ -16,15 +16,15 @@ pub(crate) enum Era {
 }
 
 /// The first version without a handshake; versions are dates and compare as text.
-pub(crate) const FIRST_MODERN: &str = "2026-07-28";
+pub(crate) const FIRST_MODERN_VERSION: &str = "2026-07-28";
 /// The version assumed of a legacy client that names none (MCP 2025-06-18, "Protocol Version Header").
-pub(crate) const ASSUMED_LEGACY: &str = "2025-03-26";
+pub(crate) const DEFAULT_LEGACY_VERSION: &str = "2025-03-26";
 /// The last version that allowed several messages in one array.
-pub(crate) const BATCHES: &str = "2025-03-26";
+pub(crate) const LAST_BATCHING_VERSION: &str = "2025-03-26";
 /// The first version whose clients understand a stream that begins with an empty event.
-pub(crate) const FIRST_PRIMED: &str = "2025-11-25";
+pub(crate) const FIRST_PRIMING_VERSION: &str = "2025-11-25";
 /// Versions with a handshake.
-pub(crate) const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+pub(crate) const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
 /// What a request's `_meta` says of the era.
 #[derive(Debug, Default, Deserialize)]
@@ -82,7 +82,7 @@ pub(crate) fn discover_request(id: u64) -> BytesMut {
 }
 
 /// The lane's own `tools/list`, to learn which arguments are mirrored in headers.
-pub(super) fn tools_request(id: u64, cursor: Option<&str>) -> BytesMut {
+pub(crate) fn tools_request(id: u64, cursor: Option<&str>) -> BytesMut {
     let mut params = serde_json::json!({ "_meta": own_meta() });
     if let Some(cursor) = cursor {
         params["cursor"] = cursor.into();
@@ -93,7 +93,7 @@ pub(super) fn tools_request(id: u64, cursor: Option<&str>) -> BytesMut {
 /// mcpm's own `initialize`, for a server that answers nothing else.
 pub(crate) fn initialize_request(id: u64) -> BytesMut {
     let params = serde_json::json!({
-        "protocolVersion": LEGACY[LEGACY.len() - 1],
+        "protocolVersion": LEGACY_VERSIONS[LEGACY_VERSIONS.len() - 1],
         "capabilities": {},
         "clientInfo": client_info(),
     });
@@ -101,14 +101,15 @@ pub(crate) fn initialize_request(id: u64) -> BytesMut {
 }
 
 /// What an answer to `server/discover` says. Its list of versions is no evidence about the older era.
-pub(super) fn of_discover_answer(answer: &Message) -> Era {
+pub(crate) fn era_from_discover(answer: &Message) -> Era {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Discovered {
         supported_versions: Vec<String>,
     }
-    let modern = serde_json::from_str::<Discovered>(answer.result())
-        .is_ok_and(|found| found.supported_versions.iter().any(|version| version.as_str() >= FIRST_MODERN));
+    let modern = serde_json::from_str::<Discovered>(answer.result()).is_ok_and(|found| {
+        found.supported_versions.iter().any(|version| version.as_str() >= FIRST_MODERN_VERSION)
+    });
     if modern || answer.error_code() == Some(error_code::UNSUPPORTED_VERSION) {
         Era::Modern
     } else {
@@ -117,13 +118,13 @@ pub(super) fn of_discover_answer(answer: &Message) -> Era {
 }
 
 /// What an answer to `initialize` says, when `server/discover` was asked before and not answered.
-pub(super) fn of_initialize_answer(answer: &Message) -> Era {
+pub(crate) fn era_from_initialize(answer: &Message) -> Era {
     if answer.error_code() == Some(error_code::UNSUPPORTED_VERSION) { Era::Modern } else { Era::Legacy }
 }
 
 fn own_meta() -> serde_json::Value {
     serde_json::json!({
-        "io.modelcontextprotocol/protocolVersion": FIRST_MODERN,
+        "io.modelcontextprotocol/protocolVersion": FIRST_MODERN_VERSION,
         "io.modelcontextprotocol/clientInfo": client_info(),
         "io.modelcontextprotocol/clientCapabilities": {},
     })

@@ -22,9 +22,9 @@ struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// A field that can be read in different ways.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ambiguous(String);
+pub(crate) struct AmbiguousField(String);
 
-impl fmt::Display for Ambiguous {
+impl fmt::Display for AmbiguousField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}` can be read in different ways", self.0)
     }
@@ -57,26 +57,26 @@ impl<'a> Fields<'a> {
     }
 
     /// The value of a field, if it is there.
-    pub(crate) fn one(&self, name: &str) -> Result<Option<&'a RawValue>, Ambiguous> {
-        let mut found = self.0.iter().filter(|(key, _)| are_alike(key, name));
+    pub(crate) fn get_unique(&self, name: &str) -> Result<Option<&'a RawValue>, AmbiguousField> {
+        let mut found = self.0.iter().filter(|(key, _)| names_collide(key, name));
         match (found.next(), found.next()) {
             (None, _) => Ok(None),
             (Some((key, value)), None) if key == name => Ok(Some(value)),
-            (Some((key, _)), None) | (Some(_), Some((key, _))) => Err(Ambiguous(key.to_string())),
+            (Some((key, _)), None) | (Some(_), Some((key, _))) => Err(AmbiguousField(key.to_string())),
         }
     }
 
     /// The value of a field, if it is there and a string.
-    pub(crate) fn string(&self, name: &str) -> Result<Option<String>, Ambiguous> {
-        Ok(self.one(name)?.and_then(|value| serde_json::from_str(value.get()).ok()))
+    pub(crate) fn get_unique_string(&self, name: &str) -> Result<Option<String>, AmbiguousField> {
+        Ok(self.get_unique(name)?.and_then(|value| serde_json::from_str(value.get()).ok()))
     }
 
     /// All fields, unless two of them can be taken for each other.
-    pub(crate) fn all(&self) -> Result<&[(Cow<'a, str>, &'a RawValue)], Ambiguous> {
+    pub(crate) fn all_unique(&self) -> Result<&[(Cow<'a, str>, &'a RawValue)], AmbiguousField> {
         let mut seen = std::collections::HashSet::new();
         for (key, _) in &self.0 {
-            if !seen.insert(folded(key).collect::<String>()) {
-                return Err(Ambiguous(key.to_string()));
+            if !seen.insert(fold_case(key).collect::<String>()) {
+                return Err(AmbiguousField(key.to_string()));
             }
         }
         Ok(&self.0)
@@ -84,15 +84,15 @@ impl<'a> Fields<'a> {
 }
 
 /// Whether readers that do not tell apart upper and lower case take two names for one.
-fn are_alike(one: &str, other: &str) -> bool {
+fn names_collide(one: &str, other: &str) -> bool {
     if one.is_ascii() && other.is_ascii() {
         return one.eq_ignore_ascii_case(other);
     }
-    folded(one).eq(folded(other))
+    fold_case(one).eq(fold_case(other))
 }
 
 /// A name as those readers see it. The letters beyond ASCII are those that Unicode folds into it.
-fn folded(name: &str) -> impl Iterator<Item = char> {
+fn fold_case(name: &str) -> impl Iterator<Item = char> {
     name.chars().map(|letter| match letter {
         '\u{212a}' => 'k',
         '\u{17f}' => 's',
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_is_found_only_if_everybody_finds_the_same() {
+    fn a_field_is_returned_only_if_unambiguous() {
         for (text, found) in [
             (r#"{"name":"a","other":1}"#, Ok(Some("a"))),
             (r#"{"n\u0061me":"a"}"#, Ok(Some("a"))),
@@ -116,15 +116,15 @@ mod tests {
             (r#"{"nAme":"b"}"#, Err("nAme")),
         ] {
             let fields = Fields::read(text).expect("an object");
-            let got = fields.string("name").map_err(|Ambiguous(key)| key);
+            let got = fields.get_unique_string("name").map_err(|AmbiguousField(key)| key);
             assert_eq!(got, found.map(|found| found.map(str::to_owned)).map_err(str::to_owned), "{text}");
         }
         let fields = Fields::read("{\"to\u{212a}en\":1}").expect("an object");
-        assert!(fields.one("token").is_err());
+        assert!(fields.get_unique("token").is_err());
         assert!(Fields::read("[1]").is_none() && Fields::read("{").is_none());
         assert!(Fields::read("{} {}").is_none() && Fields::read("{}x").is_none());
         assert!(Fields::read(" {} \n").is_some());
-        assert!(Fields::read(r#"{"a":1,"b":2}"#).is_some_and(|fields| fields.all().is_ok()));
-        assert!(Fields::read(r#"{"a":1,"A":2}"#).is_some_and(|fields| fields.all().is_err()));
+        assert!(Fields::read(r#"{"a":1,"b":2}"#).is_some_and(|fields| fields.all_unique().is_ok()));
+        assert!(Fields::read(r#"{"a":1,"A":2}"#).is_some_and(|fields| fields.all_unique().is_err()));
     }
 }

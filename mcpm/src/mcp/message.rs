@@ -30,7 +30,7 @@ pub(crate) type Span = Range<usize>;
 
 /// What a message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum MessageKind {
     /// Has a method and an id.
     Request,
     /// Has a method and no id.
@@ -43,7 +43,7 @@ pub(crate) enum Kind {
 #[derive(Debug, Clone)]
 pub(crate) struct Message {
     bytes: Bytes,
-    kind: Kind,
+    kind: MessageKind,
     method: String,
     id: Span,
     params: Span,
@@ -72,22 +72,24 @@ impl Malformed {
 
 #[derive(Deserialize)]
 struct Outline<'a> {
-    #[serde(borrow, default, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "deserialize_present")]
     jsonrpc: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "deserialize_present")]
     id: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "deserialize_present")]
     method: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "deserialize_present")]
     params: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "deserialize_present")]
     result: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "deserialize_present")]
     error: Option<&'a RawValue>,
 }
 
 /// Keeps an explicit `null` apart from an absent field.
-pub(super) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+pub(super) fn deserialize_present<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<&'de RawValue>, D::Error> {
     Deserialize::deserialize(deserializer).map(Some)
 }
 
@@ -123,12 +125,12 @@ impl Message {
         let is_id =
             |id: &RawValue| id.get().starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit());
         let kind = match (outline.method, outline.id, outline.result.or(outline.error)) {
-            (Some(_), None, None) => Kind::Notification,
-            (Some(_), Some(id), None) if is_id(id) => Kind::Request,
+            (Some(_), None, None) => MessageKind::Notification,
+            (Some(_), Some(id), None) if is_id(id) => MessageKind::Request,
             (Some(_), Some(_), None) => return Err(invalid("`id` is neither a string nor a number")),
-            (None, Some(_), Some(_)) => Kind::Response,
+            (None, Some(_), Some(_)) => MessageKind::Response,
             // An error about a message whose id could not be read has no id, or a null one.
-            (None, None, Some(_)) if outline.error.is_some() => Kind::Response,
+            (None, None, Some(_)) if outline.error.is_some() => MessageKind::Response,
             _ => return Err(invalid("neither a request, a notification nor a response")),
         };
         let span = |value: Option<&RawValue>| value.map_or(0..0, |value| span_of(&bytes, value));
@@ -137,12 +139,12 @@ impl Message {
         Ok(Self { kind, method, id, params, result, error, bytes })
     }
 
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> MessageKind {
         self.kind
     }
 
     /// The same message in memory of its own.
-    pub(crate) fn copied(self) -> Self {
+    pub(crate) fn into_owned(self) -> Self {
         Self { bytes: Bytes::copy_from_slice(&self.bytes), ..self }
     }
 
@@ -313,7 +315,7 @@ pub(crate) fn splice(bytes: &[u8], edits: &mut [(Span, &[u8])]) -> BytesMut {
 }
 
 /// A JSON-RPC answer from an id and a result as written.
-pub(crate) fn result_answer(id: &[u8], result: &[u8]) -> Bytes {
+pub(crate) fn result_response(id: &[u8], result: &[u8]) -> Bytes {
     let mut out = BytesMut::with_capacity(result.len() + id.len() + 40);
     out.put_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
     out.put_slice(id);
@@ -324,7 +326,7 @@ pub(crate) fn result_answer(id: &[u8], result: &[u8]) -> Bytes {
 }
 
 /// Makes a message one line: raw line breaks, which JSON allows only between tokens, become spaces.
-pub(crate) fn one_line(bytes: &mut BytesMut) {
+pub(crate) fn replace_line_breaks(bytes: &mut BytesMut) {
     let mut from = 0;
     while let Some(at) = memchr::memchr2(b'\n', b'\r', &bytes[from..]) {
         bytes[from + at] = b' ';
@@ -345,7 +347,7 @@ mod tests {
         let message =
             parse(r#" {"id" : "1", "jsonrpc":"2.0","x":[1.0],"method":"tools\/call","params":{"a":1}}"#)
                 .expect("a request");
-        assert_eq!((message.kind(), message.method()), (Kind::Request, "tools/call"));
+        assert_eq!((message.kind(), message.method()), (MessageKind::Request, "tools/call"));
         assert_eq!((&message.id()[..], message.params()), (&b"\"1\""[..], r#"{"a":1}"#));
         let spliced = splice(message.bytes(), &mut [(message.id_span(), b"7")]);
         assert_eq!(
@@ -355,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused() {
+    fn malformed_messages_are_rejected() {
         for (text, code) in [
             ("", error_code::PARSE_ERROR),
             ("{", error_code::PARSE_ERROR),
@@ -406,14 +408,14 @@ mod tests {
     fn a_null_result_is_a_response_and_an_error_may_lack_an_id() {
         assert_eq!(
             parse(r#"{"jsonrpc":"2.0","id":1,"result":null}"#).expect("null result").kind(),
-            Kind::Response
+            MessageKind::Response
         );
         let error = parse(r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"x"}}"#).expect("an error");
-        assert_eq!((error.kind(), error.error_code()), (Kind::Response, Some(-32700)));
+        assert_eq!((error.kind(), error.error_code()), (MessageKind::Response, Some(-32700)));
     }
 
     #[test]
-    fn ids_are_compared_by_what_they_say() {
+    fn ids_are_compared_by_value() {
         for (one, other, same) in [
             (r#""a""#, r#""\u0061""#, true),
             (r#""\/""#, r#""/""#, true),
@@ -430,7 +432,7 @@ mod tests {
     #[test]
     fn line_breaks_between_tokens_become_spaces() {
         let mut bytes = BytesMut::from(&b"{\r\n\"a\":\n1}"[..]);
-        one_line(&mut bytes);
+        replace_line_breaks(&mut bytes);
         assert_eq!(&bytes[..], b"{  \"a\": 1}");
     }
 }

@@ -1,20 +1,12 @@
-//! MCP as a proxy sees it: messages, ids, sessions and protocol eras.
+//! The Model Context Protocol as a proxy sees it: messages, request ids, SSE events and protocol eras.
 //!
-//! Nothing here opens a socket. [`router`] decides which server process serves a client, and a [`lane`] which
-//! answer of that process belongs to which caller; the proxy's bridge feeds them from HTTP, a transport from
-//! the server's pipe. Translation between eras has its place here too, between the bridge and the lane.
+//! Nothing here opens a socket, and nothing knows HTTP or processes. `stdio` multiplexes a server process among clients
+//! with these types; the proxy's layers use them to read what they decide on.
 
 pub(crate) mod era;
 pub(crate) mod fields;
-pub(crate) mod handshake;
-pub(crate) mod id_scan;
-pub(crate) mod lane;
 pub(crate) mod message;
-pub(crate) mod outlet;
-pub(crate) mod owner;
-pub(crate) mod peek;
-pub(crate) mod router;
-pub(crate) mod session;
+pub(crate) mod request_id;
 pub(crate) mod sse;
 
 /// JSON-RPC error codes that mcpm itself answers with (JSON-RPC 2.0 section 5.1; MCP 2026-07-28 error codes).

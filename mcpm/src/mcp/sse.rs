@@ -26,7 +26,7 @@ pub(crate) fn message(json: &[u8], id: Option<(u64, u64)>) -> Bytes {
 
 /// The empty event that tells a client how to come back before anything was said
 /// (MCP 2025-11-25, transports, "Sending Messages to the Server").
-pub(crate) fn priming(stream: u64, place: u64) -> Bytes {
+pub(crate) fn priming_event(stream: u64, place: u64) -> Bytes {
     format!("id: {stream}.{place}\nretry: 1000\ndata: \n\n").into()
 }
 

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use http::{HeaderName, HeaderValue};
 
-use super::{Kind, OptionValue, Secret, value::refused};
+use super::{OptionValue, Secret, ValueKind, value::invalid_value};
 use crate::{Error, Result};
 
 /// One header and its value, which is treated as a secret: it is often a credential.
@@ -26,9 +26,9 @@ impl FromStr for Header {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let (name, value) = text.split_once('=').ok_or_else(|| refused("expected `Name=Value`"))?;
+        let (name, value) = text.split_once('=').ok_or_else(|| invalid_value("expected `Name=Value`"))?;
         let header = Self::from((name, value));
-        header.check().map_err(refused)?;
+        header.check().map_err(invalid_value)?;
         Ok(header)
     }
 }
@@ -40,7 +40,7 @@ impl fmt::Debug for Header {
 }
 
 impl OptionValue for Header {
-    const KIND: Kind = Kind::Header;
+    const KIND: ValueKind = ValueKind::Header;
 
     fn parse(text: &str) -> Result<Self, String> {
         text.parse().map_err(|error: Error| error.message().to_owned())
@@ -82,10 +82,11 @@ impl FromStr for HeaderSecret {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let (name, secret) = text.split_once('=').ok_or_else(|| refused("expected `Name=secret-name`"))?;
-        check_name(name).map_err(refused)?;
+        let (name, secret) =
+            text.split_once('=').ok_or_else(|| invalid_value("expected `Name=secret-name`"))?;
+        check_name(name).map_err(invalid_value)?;
         if secret.is_empty() {
-            return Err(refused("the name of the secret after `=` is empty"));
+            return Err(invalid_value("the name of the secret after `=` is empty"));
         }
         Ok(Self { name: name.to_owned(), secret: secret.to_owned() })
     }
@@ -97,7 +98,7 @@ impl fmt::Display for HeaderSecret {
     }
 }
 
-text_form!(HeaderSecret => Kind::Compound("Name=secret-name"));
+text_form!(HeaderSecret => ValueKind::Compound("Name=secret-name"));
 
 fn check_name(name: &str) -> Result<(), String> {
     match HeaderName::from_bytes(name.as_bytes()) {

@@ -20,18 +20,18 @@ pub(super) fn is_left_out<T: Slot>(slot: &T) -> bool {
 }
 
 /// Gives an option value its JSON form inside a list.
-pub(super) struct Exported<'a, T>(pub(super) &'a T);
+pub(super) struct JsonValueOut<'a, T>(pub(super) &'a T);
 
-impl<T: OptionValue> Serialize for Exported<'_, T> {
+impl<T: OptionValue> Serialize for JsonValueOut<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.export(serializer)
     }
 }
 
 /// Takes an option value from its JSON form.
-pub(super) struct Imported<T>(pub(super) T);
+pub(super) struct JsonValueIn<T>(pub(super) T);
 
-impl<'de, T: OptionValue> Deserialize<'de> for Imported<T> {
+impl<'de, T: OptionValue> Deserialize<'de> for JsonValueIn<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         T::import(deserializer).map(Self)
     }

@@ -99,14 +99,14 @@ macro_rules! options {
                 }.or_addition($addition),
             )*)* ];
 
-            fn slot(&self, name: &str) -> Option<&dyn crate::options::Stored> {
+            fn slot(&self, name: &str) -> Option<&dyn crate::options::ErasedSlot> {
                 match name {
                     $($( stringify!($name) => Some(&self.$name), )*)*
                     _ => None,
                 }
             }
 
-            fn slot_mut(&mut self, name: &str) -> Option<&mut dyn crate::options::Stored> {
+            fn slot_mut(&mut self, name: &str) -> Option<&mut dyn crate::options::ErasedSlot> {
                 match name {
                     $($( stringify!($name) => Some(&mut self.$name), )*)*
                     _ => None,
@@ -178,12 +178,12 @@ macro_rules! choice {
             fn from_str(text: &str) -> crate::Result<Self> {
                 match text {
                     $( $word => Ok(Self::$variant), )+
-                    _ => Err(crate::options::value::refused(crate::options::value::expected(Self::WORDS))),
+                    _ => Err(crate::options::value::invalid_value(crate::options::value::expected(Self::WORDS))),
                 }
             }
         }
 
-        text_form!($name => crate::options::Kind::Choice($name::WORDS));
+        text_form!($name => crate::options::ValueKind::Choice($name::WORDS));
     )+};
 }
 
@@ -191,7 +191,7 @@ macro_rules! choice {
 macro_rules! text_form {
     ($name:ident => $kind:expr) => {
         impl crate::options::OptionValue for $name {
-            const KIND: crate::options::Kind = $kind;
+            const KIND: crate::options::ValueKind = $kind;
 
             fn parse(text: &str) -> Result<Self, String> {
                 text.parse().map_err(|error: crate::Error| error.message().to_owned())

@@ -24,14 +24,14 @@ pub use pair::{Attributes, EnvVar, KeyValue};
 pub use publish::PublishSpec;
 pub use secret::{Secret, SecretRef, SecretTarget};
 pub use set::OptionSet;
-pub use spec::{Arity, OptionSpec, Place, Required};
+pub use spec::{ArgumentPosition, Arity, OptionSpec, Required};
 pub(crate) use table::SharedOptions;
 pub use table::{ProxyOptions, WorkloadOptions};
 pub use types::{
     ImageVerification, OtlpProtocol, PermissionProfile, Protocol, ProxyMode, Relabel, RuntimeChoice,
     SubjectTokenType, Transport,
 };
-pub use value::{Kind, List, OptionValue, Slot, Stored, Word};
+pub use value::{ErasedSlot, List, OptionValue, Slot, ValueKind, Word};
 pub use volume::VolumeSpec;
 
 #[cfg(test)]

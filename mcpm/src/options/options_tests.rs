@@ -69,7 +69,7 @@ fn defaults_parse() {
     for (_, spec) in every_row() {
         if let Some(text) = spec.default {
             assert_eq!(spec.check(text), Ok(()), "`{}`", spec.name);
-            assert!(spec.computed.is_none(), "`{}` has two defaults", spec.name);
+            assert!(spec.computed_default.is_none(), "`{}` has two defaults", spec.name);
         }
     }
     assert_eq!(WorkloadOptions::defaults().check_values().map_err(|e| e.to_string()), Ok(()));
@@ -89,7 +89,8 @@ fn names_in_settings_are_options_of_the_same_command() {
 
 #[test]
 fn arguments_without_a_flag_have_a_placeholder_of_their_own() {
-    for (_, spec) in every_row().filter(|(_, spec)| matches!(spec.place, Place::Positional | Place::Trailing))
+    for (_, spec) in every_row()
+        .filter(|(_, spec)| matches!(spec.place, ArgumentPosition::Positional | ArgumentPosition::Trailing))
     {
         assert!(spec.placeholder.is_some() && spec.short.is_none(), "`{}`", spec.name);
     }
@@ -158,7 +159,7 @@ fn a_list_takes_commas_and_repetition_and_other_repeatables_do_not() {
 }
 
 #[test]
-fn what_was_asked_goes_before_what_is_below() {
+fn given_options_take_precedence_over_lower_layers() {
     let options = run(&[("group", "mine"), ("label", "a=1")]).or(run(&[("label", "b=2"), ("name", "n")]));
     let options = options.or(WorkloadOptions::defaults());
     assert_eq!((options.group.as_deref(), options.name.as_deref()), (Some("mine"), Some("n")));
@@ -197,7 +198,7 @@ fn an_exported_file_goes_with_foreground_and_debug_alone() {
 }
 
 #[test]
-fn required_options_are_missed() {
+fn missing_required_options_are_reported() {
     let missing = |result: crate::Result<()>| result.unwrap_err().to_string();
     assert_eq!(missing(run(&[]).check()), "`server` is required");
     let mut options = ProxyOptions { server_name: Some("s".into()), ..Default::default() };
@@ -207,7 +208,7 @@ fn required_options_are_missed() {
 }
 
 #[test]
-fn an_option_that_waits_for_its_feature_is_refused_unless_it_changes_nothing() {
+fn unsupported_options_are_rejected_unless_they_change_nothing() {
     let result =
         |name, text| run(&[("server", "s"), (name, text)]).check().map_err(|e| (e.kind(), e.to_string()));
     assert_eq!(
@@ -224,7 +225,7 @@ fn an_option_that_waits_for_its_feature_is_refused_unless_it_changes_nothing() {
 }
 
 #[test]
-fn json_keeps_what_was_asked_without_secrets() {
+fn json_holds_given_options_without_secrets() {
     let options = run(&[
         ("server", "s"),
         ("proxy-port", "0"),

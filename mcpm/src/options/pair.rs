@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use super::{Kind, value::refused};
+use super::{ValueKind, value::invalid_value};
 use crate::{Error, Result};
 
 /// One `key=value`.
@@ -24,9 +24,9 @@ impl FromStr for KeyValue {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let (key, value) = text.split_once('=').ok_or_else(|| refused("expected `key=value`"))?;
+        let (key, value) = text.split_once('=').ok_or_else(|| invalid_value("expected `key=value`"))?;
         if key.is_empty() {
-            return Err(refused("the key before `=` is empty"));
+            return Err(invalid_value("the key before `=` is empty"));
         }
         Ok(Self { key: key.to_owned(), value: value.to_owned() })
     }
@@ -38,7 +38,7 @@ impl fmt::Display for KeyValue {
     }
 }
 
-text_form!(KeyValue => Kind::Pair);
+text_form!(KeyValue => ValueKind::Pair);
 
 /// One environment variable of the server. `Debug` does not show the value, which may be a credential.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -59,12 +59,12 @@ impl FromStr for EnvVar {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let (name, value) = text.split_once('=').ok_or_else(|| refused("expected `KEY=VALUE`"))?;
+        let (name, value) = text.split_once('=').ok_or_else(|| invalid_value("expected `KEY=VALUE`"))?;
         if name.is_empty() {
-            return Err(refused("the name before `=` is empty"));
+            return Err(invalid_value("the name before `=` is empty"));
         }
         if text.contains('\0') {
-            return Err(refused("an environment variable cannot hold a zero byte"));
+            return Err(invalid_value("an environment variable cannot hold a zero byte"));
         }
         Ok(Self { name: name.to_owned(), value: value.to_owned() })
     }
@@ -82,7 +82,7 @@ impl fmt::Debug for EnvVar {
     }
 }
 
-text_form!(EnvVar => Kind::EnvVar);
+text_form!(EnvVar => ValueKind::EnvVar);
 
 /// Comma-separated `key=value`, in one text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -102,7 +102,7 @@ impl FromStr for Attributes {
 
     fn from_str(text: &str) -> Result<Self> {
         let entry = |part: &str| {
-            part.trim().parse().map_err(|_| refused("expected `key=value` between commas, with a key"))
+            part.trim().parse().map_err(|_| invalid_value("expected `key=value` between commas, with a key"))
         };
         Ok(Self { entries: text.split(',').map(entry).collect::<Result<_>>()? })
     }
@@ -117,4 +117,4 @@ impl fmt::Display for Attributes {
     }
 }
 
-text_form!(Attributes => Kind::Compound("key=value,..."));
+text_form!(Attributes => ValueKind::Compound("key=value,..."));

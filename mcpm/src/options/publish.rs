@@ -2,7 +2,7 @@
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
-use super::{Kind, Protocol, value::refused};
+use super::{Protocol, ValueKind, value::invalid_value};
 use crate::{Error, Result};
 
 const EXPECTED: &str =
@@ -53,11 +53,11 @@ impl FromStr for PublishSpec {
             (Some(("", container)), Some(_)) => (None, container),
             (Some((host, container)), _) => (Some(port(host)?), container),
             (None, None) => (None, ports),
-            (None, Some(_)) => return Err(refused(EXPECTED)),
+            (None, Some(_)) => return Err(invalid_value(EXPECTED)),
         };
         let container_port = port(container_port)?;
         if container_port == 0 {
-            return Err(refused("the container's port cannot be 0"));
+            return Err(invalid_value("the container's port cannot be 0"));
         }
         Ok(Self { host_ip, host_port: host_port.filter(|port| *port != 0), container_port, protocol })
     }
@@ -66,26 +66,27 @@ impl FromStr for PublishSpec {
 /// Takes the address off the front of `[ip:]hostPort:containerPort`.
 fn split_address(text: &str) -> Result<(Option<IpAddr>, &str)> {
     let (address, rest) = if let Some(bracketed) = text.strip_prefix('[') {
-        bracketed.split_once("]:").ok_or_else(|| refused(EXPECTED))?
+        bracketed.split_once("]:").ok_or_else(|| invalid_value(EXPECTED))?
     } else if text.matches(':').count() == 2 {
-        text.split_once(':').ok_or_else(|| refused(EXPECTED))?
+        text.split_once(':').ok_or_else(|| invalid_value(EXPECTED))?
     } else {
         return Ok((None, text));
     };
-    let address: IpAddr = address.parse().map_err(|_| refused("expected an IP address before the ports"))?;
+    let address: IpAddr =
+        address.parse().map_err(|_| invalid_value("expected an IP address before the ports"))?;
     if address.is_ipv6() != text.starts_with('[') {
-        return Err(refused("only an IPv6 address stands in brackets"));
+        return Err(invalid_value("only an IPv6 address stands in brackets"));
     }
     Ok((Some(address), rest))
 }
 
 fn port(text: &str) -> Result<u16> {
     if text.contains('-') {
-        return Err(refused("a range of ports is not understood; repeat the option"));
+        return Err(invalid_value("a range of ports is not understood; repeat the option"));
     }
     // A bare parse would take `+80`.
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|_| digits).ok_or_else(|| refused(EXPECTED))
+    text.parse().ok().filter(|_| digits).ok_or_else(|| invalid_value(EXPECTED))
 }
 
 impl fmt::Display for PublishSpec {
@@ -108,4 +109,4 @@ impl fmt::Display for PublishSpec {
     }
 }
 
-text_form!(PublishSpec => Kind::Compound("[ip:]hostPort:containerPort[/udp]"));
+text_form!(PublishSpec => ValueKind::Compound("[ip:]hostPort:containerPort[/udp]"));

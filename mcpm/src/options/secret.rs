@@ -4,7 +4,7 @@ use std::{convert::Infallible, fmt, hint::black_box, str::FromStr};
 
 use zeroize::Zeroize as _;
 
-use super::{Kind, OptionValue, value::refused};
+use super::{OptionValue, ValueKind, value::invalid_value};
 use crate::{Error, Result};
 
 /// Text that neither `Debug`, nor JSON, nor a message shows. Comparing two takes the same time wherever they differ.
@@ -56,7 +56,7 @@ impl fmt::Debug for Secret {
 }
 
 impl OptionValue for Secret {
-    const KIND: Kind = Kind::Secret;
+    const KIND: ValueKind = ValueKind::Secret;
 
     fn parse(text: &str) -> Result<Self, String> {
         let secret = Self::from(text);
@@ -100,17 +100,17 @@ pub enum SecretTarget<'a> {
 }
 
 /// What a target that is a file begins with.
-const FILE: &str = "file:";
+const FILE_TARGET_PREFIX: &str = "file:";
 /// What a target that is a header begins with.
-const HEADER: &str = "header:";
+const HEADER_TARGET_PREFIX: &str = "header:";
 
 impl SecretRef {
     /// Returns where the server finds it.
     pub fn destination(&self) -> SecretTarget<'_> {
-        if let Some(path) = self.target.strip_prefix(FILE) {
+        if let Some(path) = self.target.strip_prefix(FILE_TARGET_PREFIX) {
             return SecretTarget::File(path);
         }
-        match self.target.strip_prefix(HEADER) {
+        match self.target.strip_prefix(HEADER_TARGET_PREFIX) {
             Some(header) => SecretTarget::Header(header),
             None => SecretTarget::Variable(&self.target),
         }
@@ -118,7 +118,7 @@ impl SecretRef {
 
     /// Makes a reference to a secret that a remote server is sent in a header.
     pub(crate) fn in_header(name: impl Into<String>, header: &str) -> Self {
-        Self { name: name.into(), target: format!("{HEADER}{header}") }
+        Self { name: name.into(), target: format!("{HEADER_TARGET_PREFIX}{header}") }
     }
 }
 
@@ -133,17 +133,23 @@ impl FromStr for SecretRef {
 
     fn from_str(text: &str) -> Result<Self> {
         match text.split_once(",target=") {
-            None => Err(refused("expected `NAME,target=TARGET`")),
-            Some(("", _)) => Err(refused("the name of the secret is empty")),
-            Some((_, "")) => Err(refused("the name of the environment variable after `target=` is empty")),
-            Some((_, target)) if target.strip_prefix(FILE).is_some_and(|path| !is_file(path)) => {
-                Err(refused("expected the absolute path of a file in the container after `file:`"))
+            None => Err(invalid_value("expected `NAME,target=TARGET`")),
+            Some(("", _)) => Err(invalid_value("the name of the secret is empty")),
+            Some((_, "")) => {
+                Err(invalid_value("the name of the environment variable after `target=` is empty"))
             }
-            Some((_, target)) if target.strip_prefix(HEADER).is_some_and(|name| !is_header(name)) => {
-                Err(refused("expected the name of a header after `header:`"))
+            Some((_, target))
+                if target.strip_prefix(FILE_TARGET_PREFIX).is_some_and(|path| !is_file(path)) =>
+            {
+                Err(invalid_value("expected the absolute path of a file in the container after `file:`"))
+            }
+            Some((_, target))
+                if target.strip_prefix(HEADER_TARGET_PREFIX).is_some_and(|name| !is_header(name)) =>
+            {
+                Err(invalid_value("expected the name of a header after `header:`"))
             }
             Some((name, target)) if name.contains(',') || target.contains([',', '=', '\0']) => {
-                Err(refused("expected `NAME,target=TARGET` and nothing else"))
+                Err(invalid_value("expected `NAME,target=TARGET` and nothing else"))
             }
             Some((name, target)) => Ok(Self { name: name.to_owned(), target: target.to_owned() }),
         }
@@ -167,4 +173,4 @@ impl fmt::Display for SecretRef {
     }
 }
 
-text_form!(SecretRef => Kind::Compound("NAME,target=TARGET"));
+text_form!(SecretRef => ValueKind::Compound("NAME,target=TARGET"));

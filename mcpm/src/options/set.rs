@@ -3,7 +3,7 @@
 use super::{
     Secret,
     spec::{OptionSpec, Required},
-    value::Stored,
+    value::ErasedSlot,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -18,10 +18,10 @@ pub trait OptionSet: Default + Sized {
     const SPECS: &'static [OptionSpec];
 
     /// Returns the field of that name.
-    fn slot(&self, name: &str) -> Option<&dyn Stored>;
+    fn slot(&self, name: &str) -> Option<&dyn ErasedSlot>;
 
     /// Returns the field of that name.
-    fn slot_mut(&mut self, name: &str) -> Option<&mut dyn Stored>;
+    fn slot_mut(&mut self, name: &str) -> Option<&mut dyn ErasedSlot>;
 
     /// Fills what is not given here from `lower`.
     #[must_use]
@@ -45,11 +45,11 @@ pub trait OptionSet: Default + Sized {
 
     /// Tells whether the option of that name was given.
     fn is_given(&self, name: &str) -> bool {
-        self.slot(name).is_some_and(Stored::is_given)
+        self.slot(name).is_some_and(ErasedSlot::is_given)
     }
 
     /// Returns those of these options that were given and say more than their defaults do.
-    fn beyond_default(&self, names: &[&str]) -> Vec<&'static OptionSpec> {
+    fn non_default(&self, names: &[&str]) -> Vec<&'static OptionSpec> {
         let defaults = Self::defaults();
         let says_more = |name: &&&str| {
             self.slot(name).is_some_and(|slot| {
@@ -70,7 +70,7 @@ pub trait OptionSet: Default + Sized {
     /// takes. The JSON form leaves them out.
     fn secrets(&self) -> Vec<(&'static str, Secret)> {
         let of = |spec: &'static OptionSpec| {
-            let values = self.slot(spec.name).map(Stored::secrets).unwrap_or_default();
+            let values = self.slot(spec.name).map(ErasedSlot::secrets).unwrap_or_default();
             values.into_iter().map(|value| (spec.name, value))
         };
         Self::SPECS.iter().flat_map(of).collect()
@@ -97,7 +97,7 @@ pub trait OptionSet: Default + Sized {
         self.check_values()?;
         self.check_conflicts()?;
         self.check_required()?;
-        self.unsupported_given()
+        self.check_supported()
     }
 
     /// Refuses values that could not have been typed.
@@ -134,7 +134,7 @@ pub trait OptionSet: Default + Sized {
         let given = || Self::SPECS.iter().filter(|spec| self.is_given(spec.name));
         for one in given() {
             for other in given().filter(|other| other.name != one.name) {
-                let replaced = one.replaces_others && !other.allowed_with_from_config;
+                let replaced = one.is_exclusive && !other.allowed_with_from_config;
                 if replaced || one.conflicts_with.contains(&other.name) {
                     return Err(Error::new(
                         ErrorKind::InvalidOption,
@@ -150,7 +150,7 @@ pub trait OptionSet: Default + Sized {
     ///
     /// # Errors
     /// `Unsupported` names the option.
-    fn unsupported_given(&self) -> Result<()> {
+    fn check_supported(&self) -> Result<()> {
         for spec in Self::SPECS.iter().filter(|spec| spec.unsupported.is_some()) {
             if self.is_given(spec.name) && !has_working_value(self, spec) {
                 let error =
@@ -167,13 +167,13 @@ pub trait OptionSet: Default + Sized {
 
 /// Tells whether an option that waits for its feature holds a value that works without it.
 fn has_working_value<O: OptionSet>(options: &O, spec: &OptionSpec) -> bool {
-    let texts = options.slot(spec.name).map(Stored::texts);
+    let texts = options.slot(spec.name).map(ErasedSlot::texts);
     // A default is what happens without the feature, unless the row says what does.
     let working =
         if spec.supported_values.is_empty() { spec.default.as_slice() } else { spec.supported_values };
     working.iter().any(|text| {
         let mut working = O::default();
         // Both are compared in the form they print in, so that `60s` is `1m`.
-        working.set(spec.name, text).is_ok() && working.slot(spec.name).map(Stored::texts) == texts
+        working.set(spec.name, text).is_ok() && working.slot(spec.name).map(ErasedSlot::texts) == texts
     })
 }

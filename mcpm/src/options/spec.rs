@@ -1,6 +1,6 @@
 //! What is known of one option before any value is given.
 
-use super::value::{Kind, OptionValue, check_text};
+use super::value::{OptionValue, ValueKind, check_text};
 use crate::{Error, ErrorKind};
 
 /// One row of the option table.
@@ -12,7 +12,7 @@ pub struct OptionSpec {
     /// Heading under which help and reference pages list the option.
     pub section: &'static str,
     /// Shape of one value.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// Rust type of one value.
     pub type_name: &'static str,
     /// One value or many.
@@ -20,7 +20,7 @@ pub struct OptionSpec {
     /// Default, in the spelling a user would type.
     pub default: Option<&'static str>,
     /// How the default is found when it depends on other things.
-    pub computed: Option<&'static str>,
+    pub computed_default: Option<&'static str>,
     /// One-letter flag.
     pub short: Option<char>,
     /// Environment variable read when nothing else supplies the value.
@@ -28,13 +28,13 @@ pub struct OptionSpec {
     /// Whether the command refuses to start without it.
     pub required: Required,
     /// Where it stands on a command line.
-    pub place: Place,
+    pub place: ArgumentPosition,
     /// Smallest and largest number.
     pub range: Option<(f64, f64)>,
     /// Options that cannot be given beside it.
     pub conflicts_with: &'static [&'static str],
     /// Whether it stands for all other options, so that they cannot be given beside it.
-    pub replaces_others: bool,
+    pub is_exclusive: bool,
     /// Whether it can be given beside an option that replaces the others.
     pub allowed_with_from_config: bool,
     /// The feature it waits for, when that is not built yet.
@@ -61,7 +61,7 @@ pub enum Arity {
 
 /// Where an option stands on a command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum ArgumentPosition {
     /// `--name value`, after the command.
     Flag,
     /// `--name value`, before or after the command.
@@ -99,14 +99,14 @@ impl OptionSpec {
             type_name,
             arity,
             default,
-            computed: None,
+            computed_default: None,
             short: None,
             env: None,
             required: Required::No,
-            place: Place::Flag,
+            place: ArgumentPosition::Flag,
             range: None,
             conflicts_with: &[],
-            replaces_others: false,
+            is_exclusive: false,
             allowed_with_from_config: false,
             unsupported: None,
             supported_values: &[],
@@ -137,10 +137,10 @@ impl OptionSpec {
     /// Returns how the command line writes the option: `--flag`, or the placeholder of an argument without a flag.
     ///
     /// Messages of the library name the field, which every language has.
-    pub fn shown(&self) -> String {
+    pub fn display_name(&self) -> String {
         match self.place {
-            Place::Flag | Place::Global => format!("--{}", self.flag()),
-            Place::Positional | Place::Trailing => self.placeholder().to_owned(),
+            ArgumentPosition::Flag | ArgumentPosition::Global => format!("--{}", self.flag()),
+            ArgumentPosition::Positional | ArgumentPosition::Trailing => self.placeholder().to_owned(),
         }
     }
 
@@ -167,21 +167,21 @@ impl OptionSpec {
     /// Returns what stands for the value in help.
     pub fn placeholder(&self) -> &'static str {
         match (self.placeholder, self.kind) {
-            (Some(placeholder), _) | (None, Kind::Compound(placeholder)) => placeholder,
-            (None, Kind::Text) => "TEXT",
-            (None, Kind::Url) => "URL",
-            (None, Kind::Host) => "HOST",
-            (None, Kind::File) => "FILE",
-            (None, Kind::Folder) => "FOLDER",
-            (None, Kind::Secret) => "SECRET",
-            (None, Kind::Header) => "Name=Value",
-            (None, Kind::EnvVar) => "KEY=VALUE",
-            (None, Kind::Port) => "PORT",
-            (None, Kind::Bool) => "BOOL",
-            (None, Kind::Float) => "NUMBER",
-            (None, Kind::Duration) => "DURATION",
-            (None, Kind::Pair) => "key=value",
-            (None, Kind::Choice(_)) => "MODE",
+            (Some(placeholder), _) | (None, ValueKind::Compound(placeholder)) => placeholder,
+            (None, ValueKind::Text) => "TEXT",
+            (None, ValueKind::Url) => "URL",
+            (None, ValueKind::Host) => "HOST",
+            (None, ValueKind::File) => "FILE",
+            (None, ValueKind::Folder) => "FOLDER",
+            (None, ValueKind::Secret) => "SECRET",
+            (None, ValueKind::Header) => "Name=Value",
+            (None, ValueKind::EnvVar) => "KEY=VALUE",
+            (None, ValueKind::Port) => "PORT",
+            (None, ValueKind::Bool) => "BOOL",
+            (None, ValueKind::Float) => "NUMBER",
+            (None, ValueKind::Duration) => "DURATION",
+            (None, ValueKind::Pair) => "key=value",
+            (None, ValueKind::Choice(_)) => "MODE",
         }
     }
 
@@ -195,7 +195,7 @@ impl OptionSpec {
 
     /// Tells whether a value of the option must not be repeated in messages.
     pub fn hides_value(&self) -> bool {
-        matches!(self.kind, Kind::Secret | Kind::Header | Kind::EnvVar)
+        matches!(self.kind, ValueKind::Secret | ValueKind::Header | ValueKind::EnvVar)
     }
 
     pub(super) fn invalid(&self, text: Option<String>, reason: &str) -> Error {

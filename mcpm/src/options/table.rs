@@ -8,9 +8,9 @@
 use std::{path::PathBuf, time::Duration};
 
 use super::{
-    Attributes, EnvVar, Header, HeaderSecret, ImageVerification, KeyValue, Kind, List, OtlpProtocol,
-    PermissionProfile, Place, ProxyMode, PublishSpec, Required, RuntimeChoice, Secret, SecretRef,
-    SubjectTokenType, Transport, VolumeSpec,
+    ArgumentPosition, Attributes, EnvVar, Header, HeaderSecret, ImageVerification, KeyValue, List,
+    OtlpProtocol, PermissionProfile, ProxyMode, PublishSpec, Required, RuntimeChoice, Secret, SecretRef,
+    SubjectTokenType, Transport, ValueKind, VolumeSpec,
 };
 
 options! {
@@ -22,14 +22,14 @@ options! {
         /// An image is run as it is. For a package a container is generated that runs it; `go://./path` and
         /// `go://../path` build a local Go project. A URL is a remote server that is proxied as a workload.
         server: Option<String> [
-            place: Place::Positional, placeholder: Some("SERVER_OR_IMAGE_OR_PROTOCOL"),
+            place: ArgumentPosition::Positional, placeholder: Some("SERVER_OR_IMAGE_OR_PROTOCOL"),
             required: Required::Unless("from_config"),
         ];
         /// Arguments passed to the MCP server
-        args: Vec<String> [place: Place::Trailing, placeholder: Some("ARGS")];
+        args: Vec<String> [place: ArgumentPosition::Trailing, placeholder: Some("ARGS")];
         /// Name of the MCP server
         name: Option<String> [
-            placeholder: Some("NAME"), computed: Some("generated from the image"), allowed_with_from_config: true,
+            placeholder: Some("NAME"), computed_default: Some("generated from the image"), allowed_with_from_config: true,
         ];
         /// Group the workload belongs to
         ///
@@ -38,37 +38,37 @@ options! {
         /// Label on the container
         label: Vec<KeyValue> [short: Some('l')];
         /// Transport mode of the server
-        transport: Option<Transport> [computed: Some("that of the registry entry, or found out")];
+        transport: Option<Transport> [computed_default: Some("that of the registry entry, or found out")];
         /// Proxy mode of a stdio server; `sse` is deprecated and will be removed
         proxy_mode: Option<ProxyMode> = "streamable-http";
     }
     section "Proxy" for (proxy) {
         /// Name of the MCP server, for messages and logs
         server_name: Option<String> [
-            place: Place::Positional, placeholder: Some("SERVER_NAME"), required: Required::Always,
+            place: ArgumentPosition::Positional, placeholder: Some("SERVER_NAME"), required: Required::Always,
         ];
         /// URI of the target MCP server
-        target_uri: Option<String> [kind: Kind::Url, placeholder: Some("URI"), required: Required::Always];
+        target_uri: Option<String> [kind: ValueKind::Url, placeholder: Some("URI"), required: Required::Always];
     }
     section "Workload and container" | "Proxy" for (run, proxy) {
         /// IP or hostname the HTTP proxy listens on
-        host: Option<String> = "127.0.0.1" [kind: Kind::Host];
+        host: Option<String> = "127.0.0.1" [kind: ValueKind::Host];
     }
     section "Proxy" for (proxy) {
         /// Port of this machine the proxy listens on; 0 picks a free one
-        port: Option<u16> [computed: Some("a free port")];
+        port: Option<u16> [computed_default: Some("a free port")];
         /// Enable debug mode
         ///
         /// Of the command line alone: the library's log goes where its program sends it.
-        debug: Option<bool> = "false" [place: Place::Global];
+        debug: Option<bool> = "false" [place: ArgumentPosition::Global];
     }
     section "Workload and container" for (run) {
         /// Port of this machine the HTTP proxy listens on; 0 picks a free one
-        proxy_port: Option<u16> [computed: Some("a free port"), allowed_with_from_config: true];
+        proxy_port: Option<u16> [computed_default: Some("a free port"), allowed_with_from_config: true];
         /// Host that traffic is forwarded to, for the transports `sse` and `streamable-http`
-        target_host: Option<String> = "127.0.0.1" [kind: Kind::Host];
+        target_host: Option<String> = "127.0.0.1" [kind: ValueKind::Host];
         /// Port the container exposes, for the transports `sse` and `streamable-http`
-        target_port: Option<u16> [range: Some((1.0, 65535.0)), computed: Some("the port the image exposes")];
+        target_port: Option<u16> [range: Some((1.0, 65535.0)), computed_default: Some("the port the image exposes")];
         /// Publish a container port on this machine
         ///
         /// It is published on the loopback address unless another is written before it. With the container's port
@@ -88,7 +88,7 @@ options! {
         /// Load environment variables from a file
         env_file: Option<PathBuf>;
         /// Load environment variables from all files in a folder
-        env_file_dir: Option<PathBuf> [kind: Kind::Folder];
+        env_file_dir: Option<PathBuf> [kind: ValueKind::Folder];
         /// Secret fetched from the secrets manager and set as an environment variable
         ///
         /// `NAME` is what `mcpm secret set` was told. With `file:` and an absolute path as the target, the server
@@ -102,7 +102,7 @@ options! {
         volume: Vec<VolumeSpec> [short: Some('v')];
         /// Permissions of the container
         permission_profile: Option<PermissionProfile> [
-            computed: Some("that of the registry entry, else `network`"),
+            computed_default: Some("that of the registry entry, else `network`"),
         ];
         /// Write a permission profile of what the server connects to, and nothing more, to a file
         ///
@@ -119,7 +119,7 @@ options! {
         ///
         /// Of all other options, only `--name`, `--group`, `--proxy-port`, `--foreground` and `--debug` can be given beside
         /// it. They take precedence over the file.
-        from_config: Option<PathBuf> [replaces_others: true];
+        from_config: Option<PathBuf> [is_exclusive: true];
         /// Load global ignore patterns from `~/.config/mcpm/mcpmignore`
         ///
         /// What they match in mounted folders, and what the patterns of a `.mcpmignore` in a mounted folder match, is
@@ -141,15 +141,15 @@ options! {
         ];
         /// Name in the certificate of who must have signed the image: a mail address or a URI
         certificate_identity: Option<String> [
-            placeholder: Some("IDENTITY"), computed: Some("what the registry entry says"), addition: true,
+            placeholder: Some("IDENTITY"), computed_default: Some("what the registry entry says"), addition: true,
         ];
         /// Issuer that must vouch for the certificate identity
         certificate_oidc_issuer: Option<String> [
-            kind: Kind::Url, computed: Some("what the registry entry says"), addition: true,
+            kind: ValueKind::Url, computed_default: Some("what the registry entry says"), addition: true,
         ];
         /// Sigstore's `trusted_root.json`, with the certificates and logs that are believed
         sigstore_trusted_root: Option<PathBuf> [
-            placeholder: Some("FILE"), computed: Some("that of Sigstore's public instance"), addition: true,
+            placeholder: Some("FILE"), computed_default: Some("that of Sigstore's public instance"), addition: true,
         ];
         /// Custom CA certificate file used for container builds
         ///
@@ -201,7 +201,7 @@ options! {
         /// Enable debug mode
         ///
         /// Of the command line alone: the library's log goes where its program sends it.
-        debug: Option<bool> = "false" [place: Place::Global, allowed_with_from_config: true];
+        debug: Option<bool> = "false" [place: ArgumentPosition::Global, allowed_with_from_config: true];
         /// Container engine to run on
         runtime: Option<RuntimeChoice> = "auto" [addition: true];
         /// Command of the package that is the server, when the package has several
@@ -225,17 +225,17 @@ options! {
         ///
         /// A URL whose path ends in `.json` is that of a document, any other is the base of a registry's REST API.
         registry: Option<String> [
-            placeholder: Some("REGISTRY"), computed: Some("that of the settings, else `embedded`"), addition: true,
+            placeholder: Some("REGISTRY"), computed_default: Some("that of the settings, else `embedded`"), addition: true,
         ];
     }
     section "Incoming authentication" for (run, proxy) {
         /// OIDC issuer URL
         ///
         /// Each request then needs a token of that issuer. It is compared letter for letter with what tokens say.
-        oidc_issuer: Option<String> [kind: Kind::Url];
+        oidc_issuer: Option<String> [kind: ValueKind::Url];
         /// Expected audience of the token
         oidc_audience: Option<String> [
-            placeholder: Some("AUDIENCE"), computed: Some("the resource URL, else the URL of the proxy"),
+            placeholder: Some("AUDIENCE"), computed_default: Some("the resource URL, else the URL of the proxy"),
         ];
         /// OIDC client ID
         ///
@@ -248,12 +248,12 @@ options! {
         /// With an issuer or a JWKS URL beside it, signed tokens are checked with the keys, and only others are asked
         /// about.
         oidc_introspection_url: Option<String> [
-            kind: Kind::Url, computed: Some("that of the issuer, with a client secret"),
+            kind: ValueKind::Url, computed_default: Some("that of the issuer, with a client secret"),
         ];
         /// URL to fetch the JWKS from
         ///
         /// Without an issuer beside it, tokens that are signed with these keys are taken whatever issuer they name.
-        oidc_jwks_url: Option<String> [kind: Kind::Url, computed: Some("that of the issuer")];
+        oidc_jwks_url: Option<String> [kind: ValueKind::Url, computed_default: Some("that of the issuer")];
         /// OAuth scopes advertised in the well-known endpoint (RFC 9728)
         oidc_scopes: List<String> = "openid" [placeholder: Some("SCOPE,...")];
         /// OAuth scopes that a token must have
@@ -272,13 +272,13 @@ options! {
         remote_auth: Option<bool> = "false" [unsupported: Some("outgoing authentication")];
         /// OAuth/OIDC issuer URL
         remote_auth_issuer: Option<String> [
-            kind: Kind::Url, unsupported: Some("outgoing authentication"),
+            kind: ValueKind::Url, unsupported: Some("outgoing authentication"),
             conflicts_with: &["remote_auth_authorize_url", "remote_auth_token_url"],
         ];
         /// Authorization endpoint, in place of the issuer for OAuth without OIDC
-        remote_auth_authorize_url: Option<String> [kind: Kind::Url, unsupported: Some("outgoing authentication")];
+        remote_auth_authorize_url: Option<String> [kind: ValueKind::Url, unsupported: Some("outgoing authentication")];
         /// Token endpoint, in place of the issuer for OAuth without OIDC
-        remote_auth_token_url: Option<String> [kind: Kind::Url, unsupported: Some("outgoing authentication")];
+        remote_auth_token_url: Option<String> [kind: ValueKind::Url, unsupported: Some("outgoing authentication")];
         /// OAuth client ID; not needed when the authorization server registers clients dynamically (RFC 7591)
         remote_auth_client_id: Option<String> [placeholder: Some("ID"), unsupported: Some("outgoing authentication")];
         /// OAuth client secret; not needed with dynamic client registration or PKCE
@@ -298,13 +298,13 @@ options! {
         remote_auth_bearer_token_file: Option<PathBuf> [unsupported: Some("outgoing authentication")];
         /// Scopes requested
         remote_auth_scopes: List<String> [
-            placeholder: Some("SCOPE,..."), computed: Some("`openid,profile,email` with OIDC"),
+            placeholder: Some("SCOPE,..."), computed_default: Some("`openid,profile,email` with OIDC"),
             unsupported: Some("outgoing authentication"),
         ];
         /// OAuth 2.0 resource indicator (RFC 8707)
-        remote_auth_resource: Option<String> [kind: Kind::Url, unsupported: Some("outgoing authentication")];
+        remote_auth_resource: Option<String> [kind: ValueKind::Url, unsupported: Some("outgoing authentication")];
         /// Explicit resource URL for the OAuth discovery endpoint (RFC 9728)
-        resource_url: Option<String> [kind: Kind::Url, computed: Some("where the proxy listens")];
+        resource_url: Option<String> [kind: ValueKind::Url, computed_default: Some("where the proxy listens")];
         /// Port of the local OAuth callback server
         remote_auth_callback_port: Option<u16> = "8666" [unsupported: Some("outgoing authentication")];
         /// Do not open a browser for the OAuth flow
@@ -321,7 +321,7 @@ options! {
         ///
         /// The token of each caller is exchanged there (RFC 8693) for one that goes to the server in its place. Callers
         /// must be asked who they are, with `--oidc-issuer`.
-        token_exchange_url: Option<String> [kind: Kind::Url];
+        token_exchange_url: Option<String> [kind: ValueKind::Url];
         /// Target audience of exchanged tokens
         token_exchange_audience: Option<String> [placeholder: Some("AUDIENCE")];
         /// Client ID for token exchange
@@ -345,20 +345,20 @@ options! {
         token_exchange_subject_token_type: Option<SubjectTokenType> = "access_token" [placeholder: Some("TYPE")];
         /// Header that carries the exchanged token
         token_exchange_header_name: Option<String> [
-            placeholder: Some("NAME"), computed: Some("it replaces `Authorization`"),
+            placeholder: Some("NAME"), computed_default: Some("it replaces `Authorization`"),
         ];
     }
     section "Telemetry" for (run, proxy as addition) {
         /// OTLP endpoint URL
         ///
         /// With OTLP over HTTP, `/v1/traces` and `/v1/metrics` are added to its path. Without a scheme it is `https`.
-        otel_endpoint: Option<String> [kind: Kind::Url];
+        otel_endpoint: Option<String> [kind: ValueKind::Url];
         /// Use HTTP instead of HTTPS for the OTLP endpoint
         otel_insecure: Option<bool> = "false";
         /// OTLP header
         otel_headers: Vec<Header> [placeholder: Some("key=value")];
         /// Service name
-        otel_service_name: Option<String> [placeholder: Some("NAME"), computed: Some("`mcpm-<name>`")];
+        otel_service_name: Option<String> [placeholder: Some("NAME"), computed_default: Some("`mcpm-<name>`")];
         /// Custom resource attributes
         otel_custom_attributes: Option<Attributes>;
         /// Names of environment variables to include in spans

@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
-use super::{Kind, value::refused};
+use super::{ValueKind, value::invalid_value};
 use crate::{Error, Result};
 
 choice! {
@@ -93,7 +93,7 @@ impl FromStr for PermissionProfile {
 
     fn from_str(text: &str) -> Result<Self> {
         match text {
-            "" => Err(refused("expected `none`, `network` or the path to a JSON file")),
+            "" => Err(invalid_value("expected `none`, `network` or the path to a JSON file")),
             "none" => Ok(Self::Nothing),
             "network" => Ok(Self::Network),
             path => Ok(Self::File(path.into())),
@@ -111,4 +111,4 @@ impl fmt::Display for PermissionProfile {
     }
 }
 
-text_form!(PermissionProfile => Kind::Compound("none|network|FILE"));
+text_form!(PermissionProfile => ValueKind::Compound("none|network|FILE"));

@@ -1,6 +1,6 @@
 //! What an option can hold, and how many of it.
 //!
-//! [`OptionValue`] is one value and its text form, [`Slot`] is the field that keeps one or many, [`Stored`] is a
+//! [`OptionValue`] is one value and its text form, [`Slot`] is the field that keeps one or many, [`ErasedSlot`] is a
 //! slot whose type is not known. The text form is the same on a command line, in JSON and through C.
 
 use std::{borrow::Cow, path::PathBuf, time::Duration};
@@ -16,7 +16,7 @@ use crate::{Error, ErrorKind, Result};
 /// The shape of one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum ValueKind {
     /// Free text.
     Text,
     /// The address of something on the network.
@@ -71,7 +71,7 @@ pub type List<T> = Vec<T>;
 /// A type that an option can hold.
 pub trait OptionValue: Sized {
     /// Its shape.
-    const KIND: Kind;
+    const KIND: ValueKind;
 
     /// Reads what a user typed.
     ///
@@ -168,7 +168,7 @@ impl<T: OptionValue> Slot for Option<T> {
     }
 
     fn import<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Option::<json::Imported<T>>::deserialize(deserializer)?.map(|value| value.0))
+        Ok(Option::<json::JsonValueIn<T>>::deserialize(deserializer)?.map(|value| value.0))
     }
 }
 
@@ -184,17 +184,17 @@ impl<T: OptionValue> Slot for Vec<T> {
     }
 
     fn export<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.iter().map(json::Exported))
+        serializer.collect_seq(self.iter().map(json::JsonValueOut))
     }
 
     fn import<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let values = Vec::<json::Imported<T>>::deserialize(deserializer)?;
+        let values = Vec::<json::JsonValueIn<T>>::deserialize(deserializer)?;
         Ok(values.into_iter().map(|value| value.0).collect())
     }
 }
 
 /// A slot of any type.
-pub trait Stored {
+pub trait ErasedSlot {
     /// Tells whether something was stored.
     fn is_given(&self) -> bool;
 
@@ -217,7 +217,7 @@ pub trait Stored {
     fn put_text(&mut self, spec: &OptionSpec, text: &str) -> Result<()>;
 }
 
-impl<S: Slot> Stored for S {
+impl<S: Slot> ErasedSlot for S {
     fn is_given(&self) -> bool {
         !self.values().is_empty()
     }
@@ -277,7 +277,7 @@ fn check_value<T: OptionValue>(spec: &OptionSpec, value: &T) -> Result<(), Strin
 }
 
 /// Returns the error that parsing gives before it is known which option was meant.
-pub(super) fn refused(reason: impl Into<Cow<'static, str>>) -> Error {
+pub(super) fn invalid_value(reason: impl Into<Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::InvalidOption, reason)
 }
 
@@ -294,7 +294,7 @@ pub(super) fn expected(words: &[Word]) -> String {
 macro_rules! plain_value {
     ($($type:ty => $kind:expr, $expected:literal $(, $number:expr)?;)+) => {$(
         impl OptionValue for $type {
-            const KIND: Kind = $kind;
+            const KIND: ValueKind = $kind;
 
             fn parse(text: &str) -> Result<Self, String> {
                 text.parse().map_err(|_| $expected.to_owned())
@@ -321,14 +321,14 @@ macro_rules! plain_value {
 }
 
 plain_value! {
-    String => Kind::Text, "expected text";
-    bool => Kind::Bool, "expected `true` or `false`";
-    u16 => Kind::Port, "expected a port from 0 to 65535", |port| f64::from(*port);
-    f64 => Kind::Float, "expected a number", |number| *number;
+    String => ValueKind::Text, "expected text";
+    bool => ValueKind::Bool, "expected `true` or `false`";
+    u16 => ValueKind::Port, "expected a port from 0 to 65535", |port| f64::from(*port);
+    f64 => ValueKind::Float, "expected a number", |number| *number;
 }
 
 impl OptionValue for PathBuf {
-    const KIND: Kind = Kind::File;
+    const KIND: ValueKind = ValueKind::File;
 
     fn parse(text: &str) -> Result<Self, String> {
         let path = Self::from(text);
@@ -351,7 +351,7 @@ impl OptionValue for PathBuf {
 }
 
 impl OptionValue for Duration {
-    const KIND: Kind = Kind::Duration;
+    const KIND: ValueKind = ValueKind::Duration;
 
     fn parse(text: &str) -> Result<Self, String> {
         humantime::parse_duration(text).map_err(|_| "expected a duration such as `30s` or `1m30s`".to_owned())

@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
-use super::{Kind, Relabel, value::refused};
+use super::{Relabel, ValueKind, value::invalid_value};
 use crate::{Error, Result};
 
 /// `host-path:container-path[:opts]`, with `ro`, `rw`, `z` and `Z` as comma-separated options.
@@ -41,7 +41,7 @@ impl FromStr for VolumeSpec {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let expected = || refused("expected `host-path:container-path`, with `:ro` after if needed");
+        let expected = || invalid_value("expected `host-path:container-path`, with `:ro` after if needed");
         // From the right, since a path of this machine may hold a colon and a path in the container starts
         // with a slash.
         let (front, back) = text.rsplit_once(':').ok_or_else(expected)?;
@@ -49,7 +49,7 @@ impl FromStr for VolumeSpec {
             (front, back, None)
         } else {
             let (host, container) = front.rsplit_once(':').ok_or_else(|| {
-                refused("the path in the container is absolute: expected `host-path:/container-path`")
+                invalid_value("the path in the container is absolute: expected `host-path:/container-path`")
             })?;
             (host, container, Some(back))
         };
@@ -57,12 +57,12 @@ impl FromStr for VolumeSpec {
             return Err(expected());
         }
         if !container.starts_with('/') {
-            return Err(refused(
+            return Err(invalid_value(
                 "the path in the container is absolute: expected `host-path:/container-path`",
             ));
         }
         if container.split('/').any(|part| matches!(part, "." | "..")) {
-            return Err(refused("the path in the container is plain: without `.` and `..`"));
+            return Err(invalid_value("the path in the container is plain: without `.` and `..`"));
         }
         let mut volume = Self::new(host, container);
         if let Some(settings) = settings {
@@ -79,14 +79,14 @@ impl VolumeSpec {
             let again = match setting {
                 "ro" | "rw" => access.replace(setting == "ro").is_some(),
                 _ => {
-                    let relabel = setting
-                        .parse()
-                        .map_err(|_| refused("expected `ro`, `rw`, `z` or `Z` after the container's path"))?;
+                    let relabel = setting.parse().map_err(|_| {
+                        invalid_value("expected `ro`, `rw`, `z` or `Z` after the container's path")
+                    })?;
                     self.relabel.replace(relabel).is_some()
                 }
             };
             if again {
-                return Err(refused(
+                return Err(invalid_value(
                     "the settings after the container's path repeat or contradict each other",
                 ));
             }
@@ -108,4 +108,4 @@ impl fmt::Display for VolumeSpec {
     }
 }
 
-text_form!(VolumeSpec => Kind::Compound("host-path:container-path[:ro]"));
+text_form!(VolumeSpec => ValueKind::Compound("host-path:container-path[:ro]"));

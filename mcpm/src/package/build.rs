@@ -11,7 +11,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use super::{dockerfile, recipe::Recipe, report::Report};
+use super::{dockerfile, recipe::Recipe, report::InstallReport};
 use crate::{
     Error, ErrorKind, Result,
     image::ImageReference,
@@ -19,15 +19,15 @@ use crate::{
 };
 
 /// The label that says which version of it was found.
-const VERSION: &str = "mcpm-package-version";
+const VERSION_LABEL: &str = "mcpm-package-version";
 /// The label that says which base images it was built from.
-const BASES: &str = "mcpm-package-bases";
+const BASES_LABEL: &str = "mcpm-package-bases";
 /// Images that a build has left are kept no longer, whatever they were left for.
-const MAX_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+const MAX_LEFTOVER_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// What may be done to get an image.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Allowed {
+pub(crate) struct BuildPolicy {
     /// Nothing is fetched: the image must be here.
     pub(crate) offline: bool,
     /// The image is built even if it is here.
@@ -36,7 +36,7 @@ pub(crate) struct Allowed {
 
 /// What happens meanwhile.
 #[derive(Debug)]
-pub(crate) enum Progress {
+pub(crate) enum PackageBuildProgress {
     /// A base image is pulled.
     Pulling(ImageReference, PullProgress),
     /// The image is built.
@@ -45,18 +45,18 @@ pub(crate) enum Progress {
 
 /// The image of a package.
 #[derive(Debug, Clone)]
-pub(crate) struct Built {
+pub(crate) struct BuiltImage {
     pub(crate) info: ImageInfo,
     /// The version of the package in it.
     pub(crate) version: String,
 }
 
 /// Finds the image of a package, if it was built from what is here now.
-pub(crate) async fn find(runtime: &dyn Runtime, recipe: &Recipe) -> Result<Option<Built>> {
+pub(crate) async fn find(runtime: &dyn Runtime, recipe: &Recipe) -> Result<Option<BuiltImage>> {
     let Some(info) = runtime.image(&recipe.image).await? else { return Ok(None) };
-    let Some(version) = info.labels.get(VERSION).cloned() else { return Ok(None) };
+    let Some(version) = info.labels.get(VERSION_LABEL).cloned() else { return Ok(None) };
     // A base that is gone was not replaced.
-    let built_from = info.labels.get(BASES).map(String::as_str).unwrap_or_default();
+    let built_from = info.labels.get(BASES_LABEL).map(String::as_str).unwrap_or_default();
     for base in &recipe.bases {
         if let Some(base) = runtime.image(base).await?
             && !built_from.split(' ').any(|id| id == base.id)
@@ -64,7 +64,7 @@ pub(crate) async fn find(runtime: &dyn Runtime, recipe: &Recipe) -> Result<Optio
             return Ok(None);
         }
     }
-    Ok(Some(Built { info, version }))
+    Ok(Some(BuiltImage { info, version }))
 }
 
 /// Makes sure that the image of a package is here.
@@ -75,9 +75,9 @@ pub(crate) async fn find(runtime: &dyn Runtime, recipe: &Recipe) -> Result<Optio
 pub(crate) async fn ensure(
     runtime: &dyn Runtime,
     recipe: &Recipe,
-    allowed: Allowed,
-    progress: &(dyn Fn(Progress) + Send + Sync),
-) -> Result<Built> {
+    allowed: BuildPolicy,
+    progress: &(dyn Fn(PackageBuildProgress) + Send + Sync),
+) -> Result<BuiltImage> {
     if !allowed.rebuild
         && let Some(built) = find(runtime, recipe).await?
     {
@@ -93,19 +93,19 @@ pub(crate) async fn ensure(
         let here = if allowed.rebuild { None } else { runtime.image(base).await? };
         let found = match here {
             Some(here) => here,
-            None => pulled(runtime, base, allowed, progress).await?,
+            None => pull_base(runtime, base, allowed, progress).await?,
         };
         bases.push(found.id);
     }
     // Steps of a local project are found again by the next build of it; a package is installed once.
     let build = match package.project() {
         Some(_) => package.to_string(),
-        None => random_word()?,
+        None => random_token()?,
     };
     let replaced = runtime.image(&recipe.image).await?;
     // Without a list, nothing of another build that may go on is taken for a leftover.
     let before = runtime.untagged_images(labels::BUILD).await.unwrap_or_default();
-    let outcome = finished(runtime, recipe, &build, &bases, allowed, progress).await;
+    let outcome = run_build(runtime, recipe, &build, &bases, allowed, progress).await;
     let leftovers = Leftovers {
         builds: replaced.iter().filter_map(|image| image.labels.get(labels::BUILD)).chain([&build]).collect(),
         is_project: package.project().is_some(),
@@ -119,26 +119,27 @@ pub(crate) async fn ensure(
 }
 
 /// Does both steps of the build.
-async fn finished(
+async fn run_build(
     runtime: &dyn Runtime,
     recipe: &Recipe,
     build: &str,
     bases: &[String],
-    allowed: Allowed,
-    progress: &(dyn Fn(Progress) + Send + Sync),
-) -> Result<Built> {
+    allowed: BuildPolicy,
+    progress: &(dyn Fn(PackageBuildProgress) + Send + Sync),
+) -> Result<BuiltImage> {
     let package = &recipe.package;
     let of_package = |error: Error| error.with("package", package);
-    let (id, report) = installed(runtime, recipe, build, allowed, progress).await.map_err(of_package)?;
+    let (id, report) =
+        run_install_stage(runtime, recipe, build, allowed, progress).await.map_err(of_package)?;
     let command = report.choose(package, recipe.command.as_deref())?;
     let labels = BTreeMap::from([
         (labels::PACKAGE.to_owned(), package.to_string()),
-        (VERSION.to_owned(), report.version.clone()),
-        (BASES.to_owned(), bases.join(" ")),
+        (VERSION_LABEL.to_owned(), report.version.clone()),
+        (BASES_LABEL.to_owned(), bases.join(" ")),
         (labels::BUILD.to_owned(), build.to_owned()),
     ]);
     let request = BuildRequest {
-        context: Recipe::finishing(&id, &command.path)?,
+        context: Recipe::entrypoint_context(&id, &command.path)?,
         tag: Some(recipe.image.to_string()),
         labels,
         ..BuildRequest::default()
@@ -146,7 +147,7 @@ async fn finished(
     runtime.build(request, &|_| {}).await.map_err(of_package)?;
     let info = runtime.image(&recipe.image).await?;
     let gone = || Error::new(ErrorKind::Engine, format!("`{}` was built and is not here", recipe.image));
-    Ok(Built { info: info.ok_or_else(gone)?, version: report.version })
+    Ok(BuiltImage { info: info.ok_or_else(gone)?, version: report.version })
 }
 
 /// Images without a name that builds have left: the stage that installs, the image that a rebuilt one replaced, and those
@@ -164,7 +165,7 @@ impl Leftovers<'_> {
     async fn remove(&self, runtime: &dyn Runtime) -> Result<()> {
         let found = runtime.untagged_images(labels::BUILD).await?;
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let oldest = i64::try_from(since_1970.saturating_sub(MAX_AGE.as_secs())).unwrap_or_default();
+        let oldest = i64::try_from(since_1970.saturating_sub(MAX_LEFTOVER_AGE.as_secs())).unwrap_or_default();
         for image in self.among(found, oldest) {
             runtime.remove_image(&image.id).await?;
         }
@@ -173,7 +174,7 @@ impl Leftovers<'_> {
 
     fn among(&self, mut found: Vec<UntaggedImage>, oldest: i64) -> Vec<UntaggedImage> {
         found.sort_by_key(|image| std::cmp::Reverse(image.created));
-        let is_of_build = |image: &UntaggedImage| self.builds.contains(&&image.value);
+        let is_of_build = |image: &UntaggedImage| self.builds.contains(&&image.label_value);
         // The next build of a local project finds the modules there that it has already fetched.
         let newest = found.iter().find(|image| is_of_build(image)).map(|image| image.id.clone());
         let kept = newest.filter(|_| self.is_project);
@@ -186,13 +187,14 @@ impl Leftovers<'_> {
 }
 
 /// Gets a base image. One that cannot be fetched anew is used as it is here.
-async fn pulled(
+async fn pull_base(
     runtime: &dyn Runtime,
     base: &ImageReference,
-    allowed: Allowed,
-    progress: &(dyn Fn(Progress) + Send + Sync),
+    allowed: BuildPolicy,
+    progress: &(dyn Fn(PackageBuildProgress) + Send + Sync),
 ) -> Result<ImageInfo> {
-    let pulled = runtime.pull(base, &|step| progress(Progress::Pulling(base.clone(), step))).await;
+    let pulled =
+        runtime.pull(base, &|step| progress(PackageBuildProgress::Pulling(base.clone(), step))).await;
     match pulled {
         Err(error) if allowed.rebuild && error.kind() == ErrorKind::ImageUnavailable => {
             runtime.image(base).await?.ok_or(error)
@@ -203,24 +205,24 @@ async fn pulled(
 }
 
 /// Installs the package in an image without a name.
-async fn installed(
+async fn run_install_stage(
     runtime: &dyn Runtime,
     recipe: &Recipe,
     build: &str,
-    allowed: Allowed,
-    progress: &(dyn Fn(Progress) + Send + Sync),
-) -> Result<(String, Report)> {
+    allowed: BuildPolicy,
+    progress: &(dyn Fn(PackageBuildProgress) + Send + Sync),
+) -> Result<(String, InstallReport)> {
     // A word that nothing which is installed can know.
-    let word = random_word()?;
+    let word = random_token()?;
     let mut args = recipe.args.clone();
-    args.insert(dockerfile::REPORT.to_owned(), word.clone());
-    args.insert(dockerfile::BUILD.to_owned(), build.to_owned());
+    args.insert(dockerfile::REPORT_ARG.to_owned(), word.clone());
+    args.insert(dockerfile::BUILD_ARG.to_owned(), build.to_owned());
     let request = BuildRequest {
         context: recipe.context.clone(),
         args,
         // The last stage may be based on nothing that has it.
         labels: BTreeMap::from([(labels::BUILD.to_owned(), build.to_owned())]),
-        afresh: allowed.rebuild,
+        no_cache: allowed.rebuild,
         ..BuildRequest::default()
     };
     let said = Mutex::new(None);
@@ -229,10 +231,10 @@ async fn installed(
             && line.starts_with(&word)
         {
             // No code panics while it holds the lock.
-            *said.lock().unwrap_or_else(PoisonError::into_inner) = Report::read(line, &word);
+            *said.lock().unwrap_or_else(PoisonError::into_inner) = InstallReport::read(line, &word);
             return;
         }
-        progress(Progress::Building(step));
+        progress(PackageBuildProgress::Building(step));
     };
     let id = runtime.build(request, &heard).await?;
     let said = said.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -241,7 +243,7 @@ async fn installed(
     Ok((id, report))
 }
 
-fn random_word() -> Result<String> {
+fn random_token() -> Result<String> {
     let mut random = [0_u8; 16];
     getrandom::fill(&mut random)
         .map_err(|error| Error::new(ErrorKind::Internal, "no random numbers").source(error.to_string()))?;
@@ -259,7 +261,11 @@ mod tests {
         let found = || {
             let images = ids.iter().zip(&builds).zip([10, 11, 12, 13, 14, 1]);
             images
-                .map(|((id, value), created)| UntaggedImage { id: id.clone(), created, value: value.clone() })
+                .map(|((id, value), created)| UntaggedImage {
+                    id: id.clone(),
+                    created,
+                    label_value: value.clone(),
+                })
                 .collect()
         };
         for (is_project, removed) in [

@@ -10,16 +10,16 @@ use rustls::{
 use crate::{Error, ErrorKind, Result};
 
 /// Where a file with the authorities alone lies in an image, for programs that add them to their own.
-pub(crate) const ADDED: &str = "/etc/mcpm/ca.pem";
+pub(crate) const CA_FILE: &str = "/etc/mcpm/ca.pem";
 /// Where a file with them and the system's own lies, for programs that read one file only.
-pub(crate) const BUNDLE: &str = "/etc/mcpm/ca-bundle.pem";
+pub(crate) const CA_BUNDLE_FILE: &str = "/etc/mcpm/ca-bundle.pem";
 /// The variables by which programs are told, and of which file.
-pub(crate) const VARIABLES: &[(&str, &str)] = &[
-    ("SSL_CERT_FILE", BUNDLE),
-    ("REQUESTS_CA_BUNDLE", BUNDLE),
-    ("CURL_CA_BUNDLE", BUNDLE),
-    ("GIT_SSL_CAINFO", BUNDLE),
-    ("NODE_EXTRA_CA_CERTS", ADDED),
+pub(crate) const CA_VARIABLES: &[(&str, &str)] = &[
+    ("SSL_CERT_FILE", CA_BUNDLE_FILE),
+    ("REQUESTS_CA_BUNDLE", CA_BUNDLE_FILE),
+    ("CURL_CA_BUNDLE", CA_BUNDLE_FILE),
+    ("GIT_SSL_CAINFO", CA_BUNDLE_FILE),
+    ("NODE_EXTRA_CA_CERTS", CA_FILE),
 ];
 
 /// Certificates from a file in PEM form; whatever else was in the file is left out.

@@ -30,7 +30,7 @@ fn certificates_alone_are_taken_from_a_file() {
 }
 
 #[test]
-fn a_file_without_a_sound_certificate_is_refused() {
+fn a_file_without_a_valid_certificate_is_rejected() {
     let cut: String = AUTHORITY
         .lines()
         .filter(|line| !line.starts_with("MIIB"))

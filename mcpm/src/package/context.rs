@@ -8,20 +8,25 @@ use tar::{Builder, EntryType, Header};
 use crate::{Error, ErrorKind, Result};
 
 /// The largest context: all of it is held in memory, so that what is built is what was hashed.
-pub(super) const LARGEST: usize = 256 * 1024 * 1024;
+pub(super) const MAX_CONTEXT_BYTES: usize = 256 * 1024 * 1024;
 
 /// A context that is being filled.
-pub(super) struct Context(Builder<Vec<u8>>);
+pub(super) struct BuildContext(Builder<Vec<u8>>);
 
-impl Context {
+impl BuildContext {
     pub(super) fn new() -> Self {
         Self(Builder::new(Vec::new()))
     }
 
     /// Adds a file.
-    pub(super) fn file(&mut self, path: impl AsRef<Path>, content: &[u8], executable: bool) -> Result<()> {
-        if self.0.get_ref().len() + content.len() > LARGEST {
-            let message = format!("the project has more than {} MiB", LARGEST / 1024 / 1024);
+    pub(super) fn add_file(
+        &mut self,
+        path: impl AsRef<Path>,
+        content: &[u8],
+        executable: bool,
+    ) -> Result<()> {
+        if self.0.get_ref().len() + content.len() > MAX_CONTEXT_BYTES {
+            let message = format!("the project has more than {} MiB", MAX_CONTEXT_BYTES / 1024 / 1024);
             return Err(Error::new(ErrorKind::InvalidOption, message)
                 .hint("name what is not needed for a build in `.dockerignore`"));
         }
@@ -31,7 +36,7 @@ impl Context {
     }
 
     /// Adds a symbolic link.
-    pub(super) fn link(&mut self, path: &Path, target: &Path) -> Result<()> {
+    pub(super) fn add_symlink(&mut self, path: &Path, target: &Path) -> Result<()> {
         let mut header = header(EntryType::Symlink, 0o777);
         header.set_size(0);
         self.0.append_link(&mut header, path, target).map_err(|error| broken(path, error))

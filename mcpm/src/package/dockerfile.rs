@@ -9,15 +9,15 @@ use super::{Ecosystem, certificates};
 use crate::{image::ImageReference, runtime::labels};
 
 /// The variable by which a report is told from all else that a build writes.
-pub(super) const REPORT: &str = "MCPM_REPORT";
+pub(super) const REPORT_ARG: &str = "MCPM_REPORT";
 /// The variable that says which build an image is of.
-pub(super) const BUILD: &str = "MCPM_BUILD";
+pub(super) const BUILD_ARG: &str = "MCPM_BUILD";
 /// The user that servers run as, and its group.
 const USER: &str = "65532:65532";
 
 /// What a Dockerfile is written from.
 #[derive(Debug)]
-pub(super) struct Layout<'a> {
+pub(super) struct DockerfileSpec<'a> {
     pub(super) ecosystem: Ecosystem,
     /// The image that the package is installed in.
     pub(super) builder: &'a ImageReference,
@@ -33,10 +33,10 @@ pub(super) struct Layout<'a> {
     pub(super) args: Vec<&'a str>,
 }
 
-impl Layout<'_> {
-    pub(super) fn text(&self) -> String {
+impl DockerfileSpec<'_> {
+    pub(super) fn render(&self) -> String {
         let mut text = String::new();
-        self.ready(&mut text, self.builder, "ready");
+        self.write_base_stage(&mut text, self.builder, "ready");
         text.push_str("FROM ready AS builder\n");
         for arg in &self.args {
             let _ = writeln!(text, "ARG {arg}");
@@ -46,12 +46,12 @@ impl Layout<'_> {
             Ecosystem::Node => self.node(&mut text),
             Ecosystem::Go => self.go(&mut text),
         }
-        self.server(&mut text);
+        self.write_final_stage(&mut text);
         text
     }
 
     /// A base with certificates, packages and the server's user.
-    fn ready(&self, text: &mut String, base: &ImageReference, name: &str) {
+    fn write_base_stage(&self, text: &mut String, base: &ImageReference, name: &str) {
         let _ = writeln!(text, "FROM {base} AS {name}\nUSER 0:0\nCOPY prepare.sh /mcpm/");
         if self.has_certificates {
             let _ = writeln!(text, "COPY ca /mcpm/ca");
@@ -60,32 +60,32 @@ impl Layout<'_> {
         command.extend(self.packages.iter().map(String::as_str));
         run(text, &command);
         if self.has_certificates {
-            self.trust(text);
+            self.write_ca_variables(text);
         }
         // After the steps that builds have in common, which are not done again.
-        let _ = writeln!(text, "ARG {BUILD}\nLABEL {}=\"${BUILD}\"\n", labels::BUILD);
+        let _ = writeln!(text, "ARG {BUILD_ARG}\nLABEL {}=\"${BUILD_ARG}\"\n", labels::BUILD);
     }
 
     /// Tells programs of the certificates.
-    fn trust(&self, text: &mut String) {
+    fn write_ca_variables(&self, text: &mut String) {
         let variables: Vec<_> =
-            certificates::VARIABLES.iter().map(|(name, path)| format!("{name}={path}")).collect();
+            certificates::CA_VARIABLES.iter().map(|(name, path)| format!("{name}={path}")).collect();
         let _ = writeln!(text, "ENV {}", variables.join(" "));
     }
 
     fn python(&self, text: &mut String) {
         if self.has_certificates {
-            let _ = writeln!(text, "ENV PIP_CERT={}", certificates::BUNDLE);
+            let _ = writeln!(text, "ENV PIP_CERT={}", certificates::CA_BUNDLE_FILE);
         }
         text.push_str("COPY python.sh report.py /mcpm/\n");
         run(text, &["/bin/sh", "/mcpm/python.sh", self.requirement.unwrap_or_default()]);
-        self.report(text, &["/app/venv/bin/python", "/mcpm/report.py", self.name]);
+        self.write_report_step(text, &["/app/venv/bin/python", "/mcpm/report.py", self.name]);
     }
 
     fn node(&self, text: &mut String) {
         text.push_str("COPY node.sh report.js /mcpm/\n");
         run(text, &["/bin/sh", "/mcpm/node.sh", self.requirement.unwrap_or_default()]);
-        self.report(text, &["node", "/mcpm/report.js", self.name]);
+        self.write_report_step(text, &["node", "/mcpm/report.js", self.name]);
     }
 
     fn go(&self, text: &mut String) {
@@ -100,27 +100,27 @@ impl Layout<'_> {
             }
         }
         run(text, &["/bin/sh", "/mcpm/go_root.sh"]);
-        self.report(text, &["/bin/sh", "/mcpm/report_go.sh"]);
+        self.write_report_step(text, &["/bin/sh", "/mcpm/report_go.sh"]);
     }
 
     /// Says what was installed, in every build anew: an engine does not say again what it did before.
-    fn report(&self, text: &mut String, command: &[&str]) {
-        let _ = writeln!(text, "ARG {REPORT}");
+    fn write_report_step(&self, text: &mut String, command: &[&str]) {
+        let _ = writeln!(text, "ARG {REPORT_ARG}");
         run(text, command);
         text.push('\n');
     }
 
     /// The stage that is left.
-    fn server(&self, text: &mut String) {
+    fn write_final_stage(&self, text: &mut String) {
         match (self.ecosystem, self.runtime) {
             (Ecosystem::Go, None) => {
                 text.push_str("FROM scratch\nCOPY --from=builder /mcpm/root/ /\nENV PATH=/app/bin\n");
                 if self.has_certificates {
-                    self.trust(text);
+                    self.write_ca_variables(text);
                 }
             }
             (Ecosystem::Go, Some(runtime)) if runtime != self.builder => {
-                self.ready(text, runtime, "runtime");
+                self.write_base_stage(text, runtime, "runtime");
                 text.push_str("FROM runtime\nCOPY --from=builder /app /app\nENV PATH=/app/bin:$PATH\n");
             }
             (Ecosystem::Go, Some(_)) => {
@@ -140,7 +140,7 @@ impl Layout<'_> {
 }
 
 /// The Dockerfile that makes a server of what was built: it starts this command.
-pub(super) fn with_command(image: &str, command: &str) -> String {
+pub(super) fn entrypoint_dockerfile(image: &str, command: &str) -> String {
     format!("FROM {image}\nENTRYPOINT {}\nCMD []\n", json(&[command]))
 }
 

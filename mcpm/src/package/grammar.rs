@@ -5,15 +5,15 @@
 //! Whether such a package exists is for the index to say.
 
 /// Most characters of a name: npm's limit, and longer than the others use.
-const LONGEST_NAME: usize = 214;
+const MAX_NAME_LENGTH: usize = 214;
 /// Most characters of a version.
-const LONGEST_VERSION: usize = 128;
+const MAX_VERSION_LENGTH: usize = 128;
 
 /// Tells whether it can name a distribution of the Python index, or an extra of one: letters and digits, with
 /// `.`, `_` and `-` between them.
 pub(super) fn is_python_name(name: &str) -> bool {
     let bytes = name.as_bytes();
-    bytes.len() <= LONGEST_NAME
+    bytes.len() <= MAX_NAME_LENGTH
         && bytes.first().is_some_and(u8::is_ascii_alphanumeric)
         && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
         && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(byte))
@@ -23,7 +23,7 @@ pub(super) fn is_python_name(name: &str) -> bool {
 /// pre-release or a local part at most.
 pub(super) fn is_python_version(version: &str) -> bool {
     let digits = version.strip_prefix('v').unwrap_or(version);
-    version.len() <= LONGEST_VERSION
+    version.len() <= MAX_VERSION_LENGTH
         && digits.as_bytes().first().is_some_and(u8::is_ascii_digit)
         && digits.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".!+_-".contains(&byte))
 }
@@ -39,13 +39,13 @@ pub(super) fn is_node_name(name: &str) -> bool {
         Some(scoped) => scoped.split_once('/').is_some_and(|(scope, name)| part(scope) && part(name)),
         None => part(name),
     };
-    name.len() <= LONGEST_NAME && parts_are_valid
+    name.len() <= MAX_NAME_LENGTH && parts_are_valid
 }
 
 /// Tells whether it can be a version, a range of one word (`^1.2`, `~1.2`, `1.x`) or a tag (`latest`, `next`).
 pub(super) fn is_node_version(version: &str) -> bool {
     let word = version.strip_prefix(['^', '~']).unwrap_or(version);
-    version.len() <= LONGEST_VERSION
+    version.len() <= MAX_VERSION_LENGTH
         && word.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric)
         && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._+-".contains(&byte))
 }
@@ -58,7 +58,7 @@ pub(super) fn check_go_path(path: &str) -> Result<(), &'static str> {
             && bytes.last() != Some(&b'.')
             && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._~+-".contains(byte))
     };
-    if path.len() > LONGEST_NAME || !path.split('/').all(element) {
+    if path.len() > MAX_NAME_LENGTH || !path.split('/').all(element) {
         return Err("its parts are made of letters, digits and `-._~+`, and begin with a letter or a digit");
     }
     let host = path.split('/').next().unwrap_or_default();
@@ -71,7 +71,7 @@ pub(super) fn check_go_path(path: &str) -> Result<(), &'static str> {
 /// Tells whether it can be a version that Go resolves: `v1.2.3`, a part of one, a branch or a commit.
 pub(super) fn is_go_version(version: &str) -> bool {
     let bytes = version.as_bytes();
-    bytes.len() <= LONGEST_VERSION
+    bytes.len() <= MAX_VERSION_LENGTH
         && bytes.first().is_some_and(u8::is_ascii_alphanumeric)
         && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._+-".contains(byte))
 }

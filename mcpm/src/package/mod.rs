@@ -17,6 +17,6 @@ mod reference;
 mod report;
 mod settings;
 
-pub(crate) use recipe::{Ingredients, Recipe};
+pub(crate) use recipe::{Recipe, RecipeInputs};
 pub use reference::{Ecosystem, PackageReference};
 pub use settings::BuildSettings;

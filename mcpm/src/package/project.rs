@@ -14,7 +14,7 @@ use ignore::{
     gitignore::{Gitignore, GitignoreBuilder},
 };
 
-use super::context::{Context, LARGEST};
+use super::context::{BuildContext, MAX_CONTEXT_BYTES};
 use crate::{Error, ErrorKind, Result};
 
 /// A Go module on this machine, and the folder in it that is compiled.
@@ -67,7 +67,7 @@ impl Project {
     ///
     /// # Errors
     /// `Io` when a file cannot be read, `InvalidOption` for a broken `.dockerignore` or a project that is too large.
-    pub(super) fn pack(&self, context: &mut Context, into: &str) -> Result<Vec<String>> {
+    pub(super) fn pack(&self, context: &mut BuildContext, into: &str) -> Result<Vec<String>> {
         let mut left_out = Vec::new();
         for path in self.files()? {
             let below = path.strip_prefix(&self.root).unwrap_or(&path);
@@ -77,13 +77,17 @@ impl Project {
             };
             let found = fs::symlink_metadata(&path).map_err(cannot_read)?;
             if found.is_file() {
-                context.file(&place, &content(&path).map_err(cannot_read)?, is_executable(&found))?;
+                context.add_file(
+                    &place,
+                    &read_bounded(&path).map_err(cannot_read)?,
+                    is_executable(&found),
+                )?;
             } else if found.is_symlink() {
                 let target = fs::read_link(&path).map_err(cannot_read)?;
                 let stays = target.is_relative()
                     && fs::canonicalize(&path).is_ok_and(|target| target.starts_with(&self.root));
                 if stays {
-                    context.link(&place, &target)?;
+                    context.add_symlink(&place, &target)?;
                 } else {
                     left_out.push(format!("`{}` leads out of the project and is left out", below.display()));
                 }
@@ -103,7 +107,7 @@ impl Project {
         let cannot_read =
             |error: io::Error| Error::new(ErrorKind::Io, format!("cannot read `{shown}`")).source(error);
         match fs::symlink_metadata(&path) {
-            Ok(found) if found.is_file() => content(&path).map(Some).map_err(cannot_read),
+            Ok(found) if found.is_file() => read_bounded(&path).map(Some).map_err(cannot_read),
             Ok(_) => {
                 let message = format!("`{shown}` is a link, or no file at all");
                 Err(Error::new(ErrorKind::InvalidOption, message).hint("put the file itself there"))
@@ -188,7 +192,7 @@ impl DockerIgnore {
 
 /// Reads a file, and of one that is too large for a context no more than shows it. What became a link, or anything
 /// but a file, since it was looked at is not read.
-fn content(path: &Path) -> io::Result<Vec<u8>> {
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut options = fs::OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
@@ -202,7 +206,7 @@ fn content(path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::other("it is no file"));
     }
     let mut content = Vec::new();
-    file.take(LARGEST as u64 + 1).read_to_end(&mut content)?;
+    file.take(MAX_CONTEXT_BYTES as u64 + 1).read_to_end(&mut content)?;
     Ok(content)
 }
 

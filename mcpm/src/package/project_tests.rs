@@ -21,7 +21,7 @@ impl Folder {
 
     /// What is packed, in the order of names, and what was said of the rest.
     fn packed(&self) -> (Vec<String>, Vec<String>) {
-        let mut context = Context::new();
+        let mut context = BuildContext::new();
         let said = Project::find(&self.path("project")).unwrap().pack(&mut context, "src").unwrap();
         let archive = context.finish().unwrap();
         let mut archive = tar::Archive::new(archive.as_ref());
@@ -36,7 +36,7 @@ impl Folder {
 }
 
 #[test]
-fn what_git_and_docker_are_told_to_ignore_stays_here() {
+fn gitignore_and_dockerignore_exclude_files() {
     let folder = Folder::new(&[
         ("project/go.mod", "module example.com/a\n"),
         ("project/main.go", ""),
@@ -110,7 +110,7 @@ fn patterns_above_the_project_count_only_in_a_repository() {
 }
 
 #[test]
-fn links_that_lead_out_of_the_project_are_left_out_and_said() {
+fn symlinks_out_of_the_project_are_skipped_with_a_warning() {
     let folder = Folder::new(&[("project/go.mod", ""), ("project/a", ""), ("outside/secret", "")]);
     symlink("../a", folder.path("project/nowhere")).unwrap();
     symlink("a", folder.path("project/inside")).unwrap();
@@ -151,7 +151,7 @@ fn the_files_of_a_module_are_files_of_the_project() {
         symlink(target, folder.path("project/go.sum")).unwrap();
         let error = project.root_file("go.sum").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidOption, "{target}: {error}");
-        assert!(content(&folder.path("project/go.sum")).is_err(), "{target}");
+        assert!(read_bounded(&folder.path("project/go.sum")).is_err(), "{target}");
         fs::remove_file(folder.path("project/go.sum")).unwrap();
     }
     fs::create_dir(folder.path("project/go.sum")).unwrap();
@@ -159,11 +159,11 @@ fn the_files_of_a_module_are_files_of_the_project() {
 }
 
 #[test]
-fn of_a_file_that_is_too_large_little_is_read() {
+fn an_oversized_file_is_not_read_whole() {
     let folder = Folder::new(&[("project/go.mod", "module example.com/a\n"), ("project/large", "")]);
     let file = fs::OpenOptions::new().write(true).open(folder.path("project/large")).unwrap();
     file.set_len(1 << 50).or_else(|_| file.set_len(1 << 40)).unwrap();
     let project = Project::find(&folder.path("project")).unwrap();
-    let error = project.pack(&mut Context::new(), "src").unwrap_err();
+    let error = project.pack(&mut BuildContext::new(), "src").unwrap_err();
     assert!(error.message().contains("more than 256 MiB"), "{error}");
 }

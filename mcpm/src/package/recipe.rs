@@ -8,26 +8,26 @@ use ring::digest::{Context as Hasher, SHA256};
 use super::{
     BuildSettings, Ecosystem, PackageReference,
     certificates::Certificates,
-    context::Context,
-    dockerfile::{self, Layout},
+    context::BuildContext,
+    dockerfile::{self, DockerfileSpec},
     project::Project,
 };
 use crate::{Error, ErrorKind, Result, image::ImageReference};
 
 /// Most characters of a package of the base image's distribution.
-const LONGEST_PACKAGE: usize = 128;
+const MAX_PACKAGE_NAME_LENGTH: usize = 128;
 /// Hexadecimal digits of the hash in a tag.
-const TAG_LENGTH: usize = 16;
+const TAG_HASH_LENGTH: usize = 16;
 
-const PYTHON: &str = "python:3.14-slim";
-const NODE: &str = "node:24-slim";
-const GO: &str = "golang:1.26-alpine";
+const PYTHON_IMAGE: &str = "python:3.14-slim";
+const NODE_IMAGE: &str = "node:24-slim";
+const GO_IMAGE: &str = "golang:1.26-alpine";
 /// What a Go program runs in that wants packages beside it.
-const GO_RUNTIME: &str = "alpine:3.23";
+const GO_RUNTIME_IMAGE: &str = "alpine:3.23";
 
 /// What a recipe is made from.
 #[derive(Debug)]
-pub(crate) struct Ingredients<'a> {
+pub(crate) struct RecipeInputs<'a> {
     /// The package; a local project with an absolute path.
     pub(crate) package: &'a PackageReference,
     /// The base image, instead of the usual one.
@@ -66,11 +66,11 @@ impl Recipe {
     /// # Errors
     /// `InvalidOption` for a base image or a package that is none, and for a folder that is no Go project;
     /// `NotFound` and `Io` for files.
-    pub(crate) fn new(ingredients: &Ingredients<'_>) -> Result<Self> {
+    pub(crate) fn new(ingredients: &RecipeInputs<'_>) -> Result<Self> {
         let package = ingredients.package;
         let ecosystem = package.ecosystem();
         check_packages(ingredients.add_packages)?;
-        let (builder, runtime) = bases(ingredients)?;
+        let (builder, runtime) = base_images(ingredients)?;
         let certificates = ingredients.ca_cert.map(Certificates::read).transpose()?;
         let project = package.project().map(Project::find).transpose()?;
         let mirrors = ingredients.settings.mirrors(ecosystem);
@@ -79,7 +79,7 @@ impl Recipe {
             Some(project) => &project.package,
             None => package.name().unwrap_or_default(),
         };
-        let dockerfile = Layout {
+        let dockerfile = DockerfileSpec {
             ecosystem,
             builder: &builder,
             runtime: runtime.as_ref(),
@@ -89,21 +89,21 @@ impl Recipe {
             has_certificates: certificates.is_some(),
             args: mirrors.keys().map(String::as_str).collect(),
         }
-        .text();
-        let mut context = Context::new();
-        context.file("Dockerfile", dockerfile.as_bytes(), false)?;
+        .render();
+        let mut context = BuildContext::new();
+        context.add_file("Dockerfile", dockerfile.as_bytes(), false)?;
         for (name, content) in scripts(ecosystem) {
-            context.file(name, content.as_bytes(), false)?;
+            context.add_file(name, content.as_bytes(), false)?;
         }
         for (number, certificate) in certificates.iter().flat_map(Certificates::files).enumerate() {
-            context.file(format!("ca/mcpm-{number:04}.crt"), certificate.as_bytes(), false)?;
+            context.add_file(format!("ca/mcpm-{number:04}.crt"), certificate.as_bytes(), false)?;
         }
         let mut warnings = Vec::new();
         if let Some(project) = &project {
             // Apart from the rest, so that a change of the program does not fetch its modules again.
             for name in ["go.mod", "go.sum"] {
                 if let Some(content) = project.root_file(name)? {
-                    context.file(format!("module/{name}"), &content, false)?;
+                    context.add_file(format!("module/{name}"), &content, false)?;
                 }
             }
             warnings = project.pack(&mut context, "src")?;
@@ -128,29 +128,33 @@ impl Recipe {
     }
 
     /// The context of the second build, which says what is started.
-    pub(super) fn finishing(image: &str, command: &str) -> Result<Bytes> {
-        let mut context = Context::new();
-        context.file("Dockerfile", dockerfile::with_command(image, command).as_bytes(), false)?;
+    pub(super) fn entrypoint_context(image: &str, command: &str) -> Result<Bytes> {
+        let mut context = BuildContext::new();
+        context.add_file(
+            "Dockerfile",
+            dockerfile::entrypoint_dockerfile(image, command).as_bytes(),
+            false,
+        )?;
         context.finish()
     }
 }
 
 /// The image that a package is installed in, and the one it runs in where that is another one.
-fn bases(ingredients: &Ingredients<'_>) -> Result<(ImageReference, Option<ImageReference>)> {
+fn base_images(ingredients: &RecipeInputs<'_>) -> Result<(ImageReference, Option<ImageReference>)> {
     let ecosystem = ingredients.package.ecosystem();
     let given = ingredients.runtime_image.map(ImageReference::parse).transpose();
     let given = given.map_err(|error| error.with("option", "runtime_image"))?;
     let usual = ImageReference::parse(match ecosystem {
-        Ecosystem::Python => PYTHON,
-        Ecosystem::Node => NODE,
-        Ecosystem::Go => GO,
+        Ecosystem::Python => PYTHON_IMAGE,
+        Ecosystem::Node => NODE_IMAGE,
+        Ecosystem::Go => GO_IMAGE,
     })?;
     let runtime = match (ecosystem, &given) {
         (Ecosystem::Python | Ecosystem::Node, _) => None,
         // A static program needs nothing around it.
         (Ecosystem::Go, _) if ingredients.add_packages.is_empty() => None,
         (Ecosystem::Go, Some(given)) => Some(given.clone()),
-        (Ecosystem::Go, None) => Some(ImageReference::parse(GO_RUNTIME)?),
+        (Ecosystem::Go, None) => Some(ImageReference::parse(GO_RUNTIME_IMAGE)?),
     };
     Ok((given.unwrap_or(usual), runtime))
 }
@@ -181,7 +185,7 @@ fn scripts(ecosystem: Ecosystem) -> &'static [(&'static str, &'static str)] {
 /// Refuses what no distribution calls a package.
 fn check_packages(packages: &[String]) -> Result<()> {
     let is_name = |name: &str| {
-        name.len() <= LONGEST_PACKAGE
+        name.len() <= MAX_PACKAGE_NAME_LENGTH
             && name.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric)
             // Installers take `name-` for one to be removed.
             && !name.ends_with('-')
@@ -216,7 +220,7 @@ fn hash(context: &[u8], mirrors: &BTreeMap<String, String>, command: Option<&str
     add(command.unwrap_or_default().as_bytes());
     let digest = hasher.finish();
     let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    hex.chars().take(TAG_LENGTH).collect()
+    hex.chars().take(TAG_HASH_LENGTH).collect()
 }
 
 /// The name of the image's repository: `uvx-mcp-server-time`.
@@ -232,7 +236,7 @@ fn repository(package: &PackageReference) -> String {
         slug.push_str(&word.to_ascii_lowercase());
     }
     // The limit is of the whole name; the hash in the tag says what it is.
-    slug.truncate(LONGEST_PACKAGE);
+    slug.truncate(MAX_PACKAGE_NAME_LENGTH);
     slug.trim_end_matches('-').to_owned()
 }
 

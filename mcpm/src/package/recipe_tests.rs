@@ -3,11 +3,11 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::package::certificates::tests::AUTHORITY;
 
-fn recipe<'a>(reference: &str, change: impl FnOnce(&mut Ingredients<'a>)) -> Result<Recipe> {
+fn recipe<'a>(reference: &str, change: impl FnOnce(&mut RecipeInputs<'a>)) -> Result<Recipe> {
     // Never given back, so that a test can lend what it likes beside them.
     let package = Box::leak(Box::new(PackageReference::parse(reference).unwrap().unwrap()));
     let settings = Box::leak(Box::default());
-    let mut ingredients = Ingredients {
+    let mut ingredients = RecipeInputs {
         package,
         runtime_image: None,
         add_packages: &[],
@@ -70,7 +70,7 @@ fn a_change_of_a_projects_file_is_another_image() {
 }
 
 #[test]
-fn images_are_named_in_the_words_that_repositories_may_have() {
+fn image_names_are_valid_repository_names() {
     for (reference, name) in [
         ("uvx://Zope.Interface", "localhost/mcpm/uvx-zope-interface"),
         ("npx://@scope/my__pkg", "localhost/mcpm/npx-scope-my-pkg"),
@@ -87,11 +87,11 @@ fn images_are_named_in_the_words_that_repositories_may_have() {
 fn base_images_are_the_usual_ones_unless_one_is_given() {
     let bases = |recipe: Recipe| recipe.bases.iter().map(ToString::to_string).collect::<Vec<_>>();
     let packages = ["git".to_owned()];
-    assert_eq!(bases(plain("uvx://a")), [PYTHON]);
-    assert_eq!(bases(plain("npx://a")), [NODE]);
-    assert_eq!(bases(plain("go://example.com/a")), [GO]);
+    assert_eq!(bases(plain("uvx://a")), [PYTHON_IMAGE]);
+    assert_eq!(bases(plain("npx://a")), [NODE_IMAGE]);
+    assert_eq!(bases(plain("go://example.com/a")), [GO_IMAGE]);
     let with_git = recipe("go://example.com/a", |all| all.add_packages = &packages).unwrap();
-    assert_eq!(bases(with_git), [GO, GO_RUNTIME]);
+    assert_eq!(bases(with_git), [GO_IMAGE, GO_RUNTIME_IMAGE]);
     let given = recipe("go://example.com/a", |all| {
         all.add_packages = &packages;
         all.runtime_image = Some("example.com/go:1");
@@ -118,7 +118,7 @@ fn packages_of_the_distribution_are_names_and_nothing_else() {
 }
 
 #[test]
-fn what_a_user_writes_is_in_no_step_that_a_shell_reads() {
+fn user_input_never_reaches_a_shell() {
     let packages = ["git".to_owned()];
     for reference in ["uvx://server[x]@1.2", "npx://@scope/server@^1.2", "go://example.com/server@v1.2.3"] {
         let recipe = recipe(reference, |all| {
@@ -133,7 +133,7 @@ fn what_a_user_writes_is_in_no_step_that_a_shell_reads() {
 }
 
 #[test]
-fn the_server_is_nobodys_user_and_has_nothing_of_the_build() {
+fn the_server_runs_unprivileged_without_build_files() {
     for reference in ["uvx://server", "npx://server", "go://example.com/server"] {
         let text = plain(reference).dockerfile;
         let (_, server) = text.rsplit_once("\nFROM ").unwrap();

@@ -38,12 +38,12 @@ impl Ecosystem {
 /// A package that is to be run, as typed and as understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackageReference {
-    typed: String,
-    kind: Kind,
+    as_written: String,
+    kind: PackageKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Kind {
+enum PackageKind {
     Python { name: String, extras: Vec<String>, version: Option<String> },
     Node { name: String, version: Option<String> },
     Go { path: String, version: Option<String> },
@@ -63,7 +63,7 @@ impl PackageReference {
             "go" => go,
             _ => return None,
         };
-        Some(read(package).map(|kind| Self { typed: text.to_owned(), kind }).map_err(|broken| {
+        Some(read(package).map(|kind| Self { as_written: text.to_owned(), kind }).map_err(|broken| {
             let shown: String = text.chars().take(300).flat_map(char::escape_debug).collect();
             let error =
                 Error::new(ErrorKind::InvalidOption, format!("`{shown}` is no package: {}", broken.why));
@@ -74,59 +74,61 @@ impl PackageReference {
     /// Returns where the package comes from.
     pub fn ecosystem(&self) -> Ecosystem {
         match self.kind {
-            Kind::Python { .. } => Ecosystem::Python,
-            Kind::Node { .. } => Ecosystem::Node,
-            Kind::Go { .. } | Kind::GoProject { .. } => Ecosystem::Go,
+            PackageKind::Python { .. } => Ecosystem::Python,
+            PackageKind::Node { .. } => Ecosystem::Node,
+            PackageKind::Go { .. } | PackageKind::GoProject { .. } => Ecosystem::Go,
         }
     }
 
     /// Returns the package's name without extras and version; `None` for a local project.
     pub fn name(&self) -> Option<&str> {
         match &self.kind {
-            Kind::Python { name, .. } | Kind::Node { name, .. } | Kind::Go { path: name, .. } => Some(name),
-            Kind::GoProject { .. } => None,
+            PackageKind::Python { name, .. }
+            | PackageKind::Node { name, .. }
+            | PackageKind::Go { path: name, .. } => Some(name),
+            PackageKind::GoProject { .. } => None,
         }
     }
 
     /// Returns the version that was asked for; `None` for the newest one and for a local project.
     pub fn version(&self) -> Option<&str> {
         match &self.kind {
-            Kind::Python { version, .. } | Kind::Node { version, .. } | Kind::Go { version, .. } => {
-                version.as_deref()
-            }
-            Kind::GoProject { .. } => None,
+            PackageKind::Python { version, .. }
+            | PackageKind::Node { version, .. }
+            | PackageKind::Go { version, .. } => version.as_deref(),
+            PackageKind::GoProject { .. } => None,
         }
     }
 
     /// Returns the folder of a local project.
     pub fn project(&self) -> Option<&Path> {
         match &self.kind {
-            Kind::GoProject { path } => Some(path),
+            PackageKind::GoProject { path } => Some(path),
             _ => None,
         }
     }
 
     /// Returns the reference with a local project's folder made absolute, so that it means the same everywhere.
     #[must_use]
-    pub fn below(&self, folder: &Path) -> Self {
+    pub fn resolved_against(&self, folder: &Path) -> Self {
         let Some(path) = self.project() else { return self.clone() };
         let path = normalized(&folder.join(path));
-        Self { typed: format!("go://{}", path.display()), kind: Kind::GoProject { path } }
+        Self { as_written: format!("go://{}", path.display()), kind: PackageKind::GoProject { path } }
     }
 
     /// Returns what the ecosystem's own tool calls it: `name[extra]==1.2`, `@scope/name@1.2`, `path@v1.2.0`.
     pub fn requirement(&self) -> String {
         match &self.kind {
-            Kind::Python { name, extras, version } => {
+            PackageKind::Python { name, extras, version } => {
                 let extras =
                     if extras.is_empty() { String::new() } else { format!("[{}]", extras.join(",")) };
                 let version = version.as_ref().map(|version| format!("=={version}")).unwrap_or_default();
                 format!("{name}{extras}{version}")
             }
-            Kind::Node { name, version } | Kind::Go { path: name, version } => {
+            PackageKind::Node { name, version } | PackageKind::Go { path: name, version } => {
                 format!("{name}@{}", version.as_deref().unwrap_or(LATEST))
             }
-            Kind::GoProject { path } => path.display().to_string(),
+            PackageKind::GoProject { path } => path.display().to_string(),
         }
     }
 
@@ -136,7 +138,7 @@ impl PackageReference {
             // `..` says nothing; the caller makes the path absolute first.
             Some(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             None => {
-                let (_, package) = self.typed.split_once("://").unwrap_or_default();
+                let (_, package) = self.as_written.split_once("://").unwrap_or_default();
                 package.replace(['/', '@', '.'], "-")
             }
         }
@@ -145,18 +147,19 @@ impl PackageReference {
 
 impl fmt::Display for PackageReference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.typed)
+        f.write_str(&self.as_written)
     }
 }
 
 /// Why a text is no package, and how one is written.
-struct Broken {
+struct ReferenceError {
     why: &'static str,
     hint: &'static str,
 }
 
-fn python(text: &str) -> Result<Kind, Broken> {
-    let broken = |why| Broken { why, hint: "write `uvx://NAME`, `uvx://NAME@1.2` or `uvx://NAME[EXTRA]`" };
+fn python(text: &str) -> Result<PackageKind, ReferenceError> {
+    let broken =
+        |why| ReferenceError { why, hint: "write `uvx://NAME`, `uvx://NAME@1.2` or `uvx://NAME[EXTRA]`" };
     let (rest, version) = split_version(text, 0);
     let (name, extras) = match rest.split_once('[') {
         None => (rest, Vec::new()),
@@ -171,30 +174,31 @@ fn python(text: &str) -> Result<Kind, Broken> {
     if !extras.iter().all(|extra: &String| is_python_name(extra)) {
         return Err(broken("an extra is made of letters and digits, with `.`, `_` and `-` between them"));
     }
-    let version = wanted(version);
+    let version = pinned_version(version);
     if version.is_some_and(|version| !is_python_version(version)) {
         return Err(broken("the part after `@` is one version, or `latest`"));
     }
-    Ok(Kind::Python { name: name.to_owned(), extras, version: version.map(str::to_owned) })
+    Ok(PackageKind::Python { name: name.to_owned(), extras, version: version.map(str::to_owned) })
 }
 
-fn node(text: &str) -> Result<Kind, Broken> {
-    let broken = |why| Broken { why, hint: "write `npx://NAME`, `npx://@SCOPE/NAME` or `npx://NAME@1.2`" };
+fn node(text: &str) -> Result<PackageKind, ReferenceError> {
+    let broken =
+        |why| ReferenceError { why, hint: "write `npx://NAME`, `npx://@SCOPE/NAME` or `npx://NAME@1.2`" };
     // The first character may be the `@` of a scope.
     let (name, version) = split_version(text, 1);
     if !is_node_name(name) {
         return Err(broken("a name is made of letters, digits and `-._~`, with `@SCOPE/` before it or not"));
     }
-    let version = wanted(version);
+    let version = pinned_version(version);
     if version.is_some_and(|version| !is_node_version(version)) {
         return Err(broken("the part after `@` is a version, a range such as `^1.2`, or a tag"));
     }
-    Ok(Kind::Node { name: name.to_owned(), version: version.map(str::to_owned) })
+    Ok(PackageKind::Node { name: name.to_owned(), version: version.map(str::to_owned) })
 }
 
-fn go(text: &str) -> Result<Kind, Broken> {
+fn go(text: &str) -> Result<PackageKind, ReferenceError> {
     let hint = "write `go://HOST/PATH`, `go://HOST/PATH@v1.2.3`, or `go://./FOLDER` for a local project";
-    let broken = |why| Broken { why, hint };
+    let broken = |why| ReferenceError { why, hint };
     if text == "." || text == ".." || text.starts_with(['/', '.']) {
         if !(matches!(text, "." | "..") || ["/", "./", "../"].iter().any(|start| text.starts_with(start))) {
             return Err(broken("a local project is `./FOLDER`, `../FOLDER` or an absolute path"));
@@ -202,11 +206,11 @@ fn go(text: &str) -> Result<Kind, Broken> {
         if text.contains(char::is_control) {
             return Err(broken("a path has no control characters"));
         }
-        return Ok(Kind::GoProject { path: PathBuf::from(text) });
+        return Ok(PackageKind::GoProject { path: PathBuf::from(text) });
     }
     let (path, version) = split_version(text, 0);
     check_go_path(path).map_err(broken)?;
-    let version = wanted(version);
+    let version = pinned_version(version);
     if version.is_some_and(|version| !is_go_version(version)) {
         return Err(broken("the part after `@` is a version, a branch or a commit"));
     }
@@ -214,7 +218,7 @@ fn go(text: &str) -> Result<Kind, Broken> {
     let dotted = |version: &str| version.contains('.') && version.as_bytes()[0].is_ascii_digit();
     let version =
         version.map(|version| if dotted(version) { format!("v{version}") } else { version.to_owned() });
-    Ok(Kind::Go { path: path.to_owned(), version })
+    Ok(PackageKind::Go { path: path.to_owned(), version })
 }
 
 /// Splits at the first `@` that is not one of the first `skipped` bytes.
@@ -226,7 +230,7 @@ fn split_version(text: &str, skipped: usize) -> (&str, Option<&str>) {
 }
 
 /// The version unless it is the newest one, which is what no version means.
-fn wanted(version: Option<&str>) -> Option<&str> {
+fn pinned_version(version: Option<&str>) -> Option<&str> {
     version.filter(|version| *version != LATEST)
 }
 

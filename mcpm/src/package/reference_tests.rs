@@ -7,7 +7,7 @@ fn parse(text: &str) -> Result<PackageReference> {
 }
 
 #[test]
-fn packages_are_read_and_said_in_the_words_of_their_own_tool() {
+fn references_parse_and_format_as_requirements() {
     for (text, requirement, version, workload) in [
         ("uvx://mcp-server-time", "mcp-server-time", None, "mcp-server-time"),
         ("uvx://mcp-server-time@latest", "mcp-server-time", None, "mcp-server-time-latest"),
@@ -73,7 +73,7 @@ fn local_projects_are_paths_and_named_like_their_folder() {
         ("go://..", "/home/u", "u"),
         ("go:///srv/a@b c", "/srv/a@b c", "a@b c"),
     ] {
-        let package = parse(text).unwrap().below(Path::new("/home/u/project"));
+        let package = parse(text).unwrap().resolved_against(Path::new("/home/u/project"));
         assert_eq!(package.project(), Some(Path::new(path)), "{text}");
         assert_eq!(package.workload_name(), name, "{text}");
         assert_eq!(package.to_string(), format!("go://{path}"));
@@ -82,7 +82,7 @@ fn local_projects_are_paths_and_named_like_their_folder() {
 }
 
 #[test]
-fn what_no_package_can_be_called_is_refused_in_one_line() {
+fn invalid_names_are_rejected_with_one_line() {
     for text in [
         "uvx://",
         "uvx://-r",

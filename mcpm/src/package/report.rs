@@ -10,17 +10,17 @@ use crate::{Error, ErrorKind, Result};
 /// What was installed. It comes from the package, so nothing in it is believed to be well formed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Report {
+pub(super) struct InstallReport {
     /// The version that was found for what was asked.
     pub(super) version: String,
     /// The package's own commands, in the order of their names.
-    pub(super) commands: Vec<Command>,
+    pub(super) commands: Vec<PackageCommand>,
 }
 
 /// A command that a package brings.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Command {
+pub(super) struct PackageCommand {
     pub(super) name: String,
     /// Where it is in the image.
     pub(super) path: String,
@@ -28,7 +28,7 @@ pub(super) struct Command {
     file: String,
 }
 
-impl Report {
+impl InstallReport {
     /// Reads the line that begins with the build's own word.
     pub(super) fn read(line: &str, word: &str) -> Option<Self> {
         let report: Self = serde_json::from_str(line.strip_prefix(word)?.trim()).ok()?;
@@ -43,12 +43,12 @@ impl Report {
     ///
     /// # Errors
     /// `InvalidOption` names those there are.
-    pub(super) fn choose(&self, package: &PackageReference, asked: Option<&str>) -> Result<&Command> {
+    pub(super) fn choose(&self, package: &PackageReference, asked: Option<&str>) -> Result<&PackageCommand> {
         let list = || {
             let names: Vec<_> = self.commands.iter().map(|command| format!("`{}`", command.name)).collect();
             names.join(", ")
         };
-        let named = |name: &str| self.commands.iter().find(|command| same_name(&command.name, name));
+        let named = |name: &str| self.commands.iter().find(|command| names_match(&command.name, name));
         if let Some(asked) = asked {
             return self.commands.iter().find(|command| command.name == asked).ok_or_else(|| {
                 let message = format!("`{package}` has no command `{}`", asked.escape_debug());
@@ -76,7 +76,7 @@ impl Report {
 }
 
 /// Python's index takes `.`, `_` and `-` for the same, and so do people.
-fn same_name(one: &str, other: &str) -> bool {
+fn names_match(one: &str, other: &str) -> bool {
     let plain = |name: &str| name.to_ascii_lowercase().replace(['.', '_'], "-");
     plain(one) == plain(other)
 }

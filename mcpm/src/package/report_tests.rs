@@ -4,21 +4,21 @@ fn package(text: &str) -> PackageReference {
     PackageReference::parse(text).unwrap().unwrap()
 }
 
-fn report(commands: &[(&str, &str)]) -> Report {
-    let command = |(name, file): &(&str, &str)| Command {
+fn report(commands: &[(&str, &str)]) -> InstallReport {
+    let command = |(name, file): &(&str, &str)| PackageCommand {
         name: (*name).to_owned(),
         path: format!("/app/bin/{name}"),
         file: (*file).to_owned(),
     };
-    Report { version: "1.0".to_owned(), commands: commands.iter().map(command).collect() }
+    InstallReport { version: "1.0".to_owned(), commands: commands.iter().map(command).collect() }
 }
 
-fn chosen(commands: &[(&str, &str)], reference: &str, asked: Option<&str>) -> Result<String> {
+fn choose_command(commands: &[(&str, &str)], reference: &str, asked: Option<&str>) -> Result<String> {
     report(commands).choose(&package(reference), asked).map(|command| command.name.clone())
 }
 
 #[test]
-fn the_server_is_the_command_asked_for_the_only_one_or_the_one_named_like_the_package() {
+fn chooses_the_given_the_only_or_the_package_named_command() {
     let (a, b) = (("a", "/app/a"), ("b", "/app/b"));
     for (commands, reference, asked, name) in [
         (&[a][..], "uvx://other", None, "a"),
@@ -30,29 +30,29 @@ fn the_server_is_the_command_asked_for_the_only_one_or_the_one_named_like_the_pa
         (&[("one", "/f"), ("two", "/f")], "npx://other", None, "one"),
         (&[("server", "/f")], "go://example.com/cmd/server", None, "server"),
     ] {
-        assert_eq!(chosen(commands, reference, asked).unwrap(), name, "{reference}");
+        assert_eq!(choose_command(commands, reference, asked).unwrap(), name, "{reference}");
     }
 }
 
 #[test]
-fn where_no_command_can_be_meant_those_there_are_are_listed() {
+fn an_ambiguous_command_lists_the_candidates() {
     let two = [("a", "/app/a"), ("b", "/app/b")];
-    let several = chosen(&two, "uvx://other", None).unwrap_err();
+    let several = choose_command(&two, "uvx://other", None).unwrap_err();
     assert_eq!(several.kind(), ErrorKind::InvalidOption);
     let text =
         "`uvx://other` has several commands: `a`, `b`; say which one is the server with `package_command`";
     assert_eq!(several.to_string(), text);
-    let absent = chosen(&two, "uvx://other", Some("c")).unwrap_err();
+    let absent = choose_command(&two, "uvx://other", Some("c")).unwrap_err();
     assert_eq!(absent.to_string(), "`uvx://other` has no command `c`; it has `a`, `b`");
-    let none = chosen(&[], "uvx://library", None).unwrap_err();
+    let none = choose_command(&[], "uvx://library", None).unwrap_err();
     assert!(none.to_string().starts_with("`uvx://library` has no command; it may be a library"), "{none}");
 }
 
 #[test]
-fn only_a_sound_report_with_the_right_word_is_believed() {
+fn only_a_valid_report_with_the_token_is_accepted() {
     let sound = r#"{"version": "1", "commands": [{"name": "a", "path": "/app/a", "file": "/app/a"}]}"#;
-    assert!(Report::read(&format!("word {sound}"), "word").is_some());
-    assert_eq!(Report::read(&format!("other {sound}"), "word"), None);
+    assert!(InstallReport::read(&format!("word {sound}"), "word").is_some());
+    assert_eq!(InstallReport::read(&format!("other {sound}"), "word"), None);
     for broken in [
         sound.replace("\"/app/a\"", "\"/bin/sh\""),
         sound.replace("\"a\"", "\"a\\nb\""),
@@ -61,6 +61,6 @@ fn only_a_sound_report_with_the_right_word_is_believed() {
         sound.replace('}', ""),
         String::new(),
     ] {
-        assert_eq!(Report::read(&format!("word {broken}"), "word"), None, "{broken}");
+        assert_eq!(InstallReport::read(&format!("word {broken}"), "word"), None, "{broken}");
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Ecosystem;
 
 /// Variables for proxies, in both spellings; engines hand them to every step of a build.
-const PROXIES: &[&str] = &[
+const PROXY_VARIABLES: &[&str] = &[
     "HTTP_PROXY",
     "HTTPS_PROXY",
     "FTP_PROXY",
@@ -17,7 +17,7 @@ const PROXIES: &[&str] = &[
     "all_proxy",
     "no_proxy",
 ];
-const PYTHON: &[&str] = &[
+const PYTHON_VARIABLES: &[&str] = &[
     "UV_DEFAULT_INDEX",
     "UV_INDEX_URL",
     "UV_INDEX",
@@ -27,8 +27,8 @@ const PYTHON: &[&str] = &[
     "PIP_EXTRA_INDEX_URL",
     "PIP_TRUSTED_HOST",
 ];
-const NODE: &[&str] = &["NPM_CONFIG_REGISTRY", "npm_config_registry"];
-const GO: &[&str] = &["GOPROXY", "GONOPROXY", "GOPRIVATE", "GOSUMDB", "GONOSUMDB", "GOTOOLCHAIN"];
+const NODE_VARIABLES: &[&str] = &["NPM_CONFIG_REGISTRY", "npm_config_registry"];
+const GO_VARIABLES: &[&str] = &["GOPROXY", "GONOPROXY", "GOPRIVATE", "GOSUMDB", "GONOSUMDB", "GOTOOLCHAIN"];
 
 /// Variables that package managers in a build are given: those for proxies, and for mirrors of package indexes.
 ///
@@ -40,21 +40,21 @@ pub struct BuildSettings(BTreeMap<String, String>);
 impl BuildSettings {
     /// Takes those variables that builds are given from `lookup`.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Self {
-        let names = [PROXIES, PYTHON, NODE, GO].concat();
+        let names = [PROXY_VARIABLES, PYTHON_VARIABLES, NODE_VARIABLES, GO_VARIABLES].concat();
         Self(names.iter().filter_map(|name| Some(((*name).to_owned(), lookup(name)?))).collect())
     }
 
     /// The variables for proxies.
     pub(super) fn proxies(&self) -> BTreeMap<String, String> {
-        self.of(PROXIES)
+        self.select(PROXY_VARIABLES)
     }
 
     /// The variables that say where packages come from.
     pub(super) fn mirrors(&self, ecosystem: Ecosystem) -> BTreeMap<String, String> {
-        let mut all = self.of(match ecosystem {
-            Ecosystem::Python => PYTHON,
-            Ecosystem::Node => NODE,
-            Ecosystem::Go => GO,
+        let mut all = self.select(match ecosystem {
+            Ecosystem::Python => PYTHON_VARIABLES,
+            Ecosystem::Node => NODE_VARIABLES,
+            Ecosystem::Go => GO_VARIABLES,
         });
         // uv does not read pip's variables, and pip, which may have to fetch uv, does not read uv's.
         let python = ["UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"];
@@ -67,7 +67,7 @@ impl BuildSettings {
         all
     }
 
-    fn of(&self, names: &[&str]) -> BTreeMap<String, String> {
+    fn select(&self, names: &[&str]) -> BTreeMap<String, String> {
         let known = |(name, _): &(&String, &String)| names.contains(&name.as_str());
         self.0.iter().filter(known).map(|(name, value)| (name.clone(), value.clone())).collect()
     }

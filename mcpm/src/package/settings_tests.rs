@@ -10,7 +10,7 @@ fn map(variables: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn a_build_is_told_of_proxies_and_of_its_own_mirrors_alone() {
+fn a_build_gets_proxies_and_the_mirrors_of_its_ecosystem() {
     let given = settings(&[
         ("HTTPS_PROXY", "http://proxy.example:3128"),
         ("no_proxy", "example.com"),

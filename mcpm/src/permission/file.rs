@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{MountRule, Outbound, Profile, Resources, refused};
+use super::{MountRule, Outbound, Profile, Resources, invalid};
 use crate::{Error, ErrorKind, Result};
 
 /// A profile as it is written. Every key may be left out.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct File {
+struct ProfileDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -16,7 +16,7 @@ struct File {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     write: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    network: Option<Network>,
+    network: Option<NetworkSection>,
     #[serde(skip_serializing_if = "is_false")]
     privileged: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -29,17 +29,17 @@ struct File {
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Network {
+struct NetworkSection {
     #[serde(skip_serializing_if = "String::is_empty")]
     mode: String,
     outbound: Outbound,
     #[serde(skip_serializing_if = "Option::is_none")]
-    inbound: Option<Inbound>,
+    inbound: Option<InboundSection>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Inbound {
+struct InboundSection {
     allow_host: Vec<String>,
 }
 
@@ -52,12 +52,12 @@ pub(super) fn parse(text: &str) -> Result<Profile> {
     let refusal = |error: serde_json::Error| {
         Error::new(ErrorKind::InvalidOption, "this is no permission profile").source(error.to_string())
     };
-    let file: File = serde_json::from_str(text).map_err(refusal)?;
+    let file: ProfileDocument = serde_json::from_str(text).map_err(refusal)?;
     // A list would be taken for the values of an object.
     let value: serde_json::Value = serde_json::from_str(text).map_err(refusal)?;
     for object in ["", "/network", "/network/outbound", "/network/inbound", "/resources"] {
         if value.pointer(object).is_some_and(serde_json::Value::is_array) {
-            return Err(refused(format!(
+            return Err(invalid(format!(
                 "this is no permission profile: a list stands for the object at `{object}/`"
             )));
         }
@@ -69,7 +69,7 @@ pub(super) fn parse(text: &str) -> Result<Profile> {
     resources.check()?;
     let mode = network.mode;
     if mode.contains(char::is_whitespace) || mode.contains(char::is_control) {
-        return Err(refused(format!("`{}` is no network mode", mode.escape_debug())));
+        return Err(invalid(format!("`{}` is no network mode", mode.escape_debug())));
     }
     let inbound = network.inbound.unwrap_or_default().allow_host;
     let hosts = inbound.iter().map(|host| host.parse::<super::Host>().map(|host| host.to_string()));
@@ -91,12 +91,12 @@ pub(super) fn print(profile: &Profile) -> Result<String> {
         let all = profile.mounts.iter().filter(|mount| mount.read_only == read_only);
         all.map(ToString::to_string).collect()
     };
-    let inbound = Inbound { allow_host: profile.inbound.clone() };
-    let file = File {
+    let inbound = InboundSection { allow_host: profile.inbound.clone() };
+    let file = ProfileDocument {
         name: profile.name.clone(),
         read: mounts(true),
         write: mounts(false),
-        network: Some(Network {
+        network: Some(NetworkSection {
             mode: profile.network_mode.clone().unwrap_or_default(),
             outbound: profile.outbound.clone(),
             inbound: (!profile.inbound.is_empty()).then_some(inbound),

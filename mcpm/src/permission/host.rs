@@ -5,13 +5,13 @@ use std::{fmt, net::IpAddr, str::FromStr};
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::{PortRange, refused};
+use super::{PortRange, invalid};
 use crate::{Error, Result};
 
 /// Longest name in DNS.
-const NAME_LIMIT: usize = 253;
+const MAX_NAME_LENGTH: usize = 253;
 /// Longest part of a name.
-const LABEL_LIMIT: usize = 63;
+const MAX_LABEL_LENGTH: usize = 63;
 
 /// A host in the one form that is compared: an address, or a name in lower case and ASCII.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,7 +28,7 @@ impl FromStr for Host {
     /// Reads a name or an address, in brackets or not. Every spelling of an address that a resolver would take
     /// for one (`0x7f.1`) is an address here, too.
     fn from_str(text: &str) -> Result<Self> {
-        let bad = || refused(format!("`{}` is no host", text.escape_debug()));
+        let bad = || invalid(format!("`{}` is no host", text.escape_debug()));
         let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
         if let Ok(address) = bare.parse::<IpAddr>() {
             return Ok(Self::Address(address.to_canonical()));
@@ -60,12 +60,12 @@ impl fmt::Display for Host {
 /// Tells whether a name in lower case can be looked up.
 fn is_name(name: &str) -> bool {
     let sound = |label: &str| {
-        (1..=LABEL_LIMIT).contains(&label.len())
+        (1..=MAX_LABEL_LENGTH).contains(&label.len())
             && label
                 .bytes()
                 .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte))
     };
-    name.len() <= NAME_LIMIT && name.split('.').all(sound)
+    name.len() <= MAX_NAME_LENGTH && name.split('.').all(sound)
 }
 
 /// An entry of `allow_host`: a name, `.NAME` for it and all below, `*.NAME` for all below, an address or a
@@ -83,7 +83,7 @@ enum Pattern {
     /// The name and all below.
     Domain(String),
     /// All below the name.
-    Below(String),
+    Subdomains(String),
     Network(IpNet),
 }
 
@@ -106,12 +106,12 @@ impl HostRule {
     }
 
     /// Tells whether the rule is for a host.
-    pub fn names(&self, host: &Host) -> bool {
+    pub fn matches(&self, host: &Host) -> bool {
         let is_below = |name: &str, top: &str| name.strip_suffix(top).is_some_and(|rest| rest.ends_with('.'));
         match (&self.pattern, host) {
             (Pattern::Name(rule), Host::Name(name)) => rule == name,
             (Pattern::Domain(top), Host::Name(name)) => top == name || is_below(name, top),
-            (Pattern::Below(top), Host::Name(name)) => is_below(name, top),
+            (Pattern::Subdomains(top), Host::Name(name)) => is_below(name, top),
             (Pattern::Network(network), Host::Address(address)) => network.contains(address),
             (Pattern::Network(_), Host::Name(_)) | (_, Host::Address(_)) => false,
         }
@@ -126,14 +126,14 @@ impl HostRule {
     pub fn name(&self) -> Option<&str> {
         match &self.pattern {
             Pattern::Name(name) | Pattern::Domain(name) => Some(name),
-            Pattern::Below(_) | Pattern::Network(_) => None,
+            Pattern::Subdomains(_) | Pattern::Network(_) => None,
         }
     }
 
     /// Returns the name whose sub-domains the rule is for.
-    pub fn below(&self) -> Option<&str> {
+    pub fn subdomains_of(&self) -> Option<&str> {
         match &self.pattern {
-            Pattern::Domain(name) | Pattern::Below(name) => Some(name),
+            Pattern::Domain(name) | Pattern::Subdomains(name) => Some(name),
             Pattern::Name(_) | Pattern::Network(_) => None,
         }
     }
@@ -153,7 +153,7 @@ impl FromStr for HostRule {
     fn from_str(text: &str) -> Result<Self> {
         let (host, ports) = split_ports(text)?;
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        let bad = |reason: &str| refused(format!("`{}` is no rule for hosts: {reason}", text.escape_debug()));
+        let bad = |reason: &str| invalid(format!("`{}` is no rule for hosts: {reason}", text.escape_debug()));
         let name = |name: &str| match name.parse::<Host>() {
             Ok(Host::Name(name)) => Ok(name),
             Ok(Host::Address(_)) | Err(_) => Err(bad("expected a name after `.` or `*.`")),
@@ -161,7 +161,7 @@ impl FromStr for HostRule {
         let pattern = if host == "*" {
             return Err(bad("set `insecure_allow_all` to allow every host"));
         } else if let Some(rest) = host.strip_prefix("*.") {
-            Pattern::Below(name(rest)?)
+            Pattern::Subdomains(name(rest)?)
         } else if let Some(rest) = host.strip_prefix('.') {
             Pattern::Domain(name(rest)?)
         } else if host.contains('/') {
@@ -192,7 +192,7 @@ fn split_ports(text: &str) -> Result<(&str, Vec<PortRange>)> {
     let (host, rest) = text.split_at(at.min(text.len()));
     match rest.strip_prefix(':') {
         None if rest.is_empty() => Ok((host, Vec::new())),
-        None => Err(refused(format!("`{}` is no rule for hosts", text.escape_debug()))),
+        None => Err(invalid(format!("`{}` is no rule for hosts", text.escape_debug()))),
         Some(ports) => Ok((host, vec![ports.parse()?])),
     }
 }
@@ -202,7 +202,7 @@ impl fmt::Display for HostRule {
         match &self.pattern {
             Pattern::Name(name) => f.write_str(name)?,
             Pattern::Domain(name) => write!(f, ".{name}")?,
-            Pattern::Below(name) => write!(f, "*.{name}")?,
+            Pattern::Subdomains(name) => write!(f, "*.{name}")?,
             Pattern::Network(network) => {
                 let whole = network.prefix_len() == network.max_prefix_len();
                 match (network, whole) {

@@ -17,12 +17,12 @@ mod resources;
 
 pub use host::{Host, HostRule};
 pub use mount::{MountRule, Tmpfs};
-pub use outbound::{Outbound, Refusal};
+pub use outbound::{Outbound, OutboundDenial};
 pub use ports::PortRange;
 pub use resources::{Bytes, DEFAULT_PIDS, Resources};
 
 /// Largest profile that is read.
-const FILE_LIMIT: u64 = 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// What a server may touch.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -88,10 +88,10 @@ impl Profile {
         };
         let mut text = String::new();
         std::fs::File::open(path)
-            .and_then(|file| file.take(FILE_LIMIT + 1).read_to_string(&mut text))
+            .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text))
             .map_err(cannot)?;
         let refused = |error: Error| error.with("file", path.display());
-        if text.len() as u64 > FILE_LIMIT {
+        if text.len() as u64 > MAX_FILE_BYTES {
             return Err(refused(Error::new(
                 ErrorKind::InvalidOption,
                 "a permission profile has at most 1 MiB",
@@ -118,7 +118,7 @@ impl Profile {
 }
 
 /// Makes the error for an entry that is none.
-fn refused(reason: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+fn invalid(reason: impl Into<std::borrow::Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::InvalidOption, reason)
 }
 

@@ -6,7 +6,7 @@ use std::{
     str::FromStr,
 };
 
-use super::{cleaned, refused, resources::Bytes};
+use super::{cleaned, invalid, resources::Bytes};
 use crate::{Error, Result};
 
 /// An entry of `read` or `write`: `PATH`, or `HOST-PATH:CONTAINER-PATH`.
@@ -23,7 +23,7 @@ pub struct MountRule {
 impl MountRule {
     /// Reads an entry.
     pub(super) fn parse(text: &str, read_only: bool) -> Result<Self> {
-        let bad = |reason: &str| refused(format!("`{}` is no path to mount: {reason}", text.escape_debug()));
+        let bad = |reason: &str| invalid(format!("`{}` is no path to mount: {reason}", text.escape_debug()));
         // They mean something to shells, and a path with them is more likely an attack than a path.
         if text.contains(['\0', '$', '&', ';', '|', '`', '\n', '\r']) {
             return Err(bad("it holds a control character or one of $ & ; | `"));
@@ -45,7 +45,7 @@ impl MountRule {
     }
 
     /// Returns where it is on this machine and in the container.
-    pub fn places(&self, working_dir: &Path) -> (PathBuf, String) {
+    pub fn paths(&self, working_dir: &Path) -> (PathBuf, String) {
         let source = cleaned(&working_dir.join(&self.source).to_string_lossy());
         let target = self.target.clone().unwrap_or_else(|| source.to_string_lossy().into_owned());
         (source, target)
@@ -80,7 +80,7 @@ impl FromStr for Tmpfs {
             None => (text, DEFAULT_SIZE),
         };
         let target = in_container(target).filter(|target| target != "/").ok_or_else(|| {
-            refused(format!(
+            invalid(format!(
                 "`{}` is no folder in memory: expected `/PATH` or `/PATH:64m`",
                 text.escape_debug()
             ))

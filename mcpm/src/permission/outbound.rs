@@ -21,9 +21,9 @@ pub struct Outbound {
 
 /// Why a connection is not allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum OutboundDenial {
     /// No connection is.
-    Nothing,
+    NoNetwork,
     /// That host is not.
     Host,
     /// That host is, but not on that port.
@@ -42,32 +42,32 @@ impl Outbound {
     }
 
     /// Tells whether a host is allowed on a port. What address the host has is not looked at.
-    pub fn decide(&self, host: &Host, port: u16) -> Result<(), Refusal> {
+    pub fn decide(&self, host: &Host, port: u16) -> Result<(), OutboundDenial> {
         if self.insecure_allow_all {
             return Ok(());
         }
         if self.is_nothing() {
-            return Err(Refusal::Nothing);
+            return Err(OutboundDenial::NoNetwork);
         }
         let listed = |ports: &[PortRange]| ports.is_empty() || ports.iter().any(|ports| ports.contains(port));
         if self.allow_host.is_empty() {
-            return if listed(&self.allow_port) { Ok(()) } else { Err(Refusal::Port) };
+            return if listed(&self.allow_port) { Ok(()) } else { Err(OutboundDenial::Port) };
         }
-        let mut named = self.allow_host.iter().filter(|rule| rule.names(host)).peekable();
+        let mut named = self.allow_host.iter().filter(|rule| rule.matches(host)).peekable();
         if named.peek().is_none() {
-            return Err(Refusal::Host);
+            return Err(OutboundDenial::Host);
         }
         let allows = |rule: &HostRule| match rule.ports() {
             [] => listed(&self.allow_port),
             own => listed(own),
         };
-        if named.any(allows) { Ok(()) } else { Err(Refusal::Port) }
+        if named.any(allows) { Ok(()) } else { Err(OutboundDenial::Port) }
     }
 
     /// Tells whether a name may be looked up, that is, whether it is allowed on some port.
     pub fn allows_name(&self, name: &str) -> bool {
         let host = Host::Name(name.to_owned());
         let by_port = self.allow_host.is_empty() && !self.allow_port.is_empty();
-        self.insecure_allow_all || by_port || self.allow_host.iter().any(|rule| rule.names(&host))
+        self.insecure_allow_all || by_port || self.allow_host.iter().any(|rule| rule.matches(&host))
     }
 }

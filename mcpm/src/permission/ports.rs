@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::refused;
+use super::invalid;
 use crate::{Error, Result};
 
 /// A port, or a range of them with both ends in it.
@@ -29,7 +29,7 @@ impl PortRange {
     /// `InvalidOption` for port 0 and for a range without a port in it.
     pub fn new(first: u16, last: u16) -> Result<Self> {
         if first == 0 || last < first {
-            return Err(refused("expected ports from 1 to 65535, the lower one first"));
+            return Err(invalid("expected ports from 1 to 65535, the lower one first"));
         }
         Ok(Self { first, last })
     }
@@ -52,7 +52,7 @@ impl FromStr for PortRange {
         let port = |text: &str| {
             let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
             let port = text.parse::<u16>().ok().filter(|_| digits);
-            port.ok_or_else(|| refused(format!("`{text}` is no port: expected `443` or `8000-8100`")))
+            port.ok_or_else(|| invalid(format!("`{text}` is no port: expected `443` or `8000-8100`")))
         };
         match text.split_once('-') {
             Some((first, last)) => Self::new(port(first)?, port(last)?),
@@ -83,14 +83,14 @@ impl Serialize for PortRange {
 
 impl<'de> Deserialize<'de> for PortRange {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Ports)
+        deserializer.deserialize_any(PortRangeVisitor)
     }
 }
 
 /// Reads a port that is a number, or a range that is a text.
-struct Ports;
+struct PortRangeVisitor;
 
-impl de::Visitor<'_> for Ports {
+impl de::Visitor<'_> for PortRangeVisitor {
     type Value = PortRange;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

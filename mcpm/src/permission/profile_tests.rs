@@ -62,10 +62,10 @@ fn what_is_not_mentioned_is_not_allowed() {
 
 #[test]
 fn hosts_and_ports_are_decided_in_order() {
-    use Refusal::{Host as ByHost, Nothing, Port};
+    use OutboundDenial::{Host as ByHost, NoNetwork, Port};
     let both = r#"{"allow_host": ["a.example", "b.example:22"], "allow_port": [443, "8000-8001"]}"#;
     let cases = [
-        ("{}", "a.example", 443, Err(Nothing)),
+        ("{}", "a.example", 443, Err(NoNetwork)),
         (r#"{"insecure_allow_all": true}"#, "a.example", 1, Ok(())),
         (r#"{"allow_port": [443]}"#, "any.example", 443, Ok(())),
         (r#"{"allow_port": [443]}"#, "any.example", 80, Err(Port)),
@@ -100,13 +100,13 @@ fn patterns_name_what_they_say_and_no_more() {
     for (rule, named, others) in cases {
         let parsed: HostRule = rule.parse().unwrap();
         assert_eq!(parsed.to_string().parse::<HostRule>().unwrap(), parsed, "{rule}");
-        named.iter().for_each(|name| assert!(parsed.names(&host(name)), "{rule} {name}"));
-        others.iter().for_each(|name| assert!(!parsed.names(&host(name)), "{rule} {name}"));
+        named.iter().for_each(|name| assert!(parsed.matches(&host(name)), "{rule} {name}"));
+        others.iter().for_each(|name| assert!(!parsed.matches(&host(name)), "{rule} {name}"));
     }
 }
 
 #[test]
-fn strange_hosts_are_none() {
+fn invalid_hosts_are_rejected() {
     for text in
         ["", ".", "a..b", "a b", "a%2eb", "a/b", "[::1", "1.2.3.4.5", "a:80", "*.a", &"a".repeat(64), "é\n"]
     {
@@ -117,7 +117,7 @@ fn strange_hosts_are_none() {
 
 #[test]
 fn mounts_are_cleaned_and_begin_in_the_working_folder() {
-    let places = |text: &str| MountRule::parse(text, true).unwrap().places(Path::new("/work"));
+    let places = |text: &str| MountRule::parse(text, true).unwrap().paths(Path::new("/work"));
     assert_eq!(places("/a/../b"), ("/b".into(), "/b".to_owned()));
     assert_eq!(places("data:/data/./x"), ("/work/data".into(), "/data/x".to_owned()));
     assert_eq!(places("../data"), ("/data".into(), "/data".to_owned()));

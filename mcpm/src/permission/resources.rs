@@ -4,13 +4,13 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::refused;
+use super::invalid;
 use crate::{Error, Result};
 
 /// Most processes and threads of a server whose profile says nothing.
 pub const DEFAULT_PIDS: u32 = 1024;
 /// Least memory that engines take.
-const LEAST_MEMORY: u64 = 6 * 1024 * 1024;
+const MIN_MEMORY_BYTES: u64 = 6 * 1024 * 1024;
 
 /// Bounds on what a server uses; `None` sets none, except for processes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -30,14 +30,14 @@ pub struct Resources {
 impl Resources {
     /// Refuses bounds that no server can live with.
     pub(super) fn check(&self) -> Result<()> {
-        if self.memory.is_some_and(|memory| memory.0 < LEAST_MEMORY) {
-            return Err(refused("`memory` is at least `6m`"));
+        if self.memory.is_some_and(|memory| memory.0 < MIN_MEMORY_BYTES) {
+            return Err(invalid("`memory` is at least `6m`"));
         }
         if self.cpus.is_some_and(|cpus| !(0.01..=1024.0).contains(&cpus)) {
-            return Err(refused("`cpus` is a number from 0.01 to 1024"));
+            return Err(invalid("`cpus` is a number from 0.01 to 1024"));
         }
         if self.pids == Some(0) {
-            return Err(refused("`pids` is at least 1"));
+            return Err(invalid("`pids` is at least 1"));
         }
         Ok(())
     }
@@ -53,7 +53,7 @@ impl FromStr for Bytes {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let bad = || refused(format!("`{}` is no size: expected `512m` or `2g`", text.escape_debug()));
+        let bad = || invalid(format!("`{}` is no size: expected `512m` or `2g`", text.escape_debug()));
         let lower = text.to_ascii_lowercase();
         let unit = UNITS.iter().find(|(letter, _)| lower.ends_with(*letter));
         let (digits, factor) = unit.map_or((lower.as_str(), 1), |(letter, factor)| {

@@ -22,7 +22,7 @@ pub use overrides::ToolOverride;
 
 use crate::{Result, config_file::invalid};
 use cedar::Authorization;
-use tools::Tools;
+use tools::ToolPolicy;
 
 /// What is filtered, renamed and allowed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ pub struct PolicySpec {
 /// Answers the questions of the layers.
 #[derive(Debug, Default)]
 pub(crate) struct Policy {
-    pub(crate) tools: Option<Arc<Tools>>,
+    pub(crate) tools: Option<Arc<ToolPolicy>>,
     pub(crate) authorization: Option<Arc<Authorization>>,
 }
 
@@ -67,7 +67,7 @@ impl PolicySpec {
                 .unwrap_or_default(),
             authorization: authorization.map(|path| cedar::read(&folder.join(path))).transpose()?,
         };
-        Tools::new(&spec.tools, &spec.overrides)?;
+        ToolPolicy::new(&spec.tools, &spec.overrides)?;
         Ok(spec)
     }
 
@@ -81,7 +81,7 @@ impl PolicySpec {
     /// # Errors
     /// Those of [`read`](Self::read), except for files.
     pub(crate) fn policy(&self, server: &str) -> Result<Policy> {
-        let tools = Tools::new(&self.tools, &self.overrides)?;
+        let tools = ToolPolicy::new(&self.tools, &self.overrides)?;
         let authorization =
             self.authorization.as_ref().map(|spec| Authorization::new(spec, server)).transpose()?;
         Ok(Policy { tools: tools.map(Arc::new), authorization: authorization.map(Arc::new) })

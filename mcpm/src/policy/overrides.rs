@@ -24,7 +24,7 @@ pub struct ToolOverride {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Document {
+struct OverridesDocument {
     #[serde(rename = "toolsOverride")]
     tools: Unique,
 }
@@ -60,7 +60,7 @@ impl<'de> Deserialize<'de> for Unique {
 
 /// Reads the file.
 pub(super) fn read(path: &Path) -> Result<BTreeMap<String, ToolOverride>> {
-    let Document { tools: Unique(mut tools) } = config_file::json(path, "file of tool overrides")?;
+    let OverridesDocument { tools: Unique(mut tools) } = config_file::json(path, "file of tool overrides")?;
     for (name, one) in &mut tools {
         one.name = one.name.take().filter(|name| !name.is_empty());
         one.description = one.description.take().filter(|description| !description.is_empty());

@@ -1,6 +1,6 @@
 //! Which tools clients see, and under which names: one decision for lists and for calls.
 //!
-//! [`Tools::called`] is the decision, [`Tools::listed`] asks it: a tool is in a list under a name if and only if a
+//! [`ToolPolicy::resolve`] is the decision, [`ToolPolicy::list_entry`] asks it: a tool is in a list under a name if and only if a
 //! call of that name reaches that tool. Names of `--tools` are those that clients see.
 
 use std::{
@@ -12,13 +12,13 @@ use super::{ToolOverride, invalid};
 use crate::Result;
 
 /// Longest name that a tool may be given.
-const LONGEST: usize = 128;
+const MAX_NAME_BYTES: usize = 128;
 /// Longest name that is compared with patterns, which takes time with the product of both lengths.
-const LONGEST_COMPARED: usize = 4096;
+const MAX_MATCHED_NAME_BYTES: usize = 4096;
 
 /// The decision.
 #[derive(Debug)]
-pub(crate) struct Tools {
+pub(crate) struct ToolPolicy {
     allowed: Vec<String>,
     denied: Vec<String>,
     /// By the server's own name.
@@ -26,12 +26,12 @@ pub(crate) struct Tools {
     /// The server's own names of tools that have another one, by that.
     renamed: HashMap<String, String>,
     /// What the options name that no tool in a list had so far; `None` once a list was complete.
-    unmatched: Mutex<Option<BTreeSet<Named>>>,
+    unmatched: Mutex<Option<BTreeSet<ConfiguredTool>>>,
 }
 
 /// What the options name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Named {
+enum ConfiguredTool {
     /// A name or pattern, as clients see tools.
     Pattern(String),
     /// A tool with an override, by the server's own name.
@@ -40,7 +40,7 @@ enum Named {
 
 /// How a client sees a tool.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Shown<'a> {
+pub(crate) struct ListedTool<'a> {
     pub(crate) name: &'a str,
     /// Its description, if it is not the server's own.
     pub(crate) description: Option<&'a str>,
@@ -48,16 +48,16 @@ pub(crate) struct Shown<'a> {
 
 /// Why a name reaches no tool.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Hidden {
+pub(crate) struct HiddenTool {
     /// What hides it, in the words of the options.
     pub(crate) rule: String,
     /// The smallest change that would let it through.
     pub(crate) fix: String,
     /// Whether that shows more tools.
-    pub(crate) widens: bool,
+    pub(crate) exposes_tools: bool,
 }
 
-impl Tools {
+impl ToolPolicy {
     /// Takes names and patterns, and overrides by the server's own names. `None` when there are neither.
     ///
     /// # Errors
@@ -79,8 +79,8 @@ impl Tools {
                 .map_err(|reason| invalid(format!("invalid value `{pattern}` for `tools`: {reason}")))?;
             names.push(name.to_owned());
         }
-        let patterns = allowed.iter().chain(&denied).cloned().map(Named::Pattern);
-        let unmatched = patterns.chain(overrides.keys().cloned().map(Named::Overridden)).collect();
+        let patterns = allowed.iter().chain(&denied).cloned().map(ConfiguredTool::Pattern);
+        let unmatched = patterns.chain(overrides.keys().cloned().map(ConfiguredTool::Overridden)).collect();
         let tools = Self {
             allowed,
             denied,
@@ -102,7 +102,7 @@ impl Tools {
     }
 
     /// The server's own name of the tool that a client calls; `None` when there is no such tool for clients.
-    pub(crate) fn called<'a>(&'a self, name: &'a str) -> Option<&'a str> {
+    pub(crate) fn resolve<'a>(&'a self, name: &'a str) -> Option<&'a str> {
         let matches = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, name));
         if self.is_too_long(name)
             || matches(&self.denied)
@@ -118,12 +118,12 @@ impl Tools {
         }
     }
 
-    /// Why a client calls nothing with a name: what [`called`](Self::called) goes by, and what would have it reach a tool.
-    pub(crate) fn hidden(&self, name: &str) -> Hidden {
+    /// Why a client calls nothing with a name: what [`resolve`](Self::resolve) goes by, and what would have it reach a tool.
+    pub(crate) fn explain_hidden(&self, name: &str) -> HiddenTool {
         if self.is_too_long(name) {
-            let rule = format!("a name of more than {LONGEST_COMPARED} bytes is compared with nothing");
+            let rule = format!("a name of more than {MAX_MATCHED_NAME_BYTES} bytes is compared with nothing");
             let fix = "call the tool by the name that lists show".to_owned();
-            return Hidden { rule, fix, widens: false };
+            return HiddenTool { rule, fix, exposes_tools: false };
         }
         let other = self.overrides.get(name).and_then(|given| given.name.as_deref());
         let other = other.filter(|other| *other != name && !self.renamed.contains_key(name));
@@ -146,16 +146,16 @@ impl Tools {
         if !listed {
             fix.push(format!("add `{shown}` to option `tools`"));
         }
-        Hidden { rule, fix: fix.join(", and "), widens: !denied.is_empty() || !listed }
+        HiddenTool { rule, fix: fix.join(", and "), exposes_tools: !denied.is_empty() || !listed }
     }
 
     /// How clients see a tool of the server's; `None` when they do not.
-    pub(crate) fn listed<'a>(&'a self, own: &'a str) -> Option<Shown<'a>> {
+    pub(crate) fn list_entry<'a>(&'a self, own: &'a str) -> Option<ListedTool<'a>> {
         let given = self.overrides.get(own);
         let name = given.and_then(|given| given.name.as_deref()).unwrap_or(own);
         // Of two tools with one name, the one that was given it keeps it.
-        (self.called(name) == Some(own))
-            .then(|| Shown { name, description: given.and_then(|given| given.description.as_deref()) })
+        (self.resolve(name) == Some(own))
+            .then(|| ListedTool { name, description: given.and_then(|given| given.description.as_deref()) })
     }
 
     /// Whether no list of the server was complete so far.
@@ -175,9 +175,9 @@ impl Tools {
         for own in own {
             let shown = self.overrides.get(own).and_then(|given| given.name.as_deref()).unwrap_or(own);
             names.retain(|named| match named {
-                Named::Pattern(_) if shown.len() > LONGEST_COMPARED => true,
-                Named::Pattern(pattern) => !matches(pattern, shown),
-                Named::Overridden(name) => name != own,
+                ConfiguredTool::Pattern(_) if shown.len() > MAX_MATCHED_NAME_BYTES => true,
+                ConfiguredTool::Pattern(pattern) => !matches(pattern, shown),
+                ConfiguredTool::Overridden(name) => name != own,
             });
         }
         if !is_last_page {
@@ -187,14 +187,14 @@ impl Tools {
             .take()?
             .into_iter()
             .map(|named| match named {
-                Named::Pattern(name) | Named::Overridden(name) => name,
+                ConfiguredTool::Pattern(name) | ConfiguredTool::Overridden(name) => name,
             })
             .collect();
         (!names.is_empty()).then(|| names.into_iter().collect())
     }
 
     fn is_too_long(&self, name: &str) -> bool {
-        self.hides() && name.len() > LONGEST_COMPARED
+        self.hides() && name.len() > MAX_MATCHED_NAME_BYTES
     }
 
     /// Whether tools are hidden, and not only renamed.
@@ -230,7 +230,7 @@ fn check(name: &str) -> Result<(), &'static str> {
     if name.is_empty() {
         return Err("the name is empty");
     }
-    if name.len() > LONGEST {
+    if name.len() > MAX_NAME_BYTES {
         return Err("the name is longer than 128 bytes");
     }
     if name.chars().any(|letter| letter.is_control() || letter == ',') {

@@ -29,7 +29,7 @@ fn cases() {
     let cases: Vec<Case> = serde_json::from_str(text).expect("cases");
     for case in cases {
         let about = &case.about;
-        let tools = match (Tools::new(&case.tools, &case.overrides), case.refused) {
+        let tools = match (ToolPolicy::new(&case.tools, &case.overrides), case.refused) {
             (Ok(Some(tools)), None) => tools,
             (Err(error), Some(refused)) => {
                 assert!(error.to_string().contains(&refused), "{about}: {error}");
@@ -38,21 +38,21 @@ fn cases() {
             (outcome, refused) => panic!("{about}: {outcome:?}, {refused:?}"),
         };
         for (own, name) in &case.listed {
-            assert_eq!(tools.listed(own).map(|shown| shown.name), name.as_deref(), "{about}: {own}");
+            assert_eq!(tools.list_entry(own).map(|shown| shown.name), name.as_deref(), "{about}: {own}");
         }
         for (name, own) in &case.called {
-            assert_eq!(tools.called(name), own.as_deref(), "{about}: {name}");
+            assert_eq!(tools.resolve(name), own.as_deref(), "{about}: {name}");
         }
     }
 }
 
 #[test]
-fn names_that_no_tool_has_are_told_once_at_the_end_of_the_first_list() {
+fn unmatched_names_are_reported_once_after_the_first_list() {
     let patterns = ["fetch", "gone", "read_*", "!writ?", "!x*", "page"].map(str::to_owned);
     let named = |name: &str| ToolOverride { name: Some(name.to_owned()), description: None };
     let overrides =
         BTreeMap::from([("open".to_owned(), named("page")), ("shut".to_owned(), named("closed"))]);
-    let tools = Tools::new(&patterns, &overrides).expect("options").expect("a filter");
+    let tools = ToolPolicy::new(&patterns, &overrides).expect("options").expect("a filter");
     assert!(tools.awaits_list());
     assert_eq!(tools.note_list(["fetch", "write"], false), None);
     assert_eq!(tools.note_list([], false), None, "a page may be empty");
@@ -60,7 +60,7 @@ fn names_that_no_tool_has_are_told_once_at_the_end_of_the_first_list() {
     assert_eq!(unmatched, ["gone", "read_*", "shut", "x*"]);
     assert!(!tools.awaits_list());
     assert_eq!(tools.note_list([], true), None, "it is told once");
-    let all = Tools::new(&["*".to_owned()], &BTreeMap::new()).expect("options").expect("a filter");
+    let all = ToolPolicy::new(&["*".to_owned()], &BTreeMap::new()).expect("options").expect("a filter");
     assert_eq!(all.note_list(["a"], true), None);
 }
 
@@ -68,18 +68,18 @@ fn names_that_no_tool_has_are_told_once_at_the_end_of_the_first_list() {
 fn a_name_that_is_too_long_to_be_compared_is_hidden() {
     for patterns in [&["*"][..], &["!x"]] {
         let patterns: Vec<String> = patterns.iter().map(|one| (*one).to_owned()).collect();
-        let tools = Tools::new(&patterns, &BTreeMap::new()).expect("patterns").expect("a filter");
-        for (length, called) in [(LONGEST_COMPARED, true), (LONGEST_COMPARED + 1, false)] {
+        let tools = ToolPolicy::new(&patterns, &BTreeMap::new()).expect("patterns").expect("a filter");
+        for (length, called) in [(MAX_MATCHED_NAME_BYTES, true), (MAX_MATCHED_NAME_BYTES + 1, false)] {
             let name = "a".repeat(length);
-            assert_eq!((tools.called(&name).is_some(), tools.listed(&name).is_some()), (called, called));
-            assert_eq!(tools.hidden(&name).rule.contains("more than"), !called);
+            assert_eq!((tools.resolve(&name).is_some(), tools.list_entry(&name).is_some()), (called, called));
+            assert_eq!(tools.explain_hidden(&name).rule.contains("more than"), !called);
         }
     }
 }
 
 #[test]
 fn without_options_there_is_nothing_to_decide() {
-    assert!(Tools::new(&[], &BTreeMap::new()).expect("no options").is_none());
+    assert!(ToolPolicy::new(&[], &BTreeMap::new()).expect("no options").is_none());
 }
 
 #[test]
@@ -98,11 +98,11 @@ fn what_hides_a_tool_is_named_with_the_smallest_change() {
         (&["a"], "c", "a", "add `c` to option `tools`"),
     ] {
         let patterns: Vec<String> = patterns.iter().map(|one| (*one).to_owned()).collect();
-        let tools = Tools::new(&patterns, &overrides).expect("options").expect("something to decide");
-        assert_eq!(tools.called(name), None, "{patterns:?} {name}");
+        let tools = ToolPolicy::new(&patterns, &overrides).expect("options").expect("something to decide");
+        assert_eq!(tools.resolve(name), None, "{patterns:?} {name}");
         let widens = fix.contains("option `tools`");
-        let expected = Hidden { rule: rule.to_owned(), fix: fix.to_owned(), widens };
-        assert_eq!(tools.hidden(name), expected, "{patterns:?} {name}");
+        let expected = HiddenTool { rule: rule.to_owned(), fix: fix.to_owned(), exposes_tools: widens };
+        assert_eq!(tools.explain_hidden(name), expected, "{patterns:?} {name}");
     }
 }
 
@@ -110,10 +110,10 @@ prop_compose! {
     fn any_tools()(
         patterns in prop::collection::vec("!?[abAB*?]{1,3}", 0..4),
         overrides in prop::collection::btree_map("[abAB]{1,2}", prop::option::of("[abAB]{1,2}"), 0..4),
-    ) -> Option<Tools> {
+    ) -> Option<ToolPolicy> {
         let overrides = overrides.into_iter()
             .map(|(own, name)| (own, ToolOverride { name, description: Some("d".to_owned()) })).collect();
-        Tools::new(&patterns, &overrides).ok().flatten()
+        ToolPolicy::new(&patterns, &overrides).ok().flatten()
     }
 }
 
@@ -126,20 +126,20 @@ proptest! {
     ) {
         let Some(tools) = tools else { return Ok(()) };
         let shown: Vec<(&str, &str)> = server.iter()
-            .filter_map(|own| tools.listed(own).map(|shown| (shown.name, own.as_str())))
+            .filter_map(|own| tools.list_entry(own).map(|shown| (shown.name, own.as_str())))
             .collect();
         let names: BTreeSet<&str> = shown.iter().map(|(name, _)| *name).collect();
         prop_assert_eq!(names.len(), shown.len(), "a name stands twice");
         for (name, own) in &shown {
-            prop_assert_eq!(tools.called(name), Some(*own));
+            prop_assert_eq!(tools.resolve(name), Some(*own));
         }
         // Of the tools there are, a call reaches those alone that a list shows under that name.
-        match tools.called(&called).filter(|own| server.contains(*own)) {
+        match tools.resolve(&called).filter(|own| server.contains(*own)) {
             Some(own) => prop_assert!(shown.contains(&(called.as_str(), own))),
             None => prop_assert!(!names.contains(called.as_str())),
         }
-        if tools.called(&called).is_none() {
-            let hidden = tools.hidden(&called);
+        if tools.resolve(&called).is_none() {
+            let hidden = tools.explain_hidden(&called);
             prop_assert!(!hidden.rule.is_empty() && !hidden.fix.is_empty(), "{hidden:?}");
         }
     }

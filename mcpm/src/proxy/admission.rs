@@ -18,38 +18,38 @@ use tokio::{
 use crate::memory::Payer;
 
 /// First and longest pause after a failure that another try at once would only repeat.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const INITIAL_BACKOFF: Duration = Duration::from_millis(50);
+const MAX_BACKOFF: Duration = Duration::from_secs(1);
 /// The log says so again after this.
-const SAID_FOR: Duration = Duration::from_secs(60);
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Lets connections in.
 #[derive(Debug)]
 pub(super) struct Admission {
     listener: TcpListener,
-    room: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     /// How many connections are whose; `None` when peers may have as many as there are.
-    shares: Option<Arc<Shares>>,
+    per_peer: Option<Arc<PeerConnections>>,
     /// Whether it was said that there is no more room.
-    full: bool,
+    at_capacity: bool,
     /// The last pause, while connections cannot be accepted.
-    pause: Option<Duration>,
+    backoff: Option<Duration>,
     /// When the next try is made.
-    again: Option<Instant>,
+    retry_at: Option<Instant>,
     /// When it was last said that connections cannot be accepted.
-    said: Option<Instant>,
+    error_logged_at: Option<Instant>,
     /// When it was last said that a peer has too many.
-    refused: Option<Instant>,
+    peer_limit_logged_at: Option<Instant>,
 }
 
 /// The place of a connection, which is free again when it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
-    _room: OwnedSemaphorePermit,
-    share: Option<Share>,
+pub(super) struct ConnectionPermit {
+    _permit: OwnedSemaphorePermit,
+    share: Option<PeerPermit>,
 }
 
-impl Place {
+impl ConnectionPermit {
     /// Who is charged for what is kept for the peer, where peers are told apart.
     pub(super) fn payer(&self) -> Option<Payer> {
         self.share.as_ref().map(|share| Payer::Peer(share.peer))
@@ -58,25 +58,25 @@ impl Place {
 
 /// How many connections each peer has.
 #[derive(Debug, Default)]
-struct Shares(Mutex<HashMap<IpAddr, usize>>);
+struct PeerConnections(Mutex<HashMap<IpAddr, usize>>);
 
 /// One connection of a peer.
 #[derive(Debug)]
-struct Share {
+struct PeerPermit {
     peer: IpAddr,
-    shares: Arc<Shares>,
+    shares: Arc<PeerConnections>,
 }
 
-impl Shares {
+impl PeerConnections {
     /// Gives a peer another connection, unless it has as many already as are free for all others.
-    fn take(self: &Arc<Self>, peer: IpAddr, free: usize) -> Option<Share> {
+    fn acquire(self: &Arc<Self>, peer: IpAddr, free: usize) -> Option<PeerPermit> {
         let mut held = self.lock();
         let own = held.get(&peer).copied().unwrap_or_default();
         if own > free {
             return None;
         }
         held.insert(peer, own + 1);
-        Some(Share { peer, shares: Arc::clone(self) })
+        Some(PeerPermit { peer, shares: Arc::clone(self) })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
@@ -85,7 +85,7 @@ impl Shares {
     }
 }
 
-impl Drop for Share {
+impl Drop for PeerPermit {
     fn drop(&mut self) {
         let mut held = self.shares.lock();
         match held.get_mut(&self.peer) {
@@ -96,7 +96,7 @@ impl Drop for Share {
 }
 
 /// Who is at the other end: of IPv6, where one machine has many addresses, the network.
-fn peer_of(address: IpAddr) -> IpAddr {
+fn peer_key(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let network = u128::from(address) & !u128::from(u64::MAX);
@@ -114,59 +114,68 @@ impl Admission {
     pub(super) fn new(listener: TcpListener, most: usize, shares: bool) -> Self {
         let room = Arc::new(Semaphore::new(most));
         let shares = shares.then(Arc::default);
-        Self { listener, room, shares, full: false, pause: None, again: None, said: None, refused: None }
+        Self {
+            listener,
+            permits: room,
+            per_peer: shares,
+            at_capacity: false,
+            backoff: None,
+            retry_at: None,
+            error_logged_at: None,
+            peer_limit_logged_at: None,
+        }
     }
 
     /// Waits for a connection. Can be waited for anew at any time.
-    pub(super) async fn next(&mut self) -> (TcpStream, Place) {
+    pub(super) async fn accept(&mut self) -> (TcpStream, ConnectionPermit) {
         loop {
-            let place = self.place().await;
-            if let Some(again) = self.again {
+            let place = self.acquire().await;
+            if let Some(again) = self.retry_at {
                 tokio::time::sleep_until(again).await;
-                self.again = None;
+                self.retry_at = None;
             }
             match self.listener.accept().await {
                 Ok((stream, peer)) => {
-                    self.pause = None;
-                    match self.share(peer.ip()) {
-                        Ok(share) => return (stream, Place { _room: place, share }),
-                        Err(TooMany) => drop(stream),
+                    self.backoff = None;
+                    match self.acquire_for_peer(peer.ip()) {
+                        Ok(share) => return (stream, ConnectionPermit { _permit: place, share }),
+                        Err(PeerLimitReached) => drop(stream),
                     }
                 }
-                Err(error) if is_of_client(&error) => {
+                Err(error) if is_client_error(&error) => {
                     tracing::debug!(%error, "a client left before it was let in");
                 }
-                Err(error) => self.pause(&error),
+                Err(error) => self.back_off(&error),
             }
         }
     }
 
-    fn share(&mut self, peer: IpAddr) -> Result<Option<Share>, TooMany> {
-        let Some(shares) = self.shares.as_ref().filter(|_| !peer.to_canonical().is_loopback()) else {
+    fn acquire_for_peer(&mut self, peer: IpAddr) -> Result<Option<PeerPermit>, PeerLimitReached> {
+        let Some(shares) = self.per_peer.as_ref().filter(|_| !peer.to_canonical().is_loopback()) else {
             return Ok(None);
         };
-        match shares.take(peer_of(peer), self.room.available_permits()) {
+        match shares.acquire(peer_key(peer), self.permits.available_permits()) {
             Some(share) => Ok(Some(share)),
             None => {
-                if self.refused.is_none_or(|said| said.elapsed() > SAID_FOR) {
-                    self.refused = Some(Instant::now());
+                if self.peer_limit_logged_at.is_none_or(|said| said.elapsed() > LOG_INTERVAL) {
+                    self.peer_limit_logged_at = Some(Instant::now());
                     tracing::warn!(%peer, "a peer has so many connections that no more are taken from it");
                 }
-                Err(TooMany)
+                Err(PeerLimitReached)
             }
         }
     }
 
-    async fn place(&mut self) -> OwnedSemaphorePermit {
-        if let Ok(place) = Arc::clone(&self.room).try_acquire_owned() {
-            self.full = false;
+    async fn acquire(&mut self) -> OwnedSemaphorePermit {
+        if let Ok(place) = Arc::clone(&self.permits).try_acquire_owned() {
+            self.at_capacity = false;
             return place;
         }
-        if !self.full {
-            self.full = true;
+        if !self.at_capacity {
+            self.at_capacity = true;
             tracing::warn!("there are as many connections as may be; others wait until one ends");
         }
-        match Arc::clone(&self.room).acquire_owned().await {
+        match Arc::clone(&self.permits).acquire_owned().await {
             Ok(place) => place,
             // Nobody closes it.
             Err(_) => std::future::pending().await,
@@ -174,24 +183,24 @@ impl Admission {
     }
 
     /// Too many open files, or no memory: connections that end make room, so others may be let in yet.
-    fn pause(&mut self, error: &io::Error) {
+    fn back_off(&mut self, error: &io::Error) {
         let now = Instant::now();
         // Each connection that ends lets one in, and then it is the same again.
-        if self.said.is_none_or(|said| now - said > SAID_FOR) {
-            self.said = Some(now);
+        if self.error_logged_at.is_none_or(|said| now - said > LOG_INTERVAL) {
+            self.error_logged_at = Some(now);
             tracing::warn!(%error, "connections cannot be accepted; trying until they can");
         }
-        let pause = self.pause.map_or(FIRST_PAUSE, |pause| (pause * 2).min(LONGEST_PAUSE));
-        self.pause = Some(pause);
-        self.again = Some(now + pause);
+        let pause = self.backoff.map_or(INITIAL_BACKOFF, |pause| (pause * 2).min(MAX_BACKOFF));
+        self.backoff = Some(pause);
+        self.retry_at = Some(now + pause);
     }
 }
 
 /// A peer has more connections than are left for all others.
-struct TooMany;
+struct PeerLimitReached;
 
 /// Whether it concerns one connection only, and the next may be accepted at once.
-fn is_of_client(error: &io::Error) -> bool {
+fn is_client_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
@@ -203,7 +212,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn no_more_are_let_in_than_there_is_room_for() {
+    async fn connections_are_bounded() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let mut admission = Admission::new(listener, 2, true);
@@ -211,26 +220,26 @@ mod tests {
         for _ in 0..4 {
             clients.push(TcpStream::connect(address).await.expect("a connection"));
         }
-        let (first, second) = (admission.next().await, admission.next().await);
+        let (first, second) = (admission.accept().await, admission.accept().await);
         // Both others have been there for long: the kernel has answered them.
         for _ in 0..100 {
-            assert!(admission.next().now_or_never().is_none(), "a third one was let in");
+            assert!(admission.accept().now_or_never().is_none(), "a third one was let in");
             tokio::task::yield_now().await;
         }
         drop(first);
-        let third = admission.next().await;
+        let third = admission.accept().await;
         drop((second, third));
-        drop(admission.next().await);
+        drop(admission.accept().await);
     }
 
     #[test]
-    fn one_peer_leaves_room_for_others_and_so_do_many() {
-        let shares = Arc::new(Shares::default());
+    fn one_or_many_peers_leave_permits_for_others() {
+        let shares = Arc::new(PeerConnections::default());
         let most = 4096;
-        let peer = |number: u32| peer_of(IpAddr::from(number.to_be_bytes()));
-        let fill = |number: u32, held: &mut Vec<Share>| {
+        let peer = |number: u32| peer_key(IpAddr::from(number.to_be_bytes()));
+        let fill = |number: u32, held: &mut Vec<PeerPermit>| {
             let before = held.len();
-            while let Some(share) = shares.take(peer(number), most - held.len() - 1) {
+            while let Some(share) = shares.acquire(peer(number), most - held.len() - 1) {
                 held.push(share);
             }
             held.len() - before
@@ -247,7 +256,7 @@ mod tests {
 
     #[test]
     fn all_addresses_of_a_network_are_one_peer() {
-        let peer = |text: &str| peer_of(text.parse().expect("an address"));
+        let peer = |text: &str| peer_key(text.parse().expect("an address"));
         assert_eq!(peer("2001:db8:1:2::1"), peer("2001:db8:1:2:ffff::9"));
         assert_ne!(peer("2001:db8:1:2::1"), peer("2001:db8:1:3::1"));
         assert_eq!(peer("::ffff:192.0.2.1"), peer("192.0.2.1"));

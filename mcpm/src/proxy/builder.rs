@@ -7,18 +7,18 @@ use url::Url;
 use super::{
     ProxySpec, RunningProxy,
     forward::Forward,
-    server_check::Expected,
+    ineffective_options,
+    server_check::ExpectedServer,
     service::{Files, ProxySetup},
     target::{MCP_PATH, Target},
-    without_effect,
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
-    audit::AuditOf,
+    audit::AuditOwner,
     auth::exchange,
     options::{OptionSet as _, ProxyOptions, SharedOptions},
-    shown::shown,
-    transport::{http::is_this_machine, tls::TrustStore},
+    redact::url::redact_url,
+    transport::{http::is_loopback_url, tls::TrustStore},
 };
 
 /// How the server is reached, as `/health` and telemetry name it.
@@ -56,7 +56,7 @@ impl ProxyBuilder {
     /// `InvalidOption` for bad, missing or contradicting options, `Unsupported` for features not built yet.
     pub fn build(self) -> Result<Proxy> {
         self.options.check()?;
-        let warnings = without_effect::warnings(&self.options);
+        let warnings = ineffective_options::warnings(&self.options);
         let required = |value: &Option<String>, name: &str| {
             value.clone().ok_or_else(|| Error::new(ErrorKind::InvalidOption, format!("`{name}` is required")))
         };
@@ -65,11 +65,11 @@ impl ProxyBuilder {
         // Relative paths are those of the process, which has no other folder here.
         let (folder, environment) = (Path::new(""), self.environment.as_ref());
         let given = SharedOptions::from(&self.options);
-        let (spec, secrets) = ProxySpec::read(&given, &name, folder, AuditOf::Proxy, environment)?;
+        let (spec, secrets) = ProxySpec::read(&given, &name, folder, AuditOwner::Proxy, environment)?;
         let spec = ProxySpec { port: self.options.port.unwrap_or(0), ..spec };
         let variables = environment.map(|environment| environment.variables.clone()).unwrap_or_default();
         let trust = TrustStore::with_bundle(self.options.mcpm_ca_bundle.as_deref())?;
-        let target = Target::trusting(&target, trust)?;
+        let target = Target::parse_with_trust(&target, trust)?;
         Ok(Proxy {
             setup: ProxySetup::new(&*name, TRANSPORT, spec, secrets, variables)?,
             files: Files::of_proxy(environment, &name),
@@ -120,16 +120,16 @@ impl Proxy {
             "/" => "/",
             _ => MCP_PATH,
         };
-        let expected = Expected::at(&self.target, None);
+        let expected = ExpectedServer::at(&self.target, None);
         let endpoint = Forward::new(Arc::new(self.target), service.publicity(), expected);
         let mut warnings = service.warnings(listeners.address).await;
         warnings.extend(self.warnings);
         if service.exchanges()
             && let Some(uri) = self.options.target_uri.as_deref().and_then(|uri| Url::parse(uri).ok())
             && uri.scheme() != "https"
-            && !is_this_machine(&uri)
+            && !is_loopback_url(&uri)
         {
-            warnings.push(exchange::shown_on_the_way(&shown(&uri)));
+            warnings.push(exchange::plain_http_warning(&redact_url(&uri)));
         }
         for message in &warnings {
             tracing::warn!("{message}");

@@ -5,9 +5,9 @@
 //! is known to be one.
 
 use crate::{
-    explain::{Reason, Recent, RefusalId, Refused},
+    explain::{DenialId, DenialLog, DenialRecord, Reason},
     options::Secret,
-    redact::Masks,
+    redact::Redactor,
 };
 
 /// Why a layer refused a request.
@@ -16,7 +16,7 @@ pub(crate) struct Denial {
     /// The reason, of which the catalogue tells more.
     pub(crate) reason: Reason,
     /// Which refusal it is.
-    pub(crate) refusal: RefusalId,
+    pub(crate) id: DenialId,
     /// The rule it goes by, where the layer has several.
     pub(crate) rule: Option<String>,
     /// What the layer looked at.
@@ -27,7 +27,7 @@ pub(crate) struct Denial {
 
 impl Denial {
     pub(crate) fn new(reason: Reason) -> Self {
-        Self { reason, refusal: RefusalId::new(), rule: None, inputs: Vec::new(), fix: None }
+        Self { reason, id: DenialId::new(), rule: None, inputs: Vec::new(), fix: None }
     }
 
     /// Names the rule that the refusal goes by.
@@ -50,24 +50,24 @@ impl Denial {
     }
 
     /// Takes out a secret that the layer knows by which it was made further in.
-    pub(crate) fn hide(&mut self, secret: &Secret) {
-        let masks = Masks::new([secret.clone()], &[]);
+    pub(crate) fn redact(&mut self, secret: &Secret) {
+        let masks = Redactor::new([secret.clone()], &[]);
         let texts = self.inputs.iter_mut().map(|(_, value)| value);
         for text in texts.chain(&mut self.rule).chain(&mut self.fix) {
-            *text = masks.text(text).into_owned();
+            *text = masks.redact(text).into_owned();
         }
     }
 
     /// What is said of it in the `data` of an error.
-    pub(crate) fn data(&self) -> String {
-        serde_json::json!({ "reason": self.reason.id(), "refusal": self.refusal.as_str() }).to_string()
+    pub(crate) fn error_data(&self) -> String {
+        serde_json::json!({ "reason": self.reason.id(), "refusal": self.id.as_str() }).to_string()
     }
 
     /// What is kept of it.
-    pub(crate) fn refused(&self, recent: &Recent) -> Refused {
-        let refused = recent.refused(&self.refusal, self.reason);
+    pub(crate) fn to_record(&self, recent: &DenialLog) -> DenialRecord {
+        let refused = recent.record(&self.id, self.reason);
         let refused = refused.rule(self.rule.as_deref()).fix(self.fix.as_deref());
-        self.inputs.iter().fold(refused, |refused, (name, value)| refused.input(name, value)).done()
+        self.inputs.iter().fold(refused, |refused, (name, value)| refused.input(name, value)).build()
     }
 }
 
@@ -76,11 +76,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_that_a_layer_knows_is_in_no_text_of_a_refusal() {
+    fn a_denial_is_redacted() {
         let denial = Denial::new(Reason::ToolNotListed).rule("no opaque-canary").fix("call opaque-canary");
         let mut denial = denial.input("tool", "the opaque-canary");
-        denial.hide(&Secret::from("opaque-canary"));
-        let refused = denial.refused(&Recent::new("server", None));
+        denial.redact(&Secret::from("opaque-canary"));
+        let refused = denial.to_record(&DenialLog::new("server", None));
         assert!(!format!("{denial:?} {refused:?}").contains("canary"), "{refused:?}");
         assert_eq!(refused.inputs["tool"], "the [redacted]");
     }

@@ -13,118 +13,125 @@ use bytes::{Bytes, BytesMut};
 use http_body::{Body as HttpBody, Frame};
 
 use super::{
-    layers::telemetry::Journey,
-    owners::{Noted, Opening},
-    public::Public,
+    external_url::ExternalUrl,
+    layers::telemetry::RequestTelemetry,
+    recoverable_sessions::MCP_SESSION_ID,
     respond::Request,
-    sessions::SESSION,
+    session_owners::{EndpointRegistrar, EndpointRegistration},
 };
 use crate::transport::body::BodyError;
 
 /// A stream's beginning that holds no whole event up to here is passed on as it is. Where somebody is told of the place,
 /// lines in front of the event do not count: a place that were missed would be anybody's.
-const LIMIT: usize = 64 << 10;
+const MAX_PREFIX_BYTES: usize = 64 << 10;
 
 /// An event stream whose first event with data, the first that a client hears of, is rewritten if it is an `endpoint`.
-pub(super) struct EndpointEvent<B> {
+pub(super) struct EndpointRewritingBody<B> {
     body: B,
-    public: Public,
+    external_url: ExternalUrl,
     /// Origin of the server, to be taken off.
     origin: String,
-    told: Told,
+    observers: EndpointObservers,
     /// The place that was noted, for as long as the stream is.
-    noted: Option<Noted>,
+    registration: Option<EndpointRegistration>,
     /// What came of the first event; `None` once that is settled.
-    head: Option<BytesMut>,
+    pending: Option<BytesMut>,
 }
 
 /// Who is told of the place.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct EndpointObservers {
     /// Who notes whose it is.
-    opening: Option<Opening>,
+    registrar: Option<EndpointRegistrar>,
     /// Who measures until when a request lasts that is posted there.
-    journey: Option<Arc<Journey>>,
+    journey: Option<Arc<RequestTelemetry>>,
     /// The path of the stream.
     path: String,
 }
 
-impl Told {
+impl EndpointObservers {
     /// What a request for a stream says.
-    pub(super) fn of(request: &Request) -> Self {
+    pub(super) fn from_request(request: &Request) -> Self {
         // What is in a session of its own is streamable HTTP, which names no places.
-        let in_none = !request.headers().contains_key(SESSION);
+        let in_none = !request.headers().contains_key(MCP_SESSION_ID);
         let opening = request.extensions().get().filter(|_| in_none).cloned();
         let journey = request.extensions().get().cloned();
         // Nobody is told, as a rule.
         let path = if opening.is_some() || journey.is_some() { request.uri().path() } else { "" };
-        Self { opening, journey, path: path.to_owned() }
+        Self { registrar: opening, journey, path: path.to_owned() }
     }
 
     /// A place may be named that could not be read.
-    pub(super) fn unread(&self) {
-        if let Some(opening) = &self.opening {
-            opening.unread();
+    pub(super) fn endpoint_unknown(&self) {
+        if let Some(opening) = &self.registrar {
+            opening.register_unknown();
         }
     }
 }
 
-impl<B> EndpointEvent<B> {
-    pub(super) fn new(body: B, public: Public, origin: String, told: Told) -> Self {
-        Self { body, public, origin, told, noted: None, head: Some(BytesMut::new()) }
+impl<B> EndpointRewritingBody<B> {
+    pub(super) fn new(body: B, public: ExternalUrl, origin: String, told: EndpointObservers) -> Self {
+        Self {
+            body,
+            external_url: public,
+            origin,
+            observers: told,
+            registration: None,
+            pending: Some(BytesMut::new()),
+        }
     }
 
     /// Takes a piece of the stream and returns what of it can go on.
-    fn take(&mut self, piece: Bytes) -> Bytes {
-        let Some(head) = &mut self.head else { return piece };
+    fn push(&mut self, piece: Bytes) -> Bytes {
+        let Some(head) = &mut self.pending else { return piece };
         head.extend_from_slice(&piece);
         let mut done = BytesMut::new();
-        while let Some(end) = block_end(head) {
+        while let Some(end) = first_event_end(head) {
             let block = head.split_to(end);
             if !lines(&block).any(|line| is_field(line, b"data")) {
                 done.extend_from_slice(&block);
                 continue;
             }
             done.extend_from_slice(&self.rewrite(&block).unwrap_or(block));
-            if self.noted.is_none() {
+            if self.registration.is_none() {
                 // What it names later on is not looked for.
-                self.told.unread();
+                self.observers.endpoint_unknown();
             }
-            done.extend_from_slice(&self.head.take().unwrap_or_default());
+            done.extend_from_slice(&self.pending.take().unwrap_or_default());
             return done.freeze();
         }
-        if head.len() > LIMIT {
-            if let Some(opening) = &self.told.opening {
-                done.extend_from_slice(&head.split_to(said_nothing(head)));
-                if head.len() <= LIMIT {
+        if head.len() > MAX_PREFIX_BYTES {
+            if let Some(opening) = &self.observers.registrar {
+                done.extend_from_slice(&head.split_to(ignorable_prefix(head)));
+                if head.len() <= MAX_PREFIX_BYTES {
                     return done.freeze();
                 }
-                opening.unread();
+                opening.register_unknown();
             }
-            done.extend_from_slice(&self.head.take().unwrap_or_default());
+            done.extend_from_slice(&self.pending.take().unwrap_or_default());
         }
         done.freeze()
     }
 
     fn rewrite(&mut self, block: &[u8]) -> Option<BytesMut> {
-        let (text, place) = endpoint_of(block)?;
+        let (text, place) = parse_endpoint_event(block)?;
         let path = place.strip_prefix(self.origin.as_str()).unwrap_or(place);
-        if let Some(opening) = &self.told.opening {
-            self.noted = opening.at(path, &self.told.path);
+        if let Some(opening) = &self.observers.registrar {
+            self.registration = opening.register(path, &self.observers.path);
         }
-        if let Some(journey) = &self.told.journey {
-            journey.opens(path, &self.told.path);
+        if let Some(journey) = &self.observers.journey {
+            journey.announce_endpoint(path, &self.observers.path);
         }
         if !path.starts_with('/') || path.starts_with("//") {
             // Relative to `/sse`, or on another host altogether: not ours to say.
             return None;
         }
-        Some(BytesMut::from(text.replacen(place, &self.public.path(path), 1).as_bytes()))
+        Some(BytesMut::from(text.replacen(place, &self.external_url.url(path), 1).as_bytes()))
     }
 }
 
 /// The text of an `endpoint` event, and the place that it names.
-pub(super) fn endpoint_of(event: &[u8]) -> Option<(&str, &str)> {
+pub(super) fn parse_endpoint_event(event: &[u8]) -> Option<(&str, &str)> {
     let text = std::str::from_utf8(event).ok()?;
     let mut lines = text.lines().map(|line| line.split_once(':').unwrap_or((line, "")));
     let is_endpoint = lines.clone().any(|(field, value)| field == "event" && value.trim() == "endpoint");
@@ -145,7 +152,7 @@ pub(super) fn is_field(line: &[u8], field: &[u8]) -> bool {
 }
 
 /// How much of a beginning are whole lines that say neither what event follows nor where to post.
-fn said_nothing(head: &[u8]) -> usize {
+fn ignorable_prefix(head: &[u8]) -> usize {
     let mut at = 0;
     // The last piece has no end yet.
     let ends = memchr::memchr2_iter(b'\n', b'\r', head);
@@ -160,12 +167,12 @@ fn said_nothing(head: &[u8]) -> usize {
 }
 
 /// Where the first block of lines ends, the empty line included.
-fn block_end(bytes: &[u8]) -> Option<usize> {
+fn first_event_end(bytes: &[u8]) -> Option<usize> {
     let ends = [&b"\n\n"[..], b"\r\n\r\n", b"\r\r"];
     ends.iter().filter_map(|end| memchr::memmem::find(bytes, end).map(|at| at + end.len())).min()
 }
 
-impl<B> HttpBody for EndpointEvent<B>
+impl<B> HttpBody for EndpointRewritingBody<B>
 where
     B: HttpBody<Data = Bytes, Error = BodyError> + Unpin,
 {
@@ -180,7 +187,7 @@ where
             match Pin::new(&mut self.body).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
                     Ok(piece) => {
-                        let piece = self.take(piece);
+                        let piece = self.push(piece);
                         if !piece.is_empty() {
                             return Poll::Ready(Some(Ok(Frame::data(piece))));
                         }
@@ -189,8 +196,8 @@ where
                 },
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
                 Poll::Ready(None) => {
-                    self.noted = None;
-                    let rest = self.head.take().filter(|rest| !rest.is_empty());
+                    self.registration = None;
+                    let rest = self.pending.take().filter(|rest| !rest.is_empty());
                     return Poll::Ready(rest.map(|rest| Ok(Frame::data(rest.freeze()))));
                 }
                 Poll::Pending => return Poll::Pending,
@@ -204,14 +211,19 @@ mod tests {
     use super::*;
     use crate::{
         auth::incoming::Principal,
-        proxy::owners::{Owner, Owners},
+        proxy::session_owners::{Owner, SessionOwners},
     };
 
-    fn through(text: &str, size: usize) -> String {
-        let public = Public { origin: None, prefix: "/p".to_owned() };
-        let mut stream = EndpointEvent::new((), public, "http://10.0.0.2:80".to_owned(), Told::default());
+    fn rewrite_in_chunks(text: &str, size: usize) -> String {
+        let public = ExternalUrl { origin: None, prefix: "/p".to_owned() };
+        let mut stream = EndpointRewritingBody::new(
+            (),
+            public,
+            "http://10.0.0.2:80".to_owned(),
+            EndpointObservers::default(),
+        );
         let pieces = text.as_bytes().chunks(size).map(Bytes::copy_from_slice);
-        let out: Vec<u8> = pieces.flat_map(|piece| stream.take(piece)).collect();
+        let out: Vec<u8> = pieces.flat_map(|piece| stream.push(piece)).collect();
         String::from_utf8(out).expect("text")
     }
 
@@ -235,7 +247,7 @@ mod tests {
         ];
         for (text, expected) in cases {
             for size in [1, 3, 1000] {
-                assert_eq!(through(text, size), expected, "in pieces of {size}");
+                assert_eq!(rewrite_in_chunks(text, size), expected, "in pieces of {size}");
             }
         }
     }
@@ -254,41 +266,41 @@ mod tests {
     }
 
     #[test]
-    fn where_another_event_comes_first_nobody_posts_but_to_the_servers_own_path() {
-        let owners = Arc::new(Owners::new(["/mcp"]));
+    fn without_a_first_endpoint_event_only_the_server_path_accepts_posts() {
+        let owners = Arc::new(SessionOwners::new(["/mcp"]));
         assert!(owners.may_post("/m?s=1", &owner("b")), "nothing is known yet");
-        let opening = Some(Opening::new(&owners, owner("a")));
-        let told = Told { opening, journey: None, path: "/sse".to_owned() };
-        let public = Public { origin: None, prefix: String::new() };
-        let mut stream = EndpointEvent::new((), public, "http://10.0.0.2:80".to_owned(), told);
+        let opening = Some(EndpointRegistrar::new(&owners, owner("a")));
+        let told = EndpointObservers { registrar: opening, journey: None, path: "/sse".to_owned() };
+        let public = ExternalUrl { origin: None, prefix: String::new() };
+        let mut stream = EndpointRewritingBody::new((), public, "http://10.0.0.2:80".to_owned(), told);
         let text = "data: hello\n\nevent: endpoint\ndata: /m?s=1\n\n";
-        assert_eq!(stream.take(Bytes::from_static(text.as_bytes())), text);
+        assert_eq!(stream.push(Bytes::from_static(text.as_bytes())), text);
         assert!(!owners.may_post("/m?s=1", &owner("a")) && !owners.may_post("/m?s=1", &owner("b")));
         assert!(owners.may_post("/mcp", &owner("b")));
     }
 
     #[test]
-    fn a_place_is_noted_whatever_stands_before_it() {
+    fn an_endpoint_is_registered_whatever_precedes_it() {
         let event = "event: endpoint\ndata: /m?s=1\n\n";
         let comments = format!(": {}\n", "x".repeat(1000)).repeat(100);
-        let unread = format!("event: endpoint\n: {}\ndata: /m?s=1\n\n", "x".repeat(2 * LIMIT));
+        let unread = format!("event: endpoint\n: {}\ndata: /m?s=1\n\n", "x".repeat(2 * MAX_PREFIX_BYTES));
         for (text, may) in [
             (event.to_owned(), true),
             (format!("id: 1\n\nevent: x\n\nretry: 5\n\n{event}"), true),
             (format!("{comments}{event}"), true),
             (format!("{comments}\n{event}"), true),
-            (format!("id: {}\n{event}", "1\nid: ".repeat(LIMIT)), true),
+            (format!("id: {}\n{event}", "1\nid: ".repeat(MAX_PREFIX_BYTES)), true),
             (unread, false),
         ] {
             for size in [100, 1 << 20] {
-                let owners = Arc::new(Owners::new(["/sse"]));
-                let opening = Some(Opening::new(&owners, owner("a")));
-                let told = Told { opening, journey: None, path: "/sse".to_owned() };
-                let public = Public { origin: None, prefix: String::new() };
+                let owners = Arc::new(SessionOwners::new(["/sse"]));
+                let opening = Some(EndpointRegistrar::new(&owners, owner("a")));
+                let told = EndpointObservers { registrar: opening, journey: None, path: "/sse".to_owned() };
+                let public = ExternalUrl { origin: None, prefix: String::new() };
                 let origin = "http://10.0.0.2:80".to_owned();
-                let mut stream = EndpointEvent::new((), public, origin, told);
+                let mut stream = EndpointRewritingBody::new((), public, origin, told);
                 let pieces = text.as_bytes().chunks(size).map(Bytes::copy_from_slice);
-                let out: Vec<u8> = pieces.flat_map(|piece| stream.take(piece)).collect();
+                let out: Vec<u8> = pieces.flat_map(|piece| stream.push(piece)).collect();
                 assert_eq!(out, text.as_bytes());
                 assert!(!owners.may_post("/m?s=1", &owner("b")), "{:.60} in {size}", text);
                 // A piece that holds the whole event is read, however large it is.

@@ -12,57 +12,58 @@ use http_body::Body as _;
 use memchr::memmem::Finder;
 
 use super::{
-    endpoint_event::{EndpointEvent, Told},
-    hop_by_hop::{is_disguised, is_hop_by_hop, strip},
-    last_seen::{LastExchange, Seen},
-    layer::{Answer, Endpoint},
-    layers::telemetry::Journey,
-    looks::Looks,
+    audited_request::AuditedRequest,
+    body_errors,
+    endpoint_event::{EndpointObservers, EndpointRewritingBody},
+    external_url::{ExternalUrl, ExternalUrlConfig},
+    health_probe::HealthProbe,
+    hop_by_hop::{is_hop_by_hop, is_underscore_variant, strip},
+    last_seen::{LastExchange, LastSeen},
+    layer::{Endpoint, ResponseFuture},
+    layers::telemetry::RequestTelemetry,
     messages::is_encoded,
-    public::{Public, Publicity},
-    reopen::{self, InSession, Outcome},
+    recoverable_sessions::{MCP_SESSION_ID, RecoverableSessions, SavedInitialize, SessionLookup},
     respond::{self, Request, Response},
-    server_check::{CHECK_TIMEOUT, Expected, Finding, Passed},
-    sessions::{Found, Opening, SESSION, Sessions},
-    target::{Reached, Target},
-    trail::Trail,
-    untaken,
+    server_check::{CHECK_TIMEOUT, ExpectedServer, Finding, Passed},
+    session_recovery::{self, RecoveryOutcome, SessionRequest},
+    target::{Target, TargetInstance},
 };
 use crate::{
-    Error, alarm::Alarms, mcp::error_code, mcp::message::Message, mcp::peek::id_in, transport::body::Body,
-    transport::http::Head,
+    Error, mcp::error_code, mcp::message::Message, mcp::request_id::scan_request_id, timers::CoarseTimers,
+    transport::body::Body, transport::http::RequestHead,
 };
 
 /// How long the server may take for the head of an answer to a POST.
-const PATIENCE: Duration = Duration::from_secs(10 * 60);
+const RESPONSE_HEAD_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// How long a check of the server for `/health` may take.
 const HEALTH_CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 /// A body up to this size is read before it is sent on, which is one write and lets an error name its request; of a
 /// larger one, this much is read for the id.
-const SMALL: usize = 64 << 10;
+const MAX_BUFFERED_BYTES: usize = 64 << 10;
 
 /// The endpoint in front of an HTTP server.
 #[derive(Debug)]
 pub(crate) struct Forward {
     target: Arc<Target>,
-    publicity: Publicity,
-    alarms: Alarms,
-    sessions: Sessions,
-    looks: Looks,
-    expected: Expected,
+    publicity: ExternalUrlConfig,
+    alarms: CoarseTimers,
+    sessions: RecoverableSessions,
+    health_probe: HealthProbe,
+    expected: ExpectedServer,
 }
 
 impl Forward {
-    pub(crate) fn new(target: Arc<Target>, publicity: Publicity, expected: Expected) -> Self {
-        let (alarms, sessions, looks) = (Alarms::default(), Sessions::default(), Looks::default());
-        Self { target, publicity, alarms, sessions, looks, expected }
+    pub(crate) fn new(target: Arc<Target>, publicity: ExternalUrlConfig, expected: ExpectedServer) -> Self {
+        let (alarms, sessions, looks) =
+            (CoarseTimers::default(), RecoverableSessions::default(), HealthProbe::default());
+        Self { target, publicity, alarms, sessions, health_probe: looks, expected }
     }
 
     async fn forward(&self, request: Request) -> Response {
-        let reached = self.target.reached();
+        let reached = self.target.instance();
         let is_get = request.method() == Method::GET;
-        let public = is_get.then(|| self.publicity.of(request.headers()));
-        let told = is_get.then(|| Told::of(&request));
+        let public = is_get.then(|| self.publicity.resolve(request.headers()));
+        let told = is_get.then(|| EndpointObservers::from_request(&request));
         let (mut parts, body, asked) = match self.prepare(request).await {
             Ok(prepared) => prepared,
             Err(response) => return response,
@@ -75,16 +76,16 @@ impl Forward {
             }
         };
         parts.headers.insert(header::HOST, reached.host.clone());
-        let Found { place, lost } = self.sessions.find(&parts.headers, reached.life);
-        let in_session = place.map(|place| InSession::take(&mut parts, place));
-        let opening = opening(&parts, &asked.body);
-        let journey = parts.extensions.get::<Arc<Journey>>().cloned();
-        let head = Head::new(&parts, &body);
+        let SessionLookup { session: place, lost } = self.sessions.find(&parts.headers, reached.generation);
+        let in_session = place.map(|place| SessionRequest::with_server_id(&mut parts, place));
+        let opening = initialize_request(&parts, &asked.body);
+        let journey = parts.extensions.get::<Arc<RequestTelemetry>>().cloned();
+        let head = RequestHead::new(&parts, &body);
         // What the client sent keeps the whole buffer of its connection, so none of it is kept until the answer.
         drop(parts);
         let exchanged = match lost {
             // The server would take it for one of the session that has the id now.
-            true => Ok(reopen::session_not_found(&asked.id())),
+            true => Ok(session_recovery::session_not_found(&asked.id())),
             false => self.exchange(&reached, &head, body, &asked, journey.as_deref()).await,
         };
         let mut response = match exchanged {
@@ -92,28 +93,34 @@ impl Forward {
             Err(response) => return response,
         };
         if let Some(in_session) = &in_session
-            && in_session.concerns(&head, &response, reached.life)
+            && in_session.affects_session(&head, &response, reached.generation)
         {
             // Boxed, since it is rare and large.
-            let repeatable = asked.whole.then_some(&asked.body);
-            let answered =
-                reopen::answered(&self.sessions, &reached, in_session, &head, repeatable, response);
+            let repeatable = asked.is_complete.then_some(&asked.body);
+            let answered = session_recovery::handle_response(
+                &self.sessions,
+                &reached,
+                in_session,
+                &head,
+                repeatable,
+                response,
+            );
             response = match Box::pin(answered).await {
-                Outcome::Answer(response) => response,
-                Outcome::Again(head, body) => {
+                RecoveryOutcome::Response(response) => response,
+                RecoveryOutcome::Retry(head, body) => {
                     let again = Box::pin(self.exchange(&reached, &head, body, &asked, None)).await;
-                    in_session.named(again.unwrap_or_else(|response| response))
+                    in_session.restore_client_id(again.unwrap_or_else(|response| response))
                 }
             };
         }
         if let Some(opening) = opening
             && response.status().is_success()
-            && let Some(id) = response.headers().get(SESSION)
+            && let Some(id) = response.headers().get(MCP_SESSION_ID)
         {
-            self.sessions.remember(id, opening, reached.life);
+            self.sessions.remember(id, opening, reached.generation);
         }
         match (public, told) {
-            (Some(public), Some(told)) => relocate(response, public, &reached, told),
+            (Some(public), Some(told)) => rewrite_endpoint(response, public, &reached, told),
             _ => response,
         }
     }
@@ -121,110 +128,118 @@ impl Forward {
     /// Sends a request and waits for the head of its answer.
     async fn exchange(
         &self,
-        reached: &Reached,
-        head: &Head,
+        reached: &TargetInstance,
+        head: &RequestHead,
         body: Body,
-        asked: &Asked,
-        journey: Option<&Journey>,
+        asked: &RetainedRequest,
+        journey: Option<&RequestTelemetry>,
     ) -> Result<Response, Response> {
         let sent = || {
             if let Some(journey) = journey {
-                journey.sent();
+                journey.mark_sent();
             }
         };
-        let mut sending = pin!(reached.client.send_reached(head, body, sent));
+        let mut sending = pin!(reached.client.send_with_callback(head, body, sent));
         let answered = if head.method() == Method::POST {
-            self.alarms.within(PATIENCE, sending).await
+            self.alarms.timeout(RESPONSE_HEAD_TIMEOUT, sending).await
         } else {
             // The head of an event stream may come with the first event.
             Some(sending.as_mut().await)
         };
         match answered {
             Some(Ok(response)) => {
-                reached.seen.answered(response.status());
-                let mut response = response.map(Body::Received);
+                reached.last_seen.record_status(response.status());
+                let mut response = response.map(Body::Upstream);
                 strip(response.headers_mut(), |_| false);
                 Ok(response)
             }
-            Some(Err(error)) => Err(failed(&error, &asked.id(), &reached.seen)),
+            Some(Err(error)) => Err(upstream_error(&error, &asked.id(), &reached.last_seen)),
             None => {
                 let status = StatusCode::GATEWAY_TIMEOUT;
                 let message = "the server did not answer in time";
-                reached.seen.failed(message);
+                reached.last_seen.record_failure(message);
                 Err(respond::error(status, error_code::INTERNAL_ERROR, message, &asked.id()))
             }
         }
     }
 
     /// Whether the proxy has a say in a header: it checks it, writes it or takes it off.
-    fn is_ours(&self, name: &str) -> bool {
+    fn is_managed_header(&self, name: &str) -> bool {
         // Those of parameters are the server's own, and may have `_` in their names.
         let of_mcp = matches!(name, "mcp-session-id" | "mcp-protocol-version" | "mcp-method" | "mcp-name");
-        of_mcp || is_of_proxy(name) || is_hop_by_hop(name) || self.target.sets(name)
+        of_mcp || is_forwarding_header(name) || is_hop_by_hop(name) || self.target.sets_header(name)
     }
 
     /// Makes the server's form of a request, and keeps the body if it is small.
-    async fn prepare(&self, request: Request) -> Result<(Parts, Body, Asked), Response> {
+    async fn prepare(&self, request: Request) -> Result<(Parts, Body, RetainedRequest), Response> {
         let (mut parts, body) = request.into_parts();
-        parts.uri = self.target.map(&parts.uri);
+        parts.uri = self.target.map_uri(&parts.uri);
         strip(&mut parts.headers, |name| {
-            !self.publicity.trusted && is_of_proxy(name) || is_disguised(name, |name| self.is_ours(name))
+            !self.publicity.trust_proxy_headers && is_forwarding_header(name)
+                || is_underscore_variant(name, |name| self.is_managed_header(name))
         });
-        self.target.dress(&mut parts.headers);
-        if let Some(trail) = parts.extensions.get::<Trail>() {
-            trail.sends(&parts.headers, self.target.headers());
+        self.target.set_headers(&mut parts.headers);
+        if let Some(trail) = parts.extensions.get::<AuditedRequest>() {
+            trail.set_outgoing_headers(&parts.headers, self.target.headers());
         }
         let size = body.size_hint().exact();
-        if size.is_some_and(|size| (1..=SMALL as u64).contains(&size)) {
+        if size.is_some_and(|size| (1..=MAX_BUFFERED_BYTES as u64).contains(&size)) {
             let body = body
-                .whole(|| respond::body_account(&parts.extensions))
+                .collect(|| respond::body_account(&parts.extensions))
                 .await
-                .map_err(|broken| untaken::broken(&broken))?;
+                .map_err(|broken| body_errors::unreadable_body(&broken))?;
             // A copy, since the bytes would keep the whole buffer of their connection until the answer.
-            let asked = Asked { body: Bytes::copy_from_slice(&body), whole: true, ..Asked::default() };
+            let asked = RetainedRequest {
+                body: Bytes::copy_from_slice(&body),
+                is_complete: true,
+                ..RetainedRequest::default()
+            };
             return Ok((parts, Body::from(body), asked));
         }
         if size == Some(0) || parts.method != Method::POST {
-            let asked = Asked { whole: size == Some(0), ..Asked::default() };
+            let asked = RetainedRequest { is_complete: size == Some(0), ..RetainedRequest::default() };
             return Ok((parts, body, asked));
         }
         // Boxed, since it is rare and large.
-        let peeked = Box::pin(body.peek(SMALL, respond::body_account(&parts.extensions))).await;
-        let (begun, body) = peeked.map_err(|broken| untaken::broken(&broken))?;
+        let peeked = Box::pin(body.peek(MAX_BUFFERED_BYTES, respond::body_account(&parts.extensions))).await;
+        let (begun, body) = peeked.map_err(|broken| body_errors::unreadable_body(&broken))?;
         let asked = match body.size_hint().exact() {
-            Some(size) if size == begun.len() as u64 && begun.len() <= SMALL => {
-                Asked { body: begun, whole: true, ..Asked::default() }
+            Some(size) if size == begun.len() as u64 && begun.len() <= MAX_BUFFERED_BYTES => {
+                RetainedRequest { body: begun, is_complete: true, ..RetainedRequest::default() }
             }
-            _ => Asked { id: id_in(&begun[..begun.len().min(SMALL)]), ..Asked::default() },
+            _ => RetainedRequest {
+                id: scan_request_id(&begun[..begun.len().min(MAX_BUFFERED_BYTES)]),
+                ..RetainedRequest::default()
+            },
         };
         Ok((parts, body, asked))
     }
 }
 
 /// What is to be remembered of a request that opens a session.
-fn opening(parts: &Parts, body: &Bytes) -> Option<Opening> {
-    if body.is_empty() || parts.headers.contains_key(SESSION) || !may_initialize(body) {
+fn initialize_request(parts: &Parts, body: &Bytes) -> Option<SavedInitialize> {
+    if body.is_empty() || parts.headers.contains_key(MCP_SESSION_ID) || !may_initialize(body) {
         return None;
     }
     let is_initialize = Message::parse(body.clone()).is_ok_and(|asked| asked.method() == "initialize");
-    is_initialize.then(|| Opening { uri: parts.uri.clone(), body: body.clone() })
+    is_initialize.then(|| SavedInitialize { uri: parts.uri.clone(), body: body.clone() })
 }
 
 /// What is kept of a request while it is under way.
 #[derive(Debug, Default)]
-struct Asked {
+struct RetainedRequest {
     /// A copy of its body, if it is small.
     body: Bytes,
     /// Whether that is all of it.
-    whole: bool,
+    is_complete: bool,
     /// Its id, if the body is not kept.
     id: Bytes,
 }
 
-impl Asked {
+impl RetainedRequest {
     /// The id of the request, as far as it is known. It is only read when it is wanted, which is rare.
     fn id(&self) -> Bytes {
-        if self.body.is_empty() { self.id.clone() } else { id_in(&self.body) }
+        if self.body.is_empty() { self.id.clone() } else { scan_request_id(&self.body) }
     }
 }
 
@@ -235,24 +250,29 @@ fn may_initialize(body: &[u8]) -> bool {
 }
 
 /// Has the event that says where to post name a place on the proxy.
-fn relocate(response: Response, public: Public, reached: &Reached, told: Told) -> Response {
+fn rewrite_endpoint(
+    response: Response,
+    public: ExternalUrl,
+    reached: &TargetInstance,
+    told: EndpointObservers,
+) -> Response {
     if !response.headers().get(header::CONTENT_TYPE).is_some_and(is_event_stream) {
         return response;
     }
     if is_encoded(response.headers()) {
         // It cannot be read here, and waiting for its first event would hold it back.
-        told.unread();
+        told.endpoint_unknown();
         return response;
     }
     let (mut parts, body) = response.into_parts();
     // Its one event may get longer.
     parts.headers.remove(header::CONTENT_LENGTH);
-    let body = Body::stream(EndpointEvent::new(body, public, reached.origin.clone(), told));
+    let body = Body::stream(EndpointRewritingBody::new(body, public, reached.origin.clone(), told));
     Response::from_parts(parts, body)
 }
 
 impl Endpoint for Forward {
-    fn handle(&self, request: Request) -> Answer<'_> {
+    fn handle(&self, request: Request) -> ResponseFuture<'_> {
         Box::pin(self.forward(request))
     }
 
@@ -262,14 +282,14 @@ impl Endpoint for Forward {
 
     fn health(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {
         Box::pin(async move {
-            let reached = self.target.reached()?;
-            let life = reached.life;
+            let reached = self.target.instance()?;
+            let life = reached.generation;
             let look = || {
                 let (expected, headers) = (self.expected.clone(), self.target.headers().clone());
                 async move {
-                    let known = reached.seen.check();
+                    let known = reached.last_seen.cached_check();
                     // One that passed is connected to again, and no session is opened for it.
-                    reached.client.reach().await.map_err(|error| error.to_string())?;
+                    reached.client.check_reachable().await.map_err(|error| error.to_string())?;
                     let outcome = match known {
                         Some(outcome) => outcome,
                         None => reached.check(&expected, &headers, HEALTH_CHECK_TIMEOUT).await.map(|_| ()),
@@ -277,24 +297,24 @@ impl Endpoint for Forward {
                     outcome.map_err(|finding| finding.error(&format!("`{}`", expected.path())).to_string())
                 }
             };
-            self.looks.ask(life, look).await
+            self.health_probe.check(life, look).await
         })
     }
 
     fn last_exchange(&self) -> Option<LastExchange> {
-        self.target.reached().ok()?.seen.last()
+        self.target.instance().ok()?.last_seen.last()
     }
 
     fn check(&self) -> Pin<Box<dyn Future<Output = Result<Passed, Finding>> + Send + '_>> {
         Box::pin(async move {
-            let reached = self.target.reached().map_err(Finding::Unreachable)?;
+            let reached = self.target.instance().map_err(Finding::Unreachable)?;
             reached.check(&self.expected, self.target.headers(), CHECK_TIMEOUT).await
         })
     }
 }
 
 /// Whether only a trusted proxy in front may say this.
-fn is_of_proxy(name: &str) -> bool {
+fn is_forwarding_header(name: &str) -> bool {
     matches!(
         name,
         "forwarded"
@@ -314,11 +334,11 @@ pub(super) fn is_event_stream(value: &HeaderValue) -> bool {
 }
 
 /// The answer when the server cannot be reached (503, try again) or broke off (502).
-fn failed(error: &Error, id: &[u8], seen: &Seen) -> Response {
-    if let Some(response) = untaken::because_of(error, id) {
+fn upstream_error(error: &Error, id: &[u8], seen: &LastSeen) -> Response {
+    if let Some(response) = body_errors::response_for(error, id) {
         return response;
     }
-    seen.failed(&error.to_string());
+    seen.record_failure(&error.to_string());
     // Only connecting fails with an error of the system itself. Once connected, the request may have been taken.
     let cause = std::error::Error::source(error);
     let connected = !cause.is_some_and(|cause| cause.is::<std::io::Error>());
@@ -335,9 +355,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_restarts_is_503_with_the_id_of_the_request() {
-        let target = Target::absent("the server ended");
-        let expected = Expected::at(&target, None);
-        let forward = Forward::new(Arc::new(target), Publicity::default(), expected);
+        let target = Target::unreachable("the server ended");
+        let expected = ExpectedServer::at(&target, None);
+        let forward = Forward::new(Arc::new(target), ExternalUrlConfig::default(), expected);
         for id in ["7", "\"7\""] {
             let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call"}}"#);
             let mut request = Request::new(Body::from(Bytes::from(body)));
@@ -345,7 +365,7 @@ mod tests {
             let response = forward.handle(request).await;
             assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
             assert!(response.headers().contains_key(header::RETRY_AFTER));
-            let answer = response.into_body().whole(Account::new).await.expect("a body");
+            let answer = response.into_body().collect(Account::new).await.expect("a body");
             let answer = Message::parse(answer).expect("an answer");
             assert_eq!(
                 (&answer.id()[..], answer.error_code()),

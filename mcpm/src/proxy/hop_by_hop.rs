@@ -24,7 +24,7 @@ pub(super) fn strip(headers: &mut HeaderMap, drops: impl Fn(&str) -> bool) {
 
 /// Whether a header's name is to some servers the same as another's that counts: those that show headers to programs as
 /// variables (CGI, WSGI) do not tell `_` and `-` apart, nor one spelling that was checked from one that was not.
-pub(super) fn is_disguised(name: &str, counts: impl Fn(&str) -> bool) -> bool {
+pub(super) fn is_underscore_variant(name: &str, counts: impl Fn(&str) -> bool) -> bool {
     name.contains('_') && counts(&name.replace('_', "-"))
 }
 
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_concerns_one_connection_goes_no_further() {
+    fn hop_by_hop_headers_are_not_forwarded() {
         let mut headers = HeaderMap::new();
         for (name, value) in [
             ("connection", "close, X-One"),

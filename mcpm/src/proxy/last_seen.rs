@@ -16,16 +16,16 @@ use tokio::time::Instant;
 use super::server_check::{Finding, Passed};
 
 /// How long a failed check holds: `/health` repeats it no sooner, however often it is asked.
-const FAILED_CHECK_HOLDS: Duration = Duration::from_secs(10);
+const FAILED_CHECK_TTL: Duration = Duration::from_secs(10);
 /// Nothing was exchanged yet.
-const NONE: u16 = 0;
+const NO_EXCHANGE: u16 = 0;
 /// The last exchange failed without a status.
 const FAILED: u16 = 1;
 
 /// What was last seen of a server in one of its lives.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
-    /// Status of the last answer, [`NONE`] or [`FAILED`].
+pub(crate) struct LastSeen {
+    /// Status of the last answer, [`NO_EXCHANGE`] or [`FAILED`].
     status: AtomicU16,
     /// Why the last exchange failed, if it did.
     failure: Mutex<String>,
@@ -39,22 +39,22 @@ pub(crate) struct LastExchange {
     reason: Option<String>,
 }
 
-impl Seen {
+impl LastSeen {
     /// Notes the status of an answer.
-    pub(super) fn answered(&self, status: StatusCode) {
+    pub(super) fn record_status(&self, status: StatusCode) {
         if self.status.load(Ordering::Relaxed) != status.as_u16() {
             self.status.store(status.as_u16(), Ordering::Relaxed);
         }
     }
 
     /// Notes that there was no answer.
-    pub(super) fn failed(&self, reason: &str) {
+    pub(super) fn record_failure(&self, reason: &str) {
         reason.clone_into(&mut self.failure.lock().unwrap_or_else(PoisonError::into_inner));
         self.status.store(FAILED, Ordering::Relaxed);
     }
 
     /// Notes the outcome of a check.
-    pub(super) fn checked(&self, outcome: &Result<Passed, Finding>) {
+    pub(super) fn record_check(&self, outcome: &Result<Passed, Finding>) {
         let outcome = match outcome {
             Ok(_) => Ok(()),
             Err(finding) => Err((finding.clone(), Instant::now())),
@@ -63,10 +63,10 @@ impl Seen {
     }
 
     /// The outcome of the last check, unless it is to be repeated.
-    pub(super) fn check(&self) -> Option<Result<(), Finding>> {
+    pub(super) fn cached_check(&self) -> Option<Result<(), Finding>> {
         match &*self.check.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(Ok(())) => Some(Ok(())),
-            Some(Err((finding, at))) if at.elapsed() < FAILED_CHECK_HOLDS => Some(Err(finding.clone())),
+            Some(Err((finding, at))) if at.elapsed() < FAILED_CHECK_TTL => Some(Err(finding.clone())),
             _ => None,
         }
     }
@@ -74,7 +74,7 @@ impl Seen {
     /// The last exchange, if there was one.
     pub(super) fn last(&self) -> Option<LastExchange> {
         match self.status.load(Ordering::Relaxed) {
-            NONE => None,
+            NO_EXCHANGE => None,
             FAILED => {
                 let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 Some(LastExchange { status: None, reason: Some(failure) })
@@ -93,29 +93,29 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_failed_check_holds_for_a_while_and_a_passed_one_for_good() {
-        let seen = Seen::default();
-        assert_eq!(seen.check(), None);
-        seen.checked(&Err(Finding::WebPage));
-        assert_eq!(seen.check(), Some(Err(Finding::WebPage)));
-        tokio::time::advance(FAILED_CHECK_HOLDS).await;
-        assert_eq!(seen.check(), None);
-        seen.checked(&Ok(Passed::Mcp));
-        tokio::time::advance(FAILED_CHECK_HOLDS).await;
-        assert_eq!(seen.check(), Some(Ok(())));
+    async fn a_failed_check_expires_and_a_passed_one_does_not() {
+        let seen = LastSeen::default();
+        assert_eq!(seen.cached_check(), None);
+        seen.record_check(&Err(Finding::WebPage));
+        assert_eq!(seen.cached_check(), Some(Err(Finding::WebPage)));
+        tokio::time::advance(FAILED_CHECK_TTL).await;
+        assert_eq!(seen.cached_check(), None);
+        seen.record_check(&Ok(Passed::Mcp));
+        tokio::time::advance(FAILED_CHECK_TTL).await;
+        assert_eq!(seen.cached_check(), Some(Ok(())));
     }
 
     #[test]
     fn the_last_exchange_has_a_status_or_a_reason() {
-        let seen = Seen::default();
+        let seen = LastSeen::default();
         let last =
             |status, reason: Option<&str>| Some(LastExchange { status, reason: reason.map(str::to_owned) });
         assert_eq!(seen.last(), None);
-        seen.answered(StatusCode::OK);
+        seen.record_status(StatusCode::OK);
         assert_eq!(seen.last(), last(Some(200), None));
-        seen.failed("connection refused");
+        seen.record_failure("connection refused");
         assert_eq!(seen.last(), last(None, Some("connection refused")));
-        seen.answered(StatusCode::NOT_FOUND);
+        seen.record_status(StatusCode::NOT_FOUND);
         assert_eq!(seen.last(), last(Some(404), Some("Not Found")));
     }
 }

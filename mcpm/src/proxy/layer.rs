@@ -11,18 +11,18 @@ use super::{
 };
 
 /// An answer to come.
-pub(crate) type Answer<'a> = Pin<Box<dyn Future<Output = Response> + Send + 'a>>;
+pub(crate) type ResponseFuture<'a> = Pin<Box<dyn Future<Output = Response> + Send + 'a>>;
 
 /// One thing that is done to every request, or to its answer.
 pub(crate) trait Layer: Send + Sync {
     /// Answers the request itself, or lets `next` do it.
-    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> Answer<'a>;
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a>;
 }
 
 /// What answers a request that all layers let through.
 pub(crate) trait Endpoint: Send + Sync {
     /// Answers the request.
-    fn handle(&self, request: Request) -> Answer<'_>;
+    fn handle(&self, request: Request) -> ResponseFuture<'_>;
     /// The server's own path, where it has another than clients of the proxy use.
     fn path(&self) -> &str {
         "/"
@@ -43,7 +43,7 @@ pub(crate) trait Endpoint: Send + Sync {
 pub(super) struct NotFound;
 
 impl Endpoint for NotFound {
-    fn handle(&self, _: Request) -> Answer<'_> {
+    fn handle(&self, _: Request) -> ResponseFuture<'_> {
         Box::pin(std::future::ready(respond::empty(StatusCode::NOT_FOUND)))
     }
 
@@ -69,7 +69,7 @@ impl<'a> Next<'a> {
     }
 
     /// Lets the rest of the stack answer.
-    pub(crate) fn handle(self, request: Request) -> Answer<'a> {
+    pub(crate) fn handle(self, request: Request) -> ResponseFuture<'a> {
         match self.layers.split_first() {
             Some((layer, layers)) => layer.handle(request, Self { layers, ..self }),
             None => self.endpoint.handle(request),

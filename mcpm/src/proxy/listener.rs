@@ -16,23 +16,25 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{admission::Admission, port_holder, read_by_client::ReadByClient, stack::Stack, trail::Peer};
+use super::{
+    admission::Admission, audited_request::Peer, port_holder, read_by_client::ReadByClient, stack::Stack,
+};
 use crate::{
     Error, ErrorKind, Result,
-    alarm::Alarms,
     memory::Payer,
+    timers::CoarseTimers,
     transport::{body::Body, client_body::ClientBody},
 };
 
 /// How long a client may take for the head of a request, or be silent before the next one.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long answers under way may take to finish when the proxy stops.
-const DRAIN: Duration = Duration::from_secs(2);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 const BACKLOG: u32 = 1024;
 /// Most connections at a time.
-const CONNECTIONS: usize = 2048;
+const MAX_CONNECTIONS: usize = 2048;
 /// Most bytes of a request's head that a connection holds, and of an answer that wait to be written.
-const CONNECTION_BUFFER: usize = 72 << 10;
+const MAX_CONNECTION_BUFFER_BYTES: usize = 72 << 10;
 
 /// Binds an address or name and a port; port 0 takes a free one.
 ///
@@ -91,18 +93,18 @@ pub(crate) async fn serve(
     stop: CancellationToken,
 ) {
     // All connections of a proxy in front are one peer's.
-    let mut admission = Admission::new(listener, CONNECTIONS, !behind_proxy);
+    let mut admission = Admission::new(listener, MAX_CONNECTIONS, !behind_proxy);
     let mut clients = JoinSet::new();
     let mut http = http1::Builder::new();
-    let alarms = Alarms::default();
-    http.timer(alarms.clone()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(CONNECTION_BUFFER);
+    let alarms = CoarseTimers::default();
+    http.timer(alarms.clone()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(MAX_CONNECTION_BUFFER_BYTES);
     loop {
         tokio::select! {
-            (stream, place) = admission.next() => {
+            (stream, place) = admission.accept() => {
                 if let Err(error) = stream.set_nodelay(true) {
                     tracing::debug!(%error, "cannot turn off delays on a connection");
                 }
-                let client = client(&http, alarms.clone(), stream, Arc::clone(&stack), place.payer(), stop.clone());
+                let client = serve_connection(&http, alarms.clone(), stream, Arc::clone(&stack), place.payer(), stop.clone());
                 clients.spawn(async move {
                     client.await;
                     drop(place);
@@ -113,22 +115,23 @@ pub(crate) async fn serve(
         }
     }
     drop(admission);
-    let drained = tokio::time::timeout(DRAIN, async { while clients.join_next().await.is_some() {} }).await;
+    let drained =
+        tokio::time::timeout(DRAIN_TIMEOUT, async { while clients.join_next().await.is_some() {} }).await;
     if drained.is_err() {
         clients.shutdown().await;
     }
 }
 
 /// Serves one client.
-fn client(
+fn serve_connection(
     http: &http1::Builder,
-    alarms: Alarms,
+    alarms: CoarseTimers,
     stream: TcpStream,
     stack: Arc<Stack>,
     payer: Option<Payer>,
     stop: CancellationToken,
 ) -> impl Future<Output = ()> + use<> {
-    let peer = if stack.tells_peers() { stream.peer_addr().ok() } else { None };
+    let peer = if stack.needs_peer_address() { stream.peer_addr().ok() } else { None };
     let of_bodies = alarms.clone();
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let stack = Arc::clone(&stack);

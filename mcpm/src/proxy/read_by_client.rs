@@ -9,7 +9,7 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::alarm::{Alarm, Alarms};
+use crate::timers::{CoarseTimer, CoarseTimers};
 
 /// How long a client may read nothing of what waits to be written to it. A stream on which nothing is written may be
 /// silent for ever.
@@ -19,14 +19,14 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(super) struct ReadByClient<T> {
     stream: T,
-    alarms: Alarms,
+    alarms: CoarseTimers,
     /// Set while a write waits.
-    waits: Option<Alarm>,
+    waits: Option<CoarseTimer>,
 }
 
 impl<T: AsyncWrite + Unpin> ReadByClient<T> {
     /// Watches over a connection; `alarms` are those of all clients.
-    pub(super) fn new(stream: T, alarms: Alarms) -> Self {
+    pub(super) fn new(stream: T, alarms: CoarseTimers) -> Self {
         Self { stream, alarms, waits: None }
     }
 
@@ -41,7 +41,7 @@ impl<T: AsyncWrite + Unpin> ReadByClient<T> {
             }
             return Poll::Ready(written);
         }
-        let alarm = self.waits.get_or_insert_with(|| self.alarms.after(WRITE_TIMEOUT));
+        let alarm = self.waits.get_or_insert_with(|| self.alarms.timer(WRITE_TIMEOUT));
         ready!(Pin::new(alarm).poll(cx));
         let text = format!("the client has read nothing for {} s", WRITE_TIMEOUT.as_secs());
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, text)))
@@ -96,7 +96,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_reads_nothing_is_given_up() {
         let (ours, mut theirs) = tokio::io::duplex(1024);
-        let mut ours = ReadByClient::new(ours, Alarms::default());
+        let mut ours = ReadByClient::new(ours, CoarseTimers::default());
         let begin = Instant::now();
         let answer = vec![0; 4096];
         // One that reads a little is waited for.
@@ -119,7 +119,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_silent_stream_goes_on() {
         let (ours, mut theirs) = tokio::io::duplex(1024);
-        let mut ours = ReadByClient::new(ours, Alarms::default());
+        let mut ours = ReadByClient::new(ours, CoarseTimers::default());
         for _ in 0..3 {
             ours.write_all(b"event").await.expect("a client that reads");
             theirs.read_exact(&mut [0; 5]).await.expect("the event");

@@ -7,12 +7,12 @@ use http::{Extensions, HeaderName, HeaderValue, Response as HttpResponse, Status
 
 use super::denial::Denial;
 use crate::{
-    mcp::{
-        error_code,
-        lane::{Refusal, error_answer, error_answer_with},
+    mcp::error_code,
+    memory::{Account, Payer},
+    stdio::{
+        mux::{RpcError, error_response, error_response_with_data},
         owner::Owner,
     },
-    memory::{Account, Payer},
     transport::body::Body,
 };
 
@@ -27,7 +27,7 @@ pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json"
 pub(crate) const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 
 /// Names a refusal, to those who do not read the body.
-const REFUSAL: HeaderName = HeaderName::from_static("mcpm-refusal");
+const MCPM_REFUSAL: HeaderName = HeaderName::from_static("mcpm-refusal");
 
 /// The account on which a request's body is booked.
 pub(crate) fn body_account(extensions: &Extensions) -> Arc<Account> {
@@ -40,7 +40,7 @@ pub(crate) fn answer_account(extensions: &Extensions) -> Arc<Account> {
 }
 
 fn payer(extensions: &Extensions) -> Option<Payer> {
-    let person = extensions.get::<Owner>().map(|owner| Payer::Person(Arc::clone(owner.person())));
+    let person = extensions.get::<Owner>().map(|owner| Payer::Person(Arc::clone(owner.caller_key())));
     person.or_else(|| extensions.get().cloned())
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn json(status: StatusCode, body: Bytes) -> Response {
 
 /// A JSON-RPC error; `id` as its asker wrote it, or empty when it is not known.
 pub(crate) fn error(status: StatusCode, code: i64, message: &str, id: &[u8]) -> Response {
-    let mut response = json(status, error_answer(id, code, message).freeze());
+    let mut response = json(status, error_response(id, code, message).freeze());
     if status == StatusCode::SERVICE_UNAVAILABLE {
         response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
     }
@@ -71,12 +71,13 @@ pub(crate) fn error(status: StatusCode, code: i64, message: &str, id: &[u8]) -> 
 /// Refuses a request for a reason that has an id: a JSON-RPC error that names it, and the reason itself for the
 /// layers further out.
 pub(crate) fn deny(status: StatusCode, code: i64, message: &str, id: &[u8], denial: Denial) -> Response {
-    let mut response = json(status, error_answer_with(id, code, message, Some(&denial.data())).freeze());
+    let mut response =
+        json(status, error_response_with_data(id, code, message, Some(&denial.error_data())).freeze());
     if status == StatusCode::SERVICE_UNAVAILABLE {
         response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
     }
-    if let Ok(refusal) = HeaderValue::from_str(denial.refusal.as_str()) {
-        response.headers_mut().insert(REFUSAL, refusal);
+    if let Ok(refusal) = HeaderValue::from_str(denial.id.as_str()) {
+        response.headers_mut().insert(MCPM_REFUSAL, refusal);
     }
     response.extensions_mut().insert(denial);
     response
@@ -95,7 +96,7 @@ pub(super) fn log_failure(response: &mut Response, kind: &'static str, message: 
 }
 
 /// The answer to a message that is not taken.
-pub(crate) fn refuse(refusal: &Refusal, id: &[u8]) -> Response {
+pub(crate) fn message_error(refusal: &RpcError, id: &[u8]) -> Response {
     let mut response = json(refusal.status, refusal.answer(id));
     if matches!(refusal.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
         response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
@@ -120,19 +121,19 @@ mod tests {
     use crate::explain::Reason;
 
     #[tokio::test]
-    async fn a_refusal_names_its_reason_to_the_client_and_to_the_layers() {
+    async fn a_denial_is_in_the_response_and_its_extensions() {
         let denial = Denial::new(Reason::OriginNotAllowed).rule("none").fix("allow it");
         let response = deny(StatusCode::FORBIDDEN, error_code::INVALID_REQUEST, "no", b"7", denial.clone());
         assert_eq!(response.extensions().get::<Denial>(), Some(&denial));
-        assert_eq!(response.headers()[REFUSAL], denial.refusal.as_str());
+        assert_eq!(response.headers()[MCPM_REFUSAL], denial.id.as_str());
         let answer: serde_json::Value =
-            serde_json::from_slice(&response.into_body().whole(Account::new).await.expect("a body"))
+            serde_json::from_slice(&response.into_body().collect(Account::new).await.expect("a body"))
                 .expect("JSON");
         let expected = serde_json::json!({
             "jsonrpc": "2.0", "id": 7,
             "error": {
                 "code": -32600, "message": "no",
-                "data": { "reason": "origin.not_allowed", "refusal": denial.refusal.as_str() },
+                "data": { "reason": "origin.not_allowed", "refusal": denial.id.as_str() },
             },
         });
         assert_eq!(answer, expected);

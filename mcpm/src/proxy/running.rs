@@ -12,7 +12,7 @@ use super::{server_check::Passed, stack::Stack};
 use crate::{
     Result,
     audit::Audit,
-    explain::{self, Explanation, Recent},
+    explain::{self, DenialLog, Explanation},
     state::Phase,
     telemetry::Telemetry,
 };
@@ -28,7 +28,7 @@ pub struct RunningProxy {
     pub(super) url: String,
     pub(super) address: SocketAddr,
     pub(super) warnings: Vec<String>,
-    pub(super) recent: Arc<Recent>,
+    pub(super) recent: Arc<DenialLog>,
     pub(super) audit: Option<Arc<Audit>>,
     pub(super) stop: CancellationToken,
     pub(super) task: Mutex<Option<JoinHandle<()>>>,
@@ -87,7 +87,7 @@ impl RunningProxy {
     /// # Errors
     /// `NotFound` for an id that is neither.
     pub fn explain(&self, id: &str) -> Result<Explanation> {
-        explain::explain_recent(id, &self.recent)
+        explain::explain_in(id, &self.recent)
     }
 
     /// Returns where it is in its life, in the words of a workload.

@@ -11,22 +11,22 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use tokio::time::{Instant, timeout};
 
 use super::{
-    endpoint_event::{endpoint_of, is_field, lines},
+    endpoint_event::{is_field, lines, parse_endpoint_event},
     forward::is_event_stream,
+    recoverable_sessions::MCP_SESSION_ID,
     respond::JSON,
-    sessions::SESSION,
-    target::{MCP_PATH, Reached, SSE_PATH, Target},
+    target::{MCP_PATH, SSE_PATH, Target, TargetInstance},
 };
 use crate::{
     Error, ErrorKind,
     mcp::{
-        era::{self, FIRST_MODERN},
+        era::{self, FIRST_MODERN_VERSION},
         error_code,
-        message::{Kind, Message},
+        message::{Message, MessageKind},
     },
     options::Transport,
-    shown::shown_text,
-    transport::{body::Body, http::Received, tls},
+    redact::url::redact_url_text,
+    transport::{body::Body, http::ResponseBody, tls},
 };
 
 /// How long `server/discover` may take: older servers may leave it unanswered.
@@ -43,27 +43,27 @@ const DELETE_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 /// Most of a redirect's target that is kept.
 const MAX_LOCATION_CHARS: usize = 1000;
-const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
 /// What image registries send with each answer (OCI distribution).
 const REGISTRY: &str = "docker-distribution-api-version";
 
 /// Where a server is expected to speak MCP.
 #[derive(Debug, Clone)]
-pub(crate) struct Expected {
+pub(crate) struct ExpectedServer {
     /// `None` for either of the two over HTTP.
     transport: Option<Transport>,
     streamable: Uri,
     sse: Uri,
 }
 
-impl Expected {
+impl ExpectedServer {
     /// Expects MCP at the target's own path, else at the usual path of each transport.
     pub(crate) fn at(target: &Target, transport: Option<Transport>) -> Self {
         match target.path() {
             "/" => {
                 let (streamable, sse) = (Uri::from_static(MCP_PATH), Uri::from_static(SSE_PATH));
-                Self { transport, streamable: target.map(&streamable), sse: target.map(&sse) }
+                Self { transport, streamable: target.map_uri(&streamable), sse: target.map_uri(&sse) }
             }
             _ => Self::at_own_path(target, transport),
         }
@@ -71,7 +71,7 @@ impl Expected {
 
     /// Expects MCP at the target's own path, even if that is `/`.
     pub(crate) fn at_own_path(target: &Target, transport: Option<Transport>) -> Self {
-        let uri = target.map(&Uri::from_static("/"));
+        let uri = target.map_uri(&Uri::from_static("/"));
         Self { transport, streamable: uri.clone(), sse: uri }
     }
 
@@ -135,7 +135,7 @@ impl Finding {
             Self::Unreachable(cause) => error(format!("nothing is reached at {place}")).source(cause.clone()),
             Self::Untrusted(cause) => error(format!("the certificate of {place} is not trusted"))
                 .source(cause.clone())
-                .hint(tls::DISTRUST_HINT),
+                .hint(tls::UNTRUSTED_ISSUER_HINT),
             Self::NoAnswer(limit) => error(format!("no answer from {place} within {} s", limit.as_secs())),
             Self::Status(StatusCode::NOT_FOUND) => error(format!("nothing is at {place} (404)")),
             Self::Status(status) if is_failure(*status) => {
@@ -143,7 +143,7 @@ impl Finding {
             }
             Self::Status(status) => error(format!("{place} refuses MCP requests ({})", status.as_u16())),
             Self::Redirects(status, to) => {
-                let to = to.as_ref().map(|to| format!(" to `{}`", shown_text(to))).unwrap_or_default();
+                let to = to.as_ref().map(|to| format!(" to `{}`", redact_url_text(to))).unwrap_or_default();
                 error(format!("{place} redirects{to} ({})", status.as_u16()))
             }
             Self::WebPage => error(format!("{place} is a web page, not an MCP server")),
@@ -158,14 +158,14 @@ impl Finding {
     }
 }
 
-impl Reached {
+impl TargetInstance {
     /// Checks that the server speaks MCP where it is expected to.
     ///
     /// # Errors
     /// What was found instead.
     pub(crate) async fn check(
         &self,
-        expected: &Expected,
+        expected: &ExpectedServer,
         headers: &HeaderMap,
         limit: Duration,
     ) -> Result<Passed, Finding> {
@@ -185,15 +185,15 @@ impl Reached {
         // Each exchange ends at that time by itself, and then ends its session.
         let outcome =
             timeout(limit + DELETE_TIMEOUT, exchange).await.unwrap_or(Err(Finding::NoAnswer(limit)));
-        self.seen.checked(&outcome);
+        self.last_seen.record_check(&outcome);
         outcome
     }
 
     /// Finds out whether a server that did not pass speaks the other transport.
-    pub(crate) async fn explain(
+    pub(crate) async fn detect_other_transport(
         &self,
         finding: Finding,
-        expected: &Expected,
+        expected: &ExpectedServer,
         headers: &HeaderMap,
     ) -> Finding {
         let check = Check { reached: self, headers, until: Instant::now() + CHECK_TIMEOUT };
@@ -207,7 +207,7 @@ impl Reached {
         match other {
             (transport, Ok(Passed::Mcp | Passed::Redirects(_))) => {
                 let finding = Finding::Speaks(transport);
-                self.seen.checked(&Err(finding.clone()));
+                self.last_seen.record_check(&Err(finding.clone()));
                 finding
             }
             _ => finding,
@@ -217,7 +217,7 @@ impl Reached {
 
 /// One check of a server.
 struct Check<'a> {
-    reached: &'a Reached,
+    reached: &'a TargetInstance,
     /// The server's own headers.
     headers: &'a HeaderMap,
     until: Instant,
@@ -225,13 +225,13 @@ struct Check<'a> {
 
 impl Check<'_> {
     async fn streamable(&self, uri: &Uri) -> Result<Passed, Finding> {
-        match self.exchanges(uri).await {
+        match self.handshake(uri).await {
             Err(Finding::Redirects(status, Some(to)))
                 if matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) =>
             {
-                match self.own_place(&to) {
+                match self.same_origin_uri(&to) {
                     Some(place) => {
-                        self.exchanges(&place).await.map(|_| Passed::Redirects(place.path().to_owned()))
+                        self.handshake(&place).await.map(|_| Passed::Redirects(place.path().to_owned()))
                     }
                     None => Err(Finding::Redirects(status, Some(to))),
                 }
@@ -241,16 +241,16 @@ impl Check<'_> {
     }
 
     /// The place that a redirect names, if it is on the server itself.
-    fn own_place(&self, location: &str) -> Option<Uri> {
+    fn same_origin_uri(&self, location: &str) -> Option<Uri> {
         let place = location.strip_prefix(self.reached.origin.as_str()).unwrap_or(location);
         let is_path = place.starts_with('/') && !place.starts_with("//");
         place.parse().ok().filter(|_| is_path)
     }
 
-    async fn exchanges(&self, uri: &Uri) -> Result<Passed, Finding> {
+    async fn handshake(&self, uri: &Uri) -> Result<Passed, Finding> {
         let mut discover = self.post(uri, era::discover_request(1).freeze());
-        discover.headers_mut().insert(VERSION, HeaderValue::from_static(FIRST_MODERN));
-        discover.headers_mut().insert(METHOD, HeaderValue::from_static("server/discover"));
+        discover.headers_mut().insert(MCP_PROTOCOL_VERSION, HeaderValue::from_static(FIRST_MODERN_VERSION));
+        discover.headers_mut().insert(MCP_METHOD, HeaderValue::from_static("server/discover"));
         match self.exchange(discover, DISCOVER_TIMEOUT).await {
             Ok(answer)
                 if answer.error().is_empty()
@@ -260,14 +260,14 @@ impl Check<'_> {
             }
             // Older servers refuse it in many ways, or not at all.
             Ok(_) | Err(Finding::NoAnswer(_)) => {}
-            Err(Finding::Status(status)) if is_login(status) => return Ok(Passed::NeedsLogin(status)),
+            Err(Finding::Status(status)) if needs_login(status) => return Ok(Passed::NeedsLogin(status)),
             Err(Finding::Status(_) | Finding::NotMcp(_)) => {}
             Err(finding) => return Err(finding),
         }
         let initialize = self.post(uri, era::initialize_request(2).freeze());
         match self.exchange(initialize, INITIALIZE_TIMEOUT).await {
             Ok(_) => Ok(Passed::Mcp),
-            Err(Finding::Status(status)) if is_login(status) => Ok(Passed::NeedsLogin(status)),
+            Err(Finding::Status(status)) if needs_login(status) => Ok(Passed::NeedsLogin(status)),
             Err(finding) => Err(finding),
         }
     }
@@ -279,8 +279,8 @@ impl Check<'_> {
         let mut session = None;
         let exchange = async {
             let response = self.send(request).await?;
-            session = response.headers().get(SESSION).cloned();
-            answer_in(response).await
+            session = response.headers().get(MCP_SESSION_ID).cloned();
+            read_response(response).await
         };
         let outcome = timeout(limit.min(left), exchange).await.unwrap_or(Err(Finding::NoAnswer(limit)));
         if let Some(session) = session {
@@ -292,9 +292,9 @@ impl Check<'_> {
 
     async fn end(&self, uri: &Uri, session: HeaderValue, version: Option<HeaderValue>) {
         let mut delete = self.request(Method::DELETE, uri, Body::empty());
-        delete.headers_mut().insert(SESSION, session);
+        delete.headers_mut().insert(MCP_SESSION_ID, session);
         if let Some(version) = version {
-            delete.headers_mut().insert(VERSION, version);
+            delete.headers_mut().insert(MCP_PROTOCOL_VERSION, version);
         }
         // A server that does not know DELETE ends the session in its own time.
         if let Ok(Ok(response)) = timeout(DELETE_TIMEOUT, self.reached.client.send(delete)).await {
@@ -308,13 +308,13 @@ impl Check<'_> {
         let exchange = async {
             let response = self.send(open).await?;
             let status = response.status();
-            if is_login(status) {
+            if needs_login(status) {
                 return Ok(Passed::NeedsLogin(status));
             }
             if !status.is_success() || !is_of_type(&response, is_event_stream) {
-                return Err(other_than_mcp(&response));
+                return Err(classify_response(&response));
             }
-            let is_endpoint = |event: &[u8]| endpoint_of(event).map(|_| ());
+            let is_endpoint = |event: &[u8]| parse_endpoint_event(event).map(|_| ());
             match find_event(response.into_body(), |event| Some(is_endpoint(event))).await? {
                 Some(Some(())) => Ok(Passed::Mcp),
                 _ => Err(Finding::NotMcp(Some("text/event-stream".to_owned()))),
@@ -323,15 +323,15 @@ impl Check<'_> {
         timeout(EVENT_TIMEOUT, exchange).await.unwrap_or(Err(Finding::NoAnswer(EVENT_TIMEOUT)))
     }
 
-    async fn send(&self, request: Request<Body>) -> Result<Response<Received>, Finding> {
+    async fn send(&self, request: Request<Body>) -> Result<Response<ResponseBody>, Finding> {
         match self.reached.client.send(request).await {
             Ok(response) => {
-                self.reached.seen.answered(response.status());
+                self.reached.last_seen.record_status(response.status());
                 Ok(response)
             }
             Err(error) => {
-                self.reached.seen.failed(&error.to_string());
-                let finding = match tls::is_distrust(&error) {
+                self.reached.last_seen.record_failure(&error.to_string());
+                let finding = match tls::is_untrusted_issuer(&error) {
                     true => Finding::Untrusted,
                     false => Finding::Unreachable,
                 };
@@ -364,32 +364,32 @@ fn is_failure(status: StatusCode) -> bool {
     status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED
 }
 
-fn is_login(status: StatusCode) -> bool {
+fn needs_login(status: StatusCode) -> bool {
     matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
 }
 
 /// The version that an answer to `initialize` chose.
 fn version_in(answer: &Message) -> Option<HeaderValue> {
-    let version = crate::mcp::handshake::chosen_version(answer.result())?;
+    let version = crate::stdio::handshake::chosen_version(answer.result())?;
     HeaderValue::from_str(&version).ok()
 }
 
 /// Reads the JSON-RPC response out of an answer.
-async fn answer_in(response: Response<Received>) -> Result<Message, Finding> {
+async fn read_response(response: Response<ResponseBody>) -> Result<Message, Finding> {
     let status = response.status();
-    let other = other_than_mcp(&response);
+    let other = classify_response(&response);
     // Gateways say so of servers that are not up yet, whatever the body is.
     let is_gateway = matches!(
         status,
         StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT
     );
-    if is_login(status) || is_gateway {
+    if needs_login(status) || is_gateway {
         return Err(other);
     }
     let answer = if is_of_type(&response, is_event_stream) {
         find_event(response.into_body(), response_in_event).await?
     } else if is_of_type(&response, is_json) {
-        let body = read(Body::Received(response.into_body())).await?;
+        let body = read(Body::Upstream(response.into_body())).await?;
         body.and_then(response_in)
     } else {
         None
@@ -412,7 +412,7 @@ fn refuses_message(status: StatusCode, answer: &Message) -> bool {
 }
 
 fn response_in(text: Bytes) -> Option<Message> {
-    Message::parse(text).ok().filter(|message| message.kind() == Kind::Response)
+    Message::parse(text).ok().filter(|message| message.kind() == MessageKind::Response)
 }
 
 /// The response in an event; other messages may come before it.
@@ -423,7 +423,7 @@ fn response_in_event(event: &[u8]) -> Option<Message> {
 }
 
 /// What an answer is that holds no JSON-RPC response.
-fn other_than_mcp(response: &Response<Received>) -> Finding {
+fn classify_response(response: &Response<ResponseBody>) -> Finding {
     let status = response.status();
     let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
     let kind = text("content-type").map(|kind| kind.split(';').next().unwrap_or_default().trim().to_owned());
@@ -440,7 +440,7 @@ fn other_than_mcp(response: &Response<Received>) -> Finding {
     }
 }
 
-fn is_of_type(response: &Response<Received>, is: fn(&HeaderValue) -> bool) -> bool {
+fn is_of_type(response: &Response<ResponseBody>, is: fn(&HeaderValue) -> bool) -> bool {
     response.headers().get(header::CONTENT_TYPE).is_some_and(is)
 }
 
@@ -462,8 +462,8 @@ async fn read(mut body: Body) -> Result<Option<Bytes>, Finding> {
 }
 
 /// Returns what `find` makes of the first event with data that it makes something of; `None` if there is none.
-async fn find_event<T>(body: Received, find: impl Fn(&[u8]) -> Option<T>) -> Result<Option<T>, Finding> {
-    let (mut body, mut held, mut read, mut line) = (Body::Received(body), BytesMut::new(), 0, 0);
+async fn find_event<T>(body: ResponseBody, find: impl Fn(&[u8]) -> Option<T>) -> Result<Option<T>, Finding> {
+    let (mut body, mut held, mut read, mut line) = (Body::Upstream(body), BytesMut::new(), 0, 0);
     while let Some(piece) = next(&mut body).await? {
         read += piece.len();
         held.extend_from_slice(&piece);
@@ -499,7 +499,7 @@ fn event_end(bytes: &[u8], line: &mut usize) -> Option<usize> {
 }
 
 async fn next(body: &mut Body) -> Result<Option<Bytes>, Finding> {
-    body.piece().await.map_err(|error| Finding::Unreachable(error.to_string()))
+    body.next_chunk().await.map_err(|error| Finding::Unreachable(error.to_string()))
 }
 
 #[cfg(test)]

@@ -15,24 +15,24 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Endpoint, ProxySecrets, ProxySpec, RunningProxy,
-    layers::{authenticate::Gate, origin::Origin},
+    external_url::ExternalUrlConfig,
+    layers::{authenticate::Authenticator, origin::OriginCheck},
     listener,
-    public::Publicity,
-    resource::Resource,
+    protected_resource::ProtectedResource,
     stack::Stack,
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
     audit::Audit,
     auth::{
-        exchange::Exchange,
-        incoming::{Incoming, IncomingSpec},
+        exchange::TokenExchanger,
+        incoming::{IncomingSpec, TokenVerifier},
     },
     environment::Variables,
-    explain::{self, Recent},
+    explain::{self, DenialLog},
     options::Secret,
     policy::Policy,
-    redact::{Masks, hex},
+    redact::{Redactor, hex},
     telemetry::{Telemetry, listed_headers},
 };
 
@@ -52,8 +52,8 @@ pub(crate) struct ProxySetup {
     pub(super) secrets: ProxySecrets,
     variables: Variables,
     policy: Policy,
-    incoming: Option<Incoming>,
-    exchange: Option<Exchange>,
+    incoming: Option<TokenVerifier>,
+    exchange: Option<TokenExchanger>,
     masked: Vec<Secret>,
 }
 
@@ -92,11 +92,11 @@ impl ProxySetup {
         if let Some(spec) = &spec.incoming {
             let secret = secrets.oidc_client_secret.clone();
             spec.check_secret(secret.as_ref())?;
-            incoming = Some(Incoming::new(spec.clone(), secret)?);
+            incoming = Some(TokenVerifier::new(spec.clone(), secret)?);
         }
         if let (Some(spec), Some(incoming)) = (&spec.exchange, &spec.incoming) {
             let secret = secrets.token_exchange_client_secret.clone();
-            exchange = Some(Exchange::new(spec.clone(), incoming.guard(), secret)?);
+            exchange = Some(TokenExchanger::new(spec.clone(), incoming.guard(), secret)?);
         }
         // A recorded spec has the names of the headers alone; their values come from where they usually are.
         if let Some(text) = variables.get(OTLP_HEADERS).filter(|_| secrets.otel_headers.is_empty()) {
@@ -121,7 +121,7 @@ impl ProxySetup {
     /// `Io` when the audit log cannot be written; `InvalidOption` for telemetry that cannot be started.
     pub(crate) fn open(self: Box<Self>, files: Files) -> Result<Box<ProxyService>> {
         let Self { name, transport, spec, secrets, variables, policy, incoming, exchange, masked } = *self;
-        let recent = Recent::new(&*name, files.denials).masks(Masks::new(masked.clone(), &[]));
+        let recent = DenialLog::new(&*name, files.denials).masks(Redactor::new(masked.clone(), &[]));
         let audit = spec.audit.as_ref();
         let audit = audit.map(|spec| Audit::open(spec, &name, files.audit, masked)).transpose()?;
         let telemetry = spec.telemetry.as_ref();
@@ -159,9 +159,9 @@ pub(crate) struct ProxyService {
     pub(super) transport: &'static str,
     pub(super) spec: ProxySpec,
     pub(super) policy: Policy,
-    incoming: Option<Incoming>,
-    pub(super) exchange: Option<Exchange>,
-    pub(super) denials: Arc<Recent>,
+    incoming: Option<TokenVerifier>,
+    pub(super) exchange: Option<TokenExchanger>,
+    pub(super) denials: Arc<DenialLog>,
     pub(super) audit: Option<Arc<Audit>>,
     pub(super) telemetry: Option<Arc<Telemetry>>,
 }
@@ -193,7 +193,7 @@ impl ProxyService {
     }
 
     /// The last denials.
-    pub(crate) fn denials(&self) -> &Arc<Recent> {
+    pub(crate) fn denials(&self) -> &Arc<DenialLog> {
         &self.denials
     }
 
@@ -208,8 +208,11 @@ impl ProxyService {
     }
 
     /// How clients see the proxy.
-    pub(crate) fn publicity(&self) -> Publicity {
-        Publicity { prefix: self.spec.endpoint_prefix.clone(), trusted: self.spec.trust_proxy_headers }
+    pub(crate) fn publicity(&self) -> ExternalUrlConfig {
+        ExternalUrlConfig {
+            prefix: self.spec.endpoint_prefix.clone(),
+            trust_proxy_headers: self.spec.trust_proxy_headers,
+        }
     }
 
     /// Returns warnings about who can use the server, among them that the issuer cannot be reached.
@@ -231,14 +234,14 @@ impl ProxyService {
         let Listeners { proxy: listener, address, metrics } = listeners;
         let (name, host) = (self.name.clone(), self.spec.host.clone());
         let trusted = self.spec.trust_proxy_headers;
-        let origin = Origin::new(&host, address.ip().is_loopback(), self.spec.allowed_origins.clone())
+        let origin = OriginCheck::new(&host, address.ip().is_loopback(), self.spec.allowed_origins.clone())
             .only_hosts(self.spec.allowed_hosts.clone())
             .more_hosts(self.spec.more_hosts.clone())
             .authenticated(self.incoming.is_some());
         let gate = self.incoming.take().map(|incoming| {
             let explicit = incoming.spec().resource_url.clone();
-            let resource = Resource::new(explicit, &host, address, path, self.publicity());
-            Arc::new(Gate::new(incoming, resource, name.clone()))
+            let resource = ProtectedResource::new(explicit, &host, address, path, self.publicity());
+            Arc::new(Authenticator::new(incoming, resource, name.clone()))
         });
         let (recent, audit, telemetry) =
             (Arc::clone(&self.denials), self.audit.clone(), self.telemetry.clone());
@@ -249,7 +252,7 @@ impl ProxyService {
         let task = match metrics.zip(telemetry.clone()) {
             None => tokio::spawn(serving),
             Some((listener, telemetry)) => {
-                let origin = Origin::new(METRICS_HOST, true, []);
+                let origin = OriginCheck::new(METRICS_HOST, true, []);
                 let stack = Arc::new(Stack::of_metrics(telemetry, origin, Arc::clone(&recent)));
                 let metrics = listener::serve(listener, stack, false, stop.clone());
                 tokio::spawn(async { _ = tokio::join!(serving, metrics) })
@@ -276,7 +279,7 @@ impl ProxyService {
 
 /// Fetches the issuer's keys once, and returns a warning when that fails. The start goes on all the same, since the issuer
 /// may come back.
-async fn issuer_warning(incoming: Option<&Incoming>) -> Option<String> {
+async fn issuer_warning(incoming: Option<&TokenVerifier>) -> Option<String> {
     let why = match tokio::time::timeout(ISSUER_TIMEOUT, Box::pin(incoming?.prefetch())).await {
         Ok(Ok(())) => return None,
         Ok(Err(error)) => error.to_string(),
@@ -308,7 +311,7 @@ fn denials_of_proxy(state_dir: &Path, name: &str) -> PathBuf {
         digest.truncate(16);
         file = format!("{file}_{digest}");
     }
-    explain::folder_of_proxies(state_dir).join(format!("{file}.jsonl"))
+    explain::proxy_log_dir(state_dir).join(format!("{file}.jsonl"))
 }
 
 /// How clients on this machine write the address: the host of the spec, or an address that reaches it.

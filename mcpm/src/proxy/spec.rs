@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::layers::origin::check_hosts;
 use crate::{
     Environment, Error, ErrorKind, Result,
-    audit::{AuditOf, AuditSpec},
+    audit::{AuditOwner, AuditSpec},
     auth::{
         exchange::{ClientSecret, ExchangeSpec},
         incoming::IncomingSpec,
@@ -91,7 +91,7 @@ impl ProxySpec {
         options: &SharedOptions,
         name: &str,
         working_dir: &Path,
-        audit_of: AuditOf,
+        audit_of: AuditOwner,
         environment: Option<&Environment>,
     ) -> Result<(Self, ProxySecrets)> {
         let none = Variables::default();
@@ -140,7 +140,7 @@ impl ProxySpec {
         check_hosts(&self.more_hosts)?;
         if let Some(incoming) = &self.incoming {
             incoming.check(secrets.oidc_client_secret.as_ref())?;
-            incoming.check_reach(&self.host, self.trust_proxy_headers)?;
+            incoming.check_exposure(&self.host, self.trust_proxy_headers)?;
             incoming.check_file()?;
         }
         if let Some(exchange) = &self.exchange {
@@ -176,7 +176,7 @@ pub struct ProxySecrets {
 impl ProxySecrets {
     /// Adds the client secrets of an environment that the spec needs and that are not given.
     pub(crate) fn or_from(self, environment: &Environment, spec: &ProxySpec) -> Self {
-        let introspects = spec.incoming.as_ref().is_some_and(IncomingSpec::takes_secret);
+        let introspects = spec.incoming.as_ref().is_some_and(IncomingSpec::uses_secret);
         let exchanges = spec.exchange.as_ref().is_some_and(ExchangeSpec::takes_secret);
         let oidc = environment.oidc_client_secret.as_ref().filter(|_| introspects);
         let exchange = environment.token_exchange_client_secret.as_ref().filter(|_| exchanges);

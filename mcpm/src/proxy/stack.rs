@@ -6,56 +6,56 @@ use super::{
     denial::Denial,
     layer::{Endpoint, Layer, Next, NotFound},
     layers::{
-        audit::{Recorder, Witness},
-        authenticate::{Authenticate, Gate},
+        audit::{AuditLayer, AuditPreflight},
+        authenticate::{Authenticate, Authenticator},
         authorize::Authorize,
         body_limit::BodyLimit,
+        catch_panic::CatchPanic,
         cors::Cors,
+        endpoint_guard::EndpointGuard,
         health::Health,
         methods::Methods,
         metrics::Metrics,
-        origin::Origin,
+        origin::OriginCheck,
         parse::Parse,
-        reach::Reach,
-        recover::Recover,
         session_owner::SessionOwner,
-        telemetry::{Mark, Observe, Send},
+        telemetry::{PhaseMarker, PropagateContext, TelemetryLayer},
         token_exchange::TokenExchange,
-        tools::{Tools, UnknownTools},
+        tools::{ToolFilter, UnknownTools},
         well_known::WellKnown,
     },
-    owners::Owners,
     respond::{Failure, Request, Response},
     server_check::{Finding, Passed},
     service::ProxyService,
+    session_owners::SessionOwners,
     target::MCP_PATH,
 };
-use crate::{explain::Recent, policy::Policy, rate_limit::LogLimit, telemetry::Telemetry};
+use crate::{explain::DenialLog, policy::Policy, rate_limit::LogLimit, telemetry::Telemetry};
 
 /// All layers, outermost first, and what they protect.
 pub(crate) struct Stack {
     layers: Vec<Box<dyn Layer>>,
     endpoint: Box<dyn Endpoint>,
-    recent: Arc<Recent>,
+    recent: Arc<DenialLog>,
     log: LogLimit,
-    tells_peers: bool,
+    needs_peer_address: bool,
 }
 
 impl Stack {
     /// Arranges the layers that a service needs. There is a gate when callers are authenticated.
     pub(crate) fn new(
         service: ProxyService,
-        origin: Origin,
-        gate: Option<Arc<Gate>>,
+        origin: OriginCheck,
+        gate: Option<Arc<Authenticator>>,
         endpoint: Box<dyn Endpoint>,
     ) -> Self {
         let ProxyService { transport, spec, policy, exchange, denials, audit, telemetry, .. } = service;
         let trusted = spec.trust_proxy_headers;
         // Outermost: a defect anywhere below costs one request, not the connection.
-        let mut layers: Vec<Box<dyn Layer>> = vec![Box::new(Recover)];
+        let mut layers: Vec<Box<dyn Layer>> = vec![Box::new(CatchPanic)];
         if let Some(telemetry) = &telemetry {
             // Sees every outcome, also of what is refused next.
-            layers.push(Box::new(Observe::new(
+            layers.push(Box::new(TelemetryLayer::new(
                 Arc::clone(telemetry),
                 transport == "stdio",
                 gate.is_some(),
@@ -65,7 +65,7 @@ impl Stack {
         if let Some(audit) = &audit {
             // Before anything that refuses: every request is recorded.
             let guarded = gate.is_some();
-            layers.push(Box::new(Recorder::new(Arc::clone(audit), trusted, guarded)));
+            layers.push(Box::new(AuditLayer::new(Arc::clone(audit), trusted, guarded)));
         }
         // Before anything reads a body.
         layers.push(Box::new(BodyLimit::default()));
@@ -77,10 +77,10 @@ impl Stack {
         let measured = telemetry.is_some();
         let mark = |layers: &mut Vec<Box<dyn Layer>>, part| {
             if measured {
-                layers.push(Box::new(Mark(part)));
+                layers.push(Box::new(PhaseMarker(part)));
             }
         };
-        let owners = Arc::new(Owners::new(["/", MCP_PATH, endpoint.path()]));
+        let owners = Arc::new(SessionOwners::new(["/", MCP_PATH, endpoint.path()]));
         if !spec.allowed_origins.is_empty() || gate.is_some() {
             // Before anything is answered: a page must be able to read refusals too.
             layers.push(Box::new(Cors));
@@ -111,18 +111,18 @@ impl Stack {
         }
         if let Some(audit) = audit {
             // Before names change and anything is sent on: what a client asks for is recorded in its words.
-            layers.push(Box::new(Witness::new(audit)));
+            layers.push(Box::new(AuditPreflight::new(audit)));
         }
         if decides {
             // Next to those that decide, and once it is known what is a message: about anything else they decide nothing.
-            layers.push(Box::new(Reach::new(owners)));
+            layers.push(Box::new(EndpointGuard::new(owners)));
         }
         let mut unknown_tools = None;
         if let Some(tools) = tools {
             mark(&mut layers, "filter");
             // Before authorization, whose policies know a server's own names.
             unknown_tools = Some(UnknownTools::new(Arc::clone(&tools)));
-            layers.push(Box::new(Tools::new(tools)));
+            layers.push(Box::new(ToolFilter::new(tools)));
         }
         if let Some(authorization) = authorization {
             mark(&mut layers, "authorize");
@@ -141,28 +141,32 @@ impl Stack {
         }
         if measured {
             // Next to the server, which it tells where the request stands in its trace.
-            layers.push(Box::new(Send));
+            layers.push(Box::new(PropagateContext));
         }
         let tells_peers = records || measured;
-        Self { layers, endpoint, recent: denials, log: LogLimit::new(), tells_peers }
+        Self { layers, endpoint, recent: denials, log: LogLimit::new(), needs_peer_address: tells_peers }
     }
 
     /// Serves metrics alone, to scrapers of this machine, which have no tokens.
-    pub(crate) fn of_metrics(telemetry: Arc<Telemetry>, origin: Origin, denials: Arc<Recent>) -> Self {
+    pub(crate) fn of_metrics(
+        telemetry: Arc<Telemetry>,
+        origin: OriginCheck,
+        denials: Arc<DenialLog>,
+    ) -> Self {
         let layers: Vec<Box<dyn Layer>> =
-            vec![Box::new(Recover), Box::new(origin), Box::new(Metrics::new(telemetry))];
+            vec![Box::new(CatchPanic), Box::new(origin), Box::new(Metrics::new(telemetry))];
         Self {
             layers,
             endpoint: Box::new(NotFound),
             recent: denials,
             log: LogLimit::new(),
-            tells_peers: false,
+            needs_peer_address: false,
         }
     }
 
     /// Whether the layers want to know who is at the other end of a connection ([`Peer`](super::trail::Peer)).
-    pub(crate) fn tells_peers(&self) -> bool {
-        self.tells_peers
+    pub(crate) fn needs_peer_address(&self) -> bool {
+        self.needs_peer_address
     }
 
     /// Checks with one MCP exchange that the server behind is an MCP server.
@@ -176,9 +180,9 @@ impl Stack {
         let response = Next::new(&self.layers, self.endpoint.as_ref()).handle(request).await;
         if let Some(denial) = response.extensions().get::<Denial>() {
             self.log_denial(denial);
-            let refused = denial.refused(&self.recent);
+            let refused = denial.to_record(&self.recent);
             // Boxed, since it is rare.
-            Box::pin(self.recent.keep_and_wait(refused)).await;
+            Box::pin(self.recent.push_and_wait(refused)).await;
         } else if let Some(failure) = response.extensions().get::<Failure>()
             && let Some(suppressed) = self.log.admit(failure.kind)
         {
@@ -189,7 +193,7 @@ impl Stack {
 
     fn log_denial(&self, denial: &Denial) {
         let Some(suppressed) = self.log.admit(denial.reason.id()) else { return };
-        let (reason, refusal) = (denial.reason.id(), &denial.refusal);
+        let (reason, refusal) = (denial.reason.id(), &denial.id);
         let cause = denial.inputs.iter().find(|(name, _)| *name == "cause").map(|(_, value)| value);
         tracing::warn!(reason, %refusal, rule = denial.rule, cause, suppressed, "refused a request");
     }

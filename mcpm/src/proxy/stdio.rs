@@ -10,36 +10,37 @@ use tokio::task::JoinHandle;
 use super::{
     ProxySecrets, ProxySpec, RunningProxy,
     bridge::Bridge,
-    public::Publicity,
+    external_url::ExternalUrlConfig,
     service::{Files, ProxySetup},
     target::{MCP_PATH, SSE_PATH},
 };
 use crate::{
     Environment, Result,
     environment::Variables,
-    mcp::{lane::Limits, router::Router},
     options::ProxyMode,
-    transport::{
+    stdio::{
         RestartPolicy, ServerEvent, Spawn,
-        keeper::{Keepers, OnEvent, Settings},
+        mux::MuxLimits,
+        process_pool::{OnEvent, PoolConfig, ProcessPool},
+        router::Router,
     },
 };
 
 /// How long calls under way may still be answered when the proxy stops; then they are refused.
-const LAST_ANSWERS: Duration = Duration::from_secs(1);
+const CALL_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often unused sessions and processes are looked for.
-const SWEEP: Duration = Duration::from_secs(30);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
 /// Most processes of one server.
-const PROCESSES: usize = 8;
+const MAX_PROCESSES: usize = 8;
 /// How the server is reached, in words.
 const TRANSPORT: &str = "stdio";
 /// How long a server may take to answer when it starts.
-const PATIENCE: Duration = Duration::from_secs(60);
+const DEFAULT_START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The processes of a stdio server and who uses them. Dropping it ends them without grace.
 #[derive(Debug)]
 pub(crate) struct StdioServer {
-    keepers: Arc<Keepers>,
+    pool: Arc<ProcessPool>,
     router: Arc<Router>,
     sweeper: JoinHandle<()>,
 }
@@ -54,30 +55,37 @@ impl StdioServer {
     ) -> Result<Self> {
         // Clients wait for a process that is started for them a little longer than it may take to answer.
         let start = patience.saturating_add(Duration::from_secs(15));
-        let limits = Limits { start, ..Limits::default() };
-        let settings = Settings { spawn, policy, patience, limits, processes: PROCESSES, on_event };
-        let keepers = Keepers::new(settings);
-        let first = keepers.first().await?;
+        let limits = MuxLimits { start_timeout: start, ..MuxLimits::default() };
+        let settings = PoolConfig {
+            spawn,
+            policy,
+            ready_timeout: patience,
+            limits,
+            max_processes: MAX_PROCESSES,
+            on_event,
+        };
+        let keepers = ProcessPool::new(settings);
+        let first = keepers.start_first().await?;
         let router = Arc::new(Router::new(first, Arc::clone(&keepers) as _, limits));
         let swept = Arc::clone(&router);
         let sweeper = tokio::spawn(async move {
-            let mut ticks = tokio::time::interval(SWEEP);
+            let mut ticks = tokio::time::interval(SWEEP_INTERVAL);
             loop {
                 ticks.tick().await;
                 swept.sweep(Instant::now());
             }
         });
-        Ok(Self { keepers, router, sweeper })
+        Ok(Self { pool: keepers, router, sweeper })
     }
 
     /// What answers HTTP requests for it.
-    pub(crate) fn bridge(&self, mode: ProxyMode, publicity: Publicity) -> Bridge {
+    pub(crate) fn bridge(&self, mode: ProxyMode, publicity: ExternalUrlConfig) -> Bridge {
         Bridge::new(Arc::clone(&self.router), mode, publicity)
     }
 
     /// Ends all processes.
     pub(crate) async fn stop(&self, grace: Duration) {
-        self.keepers.stop(grace).await;
+        self.pool.stop(grace).await;
     }
 }
 
@@ -85,7 +93,7 @@ impl Drop for StdioServer {
     fn drop(&mut self) {
         self.sweeper.abort();
         // Connections of clients outlive this for a moment and hold on to the keepers.
-        self.keepers.end();
+        self.pool.abort();
     }
 }
 
@@ -98,7 +106,7 @@ pub struct StdioProxy {
     name: String,
     spawn: Arc<dyn Spawn>,
     policy: RestartPolicy,
-    patience: Duration,
+    start_timeout: Duration,
     spec: ProxySpec,
     secrets: ProxySecrets,
     environment: Option<Environment>,
@@ -111,7 +119,7 @@ impl StdioProxy {
             name: name.into(),
             spawn: Arc::new(spawn),
             policy: RestartPolicy::default(),
-            patience: PATIENCE,
+            start_timeout: DEFAULT_START_TIMEOUT,
             spec: ProxySpec::default(),
             secrets: ProxySecrets::default(),
             environment: None,
@@ -141,8 +149,8 @@ impl StdioProxy {
     ///
     /// In the first half of it, and at most for 5 s, the server is asked `server/discover` alone; one that stays silent
     /// is then asked `initialize`. The same holds for every later start: a restart, or a process for another client.
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn start_timeout(mut self, patience: Duration) -> Self {
+        self.start_timeout = patience;
         self
     }
 
@@ -170,12 +178,12 @@ impl StdioProxy {
     ///
     /// # Errors
     /// `InvalidOption` for a [`spec`](Self::spec) that cannot be used, `PortTaken`, `Io` when the audit log cannot be
-    /// written, `StartFailed` when the server ends, or stays silent for longer than its [`patience`](Self::patience).
+    /// written, `StartFailed` when the server ends, or stays silent for longer than its [`start_timeout`](Self::start_timeout).
     pub async fn start(
         self,
         on_event: impl Fn(ServerEvent) + Send + Sync + 'static,
     ) -> Result<RunningStdioProxy> {
-        let Self { name, spawn, policy, patience, spec, mut secrets, environment } = self;
+        let Self { name, spawn, policy, start_timeout: patience, spec, mut secrets, environment } = self;
         let files = Files::of_proxy(environment.as_ref(), &name);
         let mut variables = Variables::default();
         if let Some(environment) = environment {
@@ -192,13 +200,13 @@ impl StdioProxy {
             tracing::warn!("{message}");
         }
         let endpoint = server.bridge(mode, service.publicity());
-        let proxy = service.serve(listeners, path_of(mode), Box::new(endpoint), warnings);
+        let proxy = service.serve(listeners, endpoint_path(mode), Box::new(endpoint), warnings);
         Ok(RunningStdioProxy { proxy, server })
     }
 }
 
 /// The path on which a mode serves.
-pub(crate) fn path_of(mode: ProxyMode) -> &'static str {
+pub(crate) fn endpoint_path(mode: ProxyMode) -> &'static str {
     match mode {
         ProxyMode::StreamableHttp => MCP_PATH,
         ProxyMode::Sse => SSE_PATH,
@@ -223,7 +231,7 @@ impl RunningStdioProxy {
         self.server.router.end_streams();
         let listening = self.proxy.stop();
         tokio::pin!(listening);
-        let over = tokio::time::timeout(LAST_ANSWERS, &mut listening).await.is_ok();
+        let over = tokio::time::timeout(CALL_DRAIN_TIMEOUT, &mut listening).await.is_ok();
         self.server.stop(grace).await;
         if !over {
             self.server.router.end_streams();

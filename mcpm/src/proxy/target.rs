@@ -11,12 +11,12 @@ use http::{
 };
 use url::Url;
 
-use super::last_seen::Seen;
+use super::last_seen::LastSeen;
 use crate::{
     Error, ErrorKind, Result,
-    shown::shown_text,
+    redact::url::redact_url_text,
     transport::{
-        http::{Address, Client, Dial},
+        http::{Address, Dial, Http1Client},
         tls::TrustStore,
     },
 };
@@ -30,9 +30,9 @@ pub(crate) const SSE_PATH: &str = "/sse";
 #[derive(Debug)]
 pub(crate) struct Target {
     /// How it is reached now, or why it is not: a container's address changes when it restarts.
-    client: RwLock<std::result::Result<Arc<Reached>, String>>,
+    instance: RwLock<std::result::Result<Arc<TargetInstance>, String>>,
     /// How often it has moved.
-    moves: AtomicU64,
+    generation_counter: AtomicU64,
     /// Path of the server; `/` when it has the whole host.
     path: String,
     /// Put in front of every request's own query.
@@ -44,28 +44,28 @@ pub(crate) struct Target {
 
 /// A server at its present address.
 #[derive(Debug)]
-pub(crate) struct Reached {
-    pub(crate) client: Client,
+pub(crate) struct TargetInstance {
+    pub(crate) client: Http1Client,
     /// Value of the `Host` header.
     pub(crate) host: HeaderValue,
     /// `scheme://host[:port]`, for comparison.
     pub(crate) origin: String,
     /// Another number after each restart.
-    pub(crate) life: u64,
+    pub(crate) generation: u64,
     /// What was last seen of it.
-    pub(super) seen: Seen,
+    pub(super) last_seen: LastSeen,
 }
 
 impl Target {
     /// Reads a target URI: `http` or `https`, with or without a path and a query.
     pub(crate) fn parse(uri: &str) -> Result<Self> {
-        Self::trusting(uri, TrustStore::default())
+        Self::parse_with_trust(uri, TrustStore::default())
     }
 
     /// Reads a target URI of a server whose certificate an authority of `trust` issued.
-    pub(crate) fn trusting(uri: &str, trust: TrustStore) -> Result<Self> {
+    pub(crate) fn parse_with_trust(uri: &str, trust: TrustStore) -> Result<Self> {
         let bad = |reason: &str| {
-            let shown = shown_text(uri);
+            let shown = redact_url_text(uri);
             Error::new(ErrorKind::InvalidOption, format!("`{shown}` is no target URI: {reason}"))
                 .hint("write `http://HOST[:PORT][/PATH]` or `https://…`")
         };
@@ -81,15 +81,15 @@ impl Target {
         let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| bad("it names no host"))?;
         let port = url.port_or_known_default().ok_or_else(|| bad("it names no port"))?;
         let address = Address { host: host.trim_matches(['[', ']']).to_owned(), port, tls };
-        let reached = Reached::new(
+        let reached = TargetInstance::new(
             address,
             url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")),
             0,
             trust,
         )?;
         Ok(Self {
-            client: RwLock::new(Ok(Arc::new(reached))),
-            moves: AtomicU64::new(0),
+            instance: RwLock::new(Ok(Arc::new(reached))),
+            generation_counter: AtomicU64::new(0),
             path: url.path().to_owned(),
             query: url.query().filter(|query| !query.is_empty()).map(str::to_owned),
             headers: HeaderMap::new(),
@@ -103,7 +103,7 @@ impl Target {
     }
 
     /// Puts the server's own headers into those of a request to it.
-    pub(crate) fn dress(&self, headers: &mut HeaderMap) {
+    pub(crate) fn set_headers(&self, headers: &mut HeaderMap) {
         for (name, value) in &self.headers {
             headers.insert(name, value.clone());
         }
@@ -115,15 +115,15 @@ impl Target {
     }
 
     /// Whether each request carries a header of that name.
-    pub(crate) fn sets(&self, name: &str) -> bool {
+    pub(crate) fn sets_header(&self, name: &str) -> bool {
         self.headers.contains_key(name)
     }
 
     /// A server that is not reached yet.
-    pub(crate) fn absent(reason: &str) -> Self {
+    pub(crate) fn unreachable(reason: &str) -> Self {
         Self {
-            client: RwLock::new(Err(reason.to_owned())),
-            moves: AtomicU64::new(0),
+            instance: RwLock::new(Err(reason.to_owned())),
+            generation_counter: AtomicU64::new(0),
             path: "/".to_owned(),
             query: None,
             headers: HeaderMap::new(),
@@ -131,29 +131,33 @@ impl Target {
     }
 
     /// The server at an address, or at the other end of `dial`, in a new life. Requests are not forwarded there yet.
-    pub(crate) fn prepare(&self, address: Address, dial: Option<Arc<dyn Dial>>) -> Result<Reached> {
+    pub(crate) fn new_instance(
+        &self,
+        address: Address,
+        dial: Option<Arc<dyn Dial>>,
+    ) -> Result<TargetInstance> {
         let host = address.to_string();
-        let life = self.moves.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut reached = Reached::new(address.clone(), host, life, TrustStore::default())?;
+        let life = self.generation_counter.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut reached = TargetInstance::new(address.clone(), host, life, TrustStore::default())?;
         if let Some(dial) = dial {
-            reached.client = Client::through(dial, address);
+            reached.client = Http1Client::with_dialer(dial, address);
         }
         Ok(reached)
     }
 
     /// Forwards requests there from now on.
-    pub(crate) fn move_to(&self, reached: Reached) {
-        *self.client.write().unwrap_or_else(PoisonError::into_inner) = Ok(Arc::new(reached));
+    pub(crate) fn set_instance(&self, reached: TargetInstance) {
+        *self.instance.write().unwrap_or_else(PoisonError::into_inner) = Ok(Arc::new(reached));
     }
 
     /// Says that the server is not reached now, and why.
-    pub(crate) fn lose(&self, reason: &str) {
-        *self.client.write().unwrap_or_else(PoisonError::into_inner) = Err(reason.to_owned());
+    pub(crate) fn set_unreachable(&self, reason: &str) {
+        *self.instance.write().unwrap_or_else(PoisonError::into_inner) = Err(reason.to_owned());
     }
 
     /// How the server is reached now, or why it is not.
-    pub(crate) fn reached(&self) -> std::result::Result<Arc<Reached>, String> {
-        self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn instance(&self) -> std::result::Result<Arc<TargetInstance>, String> {
+        self.instance.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Path of the server.
@@ -165,7 +169,7 @@ impl Target {
     ///
     /// A server that has a path of its own is found at it, at `/mcp` and at `/`; all else on the host keeps its
     /// path, so that what the server itself points at (a message endpoint, metadata) is found too.
-    pub(crate) fn map(&self, uri: &Uri) -> Uri {
+    pub(crate) fn map_uri(&self, uri: &Uri) -> Uri {
         let asked = uri.path();
         let path = match self.path.as_str() {
             "/" => asked,
@@ -185,15 +189,15 @@ impl Target {
     }
 }
 
-impl Reached {
+impl TargetInstance {
     fn new(address: Address, host: String, life: u64, trust: TrustStore) -> Result<Self> {
         let bad = || Error::new(ErrorKind::InvalidOption, format!("`{host}` is no host"));
         host.parse::<Authority>().map_err(|error| bad().source(error))?;
         let value = HeaderValue::from_str(&host).map_err(|error| bad().source(error))?;
         let scheme = if address.tls { "https" } else { "http" };
         let origin = format!("{scheme}://{host}");
-        let client = Client::trusting(address, trust);
-        Ok(Self { client, host: value, origin, life, seen: Seen::default() })
+        let client = Http1Client::with_trust(address, trust);
+        Ok(Self { client, host: value, origin, generation: life, last_seen: LastSeen::default() })
     }
 }
 
@@ -205,7 +209,7 @@ mod tests {
     fn a_path_of_the_target_is_not_doubled() {
         let mapped = |target: &str, asked: &str| {
             let target = Target::parse(target).expect("a target");
-            target.map(&asked.parse().expect("a URI")).to_string()
+            target.map_uri(&asked.parse().expect("a URI")).to_string()
         };
         for (target, asked, sent) in [
             ("http://h:1", "/mcp", "/mcp"),

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::{Entry, OnNotice, cache::Cache, document, fetch::LARGEST};
-use crate::{Error, ErrorKind, Result, shown::shown};
+use super::{OnNotice, RegistryEntry, cache::Cache, document, fetch::MAX_DOCUMENT_BYTES};
+use crate::{Error, ErrorKind, Result, redact::url::redact_url};
 
 /// The versions of the API, the newest first. A base URL that ends in one is taken as it is.
-const VERSIONS: &[&str] = &["v0.1", "v0"];
+const API_VERSIONS: &[&str] = &["v0.1", "v0"];
 /// Entries of a page, and the most pages that are read.
-const PAGE: &str = "100";
-const MOST_PAGES: usize = 100;
+const PAGE_SIZE: &str = "100";
+const MAX_PAGES: usize = 100;
 /// How long all pages may take together. Their size together is that of one document.
-const LIMIT: Duration = Duration::from_secs(60);
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Returns all entries, or those that the registry finds for a query.
 ///
@@ -24,9 +24,9 @@ pub(super) async fn search(
     query: Option<&str>,
     cache: &Cache,
     on_notice: OnNotice<'_>,
-) -> Result<Vec<Entry>> {
-    tokio::time::timeout(LIMIT, pages(base, query, cache, on_notice)).await.unwrap_or_else(|_| {
-        let message = format!("the pages of the registry took more than {} s", LIMIT.as_secs());
+) -> Result<Vec<RegistryEntry>> {
+    tokio::time::timeout(SEARCH_TIMEOUT, pages(base, query, cache, on_notice)).await.unwrap_or_else(|_| {
+        let message = format!("the pages of the registry took more than {} s", SEARCH_TIMEOUT.as_secs());
         Err(Error::new(ErrorKind::Registry, message).hint("try again, or name the registry's document"))
     })
 }
@@ -36,16 +36,16 @@ async fn pages(
     query: Option<&str>,
     cache: &Cache,
     on_notice: OnNotice<'_>,
-) -> Result<Vec<Entry>> {
+) -> Result<Vec<RegistryEntry>> {
     for version in versions(base) {
         let mut entries = Vec::new();
         let mut cursor: Option<String> = None;
-        let mut left = LARGEST;
+        let mut left = MAX_DOCUMENT_BYTES;
         for number in 0.. {
-            let mut url = below(base, version, &["servers"])?;
+            let mut url = endpoint_url(base, version, &["servers"])?;
             {
                 let mut pairs = url.query_pairs_mut();
-                pairs.append_pair("limit", PAGE).append_pair("version", "latest");
+                pairs.append_pair("limit", PAGE_SIZE).append_pair("version", "latest");
                 if let Some(query) = query {
                     pairs.append_pair("search", query);
                 }
@@ -60,23 +60,24 @@ async fn pages(
                 return Err(Error::new(ErrorKind::Registry, "a page of the registry is missing"));
             };
             left = left.checked_sub(bytes.len()).ok_or_else(|| {
-                let message = format!("the pages of the registry are larger than {} MiB", LARGEST >> 20);
+                let message =
+                    format!("the pages of the registry are larger than {} MiB", MAX_DOCUMENT_BYTES >> 20);
                 Error::new(ErrorKind::Registry, message).hint("search for a narrower name")
             })?;
-            let page =
-                document::page(&bytes, on_notice).map_err(|error| error.with("registry", shown(base)))?;
+            let page = document::page(&bytes, on_notice)
+                .map_err(|error| error.with("registry", redact_url(base)))?;
             entries.extend(page.entries);
             if page.next.is_none() || page.next == cursor {
                 return Ok(entries);
             }
             cursor = page.next;
-            if number + 1 == MOST_PAGES {
-                on_notice(format!("only the first {MOST_PAGES} pages of the registry are read"));
+            if number + 1 == MAX_PAGES {
+                on_notice(format!("only the first {MAX_PAGES} pages of the registry are read"));
                 return Ok(entries);
             }
         }
     }
-    Err(Error::new(ErrorKind::Registry, format!("there is no MCP registry at `{}`", shown(base)))
+    Err(Error::new(ErrorKind::Registry, format!("there is no MCP registry at `{}`", redact_url(base)))
         .hint("name the base URL, without `/v0.1/servers`"))
 }
 
@@ -86,11 +87,12 @@ pub(super) async fn candidates(
     name: &str,
     cache: &Cache,
     on_notice: OnNotice<'_>,
-) -> Result<Vec<Entry>> {
+) -> Result<Vec<RegistryEntry>> {
     if name.contains('/') {
-        let url = below(base, versions(base)[0], &["servers", name, "versions", "latest"])?;
+        let url = endpoint_url(base, versions(base)[0], &["servers", name, "versions", "latest"])?;
         if let Some(bytes) = cache.find(&url, on_notice).await? {
-            return document::entries(&bytes, on_notice).map_err(|error| error.with("registry", shown(base)));
+            return document::entries(&bytes, on_notice)
+                .map_err(|error| error.with("registry", redact_url(base)));
         }
     }
     // Older registries look up ids only. The last part is enough to find the rest by.
@@ -100,13 +102,13 @@ pub(super) async fn candidates(
 /// The versions to try at a base URL; the empty one when the URL names its own.
 fn versions(base: &Url) -> &'static [&'static str] {
     let last = base.path().trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    if VERSIONS.contains(&last) { &[""] } else { VERSIONS }
+    if API_VERSIONS.contains(&last) { &[""] } else { API_VERSIONS }
 }
 
-fn below(base: &Url, version: &str, parts: &[&str]) -> Result<Url> {
+fn endpoint_url(base: &Url, version: &str, parts: &[&str]) -> Result<Url> {
     let mut url = base.clone();
     url.path_segments_mut()
-        .map_err(|()| Error::new(ErrorKind::Registry, format!("`{}` can have no path", shown(base))))?
+        .map_err(|()| Error::new(ErrorKind::Registry, format!("`{}` can have no path", redact_url(base))))?
         .pop_if_empty()
         .extend((!version.is_empty()).then_some(version))
         .extend(parts);
@@ -120,7 +122,7 @@ mod tests {
     #[test]
     fn a_name_is_one_part_of_the_path() {
         let base = Url::parse("https://registry.example.com/team/").unwrap();
-        let url = below(&base, "v0.1", &["servers", "io.github.a/b c", "versions", "latest"]).unwrap();
+        let url = endpoint_url(&base, "v0.1", &["servers", "io.github.a/b c", "versions", "latest"]).unwrap();
         assert_eq!(
             url.as_str(),
             "https://registry.example.com/team/v0.1/servers/io.github.a%2Fb%20c/versions/latest"

@@ -15,15 +15,17 @@ use super::{
     OnNotice,
     fetch::{Fetched, fetch},
 };
-use crate::{Error, ErrorKind, Result, shown::shown, state::FORMAT_VERSION, transport::tls::TrustStore};
+use crate::{
+    Error, ErrorKind, Result, redact::url::redact_url, state::FORMAT_VERSION, transport::tls::TrustStore,
+};
 
 /// How long a document holds that says nothing of it.
-const HOLDS: Duration = Duration::from_secs(5 * 60);
+const DEFAULT_TTL: Duration = Duration::from_secs(5 * 60);
 /// How long any document holds at most.
-const HOLDS_AT_MOST: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// Copies that are kept, and how many bytes of them.
-const MOST_COPIES: usize = 200;
-const MOST_BYTES: u64 = 256 << 20;
+const MAX_CACHED_DOCUMENTS: usize = 200;
+const MAX_CACHE_BYTES: u64 = 256 << 20;
 
 /// The copies of one folder.
 #[derive(Debug)]
@@ -36,7 +38,7 @@ pub(super) struct Cache {
 /// A copy. It is not state: one that cannot be read is fetched again.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Copy {
+struct CachedDocument {
     version: u32,
     url: String,
     etag: Option<String>,
@@ -57,9 +59,9 @@ impl Cache {
     /// # Errors
     /// `Registry` when it cannot be fetched and there is no copy, or when there is none.
     pub(super) async fn get(&self, url: &Url, on_notice: OnNotice<'_>) -> Result<Vec<u8>> {
-        self.find(url, on_notice)
-            .await?
-            .ok_or_else(|| Error::new(ErrorKind::Registry, format!("there is nothing at `{}`", shown(url))))
+        self.find(url, on_notice).await?.ok_or_else(|| {
+            Error::new(ErrorKind::Registry, format!("there is nothing at `{}`", redact_url(url)))
+        })
     }
 
     /// Returns a document; `None` when the registry says that there is none.
@@ -77,18 +79,18 @@ impl Cache {
         }
         let etag = copy.as_ref().filter(|copy| copy.body.is_some()).and_then(|copy| copy.etag.clone());
         let fetched = match (fetch(url, etag.as_deref(), &self.trust).await, copy) {
-            (Ok(Fetched::Unchanged(headers)), Some(copy)) => {
-                Copy { fetched_at: now, holds_seconds: holds(&headers), ..copy }
+            (Ok(Fetched::NotModified(headers)), Some(copy)) => {
+                CachedDocument { fetched_at: now, holds_seconds: ttl_seconds(&headers), ..copy }
             }
             (Ok(Fetched::Document(bytes, headers)), _) => {
                 let text = String::from_utf8(bytes).map_err(|error| {
                     Error::new(ErrorKind::Registry, "the registry is no text").source(error)
                 })?;
                 let etag = headers.get(header::ETAG).and_then(|etag| etag.to_str().ok()).map(str::to_owned);
-                self.copy(url, now, etag, holds(&headers), Some(text))
+                self.new_document(url, now, etag, ttl_seconds(&headers), Some(text))
             }
-            (Ok(Fetched::Missing), _) => self.copy(url, now, None, 0, None),
-            (Ok(Fetched::Unchanged(_)), None) => {
+            (Ok(Fetched::Missing), _) => self.new_document(url, now, None, 0, None),
+            (Ok(Fetched::NotModified(_)), None) => {
                 return Err(Error::new(ErrorKind::Registry, "the registry sent nothing"));
             }
             (Err(error), Some(copy)) => {
@@ -100,24 +102,31 @@ impl Cache {
             (Err(error), None) => return Err(error),
         };
         if fetched.body.is_some() {
-            self.keep(&path, &fetched);
+            self.store(&path, &fetched);
         }
         Ok(fetched.body.map(String::into_bytes))
     }
 
-    fn copy(
+    fn new_document(
         &self,
         url: &Url,
         now: u64,
         etag: Option<String>,
         holds_seconds: u64,
         body: Option<String>,
-    ) -> Copy {
-        Copy { version: FORMAT_VERSION, url: url.to_string(), etag, fetched_at: now, holds_seconds, body }
+    ) -> CachedDocument {
+        CachedDocument {
+            version: FORMAT_VERSION,
+            url: url.to_string(),
+            etag,
+            fetched_at: now,
+            holds_seconds,
+            body,
+        }
     }
 
     /// Keeps a copy, as far as the disk lets it.
-    fn keep(&self, path: &Path, copy: &Copy) {
+    fn store(&self, path: &Path, copy: &CachedDocument) {
         let kept = serde_json::to_vec(copy).map_err(std::io::Error::other).and_then(|bytes| {
             fs::create_dir_all(&self.folder)?;
             crate::state::replace(path, &bytes)
@@ -125,11 +134,11 @@ impl Cache {
         if let Err(error) = kept {
             tracing::debug!(%error, "a copy of a registry's document is not kept");
         }
-        self.tidy();
+        self.evict();
     }
 
     /// Removes the oldest copies beyond what is kept.
-    fn tidy(&self) {
+    fn evict(&self) {
         let Ok(entries) = fs::read_dir(&self.folder) else { return };
         let of = |entry: fs::DirEntry| {
             let metadata = entry.metadata().ok()?;
@@ -140,7 +149,7 @@ impl Cache {
         let mut bytes = 0;
         for (index, (_, length, path)) in copies.iter().enumerate() {
             bytes += length;
-            if index >= MOST_COPIES || bytes > MOST_BYTES {
+            if index >= MAX_CACHED_DOCUMENTS || bytes > MAX_CACHE_BYTES {
                 // Somebody else may have removed it.
                 let _ = fs::remove_file(path);
             }
@@ -148,8 +157,8 @@ impl Cache {
     }
 }
 
-fn read(path: &Path) -> Option<Copy> {
-    let copy: Copy = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+fn read(path: &Path) -> Option<CachedDocument> {
+    let copy: CachedDocument = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
     (copy.version == FORMAT_VERSION).then_some(copy)
 }
 
@@ -158,21 +167,21 @@ fn seconds(time: SystemTime) -> u64 {
 }
 
 /// How many seconds a document holds, by its `Cache-Control`.
-fn holds(headers: &HeaderMap) -> u64 {
+fn ttl_seconds(headers: &HeaderMap) -> u64 {
     let control =
         headers.get(header::CACHE_CONTROL).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let mut holds = HOLDS;
+    let mut holds = DEFAULT_TTL;
     for directive in control.split(',').map(|directive| directive.trim().to_ascii_lowercase()) {
         match directive.split_once('=') {
             Some(("max-age", age)) => {
-                let age = age.trim_matches('"').parse().map_or(HOLDS, Duration::from_secs);
+                let age = age.trim_matches('"').parse().map_or(DEFAULT_TTL, Duration::from_secs);
                 holds = age;
             }
             None if matches!(directive.as_str(), "no-store" | "no-cache") => return 0,
             _ => {}
         }
     }
-    holds.min(HOLDS_AT_MOST).as_secs()
+    holds.min(MAX_TTL).as_secs()
 }
 
 /// The 64-bit FNV-1a hash, for names of files; what is in them says which URL they are of.
@@ -187,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_holds_as_long_as_it_says() {
+    fn the_ttl_follows_cache_control() {
         for (control, seconds) in [
             (None, 300),
             (Some("max-age=60"), 60),
@@ -201,7 +210,7 @@ mod tests {
             if let Some(control) = control {
                 headers.insert(header::CACHE_CONTROL, control.parse().unwrap());
             }
-            assert_eq!(holds(&headers), seconds, "{control:?}");
+            assert_eq!(ttl_seconds(&headers), seconds, "{control:?}");
         }
     }
 }

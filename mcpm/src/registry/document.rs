@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value};
 
-use super::{Entry, OnNotice, server_json, toolhive};
+use super::{OnNotice, RegistryEntry, server_json, toolhive};
 use crate::{Error, ErrorKind, Result};
 
 /// One page of a registry's API, or a whole document.
-pub(super) struct Page {
-    pub(super) entries: Vec<Entry>,
+pub(super) struct RegistryPage {
+    pub(super) entries: Vec<RegistryEntry>,
     /// Where the next page begins, when there is one.
     pub(super) next: Option<String>,
 }
@@ -16,18 +16,18 @@ pub(super) struct Page {
 ///
 /// # Errors
 /// `Registry` when it is no registry document. Of a list, entries that cannot be read are left out and said.
-pub(super) fn entries(bytes: &[u8], on_notice: OnNotice<'_>) -> Result<Vec<Entry>> {
+pub(super) fn entries(bytes: &[u8], on_notice: OnNotice<'_>) -> Result<Vec<RegistryEntry>> {
     page(bytes, on_notice).map(|page| page.entries)
 }
 
 /// Reads a page.
-pub(super) fn page(bytes: &[u8], on_notice: OnNotice<'_>) -> Result<Page> {
+pub(super) fn page(bytes: &[u8], on_notice: OnNotice<'_>) -> Result<RegistryPage> {
     let document: Value = serde_json::from_slice(bytes)
         .map_err(|error| Error::new(ErrorKind::Registry, "the registry is no JSON document").source(error))?;
     let next =
         ["nextCursor", "next_cursor"].iter().find_map(|key| document.get("metadata")?.get(key)?.as_str());
     let next = next.filter(|cursor| !cursor.is_empty()).map(str::to_owned);
-    let list = |list: Vec<Value>| readable(list.into_iter().map(one), on_notice);
+    let list = |list: Vec<Value>| collect_readable(list.into_iter().map(parse_entry), on_notice);
     let entries = match document {
         Value::Array(all) => list(all),
         Value::Object(mut fields) => {
@@ -45,25 +45,25 @@ pub(super) fn page(bytes: &[u8], on_notice: OnNotice<'_>) -> Result<Page> {
                         toolhive::entries(Value::Object(fields), on_notice)?
                     }
                     None if fields.contains_key("server") || fields.contains_key("name") => {
-                        vec![one(Value::Object(fields))?]
+                        vec![parse_entry(Value::Object(fields))?]
                     }
-                    None => return Err(unknown()),
+                    None => return Err(not_a_registry()),
                 }
             }
         }
-        _ => return Err(unknown()),
+        _ => return Err(not_a_registry()),
     };
-    Ok(Page { entries, next })
+    Ok(RegistryPage { entries, next })
 }
 
-fn unknown() -> Error {
+fn not_a_registry() -> Error {
     Error::new(ErrorKind::Registry, "the document is no registry").hint(
         "it should be a `server.json`, a list of them in `servers`, or have ToolHive's layout (`servers` by name)",
     )
 }
 
 /// One server, alone or as an API wraps it.
-fn one(value: Value) -> Result<Entry> {
+fn parse_entry(value: Value) -> Result<RegistryEntry> {
     let Value::Object(mut fields) = value else {
         return Err(Error::new(ErrorKind::Registry, "an entry is no object"));
     };
@@ -80,7 +80,10 @@ fn one(value: Value) -> Result<Entry> {
 }
 
 /// Leaves out what cannot be read, and says how much and why.
-pub(super) fn readable(entries: impl Iterator<Item = Result<Entry>>, on_notice: OnNotice<'_>) -> Vec<Entry> {
+pub(super) fn collect_readable(
+    entries: impl Iterator<Item = Result<RegistryEntry>>,
+    on_notice: OnNotice<'_>,
+) -> Vec<RegistryEntry> {
     let (mut good, mut bad, mut first) = (Vec::new(), 0_usize, None);
     for entry in entries {
         match entry {

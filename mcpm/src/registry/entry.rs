@@ -9,7 +9,7 @@ use crate::options::Transport;
 
 /// A server in a registry.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Entry {
+pub struct RegistryEntry {
     /// Its name, often `reverse.domain/name`.
     pub name: String,
     /// Its name for people.
@@ -29,16 +29,16 @@ pub struct Entry {
     /// The tools it had when the entry was written.
     pub tools: Vec<String>,
     /// How it can be run, in the order of the registry.
-    pub ways: Vec<Way>,
+    pub run_methods: Vec<RunMethod>,
     /// Packages that mcpm does not run, such as `nuget`.
-    pub other_packages: Vec<String>,
+    pub unsupported_packages: Vec<String>,
     /// Whether the registry says that no version is newer.
     pub latest: bool,
 }
 
 /// One way to run a server.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Way {
+pub struct RunMethod {
     /// What is run: an image, `npx://…`, `uvx://…`, or the URL of a remote server.
     pub server: String,
     /// Whether [`server`](Self::server) is an image, which looks like any other text.
@@ -52,13 +52,13 @@ pub struct Way {
     /// Arguments of the server.
     pub args: Vec<Argument>,
     /// Environment variables of the server.
-    pub env: Vec<Input>,
+    pub env: Vec<RegistryInput>,
     /// Headers that a remote server wants.
-    pub headers: Vec<Input>,
+    pub headers: Vec<RegistryInput>,
     /// Files and folders to mount, as `--volume` takes them; parts in braces are inputs.
-    pub volumes: Vec<Input>,
+    pub volumes: Vec<RegistryInput>,
     /// What is asked of the container engine and has no option here.
-    pub ignored: Vec<String>,
+    pub ignored_engine_flags: Vec<String>,
     /// A permission profile, in its JSON layout.
     pub permissions: Option<Value>,
     /// Who signed the image, in its JSON layout.
@@ -67,7 +67,7 @@ pub struct Way {
 
 /// A value that a server is given.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Input {
+pub struct RegistryInput {
     /// Its name: of the variable, of the header, or what a positional argument stands for.
     pub name: String,
     /// What it is for.
@@ -83,7 +83,7 @@ pub struct Input {
     /// The values it can have; any when empty.
     pub choices: Vec<String>,
     /// The variables in [`value`](Self::value), by name.
-    pub variables: BTreeMap<String, Input>,
+    pub variables: BTreeMap<String, RegistryInput>,
 }
 
 /// An argument of a server.
@@ -91,17 +91,17 @@ pub struct Input {
 #[serde(rename_all = "snake_case")]
 pub enum Argument {
     /// A value on its own.
-    Positional(Input),
+    Positional(RegistryInput),
     /// A flag, and its value if it has one.
     Named {
         /// The flag with its dashes.
         flag: String,
         /// Its value; `None` for a flag that stands alone.
-        input: Option<Input>,
+        input: Option<RegistryInput>,
     },
 }
 
-impl Entry {
+impl RegistryEntry {
     /// Tells whether every word of `query` is in the entry, in any case.
     pub(super) fn matches(&self, query: &str) -> bool {
         let mut text = format!("{} {} ", self.name, self.description);
@@ -113,12 +113,13 @@ impl Entry {
     pub(super) fn is_newer_than(&self, other: &Self) -> bool {
         let version = |entry: &Self| entry.version.clone().unwrap_or_default();
         (self.latest, Ordering::Greater) > (other.latest, Ordering::Greater)
-            || self.latest == other.latest && by_version(&version(self), &version(other)) != Ordering::Less
+            || self.latest == other.latest
+                && compare_versions(&version(self), &version(other)) != Ordering::Less
     }
 }
 
 /// Compares versions part by part: numbers as such, and a release after what leads up to it.
-fn by_version(one: &str, other: &str) -> Ordering {
+fn compare_versions(one: &str, other: &str) -> Ordering {
     let split = |text: &str| {
         let text = text.trim_start_matches('v');
         let (release, early) =
@@ -135,7 +136,7 @@ fn by_version(one: &str, other: &str) -> Ordering {
 }
 
 /// Makes text of others fit for a terminal: no line breaks, no control characters.
-pub(super) fn clean(text: &str) -> String {
+pub(super) fn sanitize(text: &str) -> String {
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -147,12 +148,12 @@ mod tests {
     #[test]
     fn versions_are_compared_by_their_numbers() {
         for (older, newer) in [("1.9.0", "1.10.0"), ("1.0.0-rc.1", "1.0.0"), ("v1.2", "1.2.1"), ("", "0.1")] {
-            assert_eq!(by_version(older, newer), Ordering::Less, "{older} {newer}");
+            assert_eq!(compare_versions(older, newer), Ordering::Less, "{older} {newer}");
         }
     }
 
     #[test]
-    fn text_of_others_cannot_write_on_a_terminal() {
-        assert_eq!(clean("a\u{1b}[2Jb\n c\u{7}"), "a [2Jb c");
+    fn control_characters_are_removed() {
+        assert_eq!(sanitize("a\u{1b}[2Jb\n c\u{7}"), "a [2Jb c");
     }
 }

@@ -8,26 +8,26 @@ use url::{Host, Url};
 
 use crate::{
     Error, ErrorKind, Result,
-    shown::shown,
+    redact::url::redact_url,
     transport::{
         body::Body,
-        http::{Client, Received, asking},
+        http::{Http1Client, ResponseBody, request_for_url},
         tls::{self, TrustStore},
     },
 };
 
 /// The largest document that is read.
-pub(super) const LARGEST: usize = 64 << 20;
+pub(super) const MAX_DOCUMENT_BYTES: usize = 64 << 20;
 /// How long a document may take, redirects included.
-const LIMIT: Duration = Duration::from_secs(30);
-const REDIRECTS: usize = 5;
+const FETCH_TIMEOUT: Duration = Duration::from_secs(30);
+const MAX_REDIRECTS: usize = 5;
 
 /// An answer that can be used.
 pub(super) enum Fetched {
     /// The document, and the headers that say how long it holds.
     Document(Vec<u8>, HeaderMap),
     /// It is as it was.
-    Unchanged(HeaderMap),
+    NotModified(HeaderMap),
     /// There is none.
     Missing,
 }
@@ -38,14 +38,14 @@ pub(super) enum Fetched {
 /// `Registry` says what went wrong.
 pub(super) async fn fetch(url: &Url, etag: Option<&str>, trust: &TrustStore) -> Result<Fetched> {
     let failed = |error: Error| {
-        let failed = Error::new(ErrorKind::Registry, format!("cannot fetch `{}`", shown(url)));
+        let failed = Error::new(ErrorKind::Registry, format!("cannot fetch `{}`", redact_url(url)));
         let failed = failed.source(error.to_string());
-        if tls::is_distrust(&error) { failed.hint(tls::DISTRUST_HINT) } else { failed }
+        if tls::is_untrusted_issuer(&error) { failed.hint(tls::UNTRUSTED_ISSUER_HINT) } else { failed }
     };
-    match tokio::time::timeout(LIMIT, follow(url, etag, trust)).await {
+    match tokio::time::timeout(FETCH_TIMEOUT, follow(url, etag, trust)).await {
         Ok(fetched) => fetched.map_err(failed),
         Err(_) => {
-            let message = format!("not within {} s", LIMIT.as_secs());
+            let message = format!("not within {} s", FETCH_TIMEOUT.as_secs());
             Err(failed(Error::new(ErrorKind::Registry, message)))
         }
     }
@@ -54,22 +54,22 @@ pub(super) async fn fetch(url: &Url, etag: Option<&str>, trust: &TrustStore) -> 
 async fn follow(url: &Url, etag: Option<&str>, trust: &TrustStore) -> Result<Fetched> {
     let refused = |message: String| Error::new(ErrorKind::Registry, message);
     let mut url = url.clone();
-    for _ in 0..=REDIRECTS {
-        let response = ask(&url, etag, trust).await?;
+    for _ in 0..=MAX_REDIRECTS {
+        let response = send_request(&url, etag, trust).await?;
         let status = response.status();
         match status {
             StatusCode::OK => {
                 let (parts, body) = response.into_parts();
-                let whole = Limited::new(body, LARGEST).collect().await.map_err(|error| {
+                let whole = Limited::new(body, MAX_DOCUMENT_BYTES).collect().await.map_err(|error| {
                     refused(format!(
                         "the document broke off, or is larger than {} MiB: {error}",
-                        LARGEST >> 20
+                        MAX_DOCUMENT_BYTES >> 20
                     ))
                 })?;
                 return Ok(Fetched::Document(whole.to_bytes().to_vec(), parts.headers));
             }
             StatusCode::NOT_MODIFIED if etag.is_some() => {
-                return Ok(Fetched::Unchanged(response.headers().clone()));
+                return Ok(Fetched::NotModified(response.headers().clone()));
             }
             StatusCode::NOT_FOUND | StatusCode::GONE => return Ok(Fetched::Missing),
             _ if status.is_redirection() => {
@@ -77,7 +77,7 @@ async fn follow(url: &Url, etag: Option<&str>, trust: &TrustStore) -> Result<Fet
                 let place = place.ok_or_else(|| refused("a redirect leads nowhere".to_owned()))?;
                 let next =
                     url.join(place).map_err(|error| refused(format!("a redirect leads nowhere: {error}")))?;
-                check_hop(&url, &next)
+                check_redirect(&url, &next)
                     .await
                     .map_err(|why| refused(format!("a redirect is refused: {why}")))?;
                 url = next;
@@ -85,13 +85,13 @@ async fn follow(url: &Url, etag: Option<&str>, trust: &TrustStore) -> Result<Fet
             _ => return Err(refused(format!("the answer is {status}"))),
         }
     }
-    Err(refused(format!("more than {REDIRECTS} redirects")))
+    Err(refused(format!("more than {MAX_REDIRECTS} redirects")))
 }
 
 /// Checks where a redirect leads: where a user could have named a registry, and from the internet to no machine that
 /// only this one reaches.
-async fn check_hop(from: &Url, to: &Url) -> std::result::Result<(), &'static str> {
-    if let Some(why) = super::source::unfit(to) {
+async fn check_redirect(from: &Url, to: &Url) -> std::result::Result<(), &'static str> {
+    if let Some(why) = super::source::unacceptable_url(to) {
         return Err(why);
     }
     if from.scheme() == "https" && to.scheme() != "https" {
@@ -131,8 +131,12 @@ fn is_private_ip(ip: IpAddr) -> bool {
     }
 }
 
-async fn ask(url: &Url, etag: Option<&str>, trust: &TrustStore) -> Result<http::Response<Received>> {
-    let bad = || Error::new(ErrorKind::Registry, format!("`{}` cannot be fetched", shown(url)));
+async fn send_request(
+    url: &Url,
+    etag: Option<&str>,
+    trust: &TrustStore,
+) -> Result<http::Response<ResponseBody>> {
+    let bad = || Error::new(ErrorKind::Registry, format!("`{}` cannot be fetched", redact_url(url)));
     if !matches!(url.scheme(), "https" | "http") {
         return Err(bad());
     }
@@ -142,8 +146,8 @@ async fn ask(url: &Url, etag: Option<&str>, trust: &TrustStore) -> Result<http::
         headers.insert(header::IF_NONE_MATCH, etag);
     }
     let (address, request) =
-        asking(Method::GET, url, headers, Body::empty()).map_err(|error| bad().source(error))?;
-    Client::trusting(address, trust.clone()).send(request).await
+        request_for_url(Method::GET, url, headers, Body::empty()).map_err(|error| bad().source(error))?;
+    Http1Client::with_trust(address, trust.clone()).send(request).await
 }
 
 #[cfg(test)]
@@ -151,9 +155,9 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_redirect_leads_only_where_a_registry_may_be() {
+    async fn redirects_to_unsafe_urls_are_rejected() {
         let outcome = async |from: &str, to: &str| {
-            check_hop(&Url::parse(from).unwrap(), &Url::parse(to).unwrap()).await
+            check_redirect(&Url::parse(from).unwrap(), &Url::parse(to).unwrap()).await
         };
         let public = "https://8.8.8.8/r.json";
         for to in ["127.0.0.1", "10.0.0.1", "169.254.169.254", "100.64.0.1", "[::1]", "[fd00::1]"]

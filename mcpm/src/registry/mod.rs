@@ -13,7 +13,7 @@ mod server_json;
 mod source;
 mod toolhive;
 
-pub use entry::{Argument, Entry, Input, Way};
+pub use entry::{Argument, RegistryEntry, RegistryInput, RunMethod};
 pub use source::RegistrySource;
 
 use std::path::Path;
@@ -50,11 +50,11 @@ impl Registry {
     /// # Errors
     /// `InvalidOption` for a file that cannot be read or holds no certificate.
     pub fn ca_bundle(self, path: &Path) -> Result<Self> {
-        Ok(self.trusting(TrustStore::with_bundle(Some(path))?))
+        Ok(self.with_trust_store(TrustStore::with_bundle(Some(path))?))
     }
 
     /// Trusts these certificate authorities when documents are fetched.
-    pub(crate) fn trusting(mut self, trust: TrustStore) -> Self {
+    pub(crate) fn with_trust_store(mut self, trust: TrustStore) -> Self {
         self.cache.trust = trust;
         self
     }
@@ -68,7 +68,7 @@ impl Registry {
     ///
     /// # Errors
     /// `Registry` when it cannot be read, or holds no registry document.
-    pub async fn list(&self, on_notice: OnNotice<'_>) -> Result<Vec<Entry>> {
+    pub async fn list(&self, on_notice: OnNotice<'_>) -> Result<Vec<RegistryEntry>> {
         let entries = match &self.source {
             RegistrySource::Api(base) => api::search(base, None, &self.cache, on_notice).await?,
             _ => self.document(on_notice).await?,
@@ -80,7 +80,7 @@ impl Registry {
     ///
     /// # Errors
     /// As for [`list`](Self::list).
-    pub async fn search(&self, query: &str, on_notice: OnNotice<'_>) -> Result<Vec<Entry>> {
+    pub async fn search(&self, query: &str, on_notice: OnNotice<'_>) -> Result<Vec<RegistryEntry>> {
         if let RegistrySource::Api(base) = &self.source {
             // The registry decides what it looks at.
             return Ok(sorted(api::search(base, Some(query), &self.cache, on_notice).await?));
@@ -94,15 +94,15 @@ impl Registry {
     ///
     /// # Errors
     /// As for [`list`](Self::list), and `InvalidOption` when several names end so.
-    pub async fn find(&self, name: &str, on_notice: OnNotice<'_>) -> Result<Option<Entry>> {
+    pub async fn find(&self, name: &str, on_notice: OnNotice<'_>) -> Result<Option<RegistryEntry>> {
         let entries = match &self.source {
             RegistrySource::Api(base) => api::candidates(base, name, &self.cache, on_notice).await?,
             _ => self.document(on_notice).await?,
         };
-        chosen(newest(entries), name)
+        select_entry(latest_versions(entries), name)
     }
 
-    async fn document(&self, on_notice: OnNotice<'_>) -> Result<Vec<Entry>> {
+    async fn document(&self, on_notice: OnNotice<'_>) -> Result<Vec<RegistryEntry>> {
         let bytes = match &self.source {
             RegistrySource::Embedded => include_bytes!("catalogue.json").to_vec(),
             RegistrySource::File(path) => std::fs::read(path).map_err(|error| {
@@ -118,13 +118,13 @@ impl Registry {
 
 /// What is fuzzed of it.
 #[cfg(any(fuzzing, test))]
-pub(crate) fn fuzzing_entries(bytes: &[u8]) -> Result<Vec<Entry>> {
+pub(crate) fn fuzzing_entries(bytes: &[u8]) -> Result<Vec<RegistryEntry>> {
     document::entries(bytes, &|_| {})
 }
 
 /// The entry that a name leads to.
-fn chosen(entries: Vec<Entry>, name: &str) -> Result<Option<Entry>> {
-    let ends_so = |entry: &Entry| {
+fn select_entry(entries: Vec<RegistryEntry>, name: &str) -> Result<Option<RegistryEntry>> {
+    let ends_so = |entry: &RegistryEntry| {
         !name.contains('/') && entry.name.rsplit_once('/').is_some_and(|(_, last)| last == name)
     };
     let (exact, rest): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.name == name);
@@ -137,15 +137,15 @@ fn chosen(entries: Vec<Entry>, name: &str) -> Result<Option<Entry>> {
     Ok(found.pop())
 }
 
-fn sorted(entries: Vec<Entry>) -> Vec<Entry> {
-    let mut entries = newest(entries);
+fn sorted(entries: Vec<RegistryEntry>) -> Vec<RegistryEntry> {
+    let mut entries = latest_versions(entries);
     entries.sort_by(|one, other| one.name.cmp(&other.name));
     entries
 }
 
 /// Leaves one entry of each name: the one that is marked as the latest, else that of the highest version.
-fn newest(entries: Vec<Entry>) -> Vec<Entry> {
-    let mut kept: std::collections::BTreeMap<String, Entry> = std::collections::BTreeMap::new();
+fn latest_versions(entries: Vec<RegistryEntry>) -> Vec<RegistryEntry> {
+    let mut kept: std::collections::BTreeMap<String, RegistryEntry> = std::collections::BTreeMap::new();
     for entry in entries {
         match kept.get(&entry.name) {
             Some(other) if !entry.is_newer_than(other) => {}

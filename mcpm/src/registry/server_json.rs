@@ -8,15 +8,19 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::{Argument, Entry, Input, Way, entry::clean, toolhive::Extension};
-use crate::{Error, ErrorKind, Result, image::ImageReference, options::Transport, shown::shown_text};
+use super::{
+    Argument, RegistryEntry, RegistryInput, RunMethod, entry::sanitize, toolhive::ToolhiveExtension,
+};
+use crate::{
+    Error, ErrorKind, Result, image::ImageReference, options::Transport, redact::url::redact_url_text,
+};
 
-const PUBLISHER: &str = "io.modelcontextprotocol.registry/publisher-provided";
-const OFFICIAL: &str = "io.modelcontextprotocol.registry/official";
+const PUBLISHER_KEY: &str = "io.modelcontextprotocol.registry/publisher-provided";
+const OFFICIAL_KEY: &str = "io.modelcontextprotocol.registry/official";
 /// The publisher whose extension holds permissions and other settings for containers.
-const STACKLOK: &str = "io.github.stacklok";
+const STACKLOK_KEY: &str = "io.github.stacklok";
 /// The longest name that is taken.
-const LONGEST_NAME: usize = 200;
+const MAX_NAME_LENGTH: usize = 200;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -29,12 +33,12 @@ struct ServerJson {
     #[serde(alias = "version_detail")]
     version_detail: Option<VersionDetail>,
     status: Option<String>,
-    repository: Option<Repository>,
-    #[serde(default, deserialize_with = "or_none")]
-    packages: Vec<Package>,
-    #[serde(default, deserialize_with = "or_none")]
-    remotes: Vec<Remote>,
-    #[serde(default, rename = "_meta", deserialize_with = "or_none")]
+    repository: Option<RepositoryJson>,
+    #[serde(default, deserialize_with = "null_as_default")]
+    packages: Vec<PackageJson>,
+    #[serde(default, deserialize_with = "null_as_default")]
+    remotes: Vec<RemoteJson>,
+    #[serde(default, rename = "_meta", deserialize_with = "null_as_default")]
     meta: Map<String, Value>,
 }
 
@@ -44,13 +48,13 @@ struct VersionDetail {
 }
 
 #[derive(Deserialize)]
-struct Repository {
+struct RepositoryJson {
     url: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Package {
+struct PackageJson {
     #[serde(alias = "registry_type", alias = "registry_name")]
     registry_type: String,
     #[serde(alias = "registry_base_url")]
@@ -58,21 +62,21 @@ struct Package {
     #[serde(alias = "name")]
     identifier: String,
     version: Option<String>,
-    transport: Option<Remote>,
-    #[serde(default, alias = "runtime_arguments", deserialize_with = "or_none")]
+    transport: Option<RemoteJson>,
+    #[serde(default, alias = "runtime_arguments", deserialize_with = "null_as_default")]
     runtime_arguments: Vec<ArgumentJson>,
-    #[serde(default, alias = "package_arguments", deserialize_with = "or_none")]
+    #[serde(default, alias = "package_arguments", deserialize_with = "null_as_default")]
     package_arguments: Vec<ArgumentJson>,
-    #[serde(default, alias = "environment_variables", deserialize_with = "or_none")]
+    #[serde(default, alias = "environment_variables", deserialize_with = "null_as_default")]
     environment_variables: Vec<InputJson>,
 }
 
 #[derive(Deserialize)]
-struct Remote {
+struct RemoteJson {
     #[serde(rename = "type", alias = "transport_type")]
     kind: String,
     url: Option<String>,
-    #[serde(default, deserialize_with = "or_none")]
+    #[serde(default, deserialize_with = "null_as_default")]
     headers: Vec<InputJson>,
 }
 
@@ -90,14 +94,14 @@ struct ArgumentJson {
     is_required: bool,
     #[serde(default, alias = "is_secret")]
     is_secret: bool,
-    #[serde(default, deserialize_with = "text")]
+    #[serde(default, deserialize_with = "text_or_scalar")]
     default: Option<String>,
-    #[serde(default, deserialize_with = "text")]
+    #[serde(default, deserialize_with = "text_or_scalar")]
     value: Option<String>,
     format: Option<String>,
-    #[serde(default, deserialize_with = "or_none")]
+    #[serde(default, deserialize_with = "null_as_default")]
     choices: Vec<String>,
-    #[serde(default, deserialize_with = "or_none")]
+    #[serde(default, deserialize_with = "null_as_default")]
     variables: BTreeMap<String, InputJson>,
 }
 
@@ -111,25 +115,25 @@ pub(super) struct InputJson {
     is_required: bool,
     #[serde(default, alias = "is_secret", alias = "secret")]
     is_secret: bool,
-    #[serde(default, deserialize_with = "text")]
+    #[serde(default, deserialize_with = "text_or_scalar")]
     default: Option<String>,
-    #[serde(default, deserialize_with = "text")]
+    #[serde(default, deserialize_with = "text_or_scalar")]
     value: Option<String>,
-    #[serde(default, deserialize_with = "or_none")]
+    #[serde(default, deserialize_with = "null_as_default")]
     choices: Vec<String>,
-    #[serde(default, deserialize_with = "or_none")]
+    #[serde(default, deserialize_with = "null_as_default")]
     variables: BTreeMap<String, InputJson>,
 }
 
-impl From<InputJson> for Input {
+impl From<InputJson> for RegistryInput {
     fn from(json: InputJson) -> Self {
         let variable = |(name, json): (String, InputJson)| {
-            let input = Input { name: name.clone(), ..json.into() };
+            let input = RegistryInput { name: name.clone(), ..json.into() };
             (name, input)
         };
         Self {
             name: json.name,
-            description: json.description.as_deref().map(clean),
+            description: json.description.as_deref().map(sanitize),
             required: json.is_required,
             secret: json.is_secret,
             default: json.default,
@@ -144,46 +148,46 @@ impl From<InputJson> for Input {
 ///
 /// # Errors
 /// `Registry` says what of it is wrong.
-pub(super) fn entry(server: Value, outer: &Map<String, Value>) -> Result<Entry> {
+pub(super) fn entry(server: Value, outer: &Map<String, Value>) -> Result<RegistryEntry> {
     let json: ServerJson = serde_json::from_value(server)
         .map_err(|error| Error::new(ErrorKind::Registry, "the entry is no `server.json`").source(error))?;
     check_name(&json.name)?;
-    let official = json.meta.get(OFFICIAL).or_else(|| outer.get(OFFICIAL));
+    let official = json.meta.get(OFFICIAL_KEY).or_else(|| outer.get(OFFICIAL_KEY));
     let official = |field: &str| official.and_then(|official| official.get(field));
-    let extensions = json.meta.get(PUBLISHER).or_else(|| outer.get(PUBLISHER));
-    let extensions = extensions.and_then(|all| all.get(STACKLOK)).and_then(Value::as_object);
+    let extensions = json.meta.get(PUBLISHER_KEY).or_else(|| outer.get(PUBLISHER_KEY));
+    let extensions = extensions.and_then(|all| all.get(STACKLOK_KEY)).and_then(Value::as_object);
     // The first one counts, under whatever image or URL it stands.
-    let extension: Option<Extension> = match extensions.and_then(|all| all.values().next()) {
+    let extension: Option<ToolhiveExtension> = match extensions.and_then(|all| all.values().next()) {
         Some(value) => Some(serde_json::from_value(value.clone()).map_err(|error| {
             Error::new(ErrorKind::Registry, format!("the settings of `{}` cannot be read", json.name))
                 .source(error)
         })?),
         None => None,
     };
-    let mut entry = Entry {
+    let mut entry = RegistryEntry {
         name: json.name,
-        title: json.title.as_deref().map(clean),
-        description: clean(&json.description),
+        title: json.title.as_deref().map(sanitize),
+        description: sanitize(&json.description),
         version: json.version.or(json.version_detail.and_then(|detail| detail.version)),
         status: official("status").and_then(Value::as_str).map(str::to_owned).or(json.status),
-        repository: json.repository.and_then(|repository| repository.url).as_deref().map(clean),
+        repository: json.repository.and_then(|repository| repository.url).as_deref().map(sanitize),
         latest: official("isLatest")
             .or_else(|| official("is_latest"))
             .and_then(Value::as_bool)
             .unwrap_or(false),
-        ..Entry::default()
+        ..RegistryEntry::default()
     };
     for package in json.packages {
-        match way(package, entry.version.as_deref())? {
-            Ok(way) => entry.ways.push(way),
-            Err(other) => entry.other_packages.push(other),
+        match package_run_method(package, entry.version.as_deref())? {
+            Ok(way) => entry.run_methods.push(way),
+            Err(other) => entry.unsupported_packages.push(other),
         }
     }
     for remote in json.remotes {
         if remote.url.as_deref().is_some_and(|url| url.contains('{')) {
-            entry.other_packages.push("a remote server with parts to fill in its URL".to_owned());
+            entry.unsupported_packages.push("a remote server with parts to fill in its URL".to_owned());
         } else {
-            entry.ways.push(remote_way(remote)?);
+            entry.run_methods.push(remote_run_method(remote)?);
         }
     }
     if let Some(extension) = extension {
@@ -194,20 +198,24 @@ pub(super) fn entry(server: Value, outer: &Map<String, Value>) -> Result<Entry> 
 
 /// Refuses a name that could not be typed or shown.
 pub(super) fn check_name(name: &str) -> Result<()> {
-    let bad = name.is_empty() || name.len() > LONGEST_NAME || name.contains(|c: char| !c.is_ascii_graphic());
+    let bad =
+        name.is_empty() || name.len() > MAX_NAME_LENGTH || name.contains(|c: char| !c.is_ascii_graphic());
     match bad {
         false => Ok(()),
         true => {
             let shown: String = name.escape_debug().take(60).collect();
             let message =
-                format!("`{shown}` cannot name a server: 1 to {LONGEST_NAME} visible characters do");
+                format!("`{shown}` cannot name a server: 1 to {MAX_NAME_LENGTH} visible characters do");
             Err(Error::new(ErrorKind::Registry, message))
         }
     }
 }
 
 /// The way to run a package, or the kind of one that is not run.
-fn way(package: Package, server_version: Option<&str>) -> Result<std::result::Result<Way, String>> {
+fn package_run_method(
+    package: PackageJson,
+    server_version: Option<&str>,
+) -> Result<std::result::Result<RunMethod, String>> {
     let version = package.version.as_deref().filter(|version| !version.is_empty() && *version != "latest");
     let elsewhere = |usual: &str| {
         let base = package.registry_base_url.as_deref().map(|url| url.trim_end_matches('/'));
@@ -216,14 +224,14 @@ fn way(package: Package, server_version: Option<&str>) -> Result<std::result::Re
     let (server, is_image) = match package.registry_type.as_str() {
         "oci" | "docker" => (image(&package, version.or(server_version))?, true),
         "npm" => match elsewhere("https://registry.npmjs.org") {
-            Some(base) => return Ok(Err(format!("npm at `{}`", clean(&base)))),
+            Some(base) => return Ok(Err(format!("npm at `{}`", sanitize(&base)))),
             None => (versioned("npx", &package.identifier, version), false),
         },
         "pypi" => match elsewhere("https://pypi.org") {
-            Some(base) => return Ok(Err(format!("pypi at `{}`", clean(&base)))),
+            Some(base) => return Ok(Err(format!("pypi at `{}`", sanitize(&base)))),
             None => (versioned("uvx", &package.identifier, version), false),
         },
-        other => return Ok(Err(clean(other))),
+        other => return Ok(Err(sanitize(other))),
     };
     let (transport, target_port) = match &package.transport {
         None => (None, None),
@@ -232,14 +240,14 @@ fn way(package: Package, server_version: Option<&str>) -> Result<std::result::Re
             (Some(transport(&said.kind)?), url.and_then(|url| url.port()))
         }
     };
-    let mut way = Way {
+    let mut way = RunMethod {
         server,
         is_image,
         transport,
         target_port,
-        env: package.environment_variables.into_iter().map(Input::from).collect(),
+        env: package.environment_variables.into_iter().map(RegistryInput::from).collect(),
         args: package.package_arguments.into_iter().map(argument).collect::<Result<_>>()?,
-        ..Way::default()
+        ..RunMethod::default()
     };
     if is_image {
         for json in package.runtime_arguments {
@@ -256,7 +264,7 @@ fn versioned(scheme: &str, name: &str, version: Option<&str>) -> String {
     }
 }
 
-fn image(package: &Package, version: Option<&str>) -> Result<String> {
+fn image(package: &PackageJson, version: Option<&str>) -> Result<String> {
     let mut text = package.identifier.clone();
     let base = package.registry_base_url.as_deref().and_then(|url| Url::parse(url).ok());
     if let Some(host) = base.as_ref().and_then(Url::host_str)
@@ -281,24 +289,24 @@ fn transport(kind: &str) -> Result<Transport> {
         "sse" => Ok(Transport::Sse),
         "streamable-http" | "streamable" | "http" => Ok(Transport::StreamableHttp),
         other => {
-            let message = format!("`{}` is no transport", clean(other));
+            let message = format!("`{}` is no transport", sanitize(other));
             Err(Error::new(ErrorKind::Registry, message))
         }
     }
 }
 
-fn remote_way(remote: Remote) -> Result<Way> {
+fn remote_run_method(remote: RemoteJson) -> Result<RunMethod> {
     let url = remote.url.unwrap_or_default();
     let transport = transport(&remote.kind)?;
     if !url.starts_with("https://") && !url.starts_with("http://") {
-        let message = format!("`{}` is no URL of a remote server", clean(&shown_text(&url)));
+        let message = format!("`{}` is no URL of a remote server", sanitize(&redact_url_text(&url)));
         return Err(Error::new(ErrorKind::Registry, message));
     }
-    Ok(Way {
+    Ok(RunMethod {
         server: url,
         transport: Some(transport),
-        headers: remote.headers.into_iter().map(Input::from).collect(),
-        ..Way::default()
+        headers: remote.headers.into_iter().map(RegistryInput::from).collect(),
+        ..RunMethod::default()
     })
 }
 
@@ -328,50 +336,50 @@ fn argument(json: ArgumentJson) -> Result<Argument> {
             Ok(Argument::Named { flag, input: has_value.then(|| input.into()) })
         }
         other => {
-            let message = format!("an argument is neither positional nor named: `{}`", clean(other));
+            let message = format!("an argument is neither positional nor named: `{}`", sanitize(other));
             Err(Error::new(ErrorKind::Registry, message))
         }
     }
 }
 
 /// What `docker run` is told to do, which is done here for every server that speaks over stdio.
-const USUAL: &[&str] =
+const IMPLIED_ENGINE_FLAGS: &[&str] =
     &["-i", "-t", "-it", "--interactive", "--tty", "--rm", "--init", "-d", "--detach", "--pull"];
 
 /// Takes what is asked of `docker run`, as far as there is an option for it.
-fn engine_argument(json: ArgumentJson, way: &mut Way) -> Result<()> {
+fn engine_argument(json: ArgumentJson, way: &mut RunMethod) -> Result<()> {
     let (flag, input) = match argument(json)? {
         Argument::Named { flag, input } => (flag, input),
         // `run`, and the image.
         Argument::Positional(_) => return Ok(()),
     };
     let Some(input) = input else {
-        if !USUAL.contains(&flag.as_str()) {
-            way.ignored.push(clean(&flag));
+        if !IMPLIED_ENGINE_FLAGS.contains(&flag.as_str()) {
+            way.ignored_engine_flags.push(sanitize(&flag));
         }
         return Ok(());
     };
     match flag.as_str() {
-        usual if USUAL.contains(&usual) => {}
+        usual if IMPLIED_ENGINE_FLAGS.contains(&usual) => {}
         "-e" | "--env" => {
             let Some((name, value)) = input.value.as_deref().and_then(|value| value.split_once('=')) else {
                 return Ok(());
             };
             let (name, value) = (name.to_owned(), value.to_owned());
-            way.env.push(Input { name, value: Some(value), ..input });
+            way.env.push(RegistryInput { name, value: Some(value), ..input });
         }
         "-v" | "--volume" => way.volumes.push(input),
-        "--mount" => match input.value.as_deref().and_then(bind) {
-            Some(value) => way.volumes.push(Input { value: Some(value), ..input }),
-            None => way.ignored.push(flag),
+        "--mount" => match input.value.as_deref().and_then(bind_mount) {
+            Some(value) => way.volumes.push(RegistryInput { value: Some(value), ..input }),
+            None => way.ignored_engine_flags.push(flag),
         },
-        _ => way.ignored.push(clean(&flag)),
+        _ => way.ignored_engine_flags.push(sanitize(&flag)),
     }
     Ok(())
 }
 
 /// `--mount type=bind,src=A,dst=B` as `--volume A:B`.
-fn bind(mount: &str) -> Option<String> {
+fn bind_mount(mount: &str) -> Option<String> {
     let field = |names: &[&str]| {
         mount.split(',').find_map(|part| {
             let (key, value) = part.split_once('=')?;
@@ -386,14 +394,14 @@ fn bind(mount: &str) -> Option<String> {
 }
 
 /// Reads `null` as nothing, which some registries write.
-pub(super) fn or_none<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+pub(super) fn null_as_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     deserializer: D,
 ) -> std::result::Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// Reads a text that some write as a number or a boolean.
-pub(super) fn text<'de, D: Deserializer<'de>>(
+pub(super) fn text_or_scalar<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> std::result::Result<Option<String>, D::Error> {
     Ok(match Option::<Value>::deserialize(deserializer)? {

@@ -10,12 +10,12 @@ use url::{Host, Url};
 
 use crate::{
     Error, ErrorKind, Result,
-    shown::{shown, shown_text},
+    redact::url::{redact_url, redact_url_text},
     state::FORMAT_VERSION,
 };
 
 /// The file of settings in the folder of settings.
-const SETTINGS: &str = "config.json";
+const SETTINGS_FILE_NAME: &str = "config.json";
 
 /// Where a registry's entries come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum RegistrySource {
 /// The settings of mcpm.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Settings {
+struct SettingsFile {
     version: u32,
     registry_api_url: Option<String>,
     registry_url: Option<String>,
@@ -48,7 +48,7 @@ impl RegistrySource {
             "" => Err(Error::new(ErrorKind::InvalidOption, "the registry is named by an empty text")),
             "embedded" => Ok(Self::Embedded),
             _ if text.contains("://") => {
-                let url = checked(text)?;
+                let url = parse_registry_url(text)?;
                 Ok(if url.path().ends_with(".json") { Self::Document(url) } else { Self::Api(url) })
             }
             path => Ok(Self::File(working_dir.join(path))),
@@ -57,7 +57,7 @@ impl RegistrySource {
 
     /// Reads the settings: an API goes before a document, that before a file.
     pub(super) fn configured(config_dir: &Path) -> Result<Self> {
-        let path = config_dir.join(SETTINGS);
+        let path = config_dir.join(SETTINGS_FILE_NAME);
         let shown = path.display();
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
@@ -66,7 +66,7 @@ impl RegistrySource {
                 return Err(Error::new(ErrorKind::Io, format!("cannot read `{shown}`")).source(error));
             }
         };
-        let settings: Settings = serde_json::from_str(&text).map_err(|error| {
+        let settings: SettingsFile = serde_json::from_str(&text).map_err(|error| {
             Error::new(ErrorKind::InvalidOption, format!("the settings in `{shown}` cannot be used"))
                 .source(error)
         })?;
@@ -79,26 +79,29 @@ impl RegistrySource {
         }
         let of_file = |error: Error| error.with("file", &shown);
         if let Some(url) = settings.registry_api_url {
-            return checked(&url).map(Self::Api).map_err(of_file);
+            return parse_registry_url(&url).map(Self::Api).map_err(of_file);
         }
         if let Some(url) = settings.registry_url {
-            return checked(&url).map(Self::Document).map_err(of_file);
+            return parse_registry_url(&url).map(Self::Document).map_err(of_file);
         }
         Ok(settings.local_registry_path.map_or(Self::Embedded, |path| Self::File(config_dir.join(path))))
     }
 }
 
 /// Reads the URL of a registry. What comes over plain HTTP could be anybody's, and says what is run.
-fn checked(text: &str) -> Result<Url> {
+fn parse_registry_url(text: &str) -> Result<Url> {
     let bad = |why: &str| {
-        Error::new(ErrorKind::InvalidOption, format!("`{}` is no URL of a registry: {why}", shown_text(text)))
+        Error::new(
+            ErrorKind::InvalidOption,
+            format!("`{}` is no URL of a registry: {why}", redact_url_text(text)),
+        )
     };
     let url = Url::parse(text).map_err(|error| bad(&error.to_string()))?;
     if !url.username().is_empty() || url.password().is_some() {
         // Not repeated, since it would show them.
         return Err(Error::new(ErrorKind::InvalidOption, "the URL of the registry holds credentials"));
     }
-    match unfit(&url) {
+    match unacceptable_url(&url) {
         None => Ok(url),
         Some(why) if url.scheme() == "http" => {
             Err(bad(why).hint("a registry says what is run; a file can be named instead"))
@@ -108,7 +111,7 @@ fn checked(text: &str) -> Result<Url> {
 }
 
 /// Why a registry's document may not come from a URL, if so.
-pub(super) fn unfit(url: &Url) -> Option<&'static str> {
+pub(super) fn unacceptable_url(url: &Url) -> Option<&'static str> {
     let loopback = match url.host() {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
         Some(Host::Ipv4(ip)) => ip.is_loopback(),
@@ -128,7 +131,7 @@ impl fmt::Display for RegistrySource {
         match self {
             Self::Embedded => f.write_str("embedded"),
             Self::File(path) => write!(f, "{}", path.display()),
-            Self::Document(url) | Self::Api(url) => f.write_str(&shown(url)),
+            Self::Document(url) | Self::Api(url) => f.write_str(&redact_url(url)),
         }
     }
 }

@@ -6,33 +6,35 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    Argument, Entry, Input, OnNotice, Way,
-    entry::clean,
-    server_json::{InputJson, check_name, or_none},
+    Argument, OnNotice, RegistryEntry, RegistryInput, RunMethod,
+    entry::sanitize,
+    server_json::{InputJson, check_name, null_as_default},
 };
-use crate::{Error, ErrorKind, Result, image::ImageReference, options::Transport, shown::shown_text};
+use crate::{
+    Error, ErrorKind, Result, image::ImageReference, options::Transport, redact::url::redact_url_text,
+};
 
 /// A whole registry. Groups hold further servers, which are found by the same names.
 #[derive(Deserialize)]
-pub(super) struct Document {
-    #[serde(default, deserialize_with = "or_none")]
+pub(super) struct ToolhiveDocument {
+    #[serde(default, deserialize_with = "null_as_default")]
     servers: BTreeMap<String, Value>,
-    #[serde(default, deserialize_with = "or_none")]
+    #[serde(default, deserialize_with = "null_as_default")]
     remote_servers: BTreeMap<String, Value>,
-    #[serde(default, deserialize_with = "or_none")]
-    groups: Vec<Group>,
+    #[serde(default, deserialize_with = "null_as_default")]
+    groups: Vec<ToolhiveGroup>,
 }
 
 #[derive(Deserialize)]
-struct Group {
-    #[serde(default, deserialize_with = "or_none")]
+struct ToolhiveGroup {
+    #[serde(default, deserialize_with = "null_as_default")]
     servers: BTreeMap<String, Value>,
-    #[serde(default, deserialize_with = "or_none")]
+    #[serde(default, deserialize_with = "null_as_default")]
     remote_servers: BTreeMap<String, Value>,
 }
 
 #[derive(Deserialize)]
-struct Server {
+struct ToolhiveServer {
     title: Option<String>,
     #[serde(default)]
     description: String,
@@ -41,45 +43,45 @@ struct Server {
     transport: Option<String>,
     repository_url: Option<String>,
     target_port: Option<u16>,
-    #[serde(default, deserialize_with = "or_none")]
+    #[serde(default, deserialize_with = "null_as_default")]
     headers: Vec<InputJson>,
 }
 
 /// The settings that both forms of an entry have.
 #[derive(Default, Deserialize)]
-pub(super) struct Extension {
+pub(super) struct ToolhiveExtension {
     tier: Option<String>,
     status: Option<String>,
-    #[serde(default, deserialize_with = "or_none")]
+    #[serde(default, deserialize_with = "null_as_default")]
     tags: Vec<String>,
-    #[serde(default, deserialize_with = "or_none")]
+    #[serde(default, deserialize_with = "null_as_default")]
     tools: Vec<String>,
     proxy_port: Option<u16>,
     permissions: Option<Value>,
     provenance: Option<Value>,
-    #[serde(default, deserialize_with = "or_none")]
+    #[serde(default, deserialize_with = "null_as_default")]
     args: Vec<String>,
-    #[serde(default, deserialize_with = "or_none")]
+    #[serde(default, deserialize_with = "null_as_default")]
     env_vars: Vec<InputJson>,
 }
 
-impl Extension {
+impl ToolhiveExtension {
     /// Adds the settings to an entry.
-    pub(super) fn apply(self, entry: &mut Entry) {
-        entry.tier = self.tier.as_deref().map(clean).or(entry.tier.take());
-        entry.status = entry.status.take().or(self.status.map(|status| clean(&status).to_lowercase()));
-        entry.tags.extend(self.tags.iter().map(|tag| clean(tag)));
-        entry.tools.extend(self.tools.iter().map(|tool| clean(tool)));
+    pub(super) fn apply(self, entry: &mut RegistryEntry) {
+        entry.tier = self.tier.as_deref().map(sanitize).or(entry.tier.take());
+        entry.status = entry.status.take().or(self.status.map(|status| sanitize(&status).to_lowercase()));
+        entry.tags.extend(self.tags.iter().map(|tag| sanitize(tag)));
+        entry.tools.extend(self.tools.iter().map(|tool| sanitize(tool)));
         let fixed = |value: &String| {
-            Argument::Positional(Input {
+            Argument::Positional(RegistryInput {
                 name: "argument".to_owned(),
                 value: Some(value.clone()),
                 // What is written here is no template.
-                ..Input::default()
+                ..RegistryInput::default()
             })
         };
-        let env: Vec<Input> = self.env_vars.into_iter().map(Input::from).collect();
-        for way in &mut entry.ways {
+        let env: Vec<RegistryInput> = self.env_vars.into_iter().map(RegistryInput::from).collect();
+        for way in &mut entry.run_methods {
             way.proxy_port = self.proxy_port.or(way.proxy_port);
             if way.is_image {
                 way.permissions.clone_from(&self.permissions);
@@ -98,20 +100,22 @@ impl Extension {
 }
 
 /// Reads all entries. One that cannot be read is left out and said.
-pub(super) fn entries(document: Value, on_notice: OnNotice<'_>) -> Result<Vec<Entry>> {
-    let document: Document = serde_json::from_value(document)
+pub(super) fn entries(document: Value, on_notice: OnNotice<'_>) -> Result<Vec<RegistryEntry>> {
+    let document: ToolhiveDocument = serde_json::from_value(document)
         .map_err(|error| Error::new(ErrorKind::Registry, "the registry cannot be read").source(error))?;
     let groups =
         document.groups.into_iter().flat_map(|group| group.servers.into_iter().chain(group.remote_servers));
     let all = document.servers.into_iter().chain(document.remote_servers).chain(groups);
-    Ok(super::document::readable(all.map(|(name, server)| entry(&name, server)), on_notice))
+    Ok(super::document::collect_readable(all.map(|(name, server)| entry(&name, server)), on_notice))
 }
 
-fn entry(name: &str, value: Value) -> Result<Entry> {
-    let bad = |reason: String| Error::new(ErrorKind::Registry, format!("`{}`: {reason}", clean(name)));
+fn entry(name: &str, value: Value) -> Result<RegistryEntry> {
+    let bad = |reason: String| Error::new(ErrorKind::Registry, format!("`{}`: {reason}", sanitize(name)));
     check_name(name)?;
-    let server: Server = serde_json::from_value(value.clone()).map_err(|error| bad(error.to_string()))?;
-    let extension: Extension = serde_json::from_value(value).map_err(|error| bad(error.to_string()))?;
+    let server: ToolhiveServer =
+        serde_json::from_value(value.clone()).map_err(|error| bad(error.to_string()))?;
+    let extension: ToolhiveExtension =
+        serde_json::from_value(value).map_err(|error| bad(error.to_string()))?;
     let transport = match server.transport.as_deref() {
         None => None,
         Some(word) => Some(word.parse::<Transport>().map_err(|error| bad(error.message().to_owned()))?),
@@ -123,26 +127,26 @@ fn entry(name: &str, value: Value) -> Result<Entry> {
         }
         (None, Some(url)) if url.starts_with("https://") || url.starts_with("http://") => (url, false),
         (None, Some(url)) => {
-            return Err(bad(format!("`{}` is no URL of a remote server", clean(&shown_text(&url)))));
+            return Err(bad(format!("`{}` is no URL of a remote server", sanitize(&redact_url_text(&url)))));
         }
         (Some(_), Some(_)) => return Err(bad("it has both an image and a URL".to_owned())),
         (None, None) => return Err(bad("it has neither an image nor a URL".to_owned())),
     };
-    let way = Way {
+    let way = RunMethod {
         server: text,
         is_image,
         transport,
         target_port: server.target_port,
-        headers: server.headers.into_iter().map(Input::from).collect(),
-        ..Way::default()
+        headers: server.headers.into_iter().map(RegistryInput::from).collect(),
+        ..RunMethod::default()
     };
-    let mut entry = Entry {
+    let mut entry = RegistryEntry {
         name: name.to_owned(),
-        title: server.title.as_deref().map(clean),
-        description: clean(&server.description),
-        repository: server.repository_url.as_deref().map(clean),
-        ways: vec![way],
-        ..Entry::default()
+        title: server.title.as_deref().map(sanitize),
+        description: sanitize(&server.description),
+        repository: server.repository_url.as_deref().map(sanitize),
+        run_methods: vec![way],
+        ..RegistryEntry::default()
     };
     extension.apply(&mut entry);
     Ok(entry)

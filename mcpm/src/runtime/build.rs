@@ -16,7 +16,7 @@ pub struct BuildRequest {
     /// Labels of the image.
     pub labels: BTreeMap<String, String>,
     /// Whether steps that were done before are done again.
-    pub afresh: bool,
+    pub no_cache: bool,
 }
 
 impl fmt::Debug for BuildRequest {
@@ -27,7 +27,7 @@ impl fmt::Debug for BuildRequest {
             .field("tag", &self.tag)
             .field("args", &args)
             .field("labels", &self.labels)
-            .field("afresh", &self.afresh)
+            .field("afresh", &self.no_cache)
             .finish()
     }
 }
@@ -40,7 +40,7 @@ pub struct UntaggedImage {
     /// When it was made, in seconds since 1970.
     pub created: i64,
     /// The value of the label that was asked for.
-    pub value: String,
+    pub label_value: String,
 }
 
 /// What happens in a build.

@@ -237,7 +237,7 @@ pub struct ContainerSpec {
     pub confinement: Confinement,
     /// A program that runs in place of the image's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub entry: Option<Entry>,
+    pub entry: Option<EntrypointOverride>,
 }
 
 /// Bounds of a container beyond those that each has.
@@ -267,7 +267,7 @@ impl Confinement {
 /// A program that is a container's first process and starts the image's own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub struct EntrypointOverride {
     /// The program, by its path in the container, and its arguments.
     pub command: Vec<String>,
     /// Names of `/etc/hosts` in records of earlier versions. They are looked up now, and this is not used.

@@ -6,13 +6,13 @@ use async_trait::async_trait;
 use tokio::{io::AsyncReadExt as _, process::Command};
 use zeroize::Zeroizing;
 
-use super::{LONGEST, SecretStore, read_only};
+use super::{MAX_VALUE_BYTES, SecretStore, read_only};
 use crate::{Error, ErrorKind, Result, options::Secret};
 
 /// What stands for the name of the secret in the arguments.
-const NAME: &str = "{name}";
+const NAME_PLACEHOLDER: &str = "{name}";
 /// Long enough for a program that asks its user to unlock something.
-const TIME_LIMIT: Duration = Duration::from_secs(60);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Asks a program, once for each secret. It is started as it is: no shell reads the name.
 #[derive(Debug)]
@@ -30,19 +30,19 @@ impl CommandStore {
                 .hint("name it: `mcpm secret provider command -- PROGRAM ARGUMENT... {name}`"));
         };
         let mut arguments = arguments.to_vec();
-        if !arguments.iter().any(|argument| argument.contains(NAME)) {
-            arguments.push(NAME.to_owned());
+        if !arguments.iter().any(|argument| argument.contains(NAME_PLACEHOLDER)) {
+            arguments.push(NAME_PLACEHOLDER.to_owned());
         }
         Ok(Self { program: program.clone(), arguments })
     }
 
-    async fn ask(&self, name: &str) -> Result<Secret> {
+    async fn run(&self, name: &str) -> Result<Secret> {
         let failed = |why: &str| {
             let message = format!("the program `{}` {why} for the secret `{name}`", self.program);
             Error::new(ErrorKind::SecretsUnavailable, message)
         };
         let mut child = Command::new(&self.program)
-            .args(self.arguments.iter().map(|argument| argument.replace(NAME, name)))
+            .args(self.arguments.iter().map(|argument| argument.replace(NAME_PLACEHOLDER, name)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             // What it says there may be the value, or part of it.
@@ -53,14 +53,14 @@ impl CommandStore {
         let talk = async {
             let mut output = Zeroizing::new(Vec::new());
             if let Some(stdout) = child.stdout.take() {
-                stdout.take(LONGEST as u64 + 2).read_to_end(&mut output).await?;
+                stdout.take(MAX_VALUE_BYTES as u64 + 2).read_to_end(&mut output).await?;
             }
-            if output.len() > LONGEST + 1 {
+            if output.len() > MAX_VALUE_BYTES + 1 {
                 return Ok(None);
             }
             child.wait().await.map(|status| Some((status, output)))
         };
-        let (status, output) = match tokio::time::timeout(TIME_LIMIT, talk).await {
+        let (status, output) = match tokio::time::timeout(COMMAND_TIMEOUT, talk).await {
             Err(_) => return Err(failed("did not answer within 60 seconds")),
             Ok(Err(error)) => return Err(failed("cannot be read").source(error)),
             Ok(Ok(None)) => return Err(failed("said too much")),
@@ -77,27 +77,27 @@ impl CommandStore {
 
 #[async_trait]
 impl SecretStore for CommandStore {
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         format!("the program `{}`", self.program)
     }
 
     async fn read(&self, names: &[String]) -> Result<BTreeMap<String, Secret>> {
         let mut found = BTreeMap::new();
         for name in names {
-            found.insert(name.clone(), self.ask(name).await?);
+            found.insert(name.clone(), self.run(name).await?);
         }
         Ok(found)
     }
 
     async fn set(&self, _name: &str, _value: &Secret) -> Result<()> {
-        Err(read_only(&self.place(), "changed"))
+        Err(read_only(&self.location(), "changed"))
     }
 
     async fn list(&self) -> Result<Vec<String>> {
-        Err(read_only(&self.place(), "listed"))
+        Err(read_only(&self.location(), "listed"))
     }
 
     async fn remove(&self, _name: &str) -> Result<bool> {
-        Err(read_only(&self.place(), "removed"))
+        Err(read_only(&self.location(), "removed"))
     }
 }

@@ -11,23 +11,23 @@ use std::{
 
 use async_trait::async_trait;
 
-use super::{SecretStore, password::Password, sealed};
+use super::{SecretStore, file_format, password::Password};
 use crate::{
     Error, ErrorKind, Result,
     options::Secret,
-    state::file::{self, cannot},
+    state::file::{self, file_error},
 };
 
 /// The largest file that is read.
-const LARGEST: u64 = 32 << 20;
+const MAX_FILE_BYTES: u64 = 32 << 20;
 /// How long another process may take for its change.
-const PATIENCE: Duration = Duration::from_secs(60);
-const PAUSE: Duration = Duration::from_millis(10);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
+const LOCK_RETRY_DELAY: Duration = Duration::from_millis(10);
 
 /// Secrets in one file under a password.
 #[derive(Debug)]
 pub(super) struct EncryptedFile {
-    place: Arc<Place>,
+    paths: Arc<StorePaths>,
     password: Password,
 }
 
@@ -35,18 +35,19 @@ impl EncryptedFile {
     /// The file below a state folder; neither need exist.
     pub(super) fn new(state_dir: &Path, password: Password) -> Self {
         let folder = state_dir.join("secrets");
-        let place = Place { file: folder.join("store.json"), lock: folder.join("lock"), folder };
-        Self { place: Arc::new(place), password }
+        let place = StorePaths { file: folder.join("store.json"), lock: folder.join("lock"), folder };
+        Self { paths: Arc::new(place), password }
     }
 
     /// What is in the file, and nothing when there is none. The password is asked for only if there is one.
     async fn content(&self) -> Result<BTreeMap<String, Secret>> {
-        let Some(bytes) = self.place.bytes()? else { return Ok(BTreeMap::new()) };
-        let password = self.password.get(&self.place.file, false).await?;
-        let place = Arc::clone(&self.place);
+        let Some(bytes) = self.paths.read_file()? else { return Ok(BTreeMap::new()) };
+        let password = self.password.get(&self.paths.file, false).await?;
+        let place = Arc::clone(&self.paths);
         let (content, password) =
-            apart(move || Ok((sealed::open(&bytes, &place.file, &password)?, password))).await?;
-        self.password.was_right(&password).await;
+            run_blocking(move || Ok((file_format::decrypt(&bytes, &place.file, &password)?, password)))
+                .await?;
+        self.password.confirm(&password).await;
         Ok(content)
     }
 
@@ -55,32 +56,33 @@ impl EncryptedFile {
         &self,
         change: impl FnOnce(&mut BTreeMap<String, Secret>) -> (bool, T) + Send + 'static,
     ) -> Result<T> {
-        let is_new = self.place.bytes()?.is_none();
-        let password = self.password.get(&self.place.file, is_new).await?;
-        let place = Arc::clone(&self.place);
-        let (outcome, password) = apart(move || {
+        let is_new = self.paths.read_file()?.is_none();
+        let password = self.password.get(&self.paths.file, is_new).await?;
+        let place = Arc::clone(&self.paths);
+        let (outcome, password) = run_blocking(move || {
             let _lock = place.lock()?;
-            let mut content = match place.bytes()? {
-                Some(bytes) => sealed::open(&bytes, &place.file, &password)?,
+            let mut content = match place.read_file()? {
+                Some(bytes) => file_format::decrypt(&bytes, &place.file, &password)?,
                 None => BTreeMap::new(),
             };
             let (changed, outcome) = change(&mut content);
             if changed {
-                let bytes = sealed::seal(&content, &password)?;
-                file::replace(&place.file, &bytes).map_err(|error| cannot("write", &place.file, error))?;
+                let bytes = file_format::encrypt(&content, &password)?;
+                file::replace(&place.file, &bytes)
+                    .map_err(|error| file_error("write", &place.file, error))?;
             }
             Ok((outcome, password))
         })
         .await?;
-        self.password.was_right(&password).await;
+        self.password.confirm(&password).await;
         Ok(outcome)
     }
 }
 
 #[async_trait]
 impl SecretStore for EncryptedFile {
-    fn place(&self) -> String {
-        format!("the encrypted file `{}`", self.place.file.display())
+    fn location(&self) -> String {
+        format!("the encrypted file `{}`", self.paths.file.display())
     }
 
     async fn read(&self, names: &[String]) -> Result<BTreeMap<String, Secret>> {
@@ -103,7 +105,7 @@ impl SecretStore for EncryptedFile {
     }
 
     async fn remove(&self, name: &str) -> Result<bool> {
-        if self.place.bytes()?.is_none() {
+        if self.paths.read_file()?.is_none() {
             return Ok(false);
         }
         let name = name.to_owned();
@@ -117,48 +119,50 @@ impl SecretStore for EncryptedFile {
 
 /// Where the file is.
 #[derive(Debug)]
-struct Place {
+struct StorePaths {
     folder: PathBuf,
     file: PathBuf,
     lock: PathBuf,
 }
 
-impl Place {
+impl StorePaths {
     /// The file as it is; `None` when there is none.
-    fn bytes(&self) -> Result<Option<Vec<u8>>> {
+    fn read_file(&self) -> Result<Option<Vec<u8>>> {
         match fs::metadata(&self.file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(cannot("read", &self.file, error)),
-            Ok(file) if file.len() > LARGEST => {
+            Err(error) => return Err(file_error("read", &self.file, error)),
+            Ok(file) if file.len() > MAX_FILE_BYTES => {
                 let message = format!("`{}` is larger than 32 MiB", self.file.display());
                 return Err(Error::new(ErrorKind::CorruptState, message));
             }
             Ok(_) => {}
         }
-        fs::read(&self.file).map(Some).map_err(|error| cannot("read", &self.file, error))
+        fs::read(&self.file).map(Some).map_err(|error| file_error("read", &self.file, error))
     }
 
     /// The lock that whoever changes the file holds. It is a file of its own, since the other one is replaced.
     fn lock(&self) -> Result<File> {
-        file::create_folders(&self.folder).map_err(|error| cannot("make", &self.folder, error))?;
-        let lock = file::open(&self.lock).map_err(|error| cannot("open", &self.lock, error))?;
+        file::create_folders(&self.folder).map_err(|error| file_error("make", &self.folder, error))?;
+        let lock = file::open(&self.lock).map_err(|error| file_error("open", &self.lock, error))?;
         let begin = Instant::now();
         loop {
             match lock.try_lock() {
                 Ok(()) => return Ok(lock),
-                Err(TryLockError::WouldBlock) if begin.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
+                Err(TryLockError::WouldBlock) if begin.elapsed() < LOCK_TIMEOUT => {
+                    std::thread::sleep(LOCK_RETRY_DELAY)
+                }
                 Err(TryLockError::WouldBlock) => {
                     let message = format!("another process is changing `{}`", self.file.display());
                     return Err(Error::new(ErrorKind::SecretsUnavailable, message).hint("try again"));
                 }
-                Err(TryLockError::Error(error)) => return Err(cannot("lock", &self.lock, error)),
+                Err(TryLockError::Error(error)) => return Err(file_error("lock", &self.lock, error)),
             }
         }
     }
 }
 
 /// Does what takes long on a thread of its own.
-async fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let lost = |error| Error::new(ErrorKind::Internal, "the secrets could not be read").source(error);
     tokio::task::spawn_blocking(work).await.map_err(lost)?
 }

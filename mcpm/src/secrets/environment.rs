@@ -12,30 +12,30 @@ pub const PREFIX: &str = "MCPM_SECRET_";
 
 /// Values that were given with the [`Environment`](crate::Environment).
 #[derive(Debug, Clone)]
-pub(super) struct Given(pub(super) BTreeMap<String, Secret>);
+pub(super) struct EnvironmentStore(pub(super) BTreeMap<String, Secret>);
 
-impl Given {
+impl EnvironmentStore {
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 }
 
 /// The variable that gives a secret.
-pub(super) fn variable(name: &str) -> String {
+pub(super) fn variable_name(name: &str) -> String {
     format!("{PREFIX}{name}")
 }
 
 /// Where a given secret comes from.
-pub(super) fn place(name: &str) -> String {
-    format!("the variable `{}`", variable(name))
+pub(super) fn variable_location(name: &str) -> String {
+    format!("the variable `{}`", variable_name(name))
 }
 
-const PLACE: &str = "the environment (`MCPM_SECRET_NAME`)";
+const LOCATION: &str = "the environment (`MCPM_SECRET_NAME`)";
 
 #[async_trait]
-impl SecretStore for Given {
-    fn place(&self) -> String {
-        PLACE.to_owned()
+impl SecretStore for EnvironmentStore {
+    fn location(&self) -> String {
+        LOCATION.to_owned()
     }
 
     async fn read(&self, names: &[String]) -> Result<BTreeMap<String, Secret>> {
@@ -44,7 +44,7 @@ impl SecretStore for Given {
     }
 
     async fn set(&self, _name: &str, _value: &Secret) -> Result<()> {
-        Err(read_only(PLACE, "changed").hint("choose a store with `mcpm secret provider encrypted`"))
+        Err(read_only(LOCATION, "changed").hint("choose a store with `mcpm secret provider encrypted`"))
     }
 
     /// None: those that are given are listed whatever the store is.
@@ -53,6 +53,6 @@ impl SecretStore for Given {
     }
 
     async fn remove(&self, _name: &str) -> Result<bool> {
-        Err(read_only(PLACE, "removed").hint("unset the variable"))
+        Err(read_only(LOCATION, "removed").hint("unset the variable"))
     }
 }

@@ -9,7 +9,7 @@ use super::SecretStore;
 use crate::{Environment, Error, ErrorKind, Result, options::Secret};
 
 /// Long enough for somebody who is asked to unlock the keyring.
-const TIME_LIMIT: Duration = Duration::from_secs(60);
+const KEYRING_TIMEOUT: Duration = Duration::from_secs(60);
 const APPLICATION: &str = "application";
 const NAME: &str = "name";
 
@@ -32,19 +32,19 @@ impl Keyring {
     async fn with<T>(&self, work: impl AsyncFnOnce(&SecretService<'_>) -> Result<T>) -> Result<T> {
         let talk = async {
             let Some(bus) = &self.bus else {
-                return Err(absent("neither `DBUS_SESSION_BUS_ADDRESS` nor `XDG_RUNTIME_DIR` is set"));
+                return Err(unavailable("neither `DBUS_SESSION_BUS_ADDRESS` nor `XDG_RUNTIME_DIR` is set"));
             };
             let connection = async { zbus::connection::Builder::address(bus.as_str())?.build().await };
             let connection =
-                connection.await.map_err(|error| absent("there is no session bus").source(error))?;
+                connection.await.map_err(|error| unavailable("there is no session bus").source(error))?;
             let service = SecretService::connect_with_existing(EncryptionType::Dh, connection)
                 .await
-                .map_err(|error| absent("no Secret Service answers").source(error))?;
+                .map_err(|error| unavailable("no Secret Service answers").source(error))?;
             work(&service).await
         };
-        tokio::time::timeout(TIME_LIMIT, talk)
+        tokio::time::timeout(KEYRING_TIMEOUT, talk)
             .await
-            .map_err(|_| absent("it did not answer within 60 seconds"))?
+            .map_err(|_| unavailable("it did not answer within 60 seconds"))?
     }
 
     /// The items of that name, or all of this application.
@@ -63,7 +63,7 @@ impl Keyring {
 
 #[async_trait]
 impl SecretStore for Keyring {
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         "the keyring".to_owned()
     }
 
@@ -124,7 +124,7 @@ impl SecretStore for Keyring {
     }
 }
 
-fn absent(why: &str) -> Error {
+fn unavailable(why: &str) -> Error {
     Error::new(ErrorKind::SecretsUnavailable, format!("no keyring can be used: {why}"))
         .hint("start one, or choose `mcpm secret provider encrypted`")
 }

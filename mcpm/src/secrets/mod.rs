@@ -11,30 +11,30 @@ use serde::Serialize;
 
 use crate::{Environment, Error, ErrorKind, Result, options::Secret};
 
-mod choice;
 mod command;
 mod encrypted;
 mod environment;
+mod file_format;
 #[cfg(feature = "keyring")]
 mod keyring;
 mod password;
-mod sealed;
+mod select;
 mod values;
 
-pub use choice::{Provider, SecretSettings, StoreChoice};
 pub use environment::PREFIX as GIVEN_PREFIX;
+pub use select::{Provider, SecretSettings, StoreConfig};
 pub use values::SecretValues;
 
-use environment::Given;
+use environment::EnvironmentStore;
 
 /// The longest value that is kept.
-const LONGEST: usize = 64 * 1024;
+const MAX_VALUE_BYTES: usize = 64 * 1024;
 
 /// Keeps values by name.
 #[async_trait]
 pub trait SecretStore: Send + Sync + fmt::Debug {
     /// Says where values are kept, for people: `the encrypted file ...`.
-    fn place(&self) -> String;
+    fn location(&self) -> String;
 
     /// Returns the values of those names that are kept; the others are left out.
     ///
@@ -64,7 +64,7 @@ pub trait SecretStore: Send + Sync + fmt::Debug {
 /// The secrets that an [`Environment`] leads to.
 #[derive(Debug, Clone)]
 pub struct Secrets {
-    given: Given,
+    overrides: EnvironmentStore,
     store: Arc<dyn SecretStore>,
 }
 
@@ -85,17 +85,17 @@ impl Secrets {
     /// `InvalidOption` for an unknown provider, `Unsupported` for one this build lacks, `CorruptState` for
     /// damaged settings.
     pub fn open(environment: &Environment) -> Result<Self> {
-        let given = Given(environment.secrets.given.clone());
+        let given = EnvironmentStore(environment.secrets.overrides.clone());
         let store = match &environment.secrets.store {
             Some(store) => Arc::clone(store),
-            None => StoreChoice::of(environment)?.store(environment)?,
+            None => StoreConfig::load(environment)?.store(environment)?,
         };
-        Ok(Self { given, store })
+        Ok(Self { overrides: given, store })
     }
 
     /// Says where values are kept.
     pub fn place(&self) -> String {
-        self.store.place()
+        self.store.location()
     }
 
     /// Returns one value.
@@ -124,9 +124,9 @@ impl Secrets {
     /// # Errors
     /// Those of the store.
     pub async fn list(&self) -> Result<Vec<SecretInfo>> {
-        let given = self.given.names().map(|name| (name, environment::place(name)));
+        let given = self.overrides.names().map(|name| (name, environment::variable_location(name)));
         let mut all: Vec<(String, String)> = given.map(|(name, place)| (name.to_owned(), place)).collect();
-        let place = self.store.place();
+        let place = self.store.location();
         all.extend(self.store.list().await?.into_iter().map(|name| (name, place.clone())));
         all.sort_by(|one, other| one.0.cmp(&other.0));
         all.dedup();
@@ -164,7 +164,7 @@ impl Secrets {
     /// The values of those names that exist. The store is left alone when it is not needed: opening it may mean
     /// that somebody is asked for a password.
     pub(crate) async fn find(&self, names: &[String]) -> Result<BTreeMap<String, Secret>> {
-        let mut found = self.given.read(names).await?;
+        let mut found = self.overrides.read(names).await?;
         let rest: Vec<String> = names.iter().filter(|name| !found.contains_key(*name)).cloned().collect();
         if !rest.is_empty() {
             found.extend(self.store.read(&rest).await?);
@@ -175,11 +175,11 @@ impl Secrets {
     fn missing(&self, names: &[&str]) -> Error {
         let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
         let what = if names.len() == 1 { "is no secret" } else { "are no secrets" };
-        let message = format!("there {what} {} in {}", quoted.join(", "), self.store.place());
+        let message = format!("there {what} {} in {}", quoted.join(", "), self.store.location());
         let first = names.first().copied().unwrap_or_default();
         Error::new(ErrorKind::NotFound, message).hint(format!(
             "keep it with `mcpm secret set {first}`, or set `{}`",
-            environment::variable(first)
+            environment::variable_name(first)
         ))
     }
 }
@@ -218,7 +218,7 @@ fn check_value(value: &Secret) -> Result<()> {
     let refused = |why| Err(Error::new(ErrorKind::InvalidOption, why));
     match value.expose() {
         "" => refused("the value of a secret cannot be empty"),
-        text if text.len() > LONGEST => refused("the value of a secret has at most 64 KiB"),
+        text if text.len() > MAX_VALUE_BYTES => refused("the value of a secret has at most 64 KiB"),
         text if text.contains('\0') => refused("the value of a secret cannot hold a zero byte"),
         _ => Ok(()),
     }

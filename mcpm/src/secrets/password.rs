@@ -9,10 +9,10 @@ use std::{
 use tokio::sync::OnceCell;
 
 use super::SecretStore;
-use crate::{Environment, Error, ErrorKind, Result, interaction::Interaction, options::Secret};
+use crate::{Environment, Error, ErrorKind, Result, options::Secret, user_prompt::UserPrompt};
 
 /// The name that the keyring has for the password.
-const IN_KEYRING: &str = "password of the encrypted file";
+const PASSWORD_ITEM: &str = "password of the encrypted file";
 
 /// Finds the password, once.
 #[derive(Debug)]
@@ -20,15 +20,15 @@ pub(super) struct Password {
     given: Option<Secret>,
     file: Option<PathBuf>,
     keyring: Option<Arc<dyn SecretStore>>,
-    interaction: Option<Arc<dyn Interaction>>,
-    found: OnceCell<Found>,
+    interaction: Option<Arc<dyn UserPrompt>>,
+    found: OnceCell<ObtainedPassword>,
 }
 
 #[derive(Debug)]
-struct Found {
+struct ObtainedPassword {
     password: Secret,
     /// Whether somebody was asked, and the keyring does not have it yet.
-    is_news: bool,
+    is_unsaved: bool,
 }
 
 impl Password {
@@ -38,7 +38,7 @@ impl Password {
             given: settings.password.clone(),
             file: settings.password_file.as_ref().map(|path| environment.working_dir.join(path)),
             keyring: if in_keyring { Some(keyring(environment)?) } else { None },
-            interaction: environment.interaction.clone(),
+            interaction: environment.user_prompt.clone(),
             found: OnceCell::new(),
         })
     }
@@ -50,17 +50,17 @@ impl Password {
     }
 
     /// Hears that the password opened the file, so that the keyring may keep it.
-    pub(super) async fn was_right(&self, password: &Secret) {
-        let is_news = self.found.get().is_some_and(|found| found.is_news);
+    pub(super) async fn confirm(&self, password: &Secret) {
+        let is_news = self.found.get().is_some_and(|found| found.is_unsaved);
         if let Some(keyring) = self.keyring.as_ref().filter(|_| is_news)
-            && let Err(error) = keyring.set(IN_KEYRING, password).await
+            && let Err(error) = keyring.set(PASSWORD_ITEM, password).await
         {
             tracing::warn!(%error, "the keyring does not keep the password");
         }
     }
 
-    async fn find(&self, file: &Path, is_new: bool) -> Result<Found> {
-        let known = |password| Ok(Found { password, is_news: false });
+    async fn find(&self, file: &Path, is_new: bool) -> Result<ObtainedPassword> {
+        let known = |password| Ok(ObtainedPassword { password, is_unsaved: false });
         if let Some(password) = &self.given {
             return known(password.clone());
         }
@@ -68,9 +68,9 @@ impl Password {
             return known(read(path)?);
         }
         if let Some(keyring) = &self.keyring {
-            match keyring.read(&[IN_KEYRING.to_owned()]).await {
+            match keyring.read(&[PASSWORD_ITEM.to_owned()]).await {
                 Ok(mut found) => {
-                    if let Some(password) = found.remove(IN_KEYRING) {
+                    if let Some(password) = found.remove(PASSWORD_ITEM) {
                         return known(password);
                     }
                 }
@@ -78,7 +78,7 @@ impl Password {
                 Err(error) => tracing::warn!(%error, "the keyring does not give the password"),
             }
         }
-        Ok(Found { password: self.ask(file, is_new).await?, is_news: true })
+        Ok(ObtainedPassword { password: self.ask(file, is_new).await?, is_unsaved: true })
     }
 
     async fn ask(&self, file: &Path, is_new: bool) -> Result<Secret> {
@@ -124,5 +124,5 @@ fn keyring(environment: &Environment) -> Result<Arc<dyn SecretStore>> {
 
 #[cfg(not(feature = "keyring"))]
 fn keyring(environment: &Environment) -> Result<Arc<dyn SecretStore>> {
-    super::choice::keyring(environment)
+    super::select::keyring(environment)
 }

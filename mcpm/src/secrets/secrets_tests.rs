@@ -5,7 +5,7 @@ use std::{
 };
 
 use super::*;
-use crate::interaction::Interaction;
+use crate::user_prompt::UserPrompt;
 
 /// A user with folders of their own, whose secrets are under a password.
 struct Home {
@@ -33,7 +33,7 @@ impl Home {
 
     fn choose(&self, provider: Provider, command: &[&str]) {
         let command = command.iter().map(ToString::to_string).collect();
-        StoreChoice { provider, command, ..StoreChoice::default() }.save(&self.environment).unwrap();
+        StoreConfig { provider, command, ..StoreConfig::default() }.save(&self.environment).unwrap();
     }
 
     fn program(&self, body: &str) -> String {
@@ -115,7 +115,7 @@ async fn a_wrong_password_and_a_changed_file_open_nothing() {
 }
 
 #[tokio::test]
-async fn a_kept_sample_is_still_read() {
+async fn the_format_sample_is_still_readable() {
     let mut home = Home::new();
     home.environment.secrets.password = Some(Secret::from("sample"));
     std::fs::create_dir_all(home.file().parent().unwrap()).unwrap();
@@ -139,7 +139,7 @@ async fn changes_at_the_same_time_are_all_kept() {
 struct Answers(Mutex<Vec<&'static str>>);
 
 #[async_trait]
-impl Interaction for Answers {
+impl UserPrompt for Answers {
     async fn ask_secret(&self, _question: &str) -> Result<Option<Secret>> {
         Ok(self.0.lock().unwrap().pop().map(Secret::from))
     }
@@ -152,7 +152,7 @@ async fn the_password_is_asked_for_once_and_a_new_one_twice() {
     let value = Secret::from("x");
     let answers = |answers: &[&'static str]| {
         let mut environment = home.environment.clone();
-        environment.interaction = Some(Arc::new(Answers(Mutex::new(answers.to_vec()))));
+        environment.user_prompt = Some(Arc::new(Answers(Mutex::new(answers.to_vec()))));
         Secrets::open(&environment).unwrap()
     };
     let kind = |outcome: Result<()>| outcome.unwrap_err().kind();
@@ -182,11 +182,11 @@ async fn the_password_may_be_in_a_file() {
 }
 
 #[tokio::test]
-async fn a_given_value_goes_before_a_kept_one_and_needs_no_password() {
+async fn an_environment_value_overrides_a_stored_one_without_a_password() {
     let mut home = Home::new();
     home.secrets().set("a", &Secret::from("kept")).await.unwrap();
     home.environment.secrets.password = None;
-    home.environment.secrets.given.insert("a".to_owned(), Secret::from("given"));
+    home.environment.secrets.overrides.insert("a".to_owned(), Secret::from("given"));
     assert_eq!(home.secrets().get("a").await.unwrap().expose(), "given");
     home.environment.secrets.provider = Some("environment".to_owned());
     assert_eq!(home.secrets().list().await.unwrap()[0].place, "the variable `MCPM_SECRET_a`");
@@ -215,7 +215,7 @@ async fn bad_names_and_values_are_refused() {
         let error = home.secrets().set(name, &Secret::from("x")).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidOption, "{name:?}");
     }
-    for value in ["", "hush\0", &"hush".repeat(LONGEST)] {
+    for value in ["", "hush\0", &"hush".repeat(MAX_VALUE_BYTES)] {
         let error = home.secrets().set("a", &Secret::from(value)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidOption);
         assert!(!error.to_string().contains("hush"));
@@ -224,7 +224,7 @@ async fn bad_names_and_values_are_refused() {
 }
 
 #[tokio::test]
-async fn a_program_is_asked_without_a_shell() {
+async fn the_command_runs_without_a_shell() {
     let home = Home::new();
     let name = "op://vault/$(touch hacked); item";
     for (arguments, expected) in [
@@ -241,7 +241,7 @@ async fn a_program_is_asked_without_a_shell() {
 }
 
 #[tokio::test]
-async fn a_program_that_fails_says_nothing_of_the_value() {
+async fn a_failed_command_does_not_leak_the_value() {
     let home = Home::new();
     for body in ["echo hush; exit 3", "true", "echo", "printf 'hush\\377'", "yes hush", "kill -9 $$"] {
         let program = home.program(body);
@@ -255,16 +255,16 @@ async fn a_program_that_fails_says_nothing_of_the_value() {
 }
 
 #[test]
-fn a_choice_that_does_not_fit_together_is_not_kept() {
+fn an_inconsistent_store_config_is_not_saved() {
     let mut home = Home::new();
     for choice in [
-        StoreChoice { provider: Provider::Command, ..StoreChoice::default() },
-        StoreChoice { command: vec!["a".to_owned()], ..StoreChoice::default() },
-        StoreChoice { provider: Provider::Environment, password_in_keyring: true, ..StoreChoice::default() },
+        StoreConfig { provider: Provider::Command, ..StoreConfig::default() },
+        StoreConfig { command: vec!["a".to_owned()], ..StoreConfig::default() },
+        StoreConfig { provider: Provider::Environment, password_in_keyring: true, ..StoreConfig::default() },
     ] {
         assert_eq!(choice.save(&home.environment).unwrap_err().kind(), ErrorKind::InvalidOption);
     }
-    assert_eq!(StoreChoice::of(&home.environment).unwrap(), StoreChoice::default());
+    assert_eq!(StoreConfig::load(&home.environment).unwrap(), StoreConfig::default());
     home.environment.secrets.provider = Some("other".to_owned());
     assert_eq!(Secrets::open(&home.environment).unwrap_err().kind(), ErrorKind::InvalidOption);
 }

@@ -56,7 +56,7 @@ impl Document {
 
 /// The one field that documents of all versions have, so it is read on its own and others are let pass.
 #[derive(Deserialize)]
-struct Versioned {
+struct VersionField {
     version: u32,
 }
 
@@ -64,7 +64,7 @@ struct Versioned {
 pub(crate) fn encode<T: Serialize>(value: &T, version: u32) -> Result<Vec<u8>> {
     let defect = || Error::new(ErrorKind::Internal, "cannot encode a document");
     let mut bytes = serde_json::to_vec_pretty(value).map_err(|error| defect().source(error))?;
-    let found: Versioned = serde_json::from_slice(&bytes).map_err(|error| defect().source(error))?;
+    let found: VersionField = serde_json::from_slice(&bytes).map_err(|error| defect().source(error))?;
     if found.version != version {
         return Err(defect().with("version", found.version));
     }
@@ -82,7 +82,7 @@ pub(crate) fn decode<T: DeserializeOwned>(
     let damaged = |error: serde_json::Error| {
         Error::new(ErrorKind::CorruptState, format!("`{}` is damaged", path.display())).source(error)
     };
-    let found: Versioned = serde_json::from_slice(bytes).map_err(damaged)?;
+    let found: VersionField = serde_json::from_slice(bytes).map_err(damaged)?;
     if found.version == version {
         return serde_json::from_slice(bytes).map_err(damaged);
     }

@@ -37,14 +37,14 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 
 /// Puts `bytes` at `path` in place of what is there. Readers see the old file or the new one.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let draft = Draft::write(path, bytes)?;
+    let draft = TempFile::write(path, bytes)?;
     fs::rename(&draft.0, path)?;
     sync_parent(path)
 }
 
 /// Puts `bytes` at `path` if nothing is there; fails with `AlreadyExists` otherwise.
 pub(super) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let draft = Draft::write(path, bytes)?;
+    let draft = TempFile::write(path, bytes)?;
     // A rename would replace; a link never does.
     fs::hard_link(&draft.0, path)?;
     sync_parent(path)
@@ -68,7 +68,7 @@ pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
 }
 
 /// Tells whether `path` still leads to what was opened.
-pub(super) fn leads_to(path: &Path, opened: &File) -> io::Result<bool> {
+pub(super) fn is_same_file(path: &Path, opened: &File) -> io::Result<bool> {
     let opened = opened.metadata()?;
     match fs::metadata(path) {
         Ok(found) => Ok((found.dev(), found.ino()) == (opened.dev(), opened.ino())),
@@ -78,14 +78,14 @@ pub(super) fn leads_to(path: &Path, opened: &File) -> io::Result<bool> {
 }
 
 /// Says that a file or folder could not be made, read, written or removed.
-pub(crate) fn cannot(what: &str, path: &Path, error: io::Error) -> Error {
+pub(crate) fn file_error(what: &str, path: &Path, error: io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot {what} `{}`", path.display())).source(error)
 }
 
 /// A whole file that does not have its name yet; removed unless it was renamed.
-struct Draft(PathBuf);
+struct TempFile(PathBuf);
 
-impl Draft {
+impl TempFile {
     fn write(path: &Path, bytes: &[u8]) -> io::Result<Self> {
         let path = unique_sibling(path, ".", ".new");
         // A crashed process of the same pid may have left this very file.
@@ -97,7 +97,7 @@ impl Draft {
     }
 }
 
-impl Drop for Draft {
+impl Drop for TempFile {
     fn drop(&mut self) {
         // After a rename there is nothing left to remove.
         let _ = fs::remove_file(&self.0);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     document::{self, FORMAT_VERSION},
-    file::{self, cannot},
+    file::{self, file_error},
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -53,16 +53,16 @@ impl Groups {
         let path = self.path(name);
         let group =
             document::encode(&Group { version: FORMAT_VERSION, name: name.to_owned() }, FORMAT_VERSION)?;
-        file::create_folders(&self.folder).map_err(|error| cannot("make", &self.folder, error))?;
+        file::create_folders(&self.folder).map_err(|error| file_error("make", &self.folder, error))?;
         file::create(&path, &group).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => taken(),
-            _ => cannot("write", &path, error),
+            _ => file_error("write", &path, error),
         })
     }
 
     /// Returns the names of all groups, sorted. One whose file is damaged is among them.
     pub fn list(&self) -> Result<Vec<String>> {
-        let failed = |error| cannot("list", &self.folder, error);
+        let failed = |error| file_error("list", &self.folder, error);
         let mut names = vec![DEFAULT_GROUP.to_owned()];
         let entries = match fs::read_dir(&self.folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(names),
@@ -92,7 +92,7 @@ impl Groups {
         let hint = || format!("repair the file, or make the group again after `mcpm group rm '{name}'`");
         let bytes = match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            bytes => bytes.map_err(|error| cannot("read", &path, error))?,
+            bytes => bytes.map_err(|error| file_error("read", &path, error))?,
         };
         let group: Group = document::decode(&bytes, &path, FORMAT_VERSION, |_, _| None)
             .map_err(|error| error.hint(hint()))?;
@@ -117,7 +117,7 @@ impl Groups {
         fs::remove_file(&path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, format!("no group is named `{name}`"))
                 .hint("`mcpm group list` shows those that exist"),
-            _ => cannot("remove", &path, error),
+            _ => file_error("remove", &path, error),
         })
     }
 

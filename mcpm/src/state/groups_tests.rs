@@ -7,7 +7,7 @@ fn groups() -> (tempfile::TempDir, Groups) {
 }
 
 #[test]
-fn the_kept_sample_of_version_1_is_read() {
+fn the_format_sample_of_version_1_is_read() {
     let root = tempfile::tempdir().unwrap();
     let groups = Groups::new(root.path());
     groups.create("team").unwrap();

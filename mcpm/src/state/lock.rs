@@ -12,14 +12,14 @@ use std::{
 };
 
 use super::{
-    file::{self, cannot},
+    file::{self, file_error},
     process::ProcessId,
 };
 use crate::{Error, ErrorKind, Result};
 
 /// How often a lock is tried that is only being looked at; a look takes microseconds.
-const ATTEMPTS: u32 = 500;
-const PAUSE: Duration = Duration::from_millis(1);
+const MAX_LOCK_ATTEMPTS: u32 = 500;
+const LOCK_RETRY_DELAY: Duration = Duration::from_millis(1);
 
 /// A lock on a workload, held until it is dropped or its process ends.
 #[derive(Debug)]
@@ -42,23 +42,25 @@ impl Lock {
     ///
     /// `NameTaken` if somebody holds it; `NotFound` if there is no such workload.
     pub fn acquire(path: &Path) -> Result<Self> {
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_LOCK_ATTEMPTS {
             let file = file::open(path).map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => gone(path),
-                _ => cannot("open", path, error),
+                io::ErrorKind::NotFound => no_such_workload(path),
+                _ => file_error("open", path, error),
             })?;
             match file.try_lock() {
                 // The workload may have been removed, and made again, between the opening and the locking.
-                Ok(()) if !file::leads_to(path, &file).map_err(|error| cannot("read", path, error))? => {}
-                Ok(()) => return Self::record(file).map_err(|error| cannot("write", path, error)),
+                Ok(())
+                    if !file::is_same_file(path, &file)
+                        .map_err(|error| file_error("read", path, error))? => {}
+                Ok(()) => return Self::record(file).map_err(|error| file_error("write", path, error)),
                 Err(TryLockError::WouldBlock) if is_held(&file, path)? => {
-                    return Err(taken(path, read_holder(file)));
+                    return Err(already_locked(path, read_holder(file)));
                 }
-                Err(TryLockError::WouldBlock) => thread::sleep(PAUSE),
-                Err(TryLockError::Error(error)) => return Err(cannot("lock", path, error)),
+                Err(TryLockError::WouldBlock) => thread::sleep(LOCK_RETRY_DELAY),
+                Err(TryLockError::Error(error)) => return Err(file_error("lock", path, error)),
             }
         }
-        Err(taken(path, Holder { process: None }))
+        Err(already_locked(path, Holder { process: None }))
     }
 
     /// Returns who holds the lock right now, if anybody does.
@@ -66,7 +68,7 @@ impl Lock {
         let file = match File::open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(cannot("open", path, error)),
+            Err(error) => return Err(file_error("open", path, error)),
         };
         Ok(is_held(&file, path)?.then(|| read_holder(file)))
     }
@@ -89,9 +91,9 @@ impl Drop for Lock {
 /// Tells whether somebody holds the lock. Those who only look share it, and so do not see each other.
 fn is_held(file: &File, path: &Path) -> Result<bool> {
     match file.try_lock_shared() {
-        Ok(()) => file.unlock().map(|()| false).map_err(|error| cannot("unlock", path, error)),
+        Ok(()) => file.unlock().map(|()| false).map_err(|error| file_error("unlock", path, error)),
         Err(TryLockError::WouldBlock) => Ok(true),
-        Err(TryLockError::Error(error)) => Err(cannot("lock", path, error)),
+        Err(TryLockError::Error(error)) => Err(file_error("lock", path, error)),
     }
 }
 
@@ -102,13 +104,13 @@ fn read_holder(mut file: File) -> Holder {
     Holder { process: recorded.filter(|process: &ProcessId| process.is_alive()) }
 }
 
-fn taken(path: &Path, holder: Holder) -> Error {
+fn already_locked(path: &Path, holder: Holder) -> Error {
     let by = holder.process.map(|process| format!(" (pid {})", process.pid)).unwrap_or_default();
     let message = format!("`{}` is being started or is running{by}", name(path));
     Error::new(ErrorKind::NameTaken, message).hint(format!("stop it with `mcpm stop {}`", name(path)))
 }
 
-fn gone(path: &Path) -> Error {
+fn no_such_workload(path: &Path) -> Error {
     Error::new(ErrorKind::NotFound, format!("no workload is named `{}`", name(path)))
 }
 

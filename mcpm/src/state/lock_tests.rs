@@ -89,7 +89,7 @@ fn a_holder_that_is_not_on_record_yet_is_not_mistaken_for_the_one_before() {
 }
 
 #[test]
-fn looking_at_a_lock_does_not_keep_anybody_from_taking_it() {
+fn probing_a_lock_does_not_block_acquire() {
     let (_root, path) = workload();
     drop(Lock::acquire(&path).unwrap());
     thread::scope(|scope| {

@@ -19,9 +19,9 @@ pub(crate) mod file;
 mod groups;
 mod lock;
 mod process;
+mod reconcile;
 mod status;
 mod store;
-mod truth;
 
 pub(crate) use file::replace as replace_file;
 
@@ -30,6 +30,6 @@ pub(crate) use file::replace;
 pub use groups::{DEFAULT_GROUP, Groups};
 pub use lock::{Holder, Lock};
 pub use process::ProcessId;
+pub use reconcile::{ContainerView, Reconciled, WorkloadState, reconcile};
 pub use status::{Phase, Status};
 pub use store::{Claim, Store};
-pub use truth::{ContainerView, Shown, Truth, truth};

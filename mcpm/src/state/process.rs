@@ -18,7 +18,7 @@ use tokio::io::{Interest, unix::AsyncFd};
 use crate::{Error, ErrorKind, Result};
 
 /// How often a process is looked at where the kernel cannot tell of its end.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// One process, never another that got its pid later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,8 +59,8 @@ impl ProcessId {
     /// # Panics
     ///
     /// Panics outside a tokio runtime with I/O and time.
-    pub async fn wait_gone(self, limit: Duration) -> bool {
-        tokio::time::timeout(limit, self.gone()).await.is_ok()
+    pub async fn wait_exit(self, limit: Duration) -> bool {
+        tokio::time::timeout(limit, self.exited()).await.is_ok()
     }
 
     fn of(pid: u32) -> Self {
@@ -84,7 +84,7 @@ impl ProcessId {
     }
 
     #[cfg(target_os = "linux")]
-    async fn gone(self) {
+    async fn exited(self) {
         use rustix::process::{PidfdFlags, pidfd_open};
 
         let handle = self.raw().and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
@@ -96,7 +96,7 @@ impl ProcessId {
         {
             return;
         }
-        self.looked_at_until_gone().await;
+        self.poll_until_exit().await;
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -104,9 +104,9 @@ impl ProcessId {
         self.looked_at_until_gone().await;
     }
 
-    async fn looked_at_until_gone(self) {
+    async fn poll_until_exit(self) {
         while self.is_alive() {
-            tokio::time::sleep(LOOK_AGAIN).await;
+            tokio::time::sleep(EXIT_POLL_INTERVAL).await;
         }
     }
 }

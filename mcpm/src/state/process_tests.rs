@@ -39,7 +39,7 @@ async fn another_process_with_the_same_pid_is_left_alone() {
     assert!(!earlier.is_alive());
     assert!(!earlier.terminate().unwrap());
     assert!(!earlier.kill().unwrap());
-    assert!(earlier.wait_gone(LONG).await);
+    assert!(earlier.wait_exit(LONG).await);
 }
 
 #[test]
@@ -54,21 +54,21 @@ fn a_pid_that_stands_for_no_process_is_never_signalled() {
 #[tokio::test]
 async fn waiting_ends_with_the_process_or_with_the_limit() {
     let (mut child, process) = waiting();
-    assert!(!process.wait_gone(Duration::ZERO).await);
-    let (gone, killed) = tokio::join!(process.wait_gone(LONG), async { process.kill() });
+    assert!(!process.wait_exit(Duration::ZERO).await);
+    let (gone, killed) = tokio::join!(process.wait_exit(LONG), async { process.kill() });
     assert!(gone && killed.unwrap());
     // Not waited for yet, so the pid is still taken.
     assert!(!ProcessId { start_time: process.start_time.or(Some(0)), ..process }.is_alive());
     child.wait().unwrap();
     assert!(!process.is_alive());
     assert!(!process.terminate().unwrap());
-    assert!(process.wait_gone(Duration::ZERO).await);
+    assert!(process.wait_exit(Duration::ZERO).await);
 }
 
 #[tokio::test]
 async fn waiting_works_where_the_kernel_cannot_tell() {
     let (mut child, process) = waiting();
-    let (_, asked) = tokio::join!(process.looked_at_until_gone(), async {
+    let (_, asked) = tokio::join!(process.poll_until_exit(), async {
         let asked = process.terminate();
         child.wait().unwrap();
         asked

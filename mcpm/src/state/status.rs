@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{document::FORMAT_VERSION, process::ProcessId};
 
 /// The last second that RFC 3339 can write, at the end of the year 9999.
-const LAST_SECOND: Duration = Duration::from_secs(253_402_300_799);
+const MAX_RFC3339_TIME: Duration = Duration::from_secs(253_402_300_799);
 
 /// Where a workload is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,7 +99,7 @@ impl Status {
 
 fn rfc3339(time: SystemTime) -> String {
     // Outside of these bounds a clock is wrong, and the formatter panics.
-    let time = time.clamp(SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH + LAST_SECOND);
+    let time = time.clamp(SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH + MAX_RFC3339_TIME);
     humantime::format_rfc3339_seconds(time).to_string()
 }
 
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn a_wrong_clock_is_written_without_panic() {
         assert_eq!(rfc3339(SystemTime::UNIX_EPOCH - Duration::from_secs(9)), "1970-01-01T00:00:00Z");
-        let late = SystemTime::UNIX_EPOCH + LAST_SECOND + Duration::from_secs(9);
+        let late = SystemTime::UNIX_EPOCH + MAX_RFC3339_TIME + Duration::from_secs(9);
         assert_eq!(rfc3339(late), "9999-12-31T23:59:59Z");
     }
 }

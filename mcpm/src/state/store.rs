@@ -12,7 +12,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     document::{self, Document},
-    file::{self, cannot},
+    file::{self, file_error},
 };
 use crate::{Error, ErrorKind, Result, name::WorkloadName};
 
@@ -45,20 +45,20 @@ impl Store {
     /// `NameTaken` if a folder of that name exists, damaged or not.
     pub fn create(&self, name: &WorkloadName) -> Result<Claim> {
         let path = self.folder(name);
-        file::create_folders(&self.workloads).map_err(|error| cannot("make", &self.workloads, error))?;
+        file::create_folders(&self.workloads).map_err(|error| file_error("make", &self.workloads, error))?;
         let folder = file::create_folder(&path).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => {
                 Error::new(ErrorKind::NameTaken, format!("a workload named `{name}` exists already"))
                     .hint(format!("remove it with `mcpm rm {name}`, or set `name` to another"))
             }
-            _ => cannot("make", &path, error),
+            _ => file_error("make", &path, error),
         })?;
-        Ok(Claim { store: self.clone(), name: name.clone(), folder, kept: false })
+        Ok(Claim { store: self.clone(), name: name.clone(), folder, committed: false })
     }
 
     /// Returns the names of all workloads, sorted. One whose documents are damaged is among them.
     pub fn names(&self) -> Result<Vec<WorkloadName>> {
-        let entries = self.entries().map_err(|error| cannot("list", &self.workloads, error))?;
+        let entries = self.entries().map_err(|error| file_error("list", &self.workloads, error))?;
         let mut names: Vec<WorkloadName> = entries
             .into_iter()
             .filter(|entry| self.workloads.join(entry).is_dir())
@@ -81,7 +81,7 @@ impl Store {
             .map_err(|error| error.with("path", path.display()))?;
         file::replace(&path, &bytes).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => unknown(name),
-            _ => cannot("write", &path, error),
+            _ => file_error("write", &path, error),
         })
     }
 
@@ -97,7 +97,7 @@ impl Store {
             Ok(bytes) => document::decode(&bytes, &path, document.version(), |version, old| {
                 document.upgrade(version, old)
             }),
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(cannot("read", &path, error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(file_error("read", &path, error)),
             Err(_) if self.folder(name).is_dir() => {
                 Err(Error::new(ErrorKind::CorruptState, format!("`{}` is missing", path.display())))
             }
@@ -118,11 +118,11 @@ impl Store {
         match fs::rename(&path, &leaving) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(cannot("remove", &path, error)),
+            Err(error) => return Err(file_error("remove", &path, error)),
         }
         file::sync_parent(&path)
             .and_then(|()| remove_folder(&leaving))
-            .map_err(|error| cannot("remove", &leaving, error))
+            .map_err(|error| file_error("remove", &leaving, error))
     }
 
     /// Returns the folder of a workload, which may not exist.
@@ -158,7 +158,7 @@ impl Store {
 
 /// A name that is taken for a workload which is not whole yet.
 ///
-/// Dropping it removes the folder with all that was put there, unless [`keep`](Self::keep) was called.
+/// Dropping it removes the folder with all that was put there, unless [`commit`](Self::commit) was called.
 #[derive(Debug)]
 #[must_use = "dropping a claim removes the workload"]
 pub struct Claim {
@@ -166,7 +166,7 @@ pub struct Claim {
     name: WorkloadName,
     /// Open, so that no later folder can get the same inode.
     folder: File,
-    kept: bool,
+    committed: bool,
 }
 
 impl Claim {
@@ -176,22 +176,22 @@ impl Claim {
     }
 
     /// Leaves the workload on record.
-    pub fn keep(mut self) {
-        self.kept = true;
+    pub fn commit(mut self) {
+        self.committed = true;
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if self.kept {
+        if self.committed {
             return;
         }
         let path = self.store.folder(&self.name);
         // Somebody may have removed this workload and made another of the same name.
-        let removed = match file::leads_to(&path, &self.folder) {
+        let removed = match file::is_same_file(&path, &self.folder) {
             Ok(true) => self.store.remove(&self.name),
             Ok(false) => Ok(()),
-            Err(error) => Err(cannot("remove", &path, error)),
+            Err(error) => Err(file_error("remove", &path, error)),
         };
         if let Err(error) = removed {
             tracing::warn!(%error, name = %self.name, "cannot remove a workload that did not start");

@@ -45,7 +45,7 @@ fn kept_workloads_are_listed_in_order_and_private() {
     for text in ["bb", "aa-2", "aa"] {
         let claim = store.create(&name(text)).unwrap();
         store.save(claim.name(), Document::Status, &status()).unwrap();
-        claim.keep();
+        claim.commit();
     }
     assert_eq!(store.names().unwrap(), [name("aa"), name("aa-2"), name("bb")]);
     assert_eq!(store.load::<Status>(&name("aa"), Document::Status).unwrap(), status());
@@ -69,7 +69,7 @@ fn a_dropped_claim_spares_a_later_workload_of_its_name() {
     let (_root, store) = store();
     let first = store.create(&name("time")).unwrap();
     store.remove(&name("time")).unwrap();
-    store.create(&name("time")).unwrap().keep();
+    store.create(&name("time")).unwrap().commit();
     drop(first);
     assert_eq!(store.names().unwrap(), [name("time")]);
 }
@@ -196,7 +196,7 @@ fn the_kept_sample_of_an_isolated_workload_is_read_and_written_back() {
 #[test]
 fn a_workload_without_its_documents_is_listed_and_can_be_removed() {
     let (_root, store) = store();
-    store.create(&name("time")).unwrap().keep();
+    store.create(&name("time")).unwrap().commit();
     assert_eq!(store.names().unwrap(), [name("time")]);
     let error = store.load::<Status>(&name("time"), Document::Spec).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::CorruptState);
@@ -209,7 +209,7 @@ fn a_workload_without_its_documents_is_listed_and_can_be_removed() {
 #[test]
 fn a_late_status_does_not_bring_a_removed_workload_back() {
     let (_root, store) = store();
-    store.create(&name("time")).unwrap().keep();
+    store.create(&name("time")).unwrap().commit();
     store.remove(&name("time")).unwrap();
     let error = store.save(&name("time"), Document::Status, &status()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
@@ -228,7 +228,7 @@ fn a_document_without_its_version_is_never_written() {
 #[test]
 fn an_interrupted_removal_is_not_listed_and_goes_at_the_next_opening() {
     let (root, store) = store();
-    store.create(&name("time")).unwrap().keep();
+    store.create(&name("time")).unwrap().commit();
     let left = store.workloads.join(".removing-old.1-0");
     fs::create_dir(&left).unwrap();
     fs::write(left.join("spec.json"), "{}").unwrap();

@@ -12,7 +12,7 @@ use opentelemetry::{
     metrics::{Counter, Histogram, Meter, UpDownCounter},
 };
 
-use super::labels::Names;
+use super::labels::NameLabels;
 
 /// Bounds of seconds, from those of the MCP conventions.
 const BOUNDS: [f64; 14] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
@@ -23,9 +23,9 @@ const HTTP_BOUNDS: [f64; 14] =
 const SESSION_BOUNDS: [f64; 12] =
     [1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 1800.0, 3600.0, 14400.0, 86400.0];
 /// Most sessions whose beginning is remembered.
-const SESSIONS: usize = 10_000;
+const MAX_OPEN_SESSIONS: usize = 10_000;
 /// One that began so long ago is forgotten when there is no room: most clients never say that they are done.
-const FORGOTTEN: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_SESSION_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What is counted.
 #[derive(Debug)]
@@ -41,9 +41,9 @@ pub(crate) struct Instruments {
     /// The same things under older names.
     pub(crate) legacy: Option<Legacy>,
     sessions: Histogram<f64>,
-    tools: Names,
-    prompts: Names,
-    open: Mutex<HashMap<u64, Open>>,
+    tools: NameLabels,
+    prompts: NameLabels,
+    open_sessions: Mutex<HashMap<u64, OpenSession>>,
     hasher: RandomState,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Legacy {
 
 /// A session that is open.
 #[derive(Debug)]
-struct Open {
+struct OpenSession {
     since: Instant,
     labels: Vec<KeyValue>,
 }
@@ -103,9 +103,9 @@ impl Instruments {
                 "Duration of MCP sessions, as their server sees it",
                 &SESSION_BOUNDS,
             ),
-            tools: Names::default(),
-            prompts: Names::default(),
-            open: Mutex::default(),
+            tools: NameLabels::default(),
+            prompts: NameLabels::default(),
+            open_sessions: Mutex::default(),
             hasher: RandomState::new(),
         }
     }
@@ -121,22 +121,22 @@ impl Instruments {
     }
 
     /// A session was opened. Beyond the most that are remembered, its end is not measured.
-    pub(crate) fn opened(&self, session: &[u8], labels: Vec<KeyValue>) {
+    pub(crate) fn session_opened(&self, session: &[u8], labels: Vec<KeyValue>) {
         let key = self.hasher.hash_one(session);
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.len() == SESSIONS {
-            open.retain(|_, session| session.since.elapsed() < FORGOTTEN);
+        let mut open = self.open_sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.len() == MAX_OPEN_SESSIONS {
+            open.retain(|_, session| session.since.elapsed() < MAX_SESSION_AGE);
         }
-        if open.len() < SESSIONS {
-            open.insert(key, Open { since: Instant::now(), labels });
+        if open.len() < MAX_OPEN_SESSIONS {
+            open.insert(key, OpenSession { since: Instant::now(), labels });
         }
     }
 
     /// A session was closed, or is `lost`.
-    pub(crate) fn closed(&self, session: &[u8], lost: bool) {
+    pub(crate) fn session_closed(&self, session: &[u8], lost: bool) {
         let key = self.hasher.hash_one(session);
-        let closed = self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
-        let Some(Open { since, mut labels }) = closed else { return };
+        let closed = self.open_sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        let Some(OpenSession { since, mut labels }) = closed else { return };
         if lost {
             labels.push(KeyValue::new("error.type", "session_lost"));
         }
@@ -145,8 +145,8 @@ impl Instruments {
 
     /// The proxy stops, and so do all sessions.
     pub(super) fn end_sessions(&self) {
-        let open = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
-        for Open { since, labels } in open.into_values() {
+        let open = std::mem::take(&mut *self.open_sessions.lock().unwrap_or_else(PoisonError::into_inner));
+        for OpenSession { since, labels } in open.into_values() {
             self.sessions.record(since.elapsed().as_secs_f64(), &labels);
         }
     }

@@ -12,7 +12,7 @@ use super::cut;
 /// In place of all values beyond those that are known.
 pub(crate) const OTHER: &str = "other";
 /// Most names of tools, and of prompts.
-const NAMES: usize = 100;
+const MAX_NAMES: usize = 100;
 
 /// Methods of MCP, in both eras.
 const METHODS: [&str; 29] = [
@@ -50,7 +50,7 @@ const METHODS: [&str; 29] = [
 /// Versions of the protocol.
 const VERSIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
-fn known<'a>(list: &[&'static str], value: &'a str) -> &'static str
+fn known_or_other<'a>(list: &[&'static str], value: &'a str) -> &'static str
 where
     'static: 'a,
 {
@@ -59,12 +59,12 @@ where
 
 /// A method of MCP.
 pub(crate) fn mcp_method(method: &str) -> &'static str {
-    known(&METHODS, method)
+    known_or_other(&METHODS, method)
 }
 
 /// A version of MCP.
 pub(crate) fn mcp_version(version: &str) -> &'static str {
-    known(&VERSIONS, version)
+    known_or_other(&VERSIONS, version)
 }
 
 /// A method of HTTP, in the words of the conventions.
@@ -94,9 +94,9 @@ pub(crate) fn rpc_code(code: i64) -> String {
 
 /// Names that a server knows: those of its answers, and not of its callers, who may send any.
 #[derive(Debug, Default)]
-pub(super) struct Names(RwLock<HashSet<String>>);
+pub(super) struct NameLabels(RwLock<HashSet<String>>);
 
-impl Names {
+impl NameLabels {
     /// The label of a name. One that was `answered` well is there, and gets a label of its own while there is room.
     pub(super) fn label(&self, name: &str, answered: bool) -> String {
         let name = cut(name);
@@ -105,7 +105,7 @@ impl Names {
         }
         if answered {
             let mut names = self.0.write().unwrap_or_else(PoisonError::into_inner);
-            if names.len() < NAMES {
+            if names.len() < MAX_NAMES {
                 names.insert(name.to_owned());
                 return name.to_owned();
             }
@@ -120,9 +120,9 @@ mod tests {
 
     #[test]
     fn names_are_bounded_and_come_from_answers() {
-        let names = Names::default();
+        let names = NameLabels::default();
         assert_eq!(names.label("made-up", false), OTHER);
-        for number in 0..NAMES {
+        for number in 0..MAX_NAMES {
             let name = format!("tool{number}");
             assert_eq!(names.label(&name, true), name);
         }
@@ -131,7 +131,7 @@ mod tests {
             ("tool0".into(), OTHER.into())
         );
         let long = "ä".repeat(200);
-        let names = Names::default();
+        let names = NameLabels::default();
         assert_eq!(names.label(&long, true).len(), 128);
     }
 

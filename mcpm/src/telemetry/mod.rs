@@ -4,13 +4,13 @@
 //! global of the process: two proxies in one program measure apart, and neither sets the program's own providers.
 //! What is measured of a request is decided in [`proxy::layers::telemetry`](crate::proxy).
 
-mod context;
+mod export_runtime;
+mod exporters;
 mod instruments;
 mod labels;
-mod sending;
+mod otel_variables;
 mod spec;
-mod thread;
-mod variables;
+mod trace_context;
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -26,31 +26,31 @@ use opentelemetry_sdk::{
 };
 use prometheus::{Registry, TextEncoder};
 
-pub(crate) use context::{Carrier, parent_of};
 pub(crate) use instruments::Instruments;
 pub(crate) use labels::{http_method, mcp_method, mcp_version, rpc_code};
-pub(crate) use spec::{OF_ALL, OF_OTLP};
+pub(crate) use spec::{OTLP_OPTIONS, SHARED_OPTIONS};
 pub use spec::{OtlpSpec, TelemetrySpec};
+pub(crate) use trace_context::{TraceContext, parent_and_link};
 
-use sending::Collector;
-use thread::Engine;
+use export_runtime::ExportRuntime;
+use exporters::ExporterFactory;
 
 use crate::{Error, ErrorKind, Result, environment::Variables, options::Header};
 
 /// Who measures.
 const SCOPE: &str = "mcpm";
 /// Most spans that wait to be sent; those beyond are dropped.
-const WAITING: usize = 2048;
+const MAX_QUEUED_SPANS: usize = 2048;
 /// Most spans in one request to the collector.
-const BATCH: usize = 512;
+const MAX_BATCH_SPANS: usize = 512;
 /// How often spans are sent.
-const SPANS_EVERY: Duration = Duration::from_secs(5);
+const SPAN_EXPORT_INTERVAL: Duration = Duration::from_secs(5);
 /// How often metrics are sent.
-const METRICS_EVERY: Duration = Duration::from_secs(60);
+const METRIC_EXPORT_INTERVAL: Duration = Duration::from_secs(60);
 /// How long what waits may still be sent when the proxy stops.
-const LAST_WORDS: Duration = Duration::from_secs(3);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 /// Longest text of an attribute in bytes.
-const LONGEST: usize = 128;
+const MAX_ATTRIBUTE_BYTES: usize = 128;
 
 /// What a proxy measures with. Dropping it sends what waits, beside whoever drops it.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ struct Providers {
     tracer: Option<SdkTracerProvider>,
     meter: Option<SdkMeterProvider>,
     /// Ends last: the others send on it.
-    engine: Option<Arc<Engine>>,
+    engine: Option<Arc<ExportRuntime>>,
 }
 
 impl Telemetry {
@@ -93,19 +93,19 @@ impl Telemetry {
     ) -> Result<Self> {
         let resource = resource(spec);
         let engine = match &spec.otlp {
-            Some(_) => Some(Arc::new(Engine::start()?)),
+            Some(_) => Some(Arc::new(ExportRuntime::start()?)),
             None => None,
         };
         let collector = match (&spec.otlp, &engine) {
-            (Some(otlp), Some(engine)) => Some((otlp, Collector::new(otlp, headers, engine.handle())?)),
+            (Some(otlp), Some(engine)) => Some((otlp, ExporterFactory::new(otlp, headers, engine.handle())?)),
             _ => None,
         };
         let tracer = match &collector {
             Some((otlp, collector)) if otlp.tracing => {
                 let config = BatchConfigBuilder::default()
-                    .with_max_queue_size(WAITING)
-                    .with_max_export_batch_size(BATCH)
-                    .with_scheduled_delay(SPANS_EVERY)
+                    .with_max_queue_size(MAX_QUEUED_SPANS)
+                    .with_max_export_batch_size(MAX_BATCH_SPANS)
+                    .with_scheduled_delay(SPAN_EXPORT_INTERVAL)
                     .build();
                 let processor =
                     BatchSpanProcessor::builder(collector.spans()?).with_batch_config(config).build();
@@ -125,8 +125,9 @@ impl Telemetry {
         let meter = if registry.is_some() || sends_metrics.is_some() {
             let mut builder = SdkMeterProvider::builder().with_resource(resource);
             if let Some((_, collector)) = sends_metrics {
-                let reader =
-                    PeriodicReader::builder(collector.metrics()?).with_interval(METRICS_EVERY).build();
+                let reader = PeriodicReader::builder(collector.metrics()?)
+                    .with_interval(METRIC_EXPORT_INTERVAL)
+                    .build();
                 builder = builder.with_reader(reader);
             }
             if let Some(registry) = &registry {
@@ -162,7 +163,7 @@ impl Telemetry {
     }
 
     /// What Prometheus reads, if it may.
-    pub(crate) fn text(&self) -> Option<Result<String>> {
+    pub(crate) fn prometheus_text(&self) -> Option<Result<String>> {
         let registry = self.registry.as_ref()?;
         let text = TextEncoder::new().encode_to_string(&registry.gather());
         Some(text.map_err(|error| Error::new(ErrorKind::Internal, "metrics cannot be written").source(error)))
@@ -176,7 +177,7 @@ impl Telemetry {
     /// Ends sessions that are still open, sends what waits, and waits for that for a bounded time.
     pub(crate) async fn stop(&self) {
         let Some(ending) = self.end() else { return };
-        if tokio::time::timeout(LAST_WORDS, ending).await.is_err() {
+        if tokio::time::timeout(SHUTDOWN_TIMEOUT, ending).await.is_err() {
             tracing::warn!("the collector did not take the last telemetry in time");
         }
     }
@@ -190,15 +191,15 @@ impl Telemetry {
         let Providers { tracer, meter, engine } = providers;
         let (done, ended) = tokio::sync::oneshot::channel();
         // Both at once, so that neither waits for the time that the other takes.
-        let metrics = thread::run("mcpm-metrics-end", {
+        let metrics = export_runtime::spawn_thread("mcpm-metrics-end", {
             let engine = engine.clone();
             move || {
                 let _ = meter.map(|provider| provider.shutdown());
                 drop(engine);
             }
         });
-        let spans = thread::run("mcpm-spans-end", move || {
-            let _ = tracer.map(|provider| provider.shutdown_with_timeout(LAST_WORDS));
+        let spans = export_runtime::spawn_thread("mcpm-spans-end", move || {
+            let _ = tracer.map(|provider| provider.shutdown_with_timeout(SHUTDOWN_TIMEOUT));
             if let Some(metrics) = metrics {
                 let _ = metrics.join();
             }
@@ -240,7 +241,7 @@ fn environment(names: &[String], variables: &Variables) -> Vec<KeyValue> {
 
 /// A text that is short enough for an attribute.
 pub(crate) fn cut(text: &str) -> &str {
-    let mut end = text.len().min(LONGEST);
+    let mut end = text.len().min(MAX_ATTRIBUTE_BYTES);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
@@ -250,7 +251,7 @@ pub(crate) fn cut(text: &str) -> &str {
 /// Values of OTLP headers, by name, as `OTEL_EXPORTER_OTLP_HEADERS` lists them: those that a recorded workload is
 /// known to have been given.
 pub fn listed_headers(text: &str, known: &[String]) -> Vec<Header> {
-    let mut values = sending::listed(text);
+    let mut values = exporters::parse_header_list(text);
     known
         .iter()
         .filter_map(|name| values.remove(name).map(|value| Header::from((name.clone(), value))))

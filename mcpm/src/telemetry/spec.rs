@@ -9,7 +9,7 @@ use http::HeaderName;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::variables::OfService;
+use super::otel_variables::ServiceVariables;
 use crate::{
     Error, ErrorKind, Result,
     environment::Variables,
@@ -69,7 +69,7 @@ impl OtlpSpec {
     fn read(options: &SharedOptions, endpoint: &str, working_dir: &Path) -> Result<Self> {
         let insecure = options.otel_insecure.unwrap_or(false);
         let protocol = options.otel_protocol.unwrap_or(OtlpProtocol::Http);
-        let endpoint = endpoint_of(endpoint, insecure, protocol)?;
+        let endpoint = parse_endpoint(endpoint, insecure, protocol)?;
         let bundle = options.mcpm_ca_bundle.as_ref().filter(|_| speaks_tls(&endpoint));
         let sampling_rate =
             options.otel_sampling_rate.or_else(|| ProxyOptions::defaults().otel_sampling_rate);
@@ -87,7 +87,7 @@ impl OtlpSpec {
 }
 
 /// What has no effect without an endpoint.
-pub(crate) const OF_OTLP: [&str; 7] = [
+pub(crate) const OTLP_OPTIONS: [&str; 7] = [
     "otel_insecure",
     "otel_headers",
     "otel_env_vars",
@@ -97,12 +97,12 @@ pub(crate) const OF_OTLP: [&str; 7] = [
     "otel_protocol",
 ];
 /// What has no effect without an endpoint or `/metrics`.
-pub(crate) const OF_ALL: [&str; 3] =
+pub(crate) const SHARED_OPTIONS: [&str; 3] =
     ["otel_service_name", "otel_custom_attributes", "otel_use_legacy_attributes"];
 /// Variables that may hold secrets of mcpm's own.
-const OWN: &str = "MCPM_";
+const RESERVED_PREFIX: &str = "MCPM_";
 
-fn refused(message: impl Into<String>) -> Error {
+fn invalid_option(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOption, message.into())
 }
 
@@ -112,11 +112,11 @@ fn speaks_tls(endpoint: &str) -> bool {
 }
 
 /// Reads where the collector is.
-fn endpoint_of(text: &str, insecure: bool, protocol: OtlpProtocol) -> Result<String> {
+fn parse_endpoint(text: &str, insecure: bool, protocol: OtlpProtocol) -> Result<String> {
     // What stands before `@` is not repeated.
     let shown = text.rsplit_once('@').map_or(text, |(_, rest)| rest);
     let bad = |why: &str| {
-        refused(format!("`{}` is no OTLP endpoint: {why}", shown.escape_debug()))
+        invalid_option(format!("`{}` is no OTLP endpoint: {why}", shown.escape_debug()))
             .hint("write `https://HOST[:PORT][/PATH]`")
     };
     let scheme = if insecure { "http" } else { "https" };
@@ -125,9 +125,9 @@ fn endpoint_of(text: &str, insecure: bool, protocol: OtlpProtocol) -> Result<Str
     match url.scheme() {
         "https" | "http" if insecure => url.set_scheme("http").map_err(|()| bad("it has no scheme"))?,
         "https" => {}
-        "http" if crate::transport::http::is_this_machine(&url) => {}
+        "http" if crate::transport::http::is_loopback_url(&url) => {}
         "http" => {
-            return Err(refused(format!("`{shown}` is not `https`"))
+            return Err(invalid_option(format!("`{shown}` is not `https`"))
                 .hint("use `https`, or set `otel_insecure` to `true` for a collector without TLS"));
         }
         _ => return Err(bad("the scheme is neither `http` nor `https`")),
@@ -148,7 +148,7 @@ fn endpoint_of(text: &str, insecure: bool, protocol: OtlpProtocol) -> Result<Str
 }
 
 /// Headers that are the protocol's own.
-const NOT_TO_SET: [&str; 7] =
+const RESERVED_HEADERS: [&str; 7] =
     ["connection", "content-encoding", "content-length", "content-type", "host", "te", "transfer-encoding"];
 
 fn names(headers: &[Header]) -> Result<Vec<String>> {
@@ -157,19 +157,21 @@ fn names(headers: &[Header]) -> Result<Vec<String>> {
         let name: HeaderName = header
             .name
             .parse()
-            .map_err(|_| refused(format!("`{}` is no header name", header.name.escape_debug())))?;
-        if NOT_TO_SET.contains(&name.as_str()) {
-            return Err(refused(format!("the header `{name}` is OTLP's own")).with("option", "otel_headers"));
+            .map_err(|_| invalid_option(format!("`{}` is no header name", header.name.escape_debug())))?;
+        if RESERVED_HEADERS.contains(&name.as_str()) {
+            return Err(
+                invalid_option(format!("the header `{name}` is OTLP's own")).with("option", "otel_headers")
+            );
         }
         // gRPC has a binary form for these, and none of ours is.
         if name.as_str().ends_with("-bin") {
             return Err(
-                refused(format!("the header `{name}` would be binary")).with("option", "otel_headers")
+                invalid_option(format!("the header `{name}` would be binary")).with("option", "otel_headers")
             );
         }
         let name = name.to_string();
         if names.contains(&name) {
-            return Err(refused(format!("two OTLP headers are called `{name}`")));
+            return Err(invalid_option(format!("two OTLP headers are called `{name}`")));
         }
         names.push(name);
     }
@@ -180,13 +182,13 @@ fn variables(names: &[String]) -> Result<Vec<String>> {
     let mut kept: Vec<String> = Vec::new();
     for name in names {
         let refused = |why: &str| {
-            Err(refused(format!("`{}` cannot be part of spans: {why}", name.escape_debug()))
+            Err(invalid_option(format!("`{}` cannot be part of spans: {why}", name.escape_debug()))
                 .with("option", "otel_env_vars"))
         };
         if name.is_empty() || name.contains(['=', '\0']) {
             return refused("it is no name of a variable");
         }
-        if name.starts_with(OWN) {
+        if name.starts_with(RESERVED_PREFIX) {
             return refused("mcpm takes secrets from such variables");
         }
         if !kept.contains(name) {
@@ -198,7 +200,7 @@ fn variables(names: &[String]) -> Result<Vec<String>> {
 
 fn service_name(given: Option<&str>, name: &str) -> Result<String> {
     match given {
-        Some("") => Err(refused("the service name is empty").with("option", "otel_service_name")),
+        Some("") => Err(invalid_option("the service name is empty").with("option", "otel_service_name")),
         Some(given) => Ok(given.to_owned()),
         None => Ok(format!("mcpm-{name}")),
     }
@@ -209,7 +211,7 @@ fn attributes(given: Option<&crate::options::Attributes>) -> Result<BTreeMap<Str
     for entry in given.into_iter().flat_map(|given| &given.entries) {
         let (key, value) = (entry.key.trim().to_owned(), entry.value.trim().to_owned());
         if attributes.insert(key.clone(), value).is_some() {
-            return Err(refused(format!("the attribute `{key}` is there twice"))
+            return Err(invalid_option(format!("the attribute `{key}` is there twice"))
                 .with("option", "otel_custom_attributes"));
         }
     }
@@ -235,7 +237,7 @@ impl TelemetrySpec {
         if !prometheus && prometheus_port.is_none() && otlp.is_none() {
             return Ok(None);
         }
-        let of_service = OfService::of(environment);
+        let of_service = ServiceVariables::from_variables(environment);
         let mut all = of_service.attributes;
         all.extend(attributes(options.otel_custom_attributes.as_ref())?);
         let given = options.otel_service_name.as_deref().or(of_service.name.as_deref());
@@ -254,8 +256,10 @@ impl TelemetrySpec {
     fn check(&self) -> Result<()> {
         let Some(otlp) = &self.otlp else { return Ok(()) };
         if !otlp.tracing && !otlp.metrics {
-            return Err(refused("there is an OTLP endpoint, and neither traces nor metrics are sent there")
-                .hint("leave out `otel_endpoint`, `otel_tracing_enabled` or `otel_metrics_enabled`"));
+            return Err(invalid_option(
+                "there is an OTLP endpoint, and neither traces nor metrics are sent there",
+            )
+            .hint("leave out `otel_endpoint`, `otel_tracing_enabled` or `otel_metrics_enabled`"));
         }
         Ok(())
     }

@@ -1,10 +1,13 @@
 use super::*;
 
-fn asked(options: &[(&str, &str)]) -> Result<Option<TelemetrySpec>> {
-    asked_among(options, &[])
+fn parse(options: &[(&str, &str)]) -> Result<Option<TelemetrySpec>> {
+    parse_with_variables(options, &[])
 }
 
-fn asked_among(options: &[(&str, &str)], variables: &[(&str, &str)]) -> Result<Option<TelemetrySpec>> {
+fn parse_with_variables(
+    options: &[(&str, &str)],
+    variables: &[(&str, &str)],
+) -> Result<Option<TelemetrySpec>> {
     let mut all = ProxyOptions::default();
     for (name, value) in options {
         all.set(name, value)?;
@@ -14,22 +17,22 @@ fn asked_among(options: &[(&str, &str)], variables: &[(&str, &str)]) -> Result<O
 }
 
 fn otlp(options: &[(&str, &str)]) -> OtlpSpec {
-    asked(options).expect("fine").expect("on").otlp.expect("an endpoint")
+    parse(options).expect("fine").expect("on").otlp.expect("an endpoint")
 }
 
 const ENDPOINT: (&str, &str) = ("otel-endpoint", "https://otel.example:4318");
 
 #[test]
 fn an_endpoint_or_a_path_turns_it_on_and_nothing_else_has_an_effect_alone() {
-    assert_eq!(asked(&[]).expect("fine"), None);
+    assert_eq!(parse(&[]).expect("fine"), None);
     for off in [("otel-sampling-rate", "0.10"), ("otel-tracing-enabled", "true"), ("otel-insecure", "false")]
     {
-        assert_eq!(asked(&[off]).expect("fine"), None, "{off:?}");
+        assert_eq!(parse(&[off]).expect("fine"), None, "{off:?}");
     }
     let given = otlp(&[ENDPOINT]);
     assert!(given.tracing && given.metrics && given.protocol == OtlpProtocol::Http);
     assert_eq!((given.sampling_rate, given.endpoint.as_str()), (0.1, "https://otel.example:4318"));
-    let path = asked(&[("otel-enable-prometheus-metrics-path", "true")]).expect("fine").expect("on");
+    let path = parse(&[("otel-enable-prometheus-metrics-path", "true")]).expect("fine").expect("on");
     assert_eq!((path.service_name.as_str(), path.legacy, path.otlp.clone()), ("mcpm-server", true, None));
     for (name, value) in [
         ("otel-insecure", "true"),
@@ -43,17 +46,17 @@ fn an_endpoint_or_a_path_turns_it_on_and_nothing_else_has_an_effect_alone() {
         ("otel-custom-attributes", "a=b"),
         ("otel-use-legacy-attributes", "false"),
     ] {
-        assert_eq!(asked(&[(name, value)]).expect(name), None, "it is warned of");
+        assert_eq!(parse(&[(name, value)]).expect(name), None, "it is warned of");
         // A path for scrapers is no collector.
-        let scraped = asked(&[(name, value), ("otel-enable-prometheus-metrics-path", "true")]);
-        let is_of_all = OF_ALL.contains(&name.replace('-', "_").as_str());
+        let scraped = parse(&[(name, value), ("otel-enable-prometheus-metrics-path", "true")]);
+        let is_of_all = SHARED_OPTIONS.contains(&name.replace('-', "_").as_str());
         let changes = scraped.expect(name).expect("on") != path;
         assert_eq!(changes, is_of_all, "{name}");
     }
 }
 
 #[test]
-fn an_endpoint_is_https_unless_it_is_said_otherwise_or_near() {
+fn an_endpoint_is_https_unless_insecure_or_loopback() {
     for (text, insecure, expected) in [
         ("otel.example:4318", false, "https://otel.example:4318"),
         ("otel.example", true, "http://otel.example"),
@@ -87,7 +90,7 @@ fn what_cannot_be_is_refused() {
         (&[ENDPOINT, ("otel-custom-attributes", "a=1,a=2")], "twice"),
         (&[ENDPOINT, ("otel-tracing-enabled", "false"), ("otel-metrics-enabled", "false")], "neither"),
     ] {
-        let error = asked(options).expect_err(said);
+        let error = parse(options).expect_err(said);
         assert_eq!(error.kind(), ErrorKind::InvalidOption);
         let text = format!("{error}");
         assert!(text.contains(said) && !text.contains("u:hush"), "{said}: {text}");
@@ -95,7 +98,7 @@ fn what_cannot_be_is_refused() {
 }
 
 #[test]
-fn certificates_are_kept_for_a_collector_that_has_some() {
+fn the_ca_bundle_is_used_for_https_collectors_only() {
     let bundle = ("mcpm-ca-bundle", "ca.pem");
     assert_eq!(otlp(&[ENDPOINT, bundle]).ca_bundle.as_deref(), Some(Path::new("/work/ca.pem")));
     assert_eq!(otlp(&[("otel-endpoint", "http://127.0.0.1:4318"), bundle]).ca_bundle, None);
@@ -109,9 +112,9 @@ fn options_go_before_variables_and_those_before_what_is_derived() {
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://elsewhere.example"),
     ];
     // Nothing is turned on by them, and nothing is sent where they say.
-    assert_eq!(asked_among(&[], &variables).expect("fine"), None);
+    assert_eq!(parse_with_variables(&[], &variables).expect("fine"), None);
     let spec = |options: &[(&str, &str)], variables| {
-        let spec = asked_among(options, variables).expect("fine").expect("on");
+        let spec = parse_with_variables(options, variables).expect("fine").expect("on");
         let attributes = spec.attributes.iter().map(|(key, value)| format!("{key}={value}"));
         (spec.service_name.clone(), attributes.collect::<Vec<_>>().join(","))
     };
@@ -124,10 +127,10 @@ fn options_go_before_variables_and_those_before_what_is_derived() {
 }
 
 #[test]
-fn lists_lose_what_is_there_twice_and_keep_their_order() {
+fn lists_are_deduplicated_in_order() {
     let given = otlp(&[ENDPOINT, ("otel-env-vars", "LANG,HOME"), ("otel-env-vars", "LANG")]);
     assert_eq!(given.variables, ["LANG", "HOME"]);
-    let spec = asked(&[ENDPOINT, ("otel-custom-attributes", "b=2, a=1=x")]).expect("fine").expect("on");
+    let spec = parse(&[ENDPOINT, ("otel-custom-attributes", "b=2, a=1=x")]).expect("fine").expect("on");
     let attributes: Vec<_> = spec.attributes.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     assert_eq!(attributes, [("a", "1=x"), ("b", "2")]);
 }

@@ -7,51 +7,51 @@ use std::{
     task::{Context, Poll},
 };
 
-use super::{client_body::ClientBody, http::Received};
+use super::{client_body::ClientBody, http::ResponseBody};
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
-use crate::memory::{Account, Buffer, warn_no_room};
+use crate::memory::{Account, ReservedBuffer, warn_no_room};
 
 /// Why a body broke off.
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A body that was to be read whole and broke off.
 #[derive(Debug)]
-pub(crate) struct Broken {
+pub(crate) struct IncompleteBody {
     /// What had come until then.
-    pub(crate) begun: Bytes,
+    pub(crate) prefix: Bytes,
     pub(crate) cause: BodyError,
 }
 
 /// A body passed the limit.
 #[derive(Debug)]
-pub(crate) struct PastLimit(pub(crate) u64);
+pub(crate) struct BodyLimitExceeded(pub(crate) u64);
 
-impl std::fmt::Display for PastLimit {
+impl std::fmt::Display for BodyLimitExceeded {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "the body is larger than {} bytes", self.0)
     }
 }
 
-impl std::error::Error for PastLimit {}
+impl std::error::Error for BodyLimitExceeded {}
 
 /// What is held already leaves no room for the body.
 #[derive(Debug)]
-pub(crate) struct NoRoom;
+pub(crate) struct MemoryExhausted;
 
-impl std::fmt::Display for NoRoom {
+impl std::fmt::Display for MemoryExhausted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("too much is held for other requests to take a body of this size now")
     }
 }
 
-impl std::error::Error for NoRoom {}
+impl std::error::Error for MemoryExhausted {}
 
-impl NoRoom {
-    fn after(begun: Bytes) -> Broken {
+impl MemoryExhausted {
+    fn after(begun: Bytes) -> IncompleteBody {
         warn_no_room("a body was not taken");
-        Broken { begun, cause: Box::new(Self) }
+        IncompleteBody { prefix: begun, cause: Box::new(Self) }
     }
 }
 
@@ -62,7 +62,7 @@ pub(crate) enum Body {
     /// From a client.
     Client(ClientBody),
     /// From a server behind.
-    Received(Received),
+    Upstream(ResponseBody),
     /// Made here.
     Stream(Pin<Box<dyn HttpBody<Data = Bytes, Error = BodyError> + Send>>),
 }
@@ -74,50 +74,58 @@ impl Body {
 
     /// Reads all of it; whoever calls this has bounded it. A large one stays booked, on the account that is asked for
     /// then, as long as its bytes are referenced.
-    pub(crate) async fn whole(mut self, account: impl FnOnce() -> Arc<Account>) -> Result<Bytes, Broken> {
+    pub(crate) async fn collect(
+        mut self,
+        account: impl FnOnce() -> Arc<Account>,
+    ) -> Result<Bytes, IncompleteBody> {
         // Nearly always it comes in one piece, which needs no copy.
-        let first = match self.piece().await {
+        let first = match self.next_chunk().await {
             Ok(Some(first)) => first,
             Ok(None) => return Ok(Bytes::new()),
-            Err(cause) => return Err(Broken { begun: Bytes::new(), cause }),
+            Err(cause) => return Err(IncompleteBody { prefix: Bytes::new(), cause }),
         };
-        let mut next = match self.piece().await {
+        let mut next = match self.next_chunk().await {
             Ok(None) => return Ok(first),
             Ok(Some(second)) => second,
-            Err(cause) => return Err(Broken { begun: first, cause }),
+            Err(cause) => return Err(IncompleteBody { prefix: first, cause }),
         };
-        let mut joined = Buffer::new(account());
+        let mut joined = ReservedBuffer::new(account());
         if !joined.append(&first) {
-            return Err(NoRoom::after(first));
+            return Err(MemoryExhausted::after(first));
         }
         drop(first);
         loop {
             if !joined.append(&next) {
-                return Err(NoRoom::after(joined.freeze()));
+                return Err(MemoryExhausted::after(joined.freeze()));
             }
-            next = match self.piece().await {
+            next = match self.next_chunk().await {
                 Ok(Some(piece)) => piece,
                 Ok(None) => return Ok(joined.freeze()),
-                Err(cause) => return Err(Broken { begun: joined.freeze(), cause }),
+                Err(cause) => return Err(IncompleteBody { prefix: joined.freeze(), cause }),
             }
         }
     }
 
     /// Reads at least `most` bytes, unless it ends before or there is no room for them, and returns them with the body
     /// as it was, which is [`Full`](Self::Full) when it was read to its end.
-    pub(crate) async fn peek(mut self, most: usize, account: Arc<Account>) -> Result<(Bytes, Self), Broken> {
+    pub(crate) async fn peek(
+        mut self,
+        most: usize,
+        account: Arc<Account>,
+    ) -> Result<(Bytes, Self), IncompleteBody> {
         if let Self::Full(all) = &self {
             return Ok((all.clone().unwrap_or_default(), self));
         }
-        let mut begun = Buffer::new(account);
+        let mut begun = ReservedBuffer::new(account);
         while begun.len() < most {
-            match self.piece().await {
+            match self.next_chunk().await {
                 Ok(Some(piece)) => {
                     if !begun.append(&piece) {
                         warn_no_room("a body was not looked at");
                         let begun = begun.freeze();
-                        let rest = Self::stream(Begun { begun: Some(piece), failed: None, rest: self });
-                        let whole = Begun { begun: Some(begun.clone()), failed: None, rest };
+                        let rest =
+                            Self::stream(PrefixedBody { begun: Some(piece), failed: None, rest: self });
+                        let whole = PrefixedBody { begun: Some(begun.clone()), failed: None, rest };
                         return Ok((begun, Self::stream(whole)));
                     }
                 }
@@ -125,15 +133,15 @@ impl Body {
                     let begun = begun.freeze();
                     return Ok((begun.clone(), Self::from(begun)));
                 }
-                Err(cause) => return Err(Broken { begun: begun.freeze(), cause }),
+                Err(cause) => return Err(IncompleteBody { prefix: begun.freeze(), cause }),
             }
         }
         let begun = begun.freeze();
-        Ok((begun.clone(), Self::stream(Begun { begun: Some(begun), failed: None, rest: self })))
+        Ok((begun.clone(), Self::stream(PrefixedBody { begun: Some(begun), failed: None, rest: self })))
     }
 
     /// The next piece, trailers left out.
-    pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, BodyError> {
+    pub(crate) async fn next_chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
         loop {
             match poll_fn(|cx| Pin::new(&mut *self).poll_frame(cx)).await.transpose()?.map(Frame::into_data) {
                 Some(Ok(piece)) => return Ok(Some(piece)),
@@ -149,14 +157,14 @@ impl Body {
 }
 
 /// A body whose beginning was read already.
-struct Begun {
+struct PrefixedBody {
     begun: Option<Bytes>,
     /// How it broke off after that.
     failed: Option<BodyError>,
     rest: Body,
 }
 
-impl HttpBody for Begun {
+impl HttpBody for PrefixedBody {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -191,9 +199,9 @@ impl std::fmt::Debug for Body {
     }
 }
 
-impl From<Broken> for Body {
-    fn from(Broken { begun, cause }: Broken) -> Self {
-        Self::stream(Begun { begun: Some(begun), failed: Some(cause), rest: Self::empty() })
+impl From<IncompleteBody> for Body {
+    fn from(IncompleteBody { prefix: begun, cause }: IncompleteBody) -> Self {
+        Self::stream(PrefixedBody { begun: Some(begun), failed: Some(cause), rest: Self::empty() })
     }
 }
 
@@ -214,7 +222,7 @@ impl HttpBody for Body {
         match self.get_mut() {
             Self::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Self::Client(body) => Pin::new(body).poll_frame(cx),
-            Self::Received(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
+            Self::Upstream(body) => Pin::new(body).poll_frame(cx).map_err(Into::into),
             Self::Stream(body) => body.as_mut().poll_frame(cx),
         }
     }
@@ -223,7 +231,7 @@ impl HttpBody for Body {
         match self {
             Self::Full(bytes) => bytes.is_none(),
             Self::Client(body) => body.is_end_stream(),
-            Self::Received(body) => body.is_end_stream(),
+            Self::Upstream(body) => body.is_end_stream(),
             Self::Stream(body) => body.is_end_stream(),
         }
     }
@@ -232,7 +240,7 @@ impl HttpBody for Body {
         match self {
             Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Self::Client(body) => body.size_hint(),
-            Self::Received(body) => body.size_hint(),
+            Self::Upstream(body) => body.size_hint(),
             Self::Stream(body) => body.size_hint(),
         }
     }

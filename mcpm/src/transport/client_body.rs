@@ -13,66 +13,67 @@ use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use super::body::BodyError;
-use crate::alarm::{Alarm, Alarms};
+use crate::timers::{CoarseTimer, CoarseTimers};
 
 /// How long a client may send nothing of a body that it has begun.
-const PATIENCE: Duration = Duration::from_secs(30);
+const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes with which a client earns another second: those that come more slowly end when they have been waited for, all
-/// in all, for [`PATIENCE`] and that.
-const RATE: u64 = 8 << 10;
+/// in all, for [`BODY_IDLE_TIMEOUT`] and that.
+const MIN_BYTES_PER_SECOND: u64 = 8 << 10;
 
-/// A client's body. It ends with [`TooSlow`] when nothing of it comes for a while, or too little.
+/// A client's body. It ends with [`BodyTooSlow`] when nothing of it comes for a while, or too little.
 #[derive(Debug)]
 pub(crate) struct ClientBody<B = Incoming> {
     body: B,
-    alarms: Alarms,
+    timers: CoarseTimers,
     /// Set once the client is waited for; boxed, since nearly always the body is there with its head.
-    waits: Option<Box<Waits>>,
+    stall: Option<Box<StallTimer>>,
 }
 
 /// How a client is waited for.
 #[derive(Debug, Default)]
-struct Waits {
+struct StallTimer {
     /// What it has sent since it was first waited for.
-    came: u64,
+    received_bytes: u64,
     /// How long it was waited for before.
-    took: Duration,
+    waited: Duration,
     /// Since when it is waited for now, and until when.
-    now: Option<(Instant, Alarm)>,
+    current_wait: Option<(Instant, CoarseTimer)>,
 }
 
 /// Too little came of a body for too long.
 #[derive(Debug)]
-pub(crate) struct TooSlow;
+pub(crate) struct BodyTooSlow;
 
-impl fmt::Display for TooSlow {
+impl fmt::Display for BodyTooSlow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (patience, rate) = (PATIENCE.as_secs(), RATE >> 10);
+        let (patience, rate) = (BODY_IDLE_TIMEOUT.as_secs(), MIN_BYTES_PER_SECOND >> 10);
         write!(f, "nothing came of the body for {patience} s, or less than {rate} KiB a second for longer")
     }
 }
 
-impl std::error::Error for TooSlow {}
+impl std::error::Error for BodyTooSlow {}
 
 impl<B> ClientBody<B> {
     /// Takes a body as it comes; `alarms` are those of all clients.
-    pub(crate) fn new(body: B, alarms: Alarms) -> Self {
-        Self { body, alarms, waits: None }
+    pub(crate) fn new(body: B, alarms: CoarseTimers) -> Self {
+        Self { body, timers: alarms, stall: None }
     }
 }
 
-impl Waits {
-    fn came(&mut self, bytes: usize) {
-        self.came += bytes as u64;
-        if let Some((since, _)) = self.now.take() {
-            self.took += since.elapsed();
+impl StallTimer {
+    fn record_data(&mut self, bytes: usize) {
+        self.received_bytes += bytes as u64;
+        if let Some((since, _)) = self.current_wait.take() {
+            self.waited += since.elapsed();
         }
     }
 
     /// How long it is waited for now, if nothing comes.
-    fn patience(&self) -> Duration {
-        let earned = PATIENCE + Duration::from_millis(self.came.saturating_mul(1000) / RATE);
-        earned.saturating_sub(self.took).min(PATIENCE)
+    fn remaining(&self) -> Duration {
+        let earned = BODY_IDLE_TIMEOUT
+            + Duration::from_millis(self.received_bytes.saturating_mul(1000) / MIN_BYTES_PER_SECOND);
+        earned.saturating_sub(self.waited).min(BODY_IDLE_TIMEOUT)
     }
 }
 
@@ -88,18 +89,18 @@ where
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let Self { body, alarms, waits } = &mut *self;
+        let Self { body, timers: alarms, stall: waits } = &mut *self;
         if let Poll::Ready(piece) = Pin::new(body).poll_frame(cx) {
             if let Some(waits) = waits {
                 let bytes = piece.as_ref().and_then(|piece| piece.as_ref().ok()?.data_ref());
-                waits.came(bytes.map_or(0, Bytes::len));
+                waits.record_data(bytes.map_or(0, Bytes::len));
             }
             return Poll::Ready(piece.map(|piece| piece.map_err(Into::into)));
         }
         let waits = waits.get_or_insert_default();
-        let patience = waits.patience();
-        let (_, alarm) = waits.now.get_or_insert_with(|| (Instant::now(), alarms.after(patience)));
-        Pin::new(alarm).poll(cx).map(|()| Some(Err(Box::new(TooSlow) as BodyError)))
+        let patience = waits.remaining();
+        let (_, alarm) = waits.current_wait.get_or_insert_with(|| (Instant::now(), alarms.timer(patience)));
+        Pin::new(alarm).poll(cx).map(|()| Some(Err(Box::new(BodyTooSlow) as BodyError)))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -119,9 +120,9 @@ mod tests {
     use crate::{memory::Account, transport::body::Body};
 
     /// A body that comes piece by piece.
-    struct Pieces(mpsc::UnboundedReceiver<Bytes>);
+    struct ChannelBody(mpsc::UnboundedReceiver<Bytes>);
 
-    impl HttpBody for Pieces {
+    impl HttpBody for ChannelBody {
         type Data = Bytes;
         type Error = BodyError;
 
@@ -137,7 +138,7 @@ mod tests {
     async fn read(pieces: usize, size: usize, pause: Duration) -> (usize, Duration, bool) {
         let (sender, receiver) = mpsc::unbounded_channel();
         let begin = Instant::now();
-        let body = Body::stream(ClientBody::new(Pieces(receiver), Alarms::default()));
+        let body = Body::stream(ClientBody::new(ChannelBody(receiver), CoarseTimers::default()));
         let sends = async move {
             for _ in 0..pieces {
                 tokio::time::sleep(pause).await;
@@ -147,9 +148,9 @@ mod tests {
             }
         };
         let reads = async {
-            match body.whole(Account::new).await {
+            match body.collect(Account::new).await {
                 Ok(whole) => (whole.len(), begin.elapsed(), true),
-                Err(broken) => (broken.begun.len(), begin.elapsed(), false),
+                Err(broken) => (broken.prefix.len(), begin.elapsed(), false),
             }
         };
         let (read, ()) = tokio::join!(reads, sends);
@@ -157,27 +158,27 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_comes_by_drops_ends() {
+    async fn a_body_below_the_minimum_rate_is_aborted() {
         let (came, took, whole) = read(1000, 1, Duration::from_secs(29)).await;
-        assert!(!whole && came == 1 && took < PATIENCE + Duration::from_secs(1), "{came} {took:?}");
+        assert!(!whole && came == 1 && took < BODY_IDLE_TIMEOUT + Duration::from_secs(1), "{came} {took:?}");
         let (came, took, whole) = read(1, 1, Duration::from_secs(31)).await;
-        assert!(!whole && came == 0 && took < PATIENCE + Duration::from_secs(1), "{took:?}");
+        assert!(!whole && came == 0 && took < BODY_IDLE_TIMEOUT + Duration::from_secs(1), "{took:?}");
         // Some come slowly, and all the same.
         let (came, took, whole) = read(1000, 16 << 10, Duration::from_secs(1)).await;
         assert!(whole && came == 16_384_000 && took >= Duration::from_secs(1000), "{came} {took:?}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_time_that_a_reader_takes_is_not_the_clients() {
+    async fn time_spent_by_the_reader_does_not_count_against_the_client() {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let mut body = Body::stream(ClientBody::new(Pieces(receiver), Alarms::default()));
+        let mut body = Body::stream(ClientBody::new(ChannelBody(receiver), CoarseTimers::default()));
         for _ in 0..100 {
-            let (piece, ()) = tokio::join!(body.piece(), async {
+            let (piece, ()) = tokio::join!(body.next_chunk(), async {
                 tokio::task::yield_now().await;
                 sender.send(Bytes::from_static(b"a")).expect("a reader");
             });
             assert!(piece.is_ok_and(|piece| piece.is_some()));
-            tokio::time::advance(PATIENCE).await;
+            tokio::time::advance(BODY_IDLE_TIMEOUT).await;
         }
     }
 }

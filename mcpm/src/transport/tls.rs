@@ -21,10 +21,10 @@ use crate::{Error, ErrorKind, Result};
 /// Clones share one configuration, which is made at the first connection, since reading the machine's roots takes some
 /// milliseconds.
 #[derive(Clone, Default)]
-pub(crate) struct TrustStore(Arc<Inner>);
+pub(crate) struct TrustStore(Arc<TrustConfig>);
 
 #[derive(Default)]
-struct Inner {
+struct TrustConfig {
     bundle: Vec<CertificateDer<'static>>,
     connector: OnceLock<TlsConnector>,
 }
@@ -36,7 +36,7 @@ impl TrustStore {
     /// `InvalidOption` for a file that cannot be read or holds no certificate.
     pub(crate) fn with_bundle(bundle: Option<&Path>) -> Result<Self> {
         let bundle = bundle.map(read_bundle).transpose()?.unwrap_or_default();
-        Ok(Self(Arc::new(Inner { bundle, connector: OnceLock::new() })))
+        Ok(Self(Arc::new(TrustConfig { bundle, connector: OnceLock::new() })))
     }
 
     /// What opens connections that trust these authorities.
@@ -54,7 +54,7 @@ impl TrustStore {
 
 impl From<TlsConnector> for TrustStore {
     fn from(connector: TlsConnector) -> Self {
-        Self(Arc::new(Inner { bundle: Vec::new(), connector: OnceLock::from(connector) }))
+        Self(Arc::new(TrustConfig { bundle: Vec::new(), connector: OnceLock::from(connector) }))
     }
 }
 
@@ -69,7 +69,7 @@ impl std::fmt::Debug for TrustStore {
 ///
 /// # Errors
 /// As [`TrustStore::with_bundle`] and [`TrustStore::connector`].
-pub(crate) fn for_http2_with(bundle: Option<&Path>) -> Result<TlsConnector> {
+pub(crate) fn http2_connector(bundle: Option<&Path>) -> Result<TlsConnector> {
     let mut config = config(bundle.map(read_bundle).transpose()?.unwrap_or_default())?;
     config.alpn_protocols = vec![b"h2".to_vec()];
     Ok(TlsConnector::from(Arc::new(config)))
@@ -94,10 +94,11 @@ fn config(bundle: Vec<CertificateDer<'static>>) -> Result<ClientConfig> {
 }
 
 /// What to do when [no trusted authority](is_distrust) issued a server's certificate.
-pub(crate) const DISTRUST_HINT: &str = "set `mcpm_ca_bundle` to a file with the certificate of its authority";
+pub(crate) const UNTRUSTED_ISSUER_HINT: &str =
+    "set `mcpm_ca_bundle` to a file with the certificate of its authority";
 
 /// Tells whether a connection failed because no trusted authority issued the server's certificate.
-pub(crate) fn is_distrust(error: &Error) -> bool {
+pub(crate) fn is_untrusted_issuer(error: &Error) -> bool {
     let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<io::Error>());
     let tls = cause.and_then(io::Error::get_ref).and_then(|cause| cause.downcast_ref::<rustls::Error>());
     // The signature is what is wrong when an authority of the same name has another key.
@@ -113,18 +114,18 @@ pub(crate) fn is_distrust(error: &Error) -> bool {
 fn read_bundle(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let found: std::result::Result<Vec<_>, _> =
         CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-    let found = found.map_err(|error| refused(path, &error.to_string()))?;
+    let found = found.map_err(|error| invalid_bundle(path, &error.to_string()))?;
     if found.is_empty() {
-        return Err(refused(path, "there is none in PEM form"));
+        return Err(invalid_bundle(path, "there is none in PEM form"));
     }
     let mut roots = RootCertStore::empty();
     for certificate in &found {
-        roots.add(certificate.clone()).map_err(|error| refused(path, &error.to_string()))?;
+        roots.add(certificate.clone()).map_err(|error| invalid_bundle(path, &error.to_string()))?;
     }
     Ok(found)
 }
 
-fn refused(path: &Path, why: &str) -> Error {
+fn invalid_bundle(path: &Path, why: &str) -> Error {
     let message = format!("cannot use the certificates in `{}`: {why}", path.display());
     Error::new(ErrorKind::InvalidOption, message)
         .hint("set `mcpm_ca_bundle` to a PEM file with the certificates of authorities")

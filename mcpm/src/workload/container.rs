@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 
-use super::{WorkloadSpec, carrying, delivery::Delivery, ignore, runtime_of};
+use super::{WorkloadSpec, exec_relay, ignore, runtime_of, secret_delivery::SecretDelivery};
 use crate::{
     Environment, Error, ErrorKind, Result,
     isolation::Isolation,
@@ -18,12 +18,12 @@ use crate::{
         ContainerId, ContainerInfo, ContainerSpec, ContainerState, Exit, LogChunk, LogOptions, LogStream,
         Mount, Runtime, labels,
     },
-    transport::{Control, Ended, Output, Process, Spawn},
+    stdio::{Process, ProcessControl, ProcessExit, ProcessOutput, Spawn},
 };
 
 /// Lines of a container's output that explain its end, and the most bytes of them.
-const LAST_LINES: usize = 8;
-const LAST_BYTES: usize = 1000;
+const MAX_EXCERPT_LINES: usize = 8;
+const MAX_EXCERPT_BYTES: usize = 1000;
 
 /// Makes and ends the containers of one workload.
 #[derive(Debug, Clone)]
@@ -31,18 +31,18 @@ pub(super) struct Containers {
     pub(super) runtime: Arc<dyn Runtime>,
     pub(super) spec: ContainerSpec,
     /// What new containers get beside what the spec says.
-    delivery: Arc<Delivery>,
+    delivery: Arc<SecretDelivery>,
     /// What holds isolated containers, while this process runs them.
     pub(super) isolation: Option<Arc<Isolation>>,
     environment: Environment,
     /// Whether the user's own ignore file counts.
-    globally: bool,
+    use_global_ignore_file: bool,
 }
 
 impl Containers {
     /// The containers of a workload; `None` for a remote server, for which no engine is looked for. New ones get no
     /// secrets.
-    pub(super) async fn of(spec: &WorkloadSpec, environment: &Environment) -> Result<Option<Self>> {
+    pub(super) async fn for_workload(spec: &WorkloadSpec, environment: &Environment) -> Result<Option<Self>> {
         let Some(container) = spec.container() else { return Ok(None) };
         let runtime = runtime_of(environment, spec).await?;
         Ok(Some(Self {
@@ -51,33 +51,33 @@ impl Containers {
             delivery: Arc::default(),
             isolation: None,
             environment: environment.clone(),
-            globally: spec.asked.ignore_globally.unwrap_or(true),
+            use_global_ignore_file: spec.asked.ignore_globally.unwrap_or(true),
         }))
     }
 
     /// Gives secrets to new containers.
-    pub(super) fn with_secrets(mut self, delivery: Delivery) -> Self {
+    pub(super) fn with_secrets(mut self, delivery: SecretDelivery) -> Self {
         self.delivery = Arc::new(delivery);
         self
     }
 
     /// The container of a slot, ended: the one that is there if it was made from the same spec, else a new one.
     pub(super) async fn prepare(&self, slot: usize) -> Result<ContainerId> {
-        let found = self.runtime.inspect(&self.name_of(slot)).await?;
+        let found = self.runtime.inspect(&self.slot_name(slot)).await?;
         // One of another workload is left alone, and the engine says that the name is taken.
         let found = found.filter(|found| self.owns(found));
         if let Some(found) = found.as_ref().filter(|found| found.state == ContainerState::Running) {
             self.runtime.stop(&found.id, Duration::from_secs(2)).await?;
         }
         // Not before it has ended, or it could go on moving files.
-        let spec = self.spec_of(slot, self.overlays().await?);
+        let spec = self.slot_spec(slot, self.overlays().await?);
         if let Some(found) = found {
             if found.labels.get(labels::SPEC) == spec.labels.get(labels::SPEC) {
                 return Ok(found.id);
             }
             self.runtime.remove(&found.id).await?;
         }
-        self.runtime.create(&self.delivery.through_engine(spec)).await
+        self.runtime.create(&self.delivery.apply_to(spec)).await
     }
 
     /// Starts the container of a slot. A published port that is taken is named with its holder, as far as it is
@@ -85,12 +85,12 @@ impl Containers {
     pub(super) async fn start(&self, slot: usize, id: &ContainerId) -> Result<()> {
         if let Some(isolation) = &self.isolation {
             // Not before one that was left behind has ended: it sees the same socket, and would get the secrets.
-            isolation.arm(slot, &self.delivery.with_variables(&self.spec.env))?;
-            carrying::bring_in(self.runtime.as_ref(), &self.spec, id).await?;
+            isolation.set_config(slot, &self.delivery.with_variables(&self.spec.env))?;
+            exec_relay::upload_shim(self.runtime.as_ref(), &self.spec, id).await?;
         }
         let Err(error) = self.runtime.start(id).await else {
             if let Some(isolation) = &self.isolation {
-                carrying::keep(&self.runtime, &self.spec, slot, id, isolation);
+                exec_relay::spawn_relay(&self.runtime, &self.spec, slot, id, isolation);
             }
             return Ok(());
         };
@@ -117,7 +117,7 @@ impl Containers {
 
     /// Tells whether a container is of this workload, and not of one that has its name elsewhere.
     fn owns(&self, container: &ContainerInfo) -> bool {
-        is_of(container, &self.spec)
+        belongs_to(container, &self.spec)
     }
 
     /// Ends every container of the workload.
@@ -143,24 +143,24 @@ impl Containers {
     }
 
     /// Waits for a container's end and explains it.
-    pub(super) async fn ended(&self, id: &ContainerId) -> Ended {
+    pub(super) async fn wait_for_end(&self, id: &ContainerId) -> ProcessExit {
         let exit = self.runtime.wait(id).await;
-        let words = if exit.is_ok() { self.last_words(id).await } else { String::new() };
-        explained(exit, &words)
+        let words = if exit.is_ok() { self.last_output(id).await } else { String::new() };
+        describe_end(exit, &words)
     }
 
     /// The last lines a container wrote, as the end of a sentence.
-    pub(super) async fn last_words(&self, id: &ContainerId) -> String {
-        let options = LogOptions { follow: false, tail: Some(LAST_LINES) };
+    pub(super) async fn last_output(&self, id: &ContainerId) -> String {
+        let options = LogOptions { follow: false, tail: Some(MAX_EXCERPT_LINES) };
         let Ok(mut logs) = self.runtime.logs(id, options).await else { return String::new() };
         let mut text = Vec::new();
         while let Some(Ok(chunk)) = logs.next().await {
             text.extend_from_slice(&chunk.bytes);
         }
-        words_of(&String::from_utf8_lossy(&text))
+        excerpt(&String::from_utf8_lossy(&text))
     }
 
-    fn name_of(&self, slot: usize) -> String {
+    fn slot_name(&self, slot: usize) -> String {
         match slot {
             0 => self.spec.name.clone(),
             // Names of workloads are lower case, so this can be none of them.
@@ -171,9 +171,9 @@ impl Containers {
     /// What covers ignored files now: a server that ended may have moved them first.
     async fn overlays(&self) -> Result<Vec<Mount>> {
         let (mounts, globally, environment) =
-            (self.spec.mounts.clone(), self.globally, self.environment.clone());
+            (self.spec.mounts.clone(), self.use_global_ignore_file, self.environment.clone());
         let looking = tokio::task::spawn_blocking(move || {
-            let covers = ignore::covers(&mounts, globally, &environment)?;
+            let covers = ignore::compute_overlays(&mounts, globally, &environment)?;
             covers.prepare(&environment).map(|()| covers)
         });
         let lost = |error| Error::new(ErrorKind::Internal, "ignored files were not looked for").source(error);
@@ -185,9 +185,9 @@ impl Containers {
     }
 
     /// The spec of one slot's container, marked with what it was made from.
-    fn spec_of(&self, slot: usize, overlays: Vec<Mount>) -> ContainerSpec {
+    fn slot_spec(&self, slot: usize, overlays: Vec<Mount>) -> ContainerSpec {
         let mut spec = ContainerSpec { overlays, ..self.spec.clone() };
-        spec.name = self.name_of(slot);
+        spec.name = self.slot_name(slot);
         if slot > 0 {
             // One port of the machine cannot be published twice.
             spec.ports.clear();
@@ -199,72 +199,72 @@ impl Containers {
             // The server gets them from the shim, so that the engine never sees them.
             spec.env.clear();
         }
-        let text = serde_json::to_string(&spec).unwrap_or_default() + self.delivery.mark();
+        let text = serde_json::to_string(&spec).unwrap_or_default() + self.delivery.launch_id();
         spec.labels.insert(labels::SPEC.to_owned(), format!("{:016x}", fnv1a(text.as_bytes())));
         spec
     }
 }
 
 /// Tells whether a container is of the workload that has this spec.
-pub(super) fn is_of(container: &ContainerInfo, spec: &ContainerSpec) -> bool {
+pub(super) fn belongs_to(container: &ContainerInfo, spec: &ContainerSpec) -> bool {
     [labels::NAME, labels::STATE].iter().all(|label| container.labels.get(*label) == spec.labels.get(*label))
 }
 
-fn explained(exit: Result<Exit>, words: &str) -> Ended {
+fn describe_end(exit: Result<Exit>, words: &str) -> ProcessExit {
     match exit {
         Ok(exit) => {
             let cause = if exit.out_of_memory { " for lack of memory" } else { "" };
             let reason = format!("ended with exit code {}{cause}{words}", exit.code);
-            Ended { exit: Some(exit), reason, passing: false }
+            ProcessExit { exit: Some(exit), reason, transient: false }
         }
         Err(error) => {
             let passing = error.kind() == ErrorKind::EngineUnavailable;
-            Ended { exit: None, reason: format!("was lost: {error}"), passing }
+            ProcessExit { exit: None, reason: format!("was lost: {error}"), transient: passing }
         }
     }
 }
 
 /// What a process said for people: the log of its container has what earlier ones said, too.
 #[derive(Debug, Default)]
-struct Heard {
+struct OutputExcerpt {
     /// The end of its standard error.
     stderr: Vec<u8>,
     /// The beginning of its standard output, where a program that is no MCP server says so.
     stdout: Vec<u8>,
 }
 
-impl Heard {
-    fn hear(&mut self, chunk: &LogChunk) {
+impl OutputExcerpt {
+    fn push(&mut self, chunk: &LogChunk) {
         match chunk.stream {
             LogStream::Stdout => {
-                let room = (LAST_BYTES / 2).saturating_sub(self.stdout.len()).min(chunk.bytes.len());
+                let room = (MAX_EXCERPT_BYTES / 2).saturating_sub(self.stdout.len()).min(chunk.bytes.len());
                 self.stdout.extend_from_slice(&chunk.bytes[..room]);
             }
             LogStream::Stderr => {
                 self.stderr.extend_from_slice(&chunk.bytes);
-                let old = self.stderr.len().saturating_sub(LAST_BYTES);
+                let old = self.stderr.len().saturating_sub(MAX_EXCERPT_BYTES);
                 self.stderr.drain(..old);
             }
         }
     }
 
-    fn words(&self) -> String {
+    fn excerpt(&self) -> String {
         [&self.stderr, &self.stdout]
             .iter()
-            .map(|bytes| words_of(&String::from_utf8_lossy(bytes)))
+            .map(|bytes| excerpt(&String::from_utf8_lossy(bytes)))
             .find(|words| !words.is_empty())
             .unwrap_or_default()
     }
 }
 
 /// The explanation in a log, as the end of a sentence.
-fn words_of(log: &str) -> String {
+fn excerpt(log: &str) -> String {
     // Messages of the protocol explain nothing, and may be private.
     let is_word = |line: &&str| !line.is_empty() && !line.starts_with("{\"");
     let mut lines: Vec<&str> = log.lines().map(str::trim).filter(is_word).collect();
-    lines.drain(..lines.len().saturating_sub(LAST_LINES));
+    lines.drain(..lines.len().saturating_sub(MAX_EXCERPT_LINES));
     let joined = lines.join(" | ");
-    let cut = joined.len().saturating_sub(LAST_BYTES);
+    let cut = joined.len().saturating_sub(MAX_EXCERPT_BYTES);
     let start = (cut..=joined.len()).find(|at| joined.is_char_boundary(*at)).unwrap_or(joined.len());
     match &joined[start..] {
         "" => String::new(),
@@ -285,13 +285,13 @@ impl Spawn for Containers {
         let id = self.prepare(slot).await?;
         let attachment = self.runtime.attach(&id).await?;
         self.start(slot, &id).await?;
-        let heard = Arc::new(Mutex::new(Heard::default()));
+        let heard = Arc::new(Mutex::new(OutputExcerpt::default()));
         let hearing = Arc::clone(&heard);
         let stdout = attachment.output.filter_map(move |piece| {
             std::future::ready(match piece {
                 Ok(chunk) => {
                     // No code panics while it holds the lock.
-                    hearing.lock().unwrap_or_else(PoisonError::into_inner).hear(&chunk);
+                    hearing.lock().unwrap_or_else(PoisonError::into_inner).push(&chunk);
                     (chunk.stream == LogStream::Stdout).then_some(Ok(chunk.bytes))
                 }
                 Err(error) => Some(Err(error)),
@@ -299,8 +299,13 @@ impl Spawn for Containers {
         });
         Ok(Process {
             stdin: attachment.stdin,
-            stdout: Output::Pieces(stdout.boxed()),
-            control: Box::new(ContainerControl { containers: self.clone(), id, heard, extra: slot > 0 }),
+            stdout: ProcessOutput::Chunks(stdout.boxed()),
+            control: Box::new(ContainerControl {
+                containers: self.clone(),
+                id,
+                output: heard,
+                extra: slot > 0,
+            }),
         })
     }
 }
@@ -309,16 +314,16 @@ impl Spawn for Containers {
 struct ContainerControl {
     containers: Containers,
     id: ContainerId,
-    heard: Arc<Mutex<Heard>>,
+    output: Arc<Mutex<OutputExcerpt>>,
     /// Whether the container is a further one, which nobody looks for once it has ended.
     extra: bool,
 }
 
 #[async_trait]
-impl Control for ContainerControl {
-    async fn wait(&mut self) -> Ended {
+impl ProcessControl for ContainerControl {
+    async fn wait(&mut self) -> ProcessExit {
         let exit = self.containers.runtime.wait(&self.id).await;
-        explained(exit, &self.heard.lock().unwrap_or_else(PoisonError::into_inner).words())
+        describe_end(exit, &self.output.lock().unwrap_or_else(PoisonError::into_inner).excerpt())
     }
 
     async fn stop(&mut self, grace: Duration) {
@@ -338,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_words_are_lines_for_people() {
+    fn the_excerpt_skips_protocol_messages() {
         for (log, words) in [
             ("", ""),
             ("\n  \n", ""),
@@ -346,20 +351,20 @@ mod tests {
             ("{\"jsonrpc\":\"2.0\"}\none\n", "; it last wrote: one"),
             ("{braces}\n", "; it last wrote: {braces}"),
         ] {
-            assert_eq!(words_of(log), words, "{log:?}");
+            assert_eq!(excerpt(log), words, "{log:?}");
         }
-        assert!(words_of(&"é".repeat(2000)).len() <= LAST_BYTES + 20);
+        assert!(excerpt(&"é".repeat(2000)).len() <= MAX_EXCERPT_BYTES + 20);
     }
 
     #[test]
-    fn a_process_is_quoted_by_its_errors_and_else_by_how_its_output_began() {
-        let mut heard = Heard::default();
+    fn the_excerpt_prefers_stderr_over_the_start_of_stdout() {
+        let mut heard = OutputExcerpt::default();
         let chunk = |stream, text: String| LogChunk { stream, bytes: text.into() };
-        heard.hear(&chunk(LogStream::Stdout, format!("usage\n{}\n", "x".repeat(2 * LAST_BYTES))));
-        assert!(heard.words().starts_with("; it last wrote: usage | xx"));
-        heard.hear(&chunk(LogStream::Stderr, "y".repeat(2 * LAST_BYTES)));
-        heard.hear(&chunk(LogStream::Stderr, "\nlast\n".to_owned()));
-        assert!(heard.words().ends_with("y | last"), "{}", heard.words());
-        assert!(heard.words().len() < LAST_BYTES + 20);
+        heard.push(&chunk(LogStream::Stdout, format!("usage\n{}\n", "x".repeat(2 * MAX_EXCERPT_BYTES))));
+        assert!(heard.excerpt().starts_with("; it last wrote: usage | xx"));
+        heard.push(&chunk(LogStream::Stderr, "y".repeat(2 * MAX_EXCERPT_BYTES)));
+        heard.push(&chunk(LogStream::Stderr, "\nlast\n".to_owned()));
+        assert!(heard.excerpt().ends_with("y | last"), "{}", heard.excerpt());
+        assert!(heard.excerpt().len() < MAX_EXCERPT_BYTES + 20);
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 
 /// Events kept for a slow reader; older ones are dropped.
-const KEPT: usize = 256;
+const MAX_BUFFERED_EVENTS: usize = 256;
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,19 +112,19 @@ pub enum WorkloadEvent {
 
 /// Sends events to all who listen.
 #[derive(Debug, Clone)]
-pub(super) struct Events(broadcast::Sender<WorkloadEvent>);
+pub(super) struct WorkloadEvents(broadcast::Sender<WorkloadEvent>);
 
-impl Events {
+impl WorkloadEvents {
     pub(super) fn new() -> Self {
-        Self(broadcast::Sender::new(KEPT))
+        Self(broadcast::Sender::new(MAX_BUFFERED_EVENTS))
     }
 
-    pub(super) fn tell(&self, event: WorkloadEvent) {
+    pub(super) fn emit(&self, event: WorkloadEvent) {
         // Nobody needs to listen.
         let _ = self.0.send(event);
     }
 
-    pub(super) fn listen(&self) -> EventStream {
+    pub(super) fn subscribe(&self) -> EventStream {
         EventStream(self.0.subscribe())
     }
 }

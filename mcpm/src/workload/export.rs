@@ -8,31 +8,31 @@ use serde_json::Value;
 use super::{WorkloadSpec, file_error_kind, toolhive};
 use crate::{
     Error, ErrorKind, Result,
-    options::{Arity, Kind, OptionSet as _, WorkloadOptions},
+    options::{Arity, OptionSet as _, ValueKind, WorkloadOptions},
     state::FORMAT_VERSION,
 };
 
 /// The file's form. Options are written as on a command line, in snake case; secrets are left out.
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Exported {
+#[serde(deny_unknown_fields, expecting = "a mapping of `version` and `run`")]
+struct ExportFile {
     version: u32,
     run: WorkloadOptions,
 }
 
 /// What files of all versions have.
 #[derive(Deserialize)]
-struct Versioned {
+struct ExportVersion {
     version: u32,
 }
 
 /// Returns the text of a workload's exported configuration.
-pub(super) fn text(spec: &WorkloadSpec) -> Result<String> {
+pub(super) fn render(spec: &WorkloadSpec) -> Result<String> {
     let mut run = spec.asked.clone();
     run.name = Some(spec.name.to_string());
     // Clients know the URL, so a port that was assigned is part of it.
     run.proxy_port = Some(spec.proxy.port).filter(|port| *port != 0).or(run.proxy_port);
-    let exported = Exported { version: FORMAT_VERSION, run };
+    let exported = ExportFile { version: FORMAT_VERSION, run };
     let text = serde_json::to_string_pretty(&exported)
         .map_err(|error| Error::new(ErrorKind::Internal, "cannot write the configuration").source(error))?;
     Ok(text + "\n")
@@ -40,7 +40,7 @@ pub(super) fn text(spec: &WorkloadSpec) -> Result<String> {
 
 /// What was read.
 #[derive(Debug)]
-pub(super) struct Imported {
+pub(super) struct ImportedConfig {
     pub(super) options: WorkloadOptions,
     /// What the user should know of it.
     pub(super) notices: Vec<String>,
@@ -51,7 +51,7 @@ pub(super) struct Imported {
 /// # Errors
 /// `NotFound` or `Io` when the file cannot be read, `InvalidOption` when it is none, of another version, or holds an
 /// unknown field; `Unsupported` for protection that one of ToolHive's asks for and that would be lost.
-pub(super) fn read(path: &Path) -> Result<Imported> {
+pub(super) fn read(path: &Path) -> Result<ImportedConfig> {
     let shown = path.display();
     let text = fs::read_to_string(path).map_err(|error| {
         Error::new(file_error_kind(&error), format!("cannot read `{shown}`")).source(error)
@@ -63,18 +63,18 @@ pub(super) fn read(path: &Path) -> Result<Imported> {
             .hint("make one with `mcpm export NAME PATH`")
     };
     let document: Value = serde_json::from_str(&text).map_err(broken)?;
-    if document.get(toolhive::MARK).is_some() {
+    if document.get(toolhive::VERSION_FIELD).is_some() {
         let (options, notices) = toolhive::import(document).map_err(|error| error.with("file", shown))?;
-        return Ok(Imported { options, notices });
+        return Ok(ImportedConfig { options, notices });
     }
     // Before the rest, which another version may write otherwise.
-    let Versioned { version } = serde_json::from_str(&text).map_err(broken)?;
+    let ExportVersion { version } = serde_json::from_str(&text).map_err(broken)?;
     if version != FORMAT_VERSION {
         let message =
             format!("`{shown}` has version {version}, and this mcpm reads version {FORMAT_VERSION}");
         return Err(Error::new(ErrorKind::InvalidOption, message));
     }
-    let exported: Exported =
+    let exported: ExportFile =
         serde_json::from_str(&text).map_err(|error| match bad_value(&document["run"]) {
             Some((field, why)) => {
                 let message = format!("`{field}` in `{shown}` has a bad value: {why}");
@@ -88,7 +88,7 @@ pub(super) fn read(path: &Path) -> Result<Imported> {
             format!("`{shown}` names another exported configuration"),
         ));
     }
-    Ok(Imported { options: exported.run, notices: Vec::new() })
+    Ok(ImportedConfig { options: exported.run, notices: Vec::new() })
 }
 
 /// Finds the field that has a bad value, and says which values it can have. The value itself may be a secret.
@@ -103,8 +103,8 @@ fn bad_value(run: &Value) -> Option<(&'static str, String)> {
             one => std::slice::from_ref(one),
         };
         let expected = match spec.kind {
-            Kind::Bool => "expected `true` or `false`",
-            Kind::Port | Kind::Float => "expected a number",
+            ValueKind::Bool => "expected `true` or `false`",
+            ValueKind::Port | ValueKind::Float => "expected a number",
             _ => "expected text",
         };
         // What is wrong as it would be typed has words of its own. The rest has the wrong type.

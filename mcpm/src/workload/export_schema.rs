@@ -3,13 +3,13 @@
 use serde_json::{Map, Value, json};
 
 use crate::{
-    options::{Arity, Kind, OptionSet as _, OptionSpec, WorkloadOptions},
+    options::{Arity, OptionSet as _, OptionSpec, ValueKind, WorkloadOptions},
     state::FORMAT_VERSION,
 };
 
 /// Returns the JSON Schema of exported configurations.
 pub fn export_schema() -> Value {
-    let exported = |spec: &&OptionSpec| spec.kind != Kind::Secret && !spec.replaces_others;
+    let exported = |spec: &&OptionSpec| spec.kind != ValueKind::Secret && !spec.is_exclusive;
     let options = WorkloadOptions::SPECS.iter().filter(exported);
     let properties: Map<String, Value> = options.map(|spec| (spec.name.to_owned(), property(spec))).collect();
     json!({
@@ -45,16 +45,16 @@ fn property(spec: &OptionSpec) -> Value {
 
 fn value(spec: &OptionSpec) -> Value {
     match spec.kind {
-        Kind::Bool => json!({ "type": "boolean" }),
-        Kind::Port => {
+        ValueKind::Bool => json!({ "type": "boolean" }),
+        ValueKind::Port => {
             let (low, high) = spec.range.unwrap_or((0.0, 65535.0));
             json!({ "type": "integer", "minimum": low, "maximum": high })
         }
-        Kind::Float => match spec.range {
+        ValueKind::Float => match spec.range {
             Some((low, high)) => json!({ "type": "number", "minimum": low, "maximum": high }),
             None => json!({ "type": "number" }),
         },
-        Kind::Choice(words) => {
+        ValueKind::Choice(words) => {
             let words: Vec<_> = words.iter().map(|word| word.text).collect();
             json!({ "enum": words })
         }

@@ -5,9 +5,9 @@ use proptest::{prelude::*, strategy::ValueTree as _};
 use super::{super::*, *};
 use crate::{
     image::ImageReference,
-    options::{Kind, OptionSet, OptionSpec},
+    options::{OptionSet, OptionSpec, ValueKind},
     runtime::{EngineInfo, EngineName, ImageInfo},
-    workload::{asked::Asked, resolve::Surroundings},
+    workload::{request::WorkloadRequest, resolve::ResolveContext},
 };
 
 fn sample(below: &str) -> std::path::PathBuf {
@@ -20,12 +20,12 @@ fn environment() -> Environment {
 
 /// What would be done for options, on an engine and with an image that are as here written.
 fn resolved(options: WorkloadOptions) -> Result<WorkloadSpec> {
-    let asked = Asked::read(options, Path::new("/"))?;
-    let name = asked.free_name(|_| false);
+    let asked = WorkloadRequest::read(options, Path::new("/"))?;
+    let name = asked.available_name(|_| false);
     resolve::check(&asked, &environment())?;
     let reference = match &asked.source {
-        Source::Remote(url) => return remote::resolve(&asked, url, name, &environment()),
-        Source::Image(image) => image.clone(),
+        ServerSource::Remote(url) => return remote::resolve(&asked, url, name, &environment()),
+        ServerSource::Image(image) => image.clone(),
         _ => ImageReference::parse("example/named")?,
     };
     let engine = EngineInfo {
@@ -45,7 +45,7 @@ fn resolved(options: WorkloadOptions) -> Result<WorkloadSpec> {
         entrypoint: vec!["/notes".to_owned()],
         command: Vec::new(),
     };
-    let surroundings = Surroundings {
+    let surroundings = ResolveContext {
         environment: &environment(),
         engine: &engine,
         reference: &reference,
@@ -61,15 +61,15 @@ fn resolved(options: WorkloadOptions) -> Result<WorkloadSpec> {
 fn round_trip(spec: &WorkloadSpec) -> WorkloadSpec {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("exported.json");
-    let written = text(spec).unwrap();
+    let written = render(spec).unwrap();
     let document: Value = serde_json::from_str(&written).unwrap();
-    holds(&export_schema(), &document).unwrap();
+    validate(&export_schema(), &document).unwrap();
     fs::write(&path, written).unwrap();
     resolved(WorkloadOptions { from_config: Some(path), ..WorkloadOptions::default() }).unwrap()
 }
 
 /// Holds a document against the part of JSON Schema that ours uses.
-fn holds(schema: &Value, document: &Value) -> Result<(), String> {
+fn validate(schema: &Value, document: &Value) -> Result<(), String> {
     let bad = |why: &str| Err(format!("{why}: {document} against {schema}"));
     for (word, rule) in schema.as_object().unwrap() {
         let good = match (word.as_str(), rule.as_str()) {
@@ -92,12 +92,12 @@ fn holds(schema: &Value, document: &Value) -> Result<(), String> {
             }
             ("properties", _) => {
                 for (key, value) in document.as_object().unwrap() {
-                    rule.get(key).map_or(Ok(()), |rule| holds(rule, value))?;
+                    rule.get(key).map_or(Ok(()), |rule| validate(rule, value))?;
                 }
                 true
             }
             ("items", _) => {
-                document.as_array().unwrap().iter().try_for_each(|item| holds(rule, item))?;
+                document.as_array().unwrap().iter().try_for_each(|item| validate(rule, item))?;
                 true
             }
             _ => false,
@@ -200,9 +200,11 @@ fn values(spec: &'static OptionSpec) -> BoxedStrategy<String> {
         "allowed_origins" => "https://[a-z]{1,8}\\.example".boxed(),
         "registry" => of(&["embedded", "https://registry.example.com/v0.1", "/etc/servers.json"]),
         _ => match spec.kind {
-            Kind::Bool => of(&["true", "false"]),
-            Kind::Port => (1..=65535_u16).prop_map(|port| port.to_string()).boxed(),
-            Kind::Choice(words) => prop::sample::select(words).prop_map(|word| word.text.to_owned()).boxed(),
+            ValueKind::Bool => of(&["true", "false"]),
+            ValueKind::Port => (1..=65535_u16).prop_map(|port| port.to_string()).boxed(),
+            ValueKind::Choice(words) => {
+                prop::sample::select(words).prop_map(|word| word.text.to_owned()).boxed()
+            }
             kind => panic!("`{}` is a new {kind:?}: say here what can be given for it", spec.name),
         },
     }
@@ -215,12 +217,12 @@ fn exported() -> Vec<&'static OptionSpec> {
     WorkloadOptions::SPECS
         .iter()
         .filter(lasting)
-        .filter(|spec| !matches!(spec.kind, Kind::Secret | Kind::Header))
+        .filter(|spec| !matches!(spec.kind, ValueKind::Secret | ValueKind::Header))
         .collect()
 }
 
 /// What an option means nothing without.
-fn companions(name: &str) -> Vec<(&'static str, String)> {
+fn required_options(name: &str) -> Vec<(&'static str, String)> {
     let of_callers = ["oidc_", "jwks_", "resource_url"];
     let all = [
         ("oidc_issuer", "https://issuer.example"),
@@ -262,21 +264,21 @@ fn options() -> impl Strategy<Value = Vec<(&'static str, String)>> {
 }
 
 /// Resolves what was chosen, exports it and resolves that; `None` for what is refused, which nobody exports.
-fn there_and_back(chosen: &[(&str, String)]) -> Option<(WorkloadSpec, WorkloadSpec)> {
+fn export_and_import(chosen: &[(&str, String)]) -> Option<(WorkloadSpec, WorkloadSpec)> {
     let mut options = WorkloadOptions::default();
     for (name, text) in chosen {
         options.set(name, text).unwrap();
     }
     let spec = resolved(options).ok()?;
     let again = round_trip(&spec);
-    assert_eq!(text(&again).unwrap(), text(&spec).unwrap(), "{chosen:?}");
+    assert_eq!(render(&again).unwrap(), render(&spec).unwrap(), "{chosen:?}");
     let same = WorkloadSpec { origins: spec.origins.clone(), asked: spec.asked.clone(), ..again };
     Some((spec, same))
 }
 
 /// With a generator that always begins the same.
 #[test]
-fn each_option_outlives_an_export() {
+fn each_option_survives_an_export() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     for spec in exported() {
         let mut survived = 0;
@@ -285,10 +287,10 @@ fn each_option_outlives_an_export() {
             let value = values(spec).new_tree(&mut runner).unwrap().current();
             for server in SERVERS {
                 let mut chosen = vec![(spec.name, value.clone()), ("server", (*server).to_owned())];
-                chosen.extend(companions(spec.name));
-                if let Some((before, after)) = there_and_back(&chosen) {
+                chosen.extend(required_options(spec.name));
+                if let Some((before, after)) = export_and_import(&chosen) {
                     assert_eq!(after, before, "{chosen:?}");
-                    let written: Value = serde_json::from_str(&text(&before).unwrap()).unwrap();
+                    let written: Value = serde_json::from_str(&render(&before).unwrap()).unwrap();
                     assert!(written["run"].get(spec.name).is_some(), "{chosen:?}: {written}");
                     survived += 1;
                 }
@@ -303,19 +305,19 @@ proptest! {
 
     #[test]
     fn what_was_exported_is_the_same_workload(chosen in options()) {
-        if let Some((before, after)) = there_and_back(&chosen) {
+        if let Some((before, after)) = export_and_import(&chosen) {
             prop_assert_eq!(after, before);
         }
     }
 }
 
 #[test]
-fn the_kept_sample_of_version_1_is_read_and_written_back() {
+fn the_version_1_sample_round_trips() {
     let path = sample("valid/export/export.v1.json");
     let sample = fs::read_to_string(&path).unwrap();
-    holds(&export_schema(), &serde_json::from_str(&sample).unwrap()).unwrap();
+    validate(&export_schema(), &serde_json::from_str(&sample).unwrap()).unwrap();
     let spec = resolved(WorkloadOptions { from_config: Some(path), ..WorkloadOptions::default() }).unwrap();
-    assert_eq!(text(&spec).unwrap(), sample);
+    assert_eq!(render(&spec).unwrap(), sample);
 }
 
 #[test]
@@ -323,11 +325,11 @@ fn the_schema_knows_each_option_that_is_exported_and_no_secret() {
     let schema = export_schema();
     let properties = schema["properties"]["run"]["properties"].as_object().unwrap();
     for spec in WorkloadOptions::SPECS {
-        let hidden = spec.kind == Kind::Secret || spec.name == "from_config";
+        let hidden = spec.kind == ValueKind::Secret || spec.name == "from_config";
         assert_eq!(properties.contains_key(spec.name), !hidden, "{}", spec.name);
     }
     let secret = serde_json::json!({"version": 1, "run": {"server": "a:1", "oidc_client_secret": "x"}});
-    assert!(holds(&schema, &secret).is_err());
+    assert!(validate(&schema, &secret).is_err());
 }
 
 #[test]
@@ -360,7 +362,7 @@ fn what_is_no_exported_configuration_is_refused_with_one_message() {
     let mut said = String::new();
     for path in files {
         let options = WorkloadOptions { from_config: Some(path.clone()), ..WorkloadOptions::default() };
-        let error = Asked::read(options, Path::new("/")).unwrap_err();
+        let error = WorkloadRequest::read(options, Path::new("/")).unwrap_err();
         assert!(
             matches!(error.kind(), ErrorKind::InvalidOption | ErrorKind::Unsupported),
             "{path:?}: {error}"

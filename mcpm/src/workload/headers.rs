@@ -7,19 +7,19 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{
-    Origin, RemoteSpec,
-    entry::{Asking, Supplied, asks_secret, names_secret, value_of},
+    RemoteSpec, ValueOrigin,
+    registry_inputs::{InputMode, RegistryValues, is_secret_target_name, prompts_for_secret, resolve_input},
     remote::RemoteUrl,
 };
 use crate::{
     Error, ErrorKind, Result,
     options::{Secret, SecretRef, SecretTarget},
-    registry::Way,
+    registry::RunMethod,
     secrets::SecretValues,
 };
 
 /// Headers that are the protocols' own: set for all requests alike, they would break them.
-const NOT_TO_SET: &[&str] = &[
+const RESERVED_HEADERS: &[&str] = &[
     "accept",
     "connection",
     "content-encoding",
@@ -38,9 +38,9 @@ const NOT_TO_SET: &[&str] = &[
 ];
 
 /// The header of a name, unless it is none to set.
-fn header(name: &str) -> Option<HeaderName> {
+fn settable_header(name: &str) -> Option<HeaderName> {
     let parsed: HeaderName = name.parse().ok()?;
-    (names_secret(name) && !NOT_TO_SET.contains(&parsed.as_str())).then_some(parsed)
+    (is_secret_target_name(name) && !RESERVED_HEADERS.contains(&parsed.as_str())).then_some(parsed)
 }
 
 /// Refuses references to secrets that a remote server at this place cannot get.
@@ -57,22 +57,22 @@ pub(super) fn check<'a>(secrets: impl Iterator<Item = &'a SecretRef>, url: &Remo
                 format!("the secret's target `{target}` is for containers, and a remote server has none");
             return Err(refused(message).hint("`target=header:NAME` is for remote servers"));
         };
-        let Some(name) = header(name) else {
+        let Some(name) = settable_header(name) else {
             return Err(refused(format!("`{}` is no header to set", name.escape_debug())));
         };
         if known.contains(&name) {
             return Err(refused(format!("two secrets have the target `{target}`")));
         }
-        if !url.hides_headers() {
-            return Err(shows_secret(&name, url));
+        if !url.is_confidential() {
+            return Err(plaintext_secret_error(&name, url));
         }
         known.push(name);
     }
     Ok(())
 }
 
-fn shows_secret(name: &HeaderName, url: &RemoteUrl) -> Error {
-    let message = format!("the header `{name}` would show its secret on the way to `{}`", url.shown());
+fn plaintext_secret_error(name: &HeaderName, url: &RemoteUrl) -> Error {
+    let message = format!("the header `{name}` would show its secret on the way to `{}`", url.redacted());
     Error::new(ErrorKind::InvalidOption, message).hint("use an `https` URL")
 }
 
@@ -81,12 +81,12 @@ fn shows_secret(name: &HeaderName, url: &RemoteUrl) -> Error {
 /// # Errors
 /// `InvalidOption` for a required value that nobody gave and nobody can be asked for, and for what no header can hold;
 /// `Registry` for what is no header to set; `Interrupted`.
-pub(super) async fn supply(
-    way: &Way,
+pub(super) async fn resolve_headers(
+    way: &RunMethod,
     url: &RemoteUrl,
     given: &[SecretRef],
-    supplied: &mut Supplied,
-    asking: &Asking<'_>,
+    supplied: &mut RegistryValues,
+    asking: &InputMode<'_>,
 ) -> Result<()> {
     let mut known: Vec<HeaderName> = given
         .iter()
@@ -96,7 +96,7 @@ pub(super) async fn supply(
         })
         .collect();
     for input in &way.headers {
-        let name = header(&input.name).ok_or_else(|| {
+        let name = settable_header(&input.name).ok_or_else(|| {
             let message =
                 format!("the entry names `{}`, which is no header to set", input.name.escape_debug());
             Error::new(ErrorKind::Registry, message).hint(
@@ -106,10 +106,10 @@ pub(super) async fn supply(
         if known.contains(&name) {
             continue;
         }
-        if asks_secret(input, false, false) && !url.hides_headers() {
-            return Err(shows_secret(&name, url));
+        if prompts_for_secret(input, false, false) && !url.is_confidential() {
+            return Err(plaintext_secret_error(&name, url));
         }
-        let value = value_of(input, asking).await.map_err(|error| match error.kind() {
+        let value = resolve_input(input, asking).await.map_err(|error| match error.kind() {
             ErrorKind::InvalidOption => {
                 error.hint(format!("set `secret` to `NAME,target=header:{name}`, or run in a terminal"))
             }
@@ -117,8 +117,8 @@ pub(super) async fn supply(
         })?;
         let Some(value) = value else { continue };
         known.push(name);
-        sendable(&input.name, &value.text)?;
-        if value.secret && value.origin == Origin::Answered {
+        header_value(&input.name, &value.text)?;
+        if value.secret && value.origin == ValueOrigin::Answered {
             supplied.secrets.insert(input.name.clone(), Secret::from(value.text));
         } else {
             supplied.headers.insert(input.name.clone(), (value.text, value.origin));
@@ -131,28 +131,28 @@ pub(super) async fn supply(
 ///
 /// # Errors
 /// `NotFound` when a value is missing; `InvalidOption` for what no header can hold.
-pub(super) fn with_values(
+pub(super) fn build_headers(
     remote: &RemoteSpec,
     secrets: &[SecretRef],
     values: &SecretValues,
 ) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     let mut set = |name: &str, value: HeaderValue| {
-        let header = header(name).ok_or_else(|| {
+        let header = settable_header(name).ok_or_else(|| {
             Error::new(ErrorKind::InvalidOption, format!("`{}` is no header to set", name.escape_debug()))
         })?;
         headers.insert(header, value);
         Ok::<_, Error>(())
     };
     for (name, value) in &remote.headers {
-        set(name, sendable(name, value)?)?;
+        set(name, header_value(name, value)?)?;
     }
     for secret in secrets {
         let SecretTarget::Header(name) = secret.destination() else { continue };
         let value = values.get(&secret.name).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, format!("the value of secret `{}` is missing", secret.name))
         })?;
-        let mut value = sendable(name, value.expose())?;
+        let mut value = header_value(name, value.expose())?;
         value.set_sensitive(true);
         set(name, value)?;
     }
@@ -160,7 +160,7 @@ pub(super) fn with_values(
 }
 
 /// A value as a header has it. A refusal does not repeat it.
-fn sendable(name: &str, value: &str) -> Result<HeaderValue> {
+fn header_value(name: &str, value: &str) -> Result<HeaderValue> {
     HeaderValue::from_str(value).map_err(|_| {
         let message = format!("the value for the header `{name}` holds what no header can");
         Error::new(ErrorKind::InvalidOption, message).hint("letters, digits and signs of ASCII, in one line")

@@ -1,23 +1,25 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::{proxy::target::Target, registry::Input};
+use crate::{proxy::target::Target, registry::RegistryInput};
 
 fn url(text: &str) -> RemoteUrl {
     RemoteUrl::parse(text).unwrap()
 }
 
-fn input(name: &str, value: Option<&str>) -> Input {
-    Input { name: name.to_owned(), default: value.map(str::to_owned), ..Input::default() }
+fn input(name: &str, value: Option<&str>) -> RegistryInput {
+    RegistryInput { name: name.to_owned(), default: value.map(str::to_owned), ..RegistryInput::default() }
 }
 
-async fn supplied(headers: Vec<Input>, at: &str) -> Result<Supplied> {
-    let (way, mut supplied) = (Way { headers, ..Way::default() }, Supplied::default());
-    supply(&way, &url(at), &[], &mut supplied, &Asking::User(None)).await.map(|()| supplied)
+async fn supplied(headers: Vec<RegistryInput>, at: &str) -> Result<RegistryValues> {
+    let (way, mut supplied) = (RunMethod { headers, ..RunMethod::default() }, RegistryValues::default());
+    resolve_headers(&way, &url(at), &[], &mut supplied, &InputMode::Interactive(None))
+        .await
+        .map(|()| supplied)
 }
 
 #[tokio::test]
-async fn an_entry_sets_no_header_that_is_the_protocols_own() {
+async fn an_entry_cannot_set_reserved_headers() {
     for name in ["Host", "content-length", "Mcp-Session-Id", "a b", "", "x:y", "x!", "x\r\ny"] {
         let error = supplied(vec![input(name, Some("v"))], "https://example.com").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Registry, "{name}: {error}");
@@ -26,18 +28,18 @@ async fn an_entry_sets_no_header_that_is_the_protocols_own() {
 }
 
 #[tokio::test]
-async fn what_the_entry_knows_is_sent_and_what_is_optional_is_not_asked_for() {
+async fn fixed_headers_are_sent_and_optional_ones_not_prompted_for() {
     let headers = vec![input("X-Level", Some("low")), input("x-level", Some("high")), input("X-Other", None)];
     let found = supplied(headers, "http://example.com").await.unwrap();
-    let expected = [("X-Level".to_owned(), ("low".to_owned(), Origin::Registry))];
+    let expected = [("X-Level".to_owned(), ("low".to_owned(), ValueOrigin::Registry))];
     assert_eq!(found.headers, BTreeMap::from(expected));
     let error = supplied(vec![input("X-Level", Some("a\r\nb"))], "https://example.com").await.unwrap_err();
     assert!(error.message().contains("holds what no header can"), "{error}");
 }
 
 #[tokio::test]
-async fn a_secret_crosses_no_network_in_the_clear() {
-    let wanted = Input { required: true, secret: true, ..input("X-Key", None) };
+async fn a_secret_header_needs_https_or_loopback() {
+    let wanted = RegistryInput { required: true, secret: true, ..input("X-Key", None) };
     let error = supplied(vec![wanted], "http://example.com/mcp").await.unwrap_err();
     assert!(error.message().contains("would show its secret"), "before anybody is asked: {error}");
     let secret = SecretRef::in_header("key", "X-Key");
@@ -76,12 +78,12 @@ fn a_header_that_is_set_replaces_those_of_a_client() {
     let headers = BTreeMap::from([("X-Level".to_owned(), "low".to_owned())]);
     let remote = RemoteSpec { url: "https://example.com".to_owned(), headers };
     let secrets = [SecretRef::in_header("key", "Authorization")];
-    let missing = with_values(&remote, &secrets, &SecretValues::default()).unwrap_err();
+    let missing = build_headers(&remote, &secrets, &SecretValues::default()).unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::NotFound);
     let values = |value: &str| [("key".to_owned(), Secret::from(value.to_owned()))].into_iter().collect();
-    let broken = with_values(&remote, &secrets, &values("canary\n")).unwrap_err();
+    let broken = build_headers(&remote, &secrets, &values("canary\n")).unwrap_err();
     assert!(!format!("{broken:?}").contains("canary"), "{broken:?}");
-    let set = with_values(&remote, &secrets, &values("Bearer canary")).unwrap();
+    let set = build_headers(&remote, &secrets, &values("Bearer canary")).unwrap();
     assert!(!format!("{set:?}").contains("canary"), "{set:?}");
     let mut sent = HeaderMap::new();
     for (name, value) in
@@ -89,7 +91,7 @@ fn a_header_that_is_set_replaces_those_of_a_client() {
     {
         sent.append(name, HeaderValue::from_static(value));
     }
-    Target::parse(&remote.url).unwrap().with_headers(set).dress(&mut sent);
+    Target::parse(&remote.url).unwrap().with_headers(set).set_headers(&mut sent);
     let sent: Vec<_> = sent.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
     for expected in [("authorization", "Bearer canary"), ("x-level", "low"), ("x-own", "1")] {
         assert!(sent.contains(&expected), "{sent:?}");

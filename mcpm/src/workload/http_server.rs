@@ -10,33 +10,29 @@ use http::HeaderMap;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{TargetSpec, Via, container::Containers, listening};
+use super::{TargetSpec, Via, container::Containers, listening_ports};
 use crate::{
     Error, ErrorKind, Result,
     options::Transport,
     proxy::{
-        server_check::{CHECK_TIMEOUT, Expected, Finding, Passed},
-        target::{Reached, Target},
+        server_check::{CHECK_TIMEOUT, ExpectedServer, Finding, Passed},
+        target::{Target, TargetInstance},
     },
     runtime::{ContainerId, ContainerInfo, ContainerState, Network},
-    transport::{
-        Ended, RestartPolicy, ServerEvent,
-        http::{Address, Dial},
-        keeper::OnEvent,
-        restart::Backoff,
-    },
+    stdio::{ProcessExit, RestartPolicy, ServerEvent, process_pool::OnEvent, restart::Backoff},
+    transport::http::{Address, Dial},
 };
 
 /// How long a server may take to answer.
-pub(super) const START_LIMIT: Duration = Duration::from_secs(60);
+pub(super) const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// A server that answers nothing by then is looked at: it may listen elsewhere.
-const LOOK_AFTER: Duration = Duration::from_secs(3);
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+const DIAGNOSE_AFTER: Duration = Duration::from_secs(3);
+const INITIAL_BACKOFF: Duration = Duration::from_millis(20);
+const MAX_BACKOFF: Duration = Duration::from_millis(500);
 /// How long an answer that is no MCP may be due to a server that is still starting.
-const SETTLING: Duration = Duration::from_secs(3);
+const NON_MCP_GRACE: Duration = Duration::from_secs(3);
 /// How often an engine that is gone is looked for.
-const ENGINE_PAUSE: Duration = Duration::from_secs(2);
+const ENGINE_RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The server and the task that keeps it alive.
 #[derive(Debug)]
@@ -48,21 +44,21 @@ pub(super) struct HttpServer {
 
 /// What a server is kept alive with.
 #[derive(Clone)]
-pub(super) struct Care {
+pub(super) struct HttpServerSupervisor {
     pub(super) containers: Containers,
     pub(super) spec: TargetSpec,
     pub(super) transport: Transport,
     pub(super) target: Arc<Target>,
-    pub(super) expected: Expected,
+    pub(super) expected: ExpectedServer,
     pub(super) policy: RestartPolicy,
     pub(super) on_event: OnEvent,
 }
 
 impl HttpServer {
     /// Starts the container, waits until the server takes part in an MCP exchange, and tells how it did.
-    pub(super) async fn start(care: Care) -> Result<(Self, Passed)> {
+    pub(super) async fn start(care: HttpServerSupervisor) -> Result<(Self, Passed)> {
         let id = care.containers.prepare(0).await?;
-        let passed = match care.bring_up(&id).await {
+        let passed = match care.start_container(&id).await {
             Ok(passed) => passed,
             Err(error) => {
                 if let Err(left) = care.containers.runtime.stop(&id, Duration::ZERO).await {
@@ -73,7 +69,7 @@ impl HttpServer {
         };
         (care.on_event)(ServerEvent::Ready);
         let stop = CancellationToken::new();
-        let task = tokio::spawn(care.clone().keep(id, stop.clone()));
+        let task = tokio::spawn(care.clone().supervise(id, stop.clone()));
         Ok((Self { containers: care.containers, stop, task }, passed))
     }
 
@@ -93,19 +89,19 @@ impl Drop for HttpServer {
     }
 }
 
-impl Care {
+impl HttpServerSupervisor {
     /// Starts the container, waits until the server answers and points the proxy at it.
-    async fn bring_up(&self, id: &ContainerId) -> Result<Passed> {
+    async fn start_container(&self, id: &ContainerId) -> Result<Passed> {
         self.containers.start(0, id).await?;
         let ready = async {
-            let reached = self.target.prepare(self.address(id).await?, self.dial())?;
+            let reached = self.target.new_instance(self.address(id).await?, self.dial())?;
             let passed = self.until_ready(id, &reached).await?;
-            self.target.move_to(reached);
+            self.target.set_instance(reached);
             Ok(passed)
         };
         tokio::select! {
             outcome = ready => outcome,
-            ended = self.containers.ended(id) => {
+            ended = self.containers.wait_for_end(id) => {
                 let port = self.spec.port;
                 let message = format!("the server was not listening on port {port} when it {}", ended.reason);
                 let error = Error::new(ErrorKind::StartFailed, message);
@@ -142,7 +138,7 @@ impl Care {
             Some(address) => Ok(address),
             None => {
                 // A container on its way out loses its address first. Whoever waits for its end says so by then.
-                tokio::time::sleep(LOOK_AFTER).await;
+                tokio::time::sleep(DIAGNOSE_AFTER).await;
                 Err(Error::new(ErrorKind::Engine, "the engine does not say where the container is"))
             }
         }
@@ -151,39 +147,41 @@ impl Care {
     /// The way into an isolated container.
     fn dial(&self) -> Option<Arc<dyn Dial>> {
         let isolation = self.containers.isolation.as_ref().filter(|_| self.spec.via == Via::Inbound)?;
-        Some(Arc::new(isolation.inbound()))
+        Some(Arc::new(isolation.reverse_dialer()))
     }
 
     /// Repeats an MCP exchange until the server takes part in it.
-    async fn until_ready(&self, id: &ContainerId, reached: &Reached) -> Result<Passed> {
+    async fn until_ready(&self, id: &ContainerId, reached: &TargetInstance) -> Result<Passed> {
         // What a container's server gets with each request is for its clients to send.
         let headers = HeaderMap::new();
         let since = Instant::now();
-        let (mut pause, mut looked, mut answering) = (FIRST_PAUSE, false, None);
+        let (mut pause, mut looked, mut answering) = (INITIAL_BACKOFF, false, None);
         loop {
-            let limit = START_LIMIT.saturating_sub(since.elapsed()).clamp(LONGEST_PAUSE, CHECK_TIMEOUT);
+            let limit = START_TIMEOUT.saturating_sub(since.elapsed()).clamp(MAX_BACKOFF, CHECK_TIMEOUT);
             let finding = match reached.check(&self.expected, &headers, limit).await {
                 Ok(passed) => return Ok(passed),
                 Err(finding) => finding,
             };
-            let is_late = since.elapsed() > START_LIMIT;
+            let is_late = since.elapsed() > START_TIMEOUT;
             if matches!(finding, Finding::Unreachable(_)) {
-                if since.elapsed() > LOOK_AFTER && !looked {
+                if since.elapsed() > DIAGNOSE_AFTER && !looked {
                     looked = true;
-                    self.explain(id).await?;
+                    self.diagnose_port(id).await?;
                 }
             } else {
                 let answering = *answering.get_or_insert_with(Instant::now);
-                if is_late || !finding.is_temporary() && answering.elapsed() > SETTLING {
-                    return Err(self.no_mcp(reached.explain(finding, &self.expected, &headers).await));
+                if is_late || !finding.is_temporary() && answering.elapsed() > NON_MCP_GRACE {
+                    return Err(self.not_mcp_error(
+                        reached.detect_other_transport(finding, &self.expected, &headers).await,
+                    ));
                 }
             }
             if is_late {
                 let message = format!(
                     "nothing answered HTTP on port {} within {} s{}",
                     self.spec.port,
-                    START_LIMIT.as_secs(),
-                    self.containers.last_words(id).await
+                    START_TIMEOUT.as_secs(),
+                    self.containers.last_output(id).await
                 );
                 return Err(Error::new(ErrorKind::StartFailed, message).hint(
                     "set `target_port` to the port it listens on, or set `transport` to `stdio` if it speaks over \
@@ -191,12 +189,12 @@ impl Care {
                 ));
             }
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAX_BACKOFF);
         }
     }
 
     /// Says that the server answers and does not speak MCP over its transport.
-    fn no_mcp(&self, finding: Finding) -> Error {
+    fn not_mcp_error(&self, finding: Finding) -> Error {
         let (path, port) = (self.expected.path(), self.spec.port);
         let error = finding.error(&format!("`{path}` on port {port}"));
         match finding {
@@ -209,11 +207,11 @@ impl Care {
     }
 
     /// Says so when the server listens where nobody looks for it.
-    async fn explain(&self, id: &ContainerId) -> Result<()> {
+    async fn diagnose_port(&self, id: &ContainerId) -> Result<()> {
         if matches!(self.spec.via, Via::Host(_)) {
             return Ok(());
         }
-        let found = listening::of(&self.containers, id).await;
+        let found = listening_ports::listening_ports(&self.containers, id).await;
         let port = self.spec.port;
         let inside = self.spec.via == Via::Inbound;
         let failed =
@@ -235,15 +233,15 @@ impl Care {
     }
 
     /// Keeps the server alive until it is stopped or given up.
-    async fn keep(self, mut id: ContainerId, stop: CancellationToken) {
+    async fn supervise(self, mut id: ContainerId, stop: CancellationToken) {
         let mut backoff = Backoff::new(self.policy);
         let mut since = Instant::now();
         loop {
             let ended = tokio::select! {
-                ended = self.containers.ended(&id) => ended,
+                ended = self.containers.wait_for_end(&id) => ended,
                 () = stop.cancelled() => return,
             };
-            if ended.passing {
+            if ended.transient {
                 // The server may live on, so the proxy goes on too.
                 (self.on_event)(ServerEvent::EngineLost { reason: ended.reason });
                 tokio::select! {
@@ -254,7 +252,7 @@ impl Care {
                 (self.on_event)(ServerEvent::EngineBack);
                 continue;
             }
-            self.target.lose(&format!("the server {}", ended.reason));
+            self.target.set_unreachable(&format!("the server {}", ended.reason));
             match self.restart(ended, since.elapsed(), &mut backoff, &stop).await {
                 Some(started) => id = started,
                 None => return,
@@ -266,7 +264,7 @@ impl Care {
     /// Waits until the engine answers.
     async fn engine_back(&self, id: &ContainerId) {
         loop {
-            tokio::time::sleep(ENGINE_PAUSE).await;
+            tokio::time::sleep(ENGINE_RETRY_INTERVAL).await;
             match self.containers.runtime.inspect(&id.0).await {
                 Err(error) if error.kind() == ErrorKind::EngineUnavailable => {}
                 _ => return,
@@ -278,7 +276,7 @@ impl Care {
     /// `None` when it is stopped or given up.
     async fn restart(
         &self,
-        mut ended: Ended,
+        mut ended: ProcessExit,
         mut lived: Duration,
         backoff: &mut Backoff,
         stop: &CancellationToken,
@@ -297,7 +295,7 @@ impl Care {
             let again = async {
                 tokio::time::sleep(delay).await;
                 let id = self.containers.prepare(0).await?;
-                self.bring_up(&id).await.map(|_| id)
+                self.start_container(&id).await.map(|_| id)
             };
             let outcome = tokio::select! {
                 outcome = again => outcome,
@@ -311,7 +309,7 @@ impl Care {
                 }
                 Err(error) => {
                     let passing = error.kind() == ErrorKind::EngineUnavailable;
-                    ended = Ended { exit: None, reason: error.to_string(), passing };
+                    ended = ProcessExit { exit: None, reason: error.to_string(), transient: passing };
                 }
             }
         }

@@ -5,39 +5,40 @@ use std::{sync::Arc, time::Duration};
 use http::HeaderMap;
 
 use super::{
-    EventStream, Place, RemoteSpec, RunningWorkload, WorkloadEvent, WorkloadName, WorkloadSpec,
+    EventStream, Placement, RemoteSpec, RunningWorkload, WorkloadEvent, WorkloadName, WorkloadSpec, ca_certs,
     container::Containers,
-    delivery::{self, Delivery},
-    events::Events,
+    egress_denials::EgressDenialReporter,
+    events::WorkloadEvents,
     headers,
-    http_server::{Care, HttpServer, START_LIMIT},
-    ignore, mismatch, reach,
+    http_server::{HttpServer, HttpServerSupervisor, START_TIMEOUT},
+    ignore, permissions,
     record::Record,
-    refusals::Refusals,
     remote::RemoteUrl,
-    remote_server::{self, Remote},
+    remote_server::{self, RemoteEndpoint},
     resolve::isolation_folder,
-    running::{EndOnDrop, Server, end_containers},
-    trust,
+    running::{ServerHandle, StopOnDrop, end_containers},
+    secret_delivery::{self, SecretDelivery},
+    transport_mismatch,
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
-    explain::{self, Refused},
-    isolation::{Decision, Isolation, Learner},
+    explain::{self, DenialRecord},
+    isolation::{EgressDecision, Isolation, ProfileRecorder},
     options::{ProxyMode, Secret, SharedOptions, Transport},
     proxy::{
         Endpoint, ProxySecrets,
+        external_url::ExternalUrlConfig,
         forward::Forward,
-        public::Publicity,
-        server_check::Expected,
+        server_check::ExpectedServer,
         service::{Files, ProxySetup},
-        stdio::{StdioServer, path_of},
+        stdio::{StdioServer, endpoint_path},
         target::Target,
     },
-    redact::names_secret,
+    redact::is_secret_name,
     secrets::SecretValues,
     state::{Claim, Document, Groups, Lock, Phase, Store},
-    transport::{RestartPolicy, keeper::OnEvent, tls::TrustStore},
+    stdio::{RestartPolicy, process_pool::OnEvent},
+    transport::tls::TrustStore,
 };
 
 /// A resolved workload on its way up.
@@ -45,7 +46,7 @@ use crate::{
 pub struct Launch {
     spec: WorkloadSpec,
     environment: Environment,
-    pub(super) events: Events,
+    pub(super) events: WorkloadEvents,
     policy: RestartPolicy,
     secrets: Option<SecretValues>,
     recorded: bool,
@@ -59,7 +60,7 @@ impl Launch {
         Self {
             spec,
             environment,
-            events: Events::new(),
+            events: WorkloadEvents::new(),
             policy,
             secrets: None,
             recorded: false,
@@ -97,7 +98,7 @@ impl Launch {
 
     /// Listens to what happens from now on.
     pub fn events(&self) -> EventStream {
-        self.events.listen()
+        self.events.subscribe()
     }
 
     /// Starts the workload and returns once clients can connect.
@@ -109,13 +110,13 @@ impl Launch {
     pub async fn start(mut self) -> Result<RunningWorkload> {
         let values = match self.secrets.take() {
             Some(values) => values,
-            None => delivery::values(&self.spec, &self.environment).await?,
+            None => secret_delivery::read_values(&self.spec, &self.environment).await?,
         };
         let mut notices = Vec::new();
-        if let Place::Container(container) = &mut self.spec.place {
+        if let Placement::Container(container) = &mut self.spec.place {
             // Files come and go; what covers them is worked out for each start.
             let globally = self.spec.asked.ignore_globally.unwrap_or(true);
-            let covers = ignore::covers(&container.mounts, globally, &self.environment)?;
+            let covers = ignore::compute_overlays(&container.mounts, globally, &self.environment)?;
             (container.overlays, notices) = (covers.overlays, covers.notices);
         }
         let (setup, path) = (self.proxy(&values)?, path(&self.spec)?);
@@ -124,7 +125,7 @@ impl Launch {
         let lock = Lock::acquire(&store.lock_path(&self.spec.name))?;
         let service = setup.open(Files {
             audit: Some(store.folder(&self.spec.name).join("audit.jsonl")),
-            denials: Some(explain::file_of_workload(&store.folder(&self.spec.name))),
+            denials: Some(explain::workload_log_path(&store.folder(&self.spec.name))),
         })?;
         let advice = match self.recorded {
             true => "it is the port that clients know; free it",
@@ -137,17 +138,18 @@ impl Launch {
         store.save(&self.spec.name, Document::Spec, &self.spec)?;
         let group = if self.recorded { None } else { self.create_group()? };
         let record = Arc::new(Record::begin(store.clone(), self.spec.name.clone(), self.events.clone())?);
-        record.events.tell(WorkloadEvent::Starting { name: self.spec.name.to_string() });
+        record.events.emit(WorkloadEvent::Starting { name: self.spec.name.to_string() });
         let exposed = service.warnings(address).await;
         let created =
             group.as_ref().map(|_| format!("the group `{}` did not exist and was created", self.spec.group));
         let warnings: Vec<String> =
             exposed.into_iter().chain(self.spec.warnings.clone()).chain(notices).chain(created).collect();
         for message in warnings.clone() {
-            record.events.tell(WorkloadEvent::Warning { message });
+            record.events.emit(WorkloadEvent::Warning { message });
         }
         let denials = service.denials();
-        let refusals = Refusals::new(record.events.clone(), Arc::clone(denials), service.audit().cloned());
+        let refusals =
+            EgressDenialReporter::new(record.events.clone(), Arc::clone(denials), service.audit().cloned());
         // Boxed, since it would be most of what every caller of this keeps.
         let started = Box::pin(self.start_server(&record, refusals, &values, service.publicity())).await;
         let (containers, server, endpoint) = match started {
@@ -160,9 +162,9 @@ impl Launch {
                 denials.flush().await;
                 if claim.is_some() {
                     // Its folder goes, and what the error names is to be found all the same.
-                    denials.copy_to(&explain::file_of_failed_starts(&self.environment.state_dir));
+                    denials.copy_to(&explain::failed_start_log_path(&self.environment.state_dir));
                 }
-                let error = with_refusal(error, denials.last());
+                let error = with_last_denial(error, denials.last());
                 record.update(Phase::Failed, Some(error.to_string()), |status| status.supervisor = None);
                 return Err(error);
             }
@@ -174,18 +176,18 @@ impl Launch {
             status.port = Some(address.port());
             status.container = self.spec.container().map(|container| container.name.clone());
         });
-        record.events.tell(WorkloadEvent::Ready { name: self.spec.name.to_string(), url });
+        record.events.emit(WorkloadEvent::Ready { name: self.spec.name.to_string(), url });
         if let Some(claim) = claim {
-            Claim::keep(claim);
+            Claim::commit(claim);
         }
         if let Some(group) = group {
-            group.keep();
+            group.commit();
         }
         Ok(RunningWorkload {
             proxy,
             server,
             containers,
-            end: Box::new(EndOnDrop {
+            on_drop: Box::new(StopOnDrop {
                 spec: self.spec,
                 environment: self.environment,
                 store,
@@ -207,7 +209,7 @@ impl Launch {
             Ok(()) => {
                 let store = Store::new(&self.environment.state_dir);
                 let (workload, name) = (self.spec.name.clone(), self.spec.group.clone());
-                Ok(Some(NewGroup { groups, store, workload, name, kept: false }))
+                Ok(Some(NewGroup { groups, store, workload, name, committed: false }))
             }
             // Another start was first.
             Err(error) if error.kind() == ErrorKind::NameTaken => Ok(None),
@@ -226,8 +228,8 @@ impl Launch {
             self.environment.variables.clone(),
         )?;
         let mut secrets: Vec<Secret> = values.expose().into_values().map(Secret::from).collect();
-        if let Place::Remote(remote) = &self.spec.place {
-            let named = remote.headers.iter().filter(|(name, _)| names_secret(name));
+        if let Placement::Remote(remote) = &self.spec.place {
+            let named = remote.headers.iter().filter(|(name, _)| is_secret_name(name));
             secrets.extend(named.map(|(_, value)| Secret::from(value.as_str())));
         }
         Ok(setup.mask(secrets))
@@ -236,16 +238,16 @@ impl Launch {
     async fn start_server(
         &self,
         record: &Arc<Record>,
-        refusals: Refusals,
+        refusals: EgressDenialReporter,
         values: &SecretValues,
-        publicity: Publicity,
-    ) -> Result<(Option<Containers>, Server, Box<dyn Endpoint>)> {
+        publicity: ExternalUrlConfig,
+    ) -> Result<(Option<Containers>, ServerHandle, Box<dyn Endpoint>)> {
         let containers = match &self.spec.place {
-            Place::Container(_) => Containers::of(&self.spec, &self.environment).await?,
-            Place::Remote(remote) => {
-                let headers = headers::with_values(remote, &self.spec.secrets, values)?;
+            Placement::Container(_) => Containers::for_workload(&self.spec, &self.environment).await?,
+            Placement::Remote(remote) => {
+                let headers = headers::build_headers(remote, &self.spec.secrets, values)?;
                 let endpoint = Box::pin(self.start_remote(remote, headers, publicity, record)).await?;
-                return Ok((None, Server::Remote, endpoint));
+                return Ok((None, ServerHandle::Remote, endpoint));
             }
         };
         let Some(mut containers) = containers else {
@@ -255,23 +257,23 @@ impl Launch {
             && let Some(given) = &self.spec.asked.ca_cert
         {
             let store = Store::new(&self.environment.state_dir);
-            trust::write(&store.folder(&self.spec.name), given, &self.environment)?;
+            ca_certs::write(&store.folder(&self.spec.name), given, &self.environment)?;
         }
-        let delivery = Delivery::new(&self.spec.name, &self.spec.secrets, values, &self.environment)?;
+        let delivery = SecretDelivery::new(&self.spec.name, &self.spec.secrets, values, &self.environment)?;
         containers = containers.with_secrets(delivery);
         containers.isolation = self.isolate(&containers, refusals).await?;
-        let mut tidy = TidyOnDrop { launch: self, armed: true };
+        let mut tidy = CleanupOnDrop { launch: self, armed: true };
         let heard = Arc::clone(record);
         let on_event: OnEvent = Arc::new(move |event| heard.on_event(event));
         let started = match &self.spec.target {
             None => self.start_stdio(&containers, on_event).await.map(|server| {
                 let endpoint: Box<dyn Endpoint> = Box::new(server.bridge(self.spec.proxy.mode, publicity));
-                (Server::Stdio(server), endpoint)
+                (ServerHandle::Stdio(server), endpoint)
             }),
             Some(spec) => {
-                let target = Arc::new(Target::absent("the server is starting"));
-                let expected = Expected::at(&target, Some(self.spec.transport));
-                let care = Care {
+                let target = Arc::new(Target::unreachable("the server is starting"));
+                let expected = ExpectedServer::at(&target, Some(self.spec.transport));
+                let care = HttpServerSupervisor {
                     expected: expected.clone(),
                     containers: containers.clone(),
                     spec: spec.clone(),
@@ -282,12 +284,12 @@ impl Launch {
                 };
                 HttpServer::start(care).await.map(|(server, passed)| {
                     if let Some(remark) =
-                        remote_server::remark(&passed, "server", &format!("`{}`", expected.path()))
+                        remote_server::startup_notice(&passed, "server", &format!("`{}`", expected.path()))
                     {
                         record.warn(remark.message);
                     }
                     let endpoint: Box<dyn Endpoint> = Box::new(Forward::new(target, publicity, expected));
-                    (Server::Http(Box::new(server)), endpoint)
+                    (ServerHandle::Http(Box::new(server)), endpoint)
                 })
             }
         };
@@ -306,15 +308,20 @@ impl Launch {
     }
 
     /// Makes ready what isolated containers are held by.
-    async fn isolate(&self, containers: &Containers, refusals: Refusals) -> Result<Option<Arc<Isolation>>> {
+    async fn isolate(
+        &self,
+        containers: &Containers,
+        refusals: EgressDenialReporter,
+    ) -> Result<Option<Arc<Isolation>>> {
         let Some(spec) = &self.spec.isolation else { return Ok(None) };
         let gateways = containers.runtime.gateways().await?;
         let store = Store::new(&self.environment.state_dir);
         let own = store.folder(&self.spec.name);
-        let base = reach::without_connections(&containers.spec, &self.spec.proxy.allowed_hosts, &own);
-        let begin = if self.recorded { Learner::resume } else { Learner::begin };
+        let base =
+            permissions::profile_without_connections(&containers.spec, &self.spec.proxy.allowed_hosts, &own);
+        let begin = if self.recorded { ProfileRecorder::resume } else { ProfileRecorder::create };
         let learner = spec.learn.as_ref().map(|path| begin(path, base)).transpose()?;
-        let tell = Arc::new(move |decision: Decision| refusals.hear(&decision));
+        let tell = Arc::new(move |decision: EgressDecision| refusals.on_decision(&decision));
         // Containers that a lost supervisor left behind see the socket, whatever slot they were for.
         containers.stop_all(Duration::from_secs(2)).await?;
         let folder = isolation_folder(&store, &self.spec.name);
@@ -331,13 +338,13 @@ impl Launch {
         &self,
         remote: &RemoteSpec,
         headers: HeaderMap,
-        publicity: Publicity,
+        publicity: ExternalUrlConfig,
         record: &Arc<Record>,
     ) -> Result<Box<dyn Endpoint>> {
         let trust = TrustStore::with_bundle(self.spec.asked.mcpm_ca_bundle.as_deref())?;
-        let target = Arc::new(Target::trusting(&remote.url, trust)?.with_headers(headers));
-        let expected = Expected::at_own_path(&target, Some(self.spec.transport));
-        match remote_server::check(&target, &expected, &remote.shown()).await {
+        let target = Arc::new(Target::parse_with_trust(&remote.url, trust)?.with_headers(headers));
+        let expected = ExpectedServer::at_own_path(&target, Some(self.spec.transport));
+        match remote_server::check(&target, &expected, &remote.redacted_url()).await {
             Ok(None) => {}
             // What asks for a login gets an exchanged token with each request.
             Ok(Some(remark)) if self.spec.proxy.exchange.is_some() && remark.needs_login => {}
@@ -345,14 +352,14 @@ impl Launch {
             Err(error) if self.recorded => record.warn(error.to_string()),
             Err(error) => return Err(error),
         }
-        Ok(Box::new(Remote::new(Forward::new(target, publicity, expected), Arc::clone(record))))
+        Ok(Box::new(RemoteEndpoint::new(Forward::new(target, publicity, expected), Arc::clone(record))))
     }
 
     async fn start_stdio(&self, containers: &Containers, on_event: OnEvent) -> Result<StdioServer> {
-        let starting = StdioServer::start(Arc::new(containers.clone()), self.policy, START_LIMIT, on_event);
+        let starting = StdioServer::start(Arc::new(containers.clone()), self.policy, START_TIMEOUT, on_event);
         tokio::select! {
             started = starting => started,
-            mismatch = mismatch::of_stdio(containers) => {
+            mismatch = transport_mismatch::detect_http_server(containers) => {
                 if let Ok(Some(container)) = containers.first().await
                     && let Err(error) = containers.runtime.stop(&container.id, Duration::ZERO).await
                 {
@@ -370,12 +377,12 @@ struct NewGroup {
     store: Store,
     workload: WorkloadName,
     name: String,
-    kept: bool,
+    committed: bool,
 }
 
 impl NewGroup {
-    fn keep(mut self) {
-        self.kept = true;
+    fn commit(mut self) {
+        self.committed = true;
     }
 
     /// Whether no other workload has joined it meanwhile. One that cannot be read may have.
@@ -393,7 +400,7 @@ impl NewGroup {
 
 impl Drop for NewGroup {
     fn drop(&mut self) {
-        if self.kept {
+        if self.committed {
             return;
         }
         let removed =
@@ -405,12 +412,12 @@ impl Drop for NewGroup {
 }
 
 /// Ends what a start has begun when its caller does not wait for it.
-struct TidyOnDrop<'a> {
+struct CleanupOnDrop<'a> {
     launch: &'a Launch,
     armed: bool,
 }
 
-impl Drop for TidyOnDrop<'_> {
+impl Drop for CleanupOnDrop<'_> {
     fn drop(&mut self) {
         if self.armed {
             let Launch { spec, environment, recorded, .. } = self.launch;
@@ -420,7 +427,7 @@ impl Drop for TidyOnDrop<'_> {
 }
 
 /// Names the last connection that the server was refused, which may be why it did not start.
-fn with_refusal(error: Error, refused: Option<Refused>) -> Error {
+fn with_last_denial(error: Error, refused: Option<DenialRecord>) -> Error {
     let Some(refused) = refused else { return error };
     let told = format!("the server was refused a connection: `mcpm explain {}` says why", refused.id);
     let hint = error.next_step().map_or_else(|| told.clone(), |step| format!("{step}; {told}"));
@@ -429,13 +436,13 @@ fn with_refusal(error: Error, refused: Option<Refused>) -> Error {
 
 /// Where clients find the server below the proxy's address.
 fn path(spec: &WorkloadSpec) -> Result<String> {
-    if let Place::Remote(remote) = &spec.place {
+    if let Placement::Remote(remote) = &spec.place {
         return Ok(RemoteUrl::parse(&remote.url)?.path().to_owned());
     }
     let path = match spec.transport {
-        Transport::Stdio => path_of(spec.proxy.mode),
-        Transport::StreamableHttp => path_of(ProxyMode::StreamableHttp),
-        Transport::Sse => path_of(ProxyMode::Sse),
+        Transport::Stdio => endpoint_path(spec.proxy.mode),
+        Transport::StreamableHttp => endpoint_path(ProxyMode::StreamableHttp),
+        Transport::Sse => endpoint_path(ProxyMode::Sse),
     };
     Ok(path.to_owned())
 }

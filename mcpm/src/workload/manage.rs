@@ -11,24 +11,26 @@ use futures_util::{StreamExt as _, stream::BoxStream};
 use serde::Serialize;
 
 use super::{
-    PackageSpec, Place, WorkloadName, WorkloadSpec,
-    container::{Containers, is_of},
-    delivery, export, ignore, runtime, runtime_of,
+    PackageSpec, Placement, WorkloadName, WorkloadSpec,
+    container::{Containers, belongs_to},
+    export, ignore, runtime, runtime_of, secret_delivery,
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
-    image::verify::Verified,
+    image::verify::VerifiedImage,
     options::{RuntimeChoice, Transport},
     runtime::{ContainerInfo, ContainerState, LogChunk, LogOptions, Runtime, labels},
     secrets::SecretValues,
-    state::{ContainerView, Document, Groups, Lock, Phase, Shown, Status, Store, replace_file, truth},
+    state::{
+        ContainerView, Document, Groups, Lock, Phase, Status, Store, WorkloadState, reconcile, replace_file,
+    },
 };
 
 /// How much longer than the server's grace a supervisor may take to end.
 const SUPERVISOR_GRACE: Duration = Duration::from_secs(10);
 
 /// The containers an engine has, or why it cannot be asked.
-type Seen = std::result::Result<Vec<ContainerInfo>, String>;
+type EngineContainers = std::result::Result<Vec<ContainerInfo>, String>;
 
 /// What a server wrote, in pieces, oldest first.
 pub type Logs = BoxStream<'static, Result<LogChunk>>;
@@ -46,7 +48,7 @@ pub struct WorkloadInfo {
     /// Its name.
     pub name: String,
     /// How it is.
-    pub status: Shown,
+    pub status: WorkloadState,
     /// Why, when that is not plain.
     pub reason: Option<String>,
     /// Where clients connect.
@@ -58,7 +60,7 @@ pub struct WorkloadInfo {
     pub package: Option<PackageSpec>,
     /// Who signed its image, where that was verified.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub verified: Option<Verified>,
+    pub verified: Option<VerifiedImage>,
     /// Where a remote server is, without the query of its URL.
     pub remote: Option<String>,
     /// How the server speaks MCP.
@@ -118,7 +120,7 @@ impl Workloads {
     /// # Errors
     /// `NotFound` for the workload and for missing secrets; `SecretsUnavailable`; `Interrupted`.
     pub async fn secrets(&self, name: &str) -> Result<SecretValues> {
-        delivery::values(&self.spec(name)?, &self.environment).await
+        secret_delivery::read_values(&self.spec(name)?, &self.environment).await
     }
 
     /// Returns the file that a workload's supervisor writes its log to.
@@ -175,7 +177,7 @@ impl Workloads {
                 runtime.remove(&container.id).await?;
             }
         }
-        delivery::forget_files(&name, &self.environment);
+        secret_delivery::remove_leftover_files(&name, &self.environment);
         self.store.remove(&name)
     }
 
@@ -196,7 +198,7 @@ impl Workloads {
     /// # Errors
     /// `NotFound`; `Io` when the file cannot be written.
     pub fn export(&self, name: &str, path: &Path) -> Result<()> {
-        let text = export::text(&self.spec(name)?)?;
+        let text = export::render(&self.spec(name)?)?;
         // Values of variables are in it, so it is for its owner alone. A pipe or a device is written to as it is.
         let place = self.environment.working_dir.join(path);
         let written = match std::fs::metadata(&place) {
@@ -212,8 +214,8 @@ impl Workloads {
     ///
     /// # Errors
     /// `NotFound`.
-    pub fn exported(&self, name: &str) -> Result<String> {
-        export::text(&self.spec(name)?)
+    pub fn export_text(&self, name: &str) -> Result<String> {
+        export::render(&self.spec(name)?)
     }
 
     /// Takes the ignore files of a folder that servers could write to for the user's own, as they are now: what they
@@ -243,20 +245,21 @@ impl Workloads {
             return Err(Error::new(ErrorKind::InvalidOption, format!("`{name}` runs in this process"))
                 .hint("stop its handle"));
         }
-        if process.terminate()? && !process.wait_gone(grace + SUPERVISOR_GRACE).await {
+        if process.terminate()? && !process.wait_exit(grace + SUPERVISOR_GRACE).await {
             process.kill()?;
-            process.wait_gone(SUPERVISOR_GRACE).await;
+            process.wait_exit(SUPERVISOR_GRACE).await;
         }
         Ok(())
     }
 
     async fn containers_of(&self, spec: &WorkloadSpec) -> Result<Option<Containers>> {
-        Containers::of(spec, &self.environment).await
+        Containers::for_workload(spec, &self.environment).await
     }
 
     /// Asks each engine once that a workload may be on.
     async fn infos(&self, names: &[WorkloadName]) -> Vec<WorkloadInfo> {
-        let mut engines: BTreeMap<(Option<String>, Option<RuntimeChoice>), Seen> = BTreeMap::new();
+        let mut engines: BTreeMap<(Option<String>, Option<RuntimeChoice>), EngineContainers> =
+            BTreeMap::new();
         let mut infos = Vec::new();
         for name in names {
             let spec = self.store.load::<WorkloadSpec>(name, Document::Spec);
@@ -290,19 +293,25 @@ impl Workloads {
         self.engine_of(spec).await?.list().await
     }
 
-    fn info_of(&self, name: &WorkloadName, spec: Result<WorkloadSpec>, containers: &Seen) -> WorkloadInfo {
+    fn info_of(
+        &self,
+        name: &WorkloadName,
+        spec: Result<WorkloadSpec>,
+        containers: &EngineContainers,
+    ) -> WorkloadInfo {
         let status = self.store.load::<Status>(name, Document::Status);
         let (shown, reason) = match (&spec, &status) {
             (Ok(spec), Ok(status)) => {
                 let alive = Lock::holder(&self.store.lock_path(name)).is_ok_and(|holder| holder.is_some());
-                let truth = truth(name, status, alive, &view(spec, containers));
-                (truth.shown, truth.reason)
+                let reconciled = reconcile(name, status, alive, &view(spec, containers));
+                (reconciled.state, reconciled.reason)
             }
-            (Err(error), _) | (_, Err(error)) => (Shown::Unknown, Some(error.to_string())),
+            (Err(error), _) | (_, Err(error)) => (WorkloadState::Unknown, Some(error.to_string())),
         };
         let spec = spec.ok();
         let status = status.ok();
-        let serves = matches!(shown, Shown::Running | Shown::Restarting | Shown::Starting);
+        let serves =
+            matches!(shown, WorkloadState::Running | WorkloadState::Restarting | WorkloadState::Starting);
         WorkloadInfo {
             name: name.to_string(),
             status: shown,
@@ -312,8 +321,8 @@ impl Workloads {
             package: spec.as_ref().and_then(|spec| spec.package.clone()),
             verified: spec.as_ref().and_then(|spec| spec.verified.clone()),
             remote: spec.as_ref().and_then(|spec| match &spec.place {
-                Place::Remote(remote) => Some(remote.shown()),
-                Place::Container(_) => None,
+                Placement::Remote(remote) => Some(remote.redacted_url()),
+                Placement::Container(_) => None,
             }),
             transport: spec.as_ref().map(|spec| spec.transport),
             group: spec.map(|spec| spec.group),
@@ -324,12 +333,13 @@ impl Workloads {
     }
 }
 
-fn view(spec: &WorkloadSpec, containers: &Seen) -> ContainerView {
+fn view(spec: &WorkloadSpec, containers: &EngineContainers) -> ContainerView {
     let Some(wanted) = spec.container() else { return ContainerView::NotUsed };
     match containers {
         Err(reason) => ContainerView::Unreachable(reason.clone()),
         Ok(all) => {
-            match all.iter().find(|container| container.name == wanted.name && is_of(container, wanted)) {
+            match all.iter().find(|container| container.name == wanted.name && belongs_to(container, wanted))
+            {
                 None => ContainerView::Gone,
                 Some(container) => match container.state {
                     ContainerState::Running => ContainerView::Running,

@@ -13,44 +13,44 @@ use crate::{
     options::{OptionSet as _, RuntimeChoice, WorkloadOptions},
     runtime::{
         EngineName, Runtime,
-        discover::{discover, reach},
+        discover::{connect_to, discover},
     },
     secrets::{self, SecretValues},
     state::{Groups, Store},
 };
 
-mod asked;
-mod carrying;
+mod ca_certs;
 mod container;
-mod delivery;
-mod entry;
+mod egress_denials;
 mod env_file;
 mod events;
+mod exec_relay;
 mod export;
 mod export_schema;
 mod headers;
 mod http_server;
 mod ignore;
+mod image_source;
 mod launch;
-mod listening;
+mod listening_ports;
 mod manage;
-mod mismatch;
-mod origins;
+mod permissions;
 mod plan;
-mod reach;
 mod record;
-mod refusals;
+mod registry_inputs;
 mod remote;
 mod remote_server;
+mod request;
 mod resolve;
 mod running;
+mod secret_delivery;
 mod source;
 mod spec;
 mod target;
 mod toolhive;
-mod trust;
+mod transport_mismatch;
+mod value_origins;
 mod verification;
-mod wanted;
 
 /// What is fuzzed of what nobody else sees.
 #[cfg(any(fuzzing, test))]
@@ -75,16 +75,16 @@ pub use launch::Launch;
 pub use manage::{Logs, WorkloadInfo, Workloads};
 pub use plan::{Plan, PlannedBuild};
 pub use running::RunningWorkload;
-pub use spec::{Origin, PackageSpec, Place, RemoteSpec, TargetSpec, Via, WorkloadSpec};
+pub use spec::{PackageSpec, Placement, RemoteSpec, TargetSpec, ValueOrigin, Via, WorkloadSpec};
 pub use verification::PlannedVerification;
 
-use asked::Asked;
-use entry::Asking;
-use events::Events;
-use resolve::Surroundings;
-use source::Source;
+use events::WorkloadEvents;
+use image_source::ImageSource;
+use registry_inputs::InputMode;
+use request::WorkloadRequest;
+use resolve::ResolveContext;
+use source::ServerSource;
 use verification::Verification;
-use wanted::Wanted;
 
 /// Collects the options of a [`Workload`].
 #[derive(Debug, Clone, Default)]
@@ -120,8 +120,8 @@ impl WorkloadBuilder {
     /// for an exported configuration that cannot be read.
     pub fn build(self) -> Result<Workload> {
         let environment = self.environment.unwrap_or_else(Environment::from_process);
-        let asked = Box::new(Asked::read(self.options, &environment.working_dir)?);
-        Ok(Workload { asked, environment, events: Events::new(), settled: OnceCell::new() })
+        let asked = Box::new(WorkloadRequest::read(self.options, &environment.working_dir)?);
+        Ok(Workload { asked, environment, events: WorkloadEvents::new(), resolved_request: OnceCell::new() })
     }
 }
 
@@ -135,11 +135,11 @@ impl From<WorkloadOptions> for WorkloadBuilder {
 #[derive(Debug)]
 pub struct Workload {
     /// Boxed, since it would be most of what a start keeps.
-    asked: Box<Asked>,
+    asked: Box<WorkloadRequest>,
     environment: Environment,
-    events: Events,
+    events: WorkloadEvents,
     /// What was asked, looked up in the registry and filled in by the user, once it was.
-    settled: OnceCell<Box<Asked>>,
+    resolved_request: OnceCell<Box<WorkloadRequest>>,
 }
 
 impl Workload {
@@ -155,7 +155,7 @@ impl Workload {
 
     /// Listens to what happens from now on, the pull or the build of the image included.
     pub fn events(&self) -> EventStream {
-        self.events.listen()
+        self.events.subscribe()
     }
 
     /// Returns what would be started. The registry is asked about a name, the engine about the image; nothing is
@@ -164,17 +164,21 @@ impl Workload {
     /// # Errors
     /// `EngineUnavailable`; `InvalidOption` for options that contradict the image or this machine; `Registry`.
     pub async fn plan(&self) -> Result<Plan> {
-        let noted = Asking::Note(std::sync::Mutex::default());
-        let asked =
-            entry::confirm(Box::pin(self.located()).await?, &self.environment.working_dir, &noted).await?;
+        let noted = InputMode::DryRun(std::sync::Mutex::default());
+        let asked = registry_inputs::confirm_permissions(
+            Box::pin(self.locate_request()).await?,
+            &self.environment.working_dir,
+            &noted,
+        )
+        .await?;
         resolve::check(&asked, &self.environment)?;
-        let asked = &Box::pin(entry::supply(&asked, &self.environment, &noted)).await?;
+        let asked = &Box::pin(registry_inputs::resolve_inputs(&asked, &self.environment, &noted)).await?;
         let name = self.name(asked)?;
         let creates_group = self.creates_group()?;
         let questions =
-            asked.supplied.as_ref().map(|supplied| supplied.questions.clone()).unwrap_or_default();
+            asked.registry_values.as_ref().map(|supplied| supplied.prompts.clone()).unwrap_or_default();
         let wanted = match &asked.source {
-            Source::Remote(url) => {
+            ServerSource::Remote(url) => {
                 let spec = remote::resolve(asked, url, name, &self.environment)?;
                 return Ok(Plan {
                     spec,
@@ -187,19 +191,19 @@ impl Workload {
                     creates_group,
                 });
             }
-            Source::Image(_) | Source::Package(_) => self.wanted(asked)?,
-            Source::Named { .. } => return Err(not_located()),
+            ServerSource::Image(_) | ServerSource::Package(_) => self.image_source(asked)?,
+            ServerSource::Named { .. } => return Err(not_located()),
         };
-        let verification = Verification::of(asked, &self.environment)?.planned();
+        let verification = Verification::from_request(asked, &self.environment)?.planned();
         let runtime = self.runtime().await?;
         let engine = runtime.engine().await?;
         let target_address = target::target_address(&asked.without_defaults()).await?;
-        let found = wanted.here(runtime.as_ref()).await?;
+        let found = wanted.find_local(runtime.as_ref()).await?;
         let (image, package) = match found {
             Some(found) => (Some(found.info), found.package),
             None => (None, wanted.package()),
         };
-        let around = Surroundings {
+        let around = ResolveContext {
             environment: &self.environment,
             engine: &engine,
             reference: wanted.reference(),
@@ -209,7 +213,7 @@ impl Workload {
             target_address,
         };
         let spec = resolve::resolve(asked, name, around)?;
-        let build = wanted.recipe().map(PlannedBuild::of);
+        let build = wanted.recipe().map(PlannedBuild::from_recipe);
         let command = plan::command(&spec, image.as_ref());
         let engine = Some(engine);
         Ok(Plan { spec, engine, image, command, build, verification, questions, creates_group })
@@ -224,24 +228,24 @@ impl Workload {
         // Before anything else is asked, as far as it is known.
         self.name(&self.asked)?;
         self.creates_group()?;
-        let asked = self.settled.get_or_try_init(|| Box::pin(self.settle())).await?;
+        let asked = self.resolved_request.get_or_try_init(|| Box::pin(self.resolve_request())).await?;
         let name = self.name(asked)?;
         let wanted = match &asked.source {
-            Source::Remote(url) => return remote::resolve(asked, url, name, &self.environment),
-            Source::Image(_) | Source::Package(_) => self.wanted(asked)?,
-            Source::Named { .. } => return Err(not_located()),
+            ServerSource::Remote(url) => return remote::resolve(asked, url, name, &self.environment),
+            ServerSource::Image(_) | ServerSource::Package(_) => self.image_source(asked)?,
+            ServerSource::Named { .. } => return Err(not_located()),
         };
-        let verification = Verification::of(asked, &self.environment)?;
+        let verification = Verification::from_request(asked, &self.environment)?;
         let runtime = self.runtime().await?;
         let engine = runtime.engine().await?;
         self.check_network(runtime.as_ref()).await?;
         let target_address = target::target_address(&asked.without_defaults()).await?;
         let offline = self.asked.options.offline.unwrap_or(false);
         let verified =
-            verification.carry_out(wanted.reference(), offline, &self.environment, &self.events).await?;
+            verification.verify(wanted.reference(), offline, &self.environment, &self.events).await?;
         let wanted = wanted.pinned(verified.as_ref())?;
         let found = wanted.fetch(runtime.as_ref(), &self.asked.options, &self.events).await?;
-        let around = Surroundings {
+        let around = ResolveContext {
             environment: &self.environment,
             engine: &engine,
             reference: wanted.reference(),
@@ -253,18 +257,23 @@ impl Workload {
         resolve::resolve(asked, name, around)
     }
 
-    async fn settle(&self) -> Result<Box<Asked>> {
-        let user = Asking::User(self.environment.interaction.as_deref());
-        let located = entry::confirm(self.located().await?, &self.environment.working_dir, &user).await?;
+    async fn resolve_request(&self) -> Result<Box<WorkloadRequest>> {
+        let user = InputMode::Interactive(self.environment.user_prompt.as_deref());
+        let located = registry_inputs::confirm_permissions(
+            self.locate_request().await?,
+            &self.environment.working_dir,
+            &user,
+        )
+        .await?;
         resolve::check(&located, &self.environment)?;
-        entry::supply(&located, &self.environment, &user).await.map(Box::new)
+        registry_inputs::resolve_inputs(&located, &self.environment, &user).await.map(Box::new)
     }
 
-    async fn located(&self) -> Result<Asked> {
+    async fn locate_request(&self) -> Result<WorkloadRequest> {
         let events = self.events.clone();
-        let on_notice = move |message| events.tell(WorkloadEvent::Warning { message });
+        let on_notice = move |message| events.emit(WorkloadEvent::Warning { message });
         self.asked.notices.iter().cloned().for_each(&on_notice);
-        entry::locate(&self.asked, &self.environment, &on_notice).await
+        registry_inputs::look_up(&self.asked, &self.environment, &on_notice).await
     }
 
     /// Reads the values of the secrets that were asked for, once the options are known to be right. Without
@@ -281,8 +290,9 @@ impl Workload {
     /// Adds to the values of [`secrets`](Self::secrets) those that the user typed while `spec` was
     /// [resolved](Self::resolve). They are kept nowhere.
     #[must_use]
-    pub fn with_typed(&self, spec: &WorkloadSpec, mut secrets: SecretValues) -> SecretValues {
-        let typed = self.settled.get().into_iter().flat_map(|asked| asked.typed_secrets(&spec.name));
+    pub fn with_prompted_secrets(&self, spec: &WorkloadSpec, mut secrets: SecretValues) -> SecretValues {
+        let typed =
+            self.resolved_request.get().into_iter().flat_map(|asked| asked.prompted_secrets(&spec.name));
         secrets.extend(typed.map(|(secret, value)| (secret.name, value.clone())).collect());
         secrets
     }
@@ -293,7 +303,7 @@ impl Workload {
     /// # Errors
     /// `Io` when the records cannot be read.
     pub fn would_rename(&self, spec: &WorkloadSpec) -> Result<bool> {
-        let asked = self.settled.get().map_or(&self.asked, |settled| settled);
+        let asked = self.resolved_request.get().map_or(&self.asked, |settled| settled);
         Ok(asked.name_is_generated && self.name(asked)? != spec.name)
     }
 
@@ -309,7 +319,7 @@ impl Workload {
         loop {
             // Boxed, since it happens once and is large.
             let spec = Box::pin(self.resolve()).await?;
-            let values = self.with_typed(&spec, secrets.clone());
+            let values = self.with_prompted_secrets(&spec, secrets.clone());
             let mut launch = Launch::new(spec.clone(), self.environment.clone()).secrets(values);
             launch.events = self.events.clone();
             match Box::pin(launch.start()).await {
@@ -323,9 +333,9 @@ impl Workload {
     ///
     /// # Errors
     /// `NameTaken` when a given one is not.
-    fn name(&self, asked: &Asked) -> Result<WorkloadName> {
+    fn name(&self, asked: &WorkloadRequest) -> Result<WorkloadName> {
         let taken = Store::new(&self.environment.state_dir).names()?;
-        let name = asked.free_name(|name| taken.contains(name));
+        let name = asked.available_name(|name| taken.contains(name));
         if taken.contains(&name) {
             let message = format!("a workload named `{name}` exists already");
             return Err(Error::new(ErrorKind::NameTaken, message)
@@ -361,9 +371,9 @@ impl Workload {
         Ok(())
     }
 
-    fn wanted(&self, asked: &Asked) -> Result<Wanted> {
+    fn image_source(&self, asked: &WorkloadRequest) -> Result<ImageSource> {
         let none = || Error::new(ErrorKind::Internal, "a remote server has no image");
-        Wanted::of(asked, &self.environment)?.ok_or_else(none)
+        ImageSource::from_request(asked, &self.environment)?.ok_or_else(none)
     }
 
     async fn runtime(&self) -> Result<Arc<dyn Runtime>> {
@@ -399,7 +409,7 @@ async fn runtime(environment: &Environment, choice: Option<RuntimeChoice>) -> Re
 /// The engine that has a workload's container: the injected one, or the one on record.
 async fn runtime_of(environment: &Environment, spec: &WorkloadSpec) -> Result<Arc<dyn Runtime>> {
     match &spec.engine {
-        Some(engine) if environment.runtime.is_none() => reach(&environment.engine, engine).await,
+        Some(engine) if environment.runtime.is_none() => connect_to(&environment.engine, engine).await,
         _ => runtime(environment, spec.asked.runtime).await,
     }
 }

@@ -4,20 +4,22 @@ use std::fmt;
 
 use serde::{Serialize, Serializer, ser::Error as _};
 
-use super::{Place, PlannedVerification, WorkloadSpec, delivery, ignore, origins, spec::Via};
+use super::{
+    Placement, PlannedVerification, WorkloadSpec, ignore, secret_delivery, spec::Via, value_origins,
+};
 use crate::{
     audit::AuditSink,
     package::Recipe,
     permission::Bytes,
+    redact::url::redact_url_text,
     runtime::{ContainerSpec, EngineInfo, ImageInfo, Network},
-    shown::shown_text,
 };
 
 /// What `mcpm run` would do. Nothing was touched to find out.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
     /// The workload, with where every value came from. Of variables only the names are written out.
-    #[serde(serialize_with = "without_values")]
+    #[serde(serialize_with = "serialize_redacted")]
     pub spec: WorkloadSpec,
     /// The engine it would run on; `None` for a remote server.
     pub engine: Option<EngineInfo>,
@@ -49,7 +51,7 @@ pub struct PlannedBuild {
 }
 
 impl PlannedBuild {
-    pub(super) fn of(recipe: &Recipe) -> Self {
+    pub(super) fn from_recipe(recipe: &Recipe) -> Self {
         let bases = recipe.bases.iter().map(ToString::to_string).collect();
         Self { bases, dockerfile: recipe.dockerfile.clone() }
     }
@@ -75,9 +77,9 @@ impl Plan {
         let group = format!("{}{created}", spec.group);
         let mut rows = vec![row("name", spec.name.to_string(), "name"), row("group", group, "group")];
         let container = match &spec.place {
-            Place::Container(container) => Some(container.as_ref()),
-            Place::Remote(remote) => {
-                rows.push(row("url", remote.shown(), "url"));
+            Placement::Container(container) => Some(container.as_ref()),
+            Placement::Remote(remote) => {
+                rows.push(row("url", remote.redacted_url(), "url"));
                 for header in remote.headers.keys() {
                     // Its value may be one that should not be seen, as those of variables.
                     rows.push(row("header", header.clone(), &format!("header.{header}")));
@@ -125,7 +127,7 @@ impl Plan {
         }
         if let Some(exchange) = &spec.proxy.exchange {
             let whose = exchange.audience.as_ref().map(|audience| format!(" for `{audience}`"));
-            let at = shown_text(&exchange.url);
+            let at = redact_url_text(&exchange.url);
             rows.push(row("token exchange", format!("at {at}{}", whose.unwrap_or_default()), "exchange"));
         }
         if let Some(target) = &spec.target {
@@ -188,17 +190,17 @@ fn confinement(spec: &WorkloadSpec, container: &ContainerSpec) -> Vec<(String, S
     for port in &container.ports {
         let place =
             format!("{}:{} -> {}/{}", port.host_ip, port.host_port, port.container_port, port.protocol);
-        rows.push(row("published", place, &origins::of_port(port)));
+        rows.push(row("published", place, &value_origins::port_key(port)));
     }
     for mount in &container.mounts {
         let mode = if mount.read_only { "ro" } else { "rw" };
         let place = format!("{} -> {} ({mode})", mount.source.display(), mount.target);
-        rows.push(row("mount", place, &origins::of_mount(mount)));
+        rows.push(row("mount", place, &value_origins::mount_key(mount)));
     }
     for overlay in &container.overlays {
         let what = match overlay {
-            folder if ignore::covers_folder(folder) => "an empty folder",
-            file if ignore::covers_itself(file) => "itself, read-only",
+            folder if ignore::is_empty_folder_overlay(folder) => "an empty folder",
+            file if ignore::is_ignore_file_overlay(file) => "itself, read-only",
             _ => "an empty file",
         };
         rows.push(row("overlay", format!("{} ({what})", overlay.target), ""));
@@ -209,9 +211,9 @@ fn confinement(spec: &WorkloadSpec, container: &ContainerSpec) -> Vec<(String, S
     }
     rows.extend(secrets(spec, container.entry.is_some()));
     for (key, value) in &container.labels {
-        rows.push(row("label", format!("{key}={value}"), &origins::of_label(key)));
+        rows.push(row("label", format!("{key}={value}"), &value_origins::label_key(key)));
     }
-    rows.push(row("confinement", fences(container), ""));
+    rows.push(row("confinement", confinement_summary(container), ""));
     for (target, size) in &container.confinement.tmpfs {
         let size = Bytes(*size);
         rows.push(row("in memory", format!("{target}, at most {size}"), "permission_profile"));
@@ -224,7 +226,7 @@ fn confinement(spec: &WorkloadSpec, container: &ContainerSpec) -> Vec<(String, S
 fn secrets(spec: &WorkloadSpec, isolated: bool) -> impl Iterator<Item = (String, String, String)> {
     spec.secrets.iter().map(move |secret| {
         let origin = spec.secret_origin(secret).map(|origin| origin.to_string()).unwrap_or_default();
-        ("secret".to_owned(), delivery::shown(secret, isolated), origin)
+        ("secret".to_owned(), secret_delivery::describe(secret, isolated), origin)
     })
 }
 
@@ -250,7 +252,7 @@ fn outbound(spec: &WorkloadSpec, container: &ContainerSpec) -> String {
 }
 
 /// What keeps it from the rest of the machine.
-fn fences(container: &ContainerSpec) -> String {
+fn confinement_summary(container: &ContainerSpec) -> String {
     let bounds = &container.confinement;
     let mut parts = vec![
         if bounds.privileged { "none: privileged" } else { "no capabilities, no new privileges" }.to_owned(),
@@ -269,24 +271,24 @@ fn fences(container: &ContainerSpec) -> String {
 }
 
 /// Writes a spec with the names of variables alone, and a URL without its query: they may hold secrets.
-fn without_values<S: Serializer>(spec: &WorkloadSpec, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_redacted<S: Serializer>(spec: &WorkloadSpec, serializer: S) -> Result<S::Ok, S::Error> {
     let mut value = serde_json::to_value(spec).map_err(S::Error::custom)?;
     match &spec.place {
-        Place::Container(container) => {
+        Placement::Container(container) => {
             let names: Vec<&String> = container.env.keys().collect();
             value["place"]["container"]["env"] = serde_json::json!(names);
         }
-        Place::Remote(remote) => {
-            value["place"]["remote"]["url"] = serde_json::json!(remote.shown());
+        Placement::Remote(remote) => {
+            value["place"]["remote"]["url"] = serde_json::json!(remote.redacted_url());
             if !remote.headers.is_empty() {
                 let names: Vec<&String> = remote.headers.keys().collect();
                 value["place"]["remote"]["headers"] = serde_json::json!(names);
             }
-            value["asked"]["server"] = serde_json::json!(remote.shown());
+            value["asked"]["server"] = serde_json::json!(remote.redacted_url());
         }
     }
     if let Some(registry) = spec.asked.registry.as_deref().filter(|registry| registry.contains("://")) {
-        value["asked"]["registry"] = serde_json::json!(shown_text(registry));
+        value["asked"]["registry"] = serde_json::json!(redact_url_text(registry));
     }
     if let Some(asked) = value["asked"].as_object_mut().filter(|_| !spec.asked.env.is_empty()) {
         let names: Vec<&String> = spec.asked.env.iter().map(|variable| &variable.name).collect();

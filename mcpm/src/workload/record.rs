@@ -7,12 +7,12 @@ use std::{
 
 use tokio::sync::watch;
 
-use super::{WorkloadEvent, WorkloadName, events::Events};
+use super::{WorkloadEvent, WorkloadName, events::WorkloadEvents};
 use crate::{
     Result,
     runtime::Exit,
     state::{Document, Phase, Status, Store},
-    transport::{Ended, ServerEvent},
+    stdio::{ProcessExit, ServerEvent},
 };
 
 /// Least time between two writes of what is remarked on: callers, and servers, can have it change with each request.
@@ -27,9 +27,9 @@ pub(super) struct Record {
     /// Held while the status is written, or an older one could be written over a newer one.
     writing: Mutex<()>,
     remarks: Mutex<Remarks>,
-    pub(super) events: Events,
+    pub(super) events: WorkloadEvents,
     /// Why it is over, once it is.
-    over: watch::Sender<Option<Ended>>,
+    ended: watch::Sender<Option<ProcessExit>>,
 }
 
 /// What is written of the remarks.
@@ -45,7 +45,7 @@ enum Remarks {
 
 impl Record {
     /// Begins a record that says that the workload is starting.
-    pub(super) fn begin(store: Store, name: WorkloadName, events: Events) -> Result<Self> {
+    pub(super) fn begin(store: Store, name: WorkloadName, events: WorkloadEvents) -> Result<Self> {
         let mut status = Status::starting(SystemTime::now());
         if let Ok(before) = store.load::<Status>(&name, Document::Status) {
             status.created_at = before.created_at;
@@ -58,7 +58,7 @@ impl Record {
             writing: Mutex::default(),
             remarks: Mutex::new(Remarks::Written),
             events,
-            over: watch::Sender::new(None),
+            ended: watch::Sender::new(None),
         })
     }
 
@@ -90,7 +90,7 @@ impl Record {
 
     /// Says of a workload that runs what is not as it should be, or that all is well again. It is written on another
     /// thread, and not more often than each [`REMARK_PAUSE`], the last one in any case. Must be called within a runtime.
-    pub(super) fn remark(self: &Arc<Self>, reason: Option<String>) {
+    pub(super) fn set_reason(self: &Arc<Self>, reason: Option<String>) {
         {
             let mut status = self.lock();
             if status.phase != Phase::Running || status.reason == reason {
@@ -132,7 +132,7 @@ impl Record {
     /// Tells the user something that stops nothing.
     pub(super) fn warn(&self, message: String) {
         tracing::warn!("{message}");
-        self.events.tell(WorkloadEvent::Warning { message });
+        self.events.emit(WorkloadEvent::Warning { message });
     }
 
     /// Takes what happened to the server.
@@ -141,7 +141,7 @@ impl Record {
             ServerEvent::Ready => {
                 if self.lock().phase == Phase::Restarting {
                     self.update(Phase::Running, None, |_| {});
-                    self.events.tell(WorkloadEvent::Recovered {});
+                    self.events.emit(WorkloadEvent::Recovered {});
                 }
             }
             ServerEvent::Restarting { ended, attempt, delay } => {
@@ -151,25 +151,25 @@ impl Record {
                     status.exit_code = code.or(status.exit_code);
                 });
                 let delay_ms = millis(delay);
-                self.events.tell(WorkloadEvent::Restarting { reason: ended.reason, attempt, delay_ms });
+                self.events.emit(WorkloadEvent::Restarting { reason: ended.reason, attempt, delay_ms });
             }
             ServerEvent::ProcessRestarting { process, ended, attempt, delay } => {
                 let (reason, delay_ms) = (ended.reason, millis(delay));
-                self.events.tell(WorkloadEvent::ProcessRestarting { process, reason, attempt, delay_ms });
+                self.events.emit(WorkloadEvent::ProcessRestarting { process, reason, attempt, delay_ms });
             }
             ServerEvent::ProcessReady { process } => {
-                self.events.tell(WorkloadEvent::ProcessReady { process });
+                self.events.emit(WorkloadEvent::ProcessReady { process });
             }
             ServerEvent::ProcessEnded { process, ended } => {
-                self.events.tell(WorkloadEvent::ProcessEnded { process, reason: ended.reason });
+                self.events.emit(WorkloadEvent::ProcessEnded { process, reason: ended.reason });
             }
             ServerEvent::EngineLost { reason } => {
                 let message =
                     format!("the container engine does not answer, and the server may live on: {reason}");
-                self.remark(Some(message.clone()));
+                self.set_reason(Some(message.clone()));
                 self.warn(message);
             }
-            ServerEvent::EngineBack => self.remark(None),
+            ServerEvent::EngineBack => self.set_reason(None),
             ServerEvent::Ended(ended) => {
                 let code = code_of(&ended);
                 self.update(Phase::Failed, Some(format!("the server {}", ended.reason)), |status| {
@@ -181,10 +181,10 @@ impl Record {
     }
 
     /// Says that the workload is over.
-    pub(super) fn finish(&self, ended: Ended) {
+    pub(super) fn finish(&self, ended: ProcessExit) {
         let exit_code = code_of(&ended);
-        self.events.tell(WorkloadEvent::Ended { reason: ended.reason.clone(), exit_code });
-        self.over.send_if_modified(|over| {
+        self.events.emit(WorkloadEvent::Ended { reason: ended.reason.clone(), exit_code });
+        self.ended.send_if_modified(|over| {
             let first = over.is_none();
             over.get_or_insert(ended);
             first
@@ -192,14 +192,18 @@ impl Record {
     }
 
     /// Waits until the workload is over.
-    pub(super) async fn over(&self) -> Ended {
-        let mut over = self.over.subscribe();
+    pub(super) async fn wait_for_end(&self) -> ProcessExit {
+        let mut over = self.ended.subscribe();
         match over.wait_for(Option::is_some).await {
             Ok(ended) => ended.clone(),
             Err(_) => None,
         }
         // The sender lives in `self`, so there is always an end to wait for.
-        .unwrap_or_else(|| Ended { exit: None, reason: "was stopped".to_owned(), passing: false })
+        .unwrap_or_else(|| ProcessExit {
+            exit: None,
+            reason: "was stopped".to_owned(),
+            transient: false,
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Status> {
@@ -212,7 +216,7 @@ fn millis(delay: Duration) -> u64 {
     u64::try_from(delay.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn code_of(ended: &Ended) -> Option<i64> {
+fn code_of(ended: &ProcessExit) -> Option<i64> {
     ended.exit.map(|Exit { code, .. }| code)
 }
 

@@ -4,8 +4,8 @@ fn record() -> (tempfile::TempDir, Arc<Record>) {
     let root = tempfile::tempdir().unwrap();
     let store = Store::new(root.path());
     let name: WorkloadName = "time".parse().unwrap();
-    store.create(&name).unwrap().keep();
-    let record = Arc::new(Record::begin(store, name, Events::new()).unwrap());
+    store.create(&name).unwrap().commit();
+    let record = Arc::new(Record::begin(store, name, WorkloadEvents::new()).unwrap());
     record.update(Phase::Running, None, |_| {});
     (root, record)
 }
@@ -22,11 +22,11 @@ fn running(reason: &str) -> (Phase, Option<String>) {
 #[tokio::test(start_paused = true)]
 async fn remarks_are_written_now_and_then_and_the_last_one_always() {
     let (_root, record) = record();
-    record.remark(Some("first".to_owned()));
+    record.set_reason(Some("first".to_owned()));
     tokio::time::sleep(REMARK_PAUSE / 4).await;
     assert_eq!(written(&record), running("first"));
     for number in 0..1000 {
-        record.remark(Some(number.to_string()));
+        record.set_reason(Some(number.to_string()));
         tokio::task::yield_now().await;
     }
     tokio::time::sleep(REMARK_PAUSE / 4).await;
@@ -35,7 +35,7 @@ async fn remarks_are_written_now_and_then_and_the_last_one_always() {
     tokio::time::sleep(REMARK_PAUSE).await;
     assert_eq!(written(&record), running("999"));
     tokio::time::sleep(REMARK_PAUSE).await;
-    record.remark(None);
+    record.set_reason(None);
     tokio::time::sleep(REMARK_PAUSE / 4).await;
     assert_eq!(written(&record), (Phase::Running, None));
 }
@@ -43,9 +43,9 @@ async fn remarks_are_written_now_and_then_and_the_last_one_always() {
 #[tokio::test(start_paused = true)]
 async fn a_remark_that_waits_brings_no_removed_record_back() {
     let (_root, record) = record();
-    record.remark(Some("first".to_owned()));
+    record.set_reason(Some("first".to_owned()));
     tokio::time::sleep(REMARK_PAUSE / 4).await;
-    record.remark(Some("second".to_owned()));
+    record.set_reason(Some("second".to_owned()));
     record.update(Phase::Stopped, None, |_| {});
     assert_eq!(written(&record), (Phase::Stopped, None));
     record.store.remove(&record.name).unwrap();
@@ -56,7 +56,7 @@ async fn a_remark_that_waits_brings_no_removed_record_back() {
 #[tokio::test]
 async fn an_engine_that_goes_away_is_told_of_and_recorded() {
     let (_root, record) = record();
-    let mut events = record.events.listen();
+    let mut events = record.events.subscribe();
     record.on_event(ServerEvent::EngineLost { reason: "was lost: no socket".to_owned() });
     let Some(WorkloadEvent::Warning { message }) = events.next().await else { panic!("no warning") };
     assert!(message.ends_with("was lost: no socket"), "{message}");

@@ -7,22 +7,22 @@ use std::{collections::BTreeMap, fmt, net::IpAddr};
 use url::{Host, Url};
 
 use super::{
-    Origin, Place, RemoteSpec, WorkloadName, WorkloadSpec,
-    asked::{self, Asked},
-    headers, resolve,
-    source::Source,
+    Placement, RemoteSpec, ValueOrigin, WorkloadName, WorkloadSpec, headers,
+    request::{self, WorkloadRequest},
+    resolve,
+    source::ServerSource,
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
     auth::exchange::{self, ExchangeSpec},
     options::{OptionSet as _, SecretRef, SecretTarget, Transport, WorkloadOptions},
-    proxy::{ProxySpec, target::Target, without_effect},
-    shown::{shown, shown_text},
+    proxy::{ProxySpec, ineffective_options, target::Target},
+    redact::url::{redact_url, redact_url_text},
     state::SPEC_VERSION,
 };
 
 /// The options that concern a container, and mean nothing where there is none; of secrets, those that are no headers.
-pub(super) const FOR_CONTAINERS: &[&str] = &[
+pub(super) const CONTAINER_ONLY_OPTIONS: &[&str] = &[
     "args",
     "label",
     "proxy_mode",
@@ -56,7 +56,7 @@ pub(super) const FOR_CONTAINERS: &[&str] = &[
 ];
 
 /// Second-level names below which others register theirs, as in `example.co.uk`.
-const SHARED_SECOND_LEVELS: &[&str] = &["ac", "co", "com", "edu", "gov", "net", "or", "org"];
+const PUBLIC_SECOND_LEVEL_DOMAINS: &[&str] = &["ac", "co", "com", "edu", "gov", "net", "or", "org"];
 
 /// The address of a remote server, without a fragment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +69,8 @@ impl RemoteUrl {
     /// `InvalidOption` for what is no `http` or `https` URL, or holds credentials.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let mut url = Url::parse(text).map_err(|error| {
-            Error::new(ErrorKind::InvalidOption, format!("`{}` is no URL", shown_text(text))).source(error)
+            Error::new(ErrorKind::InvalidOption, format!("`{}` is no URL", redact_url_text(text)))
+                .source(error)
         })?;
         if !url.username().is_empty() || url.password().is_some() {
             // Not repeated, since it would show them.
@@ -93,12 +94,12 @@ impl RemoteUrl {
     }
 
     /// The URL for people.
-    pub(super) fn shown(&self) -> String {
-        shown(&self.0)
+    pub(super) fn redacted(&self) -> String {
+        redact_url(&self.0)
     }
 
     /// Whether nobody on the way sees the headers of a request to it.
-    pub(super) fn hides_headers(&self) -> bool {
+    pub(super) fn is_confidential(&self) -> bool {
         self.0.scheme() == "https"
             || match self.0.host() {
                 Some(Host::Domain(name)) => name == "localhost",
@@ -124,7 +125,7 @@ impl fmt::Display for RemoteUrl {
 fn registered_label(domain: &str) -> &str {
     let labels: Vec<&str> = domain.split('.').filter(|label| !label.is_empty()).collect();
     match labels.as_slice() {
-        [.., owner, second, top] if top.len() == 2 && SHARED_SECOND_LEVELS.contains(second) => owner,
+        [.., owner, second, top] if top.len() == 2 && PUBLIC_SECOND_LEVEL_DOMAINS.contains(second) => owner,
         [.., owner, _] => owner,
         [only] => only,
         [] => "",
@@ -132,11 +133,11 @@ fn registered_label(domain: &str) -> &str {
 }
 
 /// Refuses what can only be asked of a container, in one message.
-pub(super) fn check(asked: &Asked, environment: &Environment) -> Result<()> {
+pub(super) fn check(asked: &WorkloadRequest, environment: &Environment) -> Result<()> {
     let options = &asked.options;
     let refused: Vec<String> = WorkloadOptions::SPECS
         .iter()
-        .filter(|spec| FOR_CONTAINERS.contains(&spec.name) && options.is_given(spec.name))
+        .filter(|spec| CONTAINER_ONLY_OPTIONS.contains(&spec.name) && options.is_given(spec.name))
         // Whose targets are looked at on their own.
         .filter(|spec| spec.name != "secret")
         .map(|spec| format!("`{}`", spec.name))
@@ -151,7 +152,7 @@ pub(super) fn check(asked: &Asked, environment: &Environment) -> Result<()> {
         return Err(Error::new(ErrorKind::InvalidOption, message)
             .hint("set `transport` to `streamable-http` or `sse`"));
     }
-    if let Source::Remote(url) = &asked.source {
+    if let ServerSource::Remote(url) = &asked.source {
         headers::check(options.secret.iter(), url)?;
     }
     resolve::check_proxy(asked, environment)
@@ -159,56 +160,57 @@ pub(super) fn check(asked: &Asked, environment: &Environment) -> Result<()> {
 
 /// Works out the whole workload.
 pub(super) fn resolve(
-    asked: &Asked,
+    asked: &WorkloadRequest,
     url: &RemoteUrl,
     name: WorkloadName,
     environment: &Environment,
 ) -> Result<WorkloadSpec> {
     check(asked, environment)?;
-    let options = asked.effective();
+    let options = asked.effective_options();
     let mut origins = BTreeMap::new();
     origins.insert("name".to_owned(), asked.name_origin());
-    let url_origin = if asked.supplied.is_some() { Origin::Registry } else { asked.origin("server") };
+    let url_origin =
+        if asked.registry_values.is_some() { ValueOrigin::Registry } else { asked.origin("server") };
     origins.insert("url".to_owned(), url_origin);
     for field in ["group", "transport", "host", "endpoint_prefix", "trust_proxy_headers"] {
         origins.insert(field.to_owned(), asked.origin(field));
     }
     let proxy: ProxySpec = resolve::proxy(asked, &options, &name, &mut origins, environment)?;
     let mut headers = BTreeMap::new();
-    for (header, (value, origin)) in asked.supplied.iter().flat_map(|supplied| &supplied.headers) {
+    for (header, (value, origin)) in asked.registry_values.iter().flat_map(|supplied| &supplied.headers) {
         origins.insert(format!("header.{header}"), *origin);
         headers.insert(header.clone(), value.clone());
     }
-    let typed = asked.typed_secrets(&name);
+    let typed = asked.prompted_secrets(&name);
     let secrets: Vec<SecretRef> = options.secret.iter().chain(typed.keys()).cloned().collect();
     headers::check(secrets.iter(), url)?;
-    let mut warnings = without_effect::warnings(&asked.options);
+    let mut warnings = ineffective_options::warnings(&asked.options);
     if let Some(exchange) = &proxy.exchange {
         let of_secret = secrets.iter().filter_map(|secret| match secret.destination() {
             SecretTarget::Header(name) => Some(name),
             _ => None,
         });
-        refuse_twice(exchange, headers.keys().map(String::as_str).chain(of_secret))?;
-        if !url.hides_headers() {
-            warnings.push(exchange::shown_on_the_way(&url.shown()));
+        reject_duplicate_header(exchange, headers.keys().map(String::as_str).chain(of_secret))?;
+        if !url.is_confidential() {
+            warnings.push(exchange::plain_http_warning(&url.redacted()));
         }
     }
     if !options.secret.is_empty() {
         origins.insert("secret".to_owned(), asked.origin("secret"));
     }
     for secret in typed.keys() {
-        origins.insert(format!("secret.{}", secret.target), Origin::Answered);
+        origins.insert(format!("secret.{}", secret.target), ValueOrigin::Answered);
     }
     Ok(WorkloadSpec {
         engine: None,
         version: SPEC_VERSION,
         name,
         group: options.group.clone().unwrap_or_default(),
-        asked: asked::exported(asked, &environment.working_dir),
+        asked: request::options_for_export(asked, &environment.working_dir),
         transport: options.transport.unwrap_or(Transport::StreamableHttp),
         proxy,
         target: None,
-        place: Place::Remote(RemoteSpec { url: url.to_string(), headers }),
+        place: Placement::Remote(RemoteSpec { url: url.to_string(), headers }),
         secrets,
         isolation: None,
         warnings,
@@ -219,7 +221,10 @@ pub(super) fn resolve(
 }
 
 /// Refuses two values for one header: an exchanged token, and what each request gets anyway.
-fn refuse_twice<'a>(exchange: &ExchangeSpec, mut headers: impl Iterator<Item = &'a str>) -> Result<()> {
+fn reject_duplicate_header<'a>(
+    exchange: &ExchangeSpec,
+    mut headers: impl Iterator<Item = &'a str>,
+) -> Result<()> {
     let name = exchange.header.as_deref().unwrap_or("Authorization");
     if !headers.any(|other| other.eq_ignore_ascii_case(name)) {
         return Ok(());
@@ -251,16 +256,16 @@ mod tests {
     }
 
     #[test]
-    fn path_and_query_are_kept_and_the_fragment_is_not() {
+    fn the_url_keeps_path_and_query_without_the_fragment() {
         let url = RemoteUrl::parse("https://example.com/v1/mcp?key=secret#top").unwrap();
         assert_eq!(url.to_string(), "https://example.com/v1/mcp?key=secret");
-        assert_eq!(url.shown(), "https://example.com/v1/mcp");
+        assert_eq!(url.redacted(), "https://example.com/v1/mcp");
         assert_eq!(url.path(), "/v1/mcp");
     }
 
     #[test]
     fn what_is_for_containers_is_named_as_the_table_names_it() {
-        for name in FOR_CONTAINERS {
+        for name in CONTAINER_ONLY_OPTIONS {
             assert!(WorkloadOptions::spec(name).is_some(), "{name}");
         }
     }
@@ -292,7 +297,7 @@ mod tests {
         ];
         let section = WorkloadOptions::spec("server").map(|spec| spec.section);
         for spec in WorkloadOptions::SPECS.iter().filter(|spec| Some(spec.section) == section) {
-            let lists = [FOR_CONTAINERS, &FOR_EVERY_SERVER].map(|list| list.contains(&spec.name));
+            let lists = [CONTAINER_ONLY_OPTIONS, &FOR_EVERY_SERVER].map(|list| list.contains(&spec.name));
             assert!(lists[0] != lists[1], "`{}` is in {lists:?}", spec.name);
         }
     }

@@ -14,10 +14,10 @@ use super::record::Record;
 use crate::{
     Result,
     proxy::{
-        Answer, Endpoint, LastExchange,
+        Endpoint, LastExchange, ResponseFuture,
         forward::Forward,
         respond::{Request, Response},
-        server_check::{CHECK_TIMEOUT, Expected, Finding, Passed},
+        server_check::{CHECK_TIMEOUT, ExpectedServer, Finding, Passed},
         target::Target,
     },
 };
@@ -31,18 +31,22 @@ const LOGIN_HINT: &str = "the refusal is passed on, and clients that can log in 
 ///
 /// # Errors
 /// `StartFailed` says what was found instead.
-pub(super) async fn check(target: &Target, expected: &Expected, shown: &str) -> Result<Option<Remark>> {
+pub(super) async fn check(
+    target: &Target,
+    expected: &ExpectedServer,
+    shown: &str,
+) -> Result<Option<StartupNotice>> {
     let place = format!("`{shown}`");
-    let outcome = match target.reached() {
+    let outcome = match target.instance() {
         Ok(reached) => match reached.check(expected, target.headers(), CHECK_TIMEOUT).await {
-            Err(finding) => Err(reached.explain(finding, expected, target.headers()).await),
+            Err(finding) => Err(reached.detect_other_transport(finding, expected, target.headers()).await),
             passed => passed,
         },
         Err(reason) => Err(Finding::Unreachable(reason)),
     };
     match outcome {
         Ok(Passed::Mcp) => Ok(None),
-        Ok(passed) => Ok(remark(&passed, "remote server", &place)),
+        Ok(passed) => Ok(startup_notice(&passed, "remote server", &place)),
         Err(finding) => Err(match finding {
             Finding::Speaks(_) | Finding::Untrusted(_) => finding.error(&place),
             Finding::Unreachable(_) => finding.error(&place).hint("check the URL and the network"),
@@ -55,47 +59,47 @@ pub(super) async fn check(target: &Target, expected: &Expected, shown: &str) -> 
 }
 
 /// What the user should know of a server that passed.
-pub(super) fn remark(passed: &Passed, server: &str, place: &str) -> Option<Remark> {
+pub(super) fn startup_notice(passed: &Passed, server: &str, place: &str) -> Option<StartupNotice> {
     match passed {
         Passed::Mcp => None,
         Passed::NeedsLogin(status) => {
             let verb = if *status == StatusCode::UNAUTHORIZED { "asks for" } else { "may need" };
             let message = format!("the {server} {verb} a login ({}); {LOGIN_HINT}", status.as_u16());
-            Some(Remark { message, needs_login: true })
+            Some(StartupNotice { message, needs_login: true })
         }
         Passed::Redirects(to) => {
             let message =
                 format!("the {server} redirects from {place} to `{to}`, where clients may go past the proxy");
-            Some(Remark { message, needs_login: false })
+            Some(StartupNotice { message, needs_login: false })
         }
     }
 }
 
 /// What is to be said of a server that passed.
-pub(super) struct Remark {
+pub(super) struct StartupNotice {
     pub(super) message: String,
     /// Whether it is no more than that the server lets nobody in without a token.
     pub(super) needs_login: bool,
 }
 
 /// Forwards to a remote server and says when it asks for a login.
-pub(super) struct Remote {
+pub(super) struct RemoteEndpoint {
     forward: Forward,
     record: Arc<Record>,
     warned: AtomicBool,
 }
 
-impl Remote {
+impl RemoteEndpoint {
     pub(super) fn new(forward: Forward, record: Arc<Record>) -> Self {
         Self { forward, record, warned: AtomicBool::new(false) }
     }
 
-    fn look(&self, status: StatusCode) {
+    fn observe_status(&self, status: StatusCode) {
         // Only a success says that a login is no longer missing.
         if status.is_success() {
-            self.record.remark(None);
+            self.record.set_reason(None);
         } else if status == StatusCode::UNAUTHORIZED {
-            self.record.remark(Some(LOGIN_NEEDED.to_owned()));
+            self.record.set_reason(Some(LOGIN_NEEDED.to_owned()));
             if !self.warned.swap(true, Ordering::Relaxed) {
                 self.record.warn(format!("{LOGIN_NEEDED}; {LOGIN_HINT}"));
             }
@@ -103,11 +107,11 @@ impl Remote {
     }
 }
 
-impl Endpoint for Remote {
-    fn handle(&self, request: Request) -> Answer<'_> {
+impl Endpoint for RemoteEndpoint {
+    fn handle(&self, request: Request) -> ResponseFuture<'_> {
         Box::pin(async move {
             let response: Response = self.forward.handle(request).await;
-            self.look(response.status());
+            self.observe_status(response.status());
             response
         })
     }

@@ -10,25 +10,28 @@ use std::{
 };
 
 use super::{
-    Origin, PackageSpec, Place, TargetSpec, Via, WorkloadName, WorkloadSpec,
-    asked::{Asked, exported},
-    delivery, env_file, file_error_kind, ignore, origins,
-    reach::{Reach, mounted_elsewhere},
+    PackageSpec, Placement, TargetSpec, ValueOrigin, Via, WorkloadName, WorkloadSpec, ca_certs, env_file,
+    file_error_kind, ignore,
+    permissions::{EffectivePermissions, remote_mount_warning},
     remote,
-    source::Source,
-    target::{published, refuse_for_http, refuse_for_stdio, refuse_unreachable, target_port, via},
-    trust,
+    request::{WorkloadRequest, options_for_export},
+    secret_delivery,
+    source::ServerSource,
+    target::{
+        published_ports, reject_http_options, reject_no_network, reject_proxy_mode, target_port, target_route,
+    },
+    value_origins,
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
-    audit::AuditOf,
-    image::{ImageReference, verify::Verified},
-    isolation::{Layout, MOUNT_POINT},
+    audit::AuditOwner,
+    image::{ImageReference, verify::VerifiedImage},
+    isolation::{HostMap, MOUNT_POINT},
     options::{
         OptionSet as _, ProxyMode, SecretTarget, SharedOptions, Transport, VolumeSpec, WorkloadOptions,
     },
     package::certificates,
-    proxy::{ProxySpec, without_effect},
+    proxy::{ProxySpec, ineffective_options},
     runtime::{ContainerSpec, EngineInfo, ImageInfo, Mount, Network, PublishedPort, labels},
     state::{SPEC_VERSION, Store},
     transport::tls::TrustStore,
@@ -36,7 +39,7 @@ use crate::{
 
 /// What the machine says.
 #[derive(Debug, Clone)]
-pub(super) struct Surroundings<'a> {
+pub(super) struct ResolveContext<'a> {
     pub(super) environment: &'a Environment,
     pub(super) engine: &'a EngineInfo,
     /// What is run.
@@ -44,7 +47,7 @@ pub(super) struct Surroundings<'a> {
     /// `None` while the image is not here.
     pub(super) image: Option<&'a ImageInfo>,
     /// Who signed the image, where that was verified.
-    pub(super) verified: Option<Verified>,
+    pub(super) verified: Option<VerifiedImage>,
     /// The package in the image, if it is built for one.
     pub(super) package: Option<PackageSpec>,
     /// Where the server's port is published, if it is published for the proxy.
@@ -52,36 +55,41 @@ pub(super) struct Surroundings<'a> {
 }
 
 /// Refuses what is wrong whatever the engine and the image say, before they are asked.
-pub(super) fn check(asked: &Asked, environment: &Environment) -> Result<()> {
-    if let Source::Remote(_) = asked.source {
+pub(super) fn check(asked: &WorkloadRequest, environment: &Environment) -> Result<()> {
+    if let ServerSource::Remote(_) = asked.source {
         return remote::check(asked, environment);
     }
-    let options = asked.effective();
+    let options = asked.effective_options();
     check_proxy(asked, environment)?;
     check_labels(&options)?;
-    delivery::check(&options)?;
-    let reach = Reach::of(asked, &environment.working_dir)?;
+    secret_delivery::check(&options)?;
+    let reach = EffectivePermissions::resolve(asked, &environment.working_dir)?;
     reach.mounts(&options.volume, &environment.working_dir)?;
-    asked_variables(asked, environment)?;
+    requested_variables(asked, environment)?;
     match options.transport {
-        Some(Transport::Stdio) => refuse_for_stdio(asked),
+        Some(Transport::Stdio) => reject_http_options(asked),
         Some(transport) => {
-            refuse_for_http(asked, transport)?;
+            reject_proxy_mode(asked, transport)?;
             if reach.outbound.is_some() || reach.network == Network::Host {
                 return Ok(());
             }
-            refuse_unreachable(&reach.network)
+            reject_no_network(&reach.network)
         }
         None => Ok(()),
     }
 }
 
 /// Works out the whole workload.
-pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_>) -> Result<WorkloadSpec> {
-    let options = asked.effective();
+pub(super) fn resolve(
+    asked: &WorkloadRequest,
+    name: WorkloadName,
+    around: ResolveContext<'_>,
+) -> Result<WorkloadSpec> {
+    let options = asked.effective_options();
     let mut origins = BTreeMap::new();
     origins.insert("name".to_owned(), asked.name_origin());
-    let image_origin = if asked.supplied.is_some() { Origin::Registry } else { asked.origin("server") };
+    let image_origin =
+        if asked.registry_values.is_some() { ValueOrigin::Registry } else { asked.origin("server") };
     origins.insert("image".to_owned(), image_origin);
     for field in ["group", "proxy_mode", "host", "endpoint_prefix", "trust_proxy_headers", "args"] {
         origins.insert(field.to_owned(), asked.origin(field));
@@ -93,28 +101,28 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
             transport
         }
         None if around.package.is_some() => {
-            origins.insert("transport".to_owned(), Origin::Derived);
+            origins.insert("transport".to_owned(), ValueOrigin::Derived);
             Transport::Stdio
         }
         None => {
-            origins.insert("transport".to_owned(), Origin::Image);
+            origins.insert("transport".to_owned(), ValueOrigin::Image);
             if exposed.is_empty() { Transport::Stdio } else { Transport::StreamableHttp }
         }
     };
     let working_dir = &around.environment.working_dir;
-    let reach = Reach::of(asked, working_dir)?;
-    reach.tell_origins(&mut origins);
-    let mut ports = if reach.network == Network::Host { Vec::new() } else { published(&options) };
+    let reach = EffectivePermissions::resolve(asked, working_dir)?;
+    reach.record_origins(&mut origins);
+    let mut ports = if reach.network == Network::Host { Vec::new() } else { published_ports(&options) };
     let target = if transport == Transport::Stdio {
-        refuse_for_stdio(asked)?;
+        reject_http_options(asked)?;
         None
     } else {
-        refuse_for_http(asked, transport)?;
+        reject_proxy_mode(asked, transport)?;
         let (port, origin) = target_port(asked, exposed)?;
         origins.insert("target_port".to_owned(), origin);
         let via = match reach.outbound {
             Some(_) => Via::Inbound,
-            None => via(asked, &reach.network, around.engine)?,
+            None => target_route(asked, &reach.network, around.engine)?,
         };
         if via == Via::PublishedPort {
             ports.push(PublishedPort {
@@ -129,7 +137,7 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
     // In an image that is built, they are part of it.
     let trusts = options.ca_cert.is_some() && around.package.is_none();
     let mut env = variables(asked, around.environment, transport, target.as_ref(), trusts, &mut origins)?;
-    let typed = asked.typed_secrets(&name);
+    let typed = asked.prompted_secrets(&name);
     for secret in options.secret.iter().chain(typed.keys()) {
         // A secret goes before what a file says, and before what the server is told.
         if let SecretTarget::Variable(name) = secret.destination() {
@@ -141,31 +149,31 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
         origins.insert("secret".to_owned(), asked.origin("secret"));
     }
     for secret in typed.keys() {
-        origins.insert(format!("secret.{}", secret.target), Origin::Answered);
+        origins.insert(format!("secret.{}", secret.target), ValueOrigin::Answered);
     }
     let mut mounts = reach.mounts(&options.volume, working_dir)?;
     let globally = options.ignore_globally.unwrap_or(true);
-    let overlays = ignore::covers(&mounts, globally, around.environment)?.overlays;
+    let overlays = ignore::compute_overlays(&mounts, globally, around.environment)?.overlays;
     let mut warnings = reach.warnings.clone();
-    warnings.extend(without_effect::warnings(&asked.options));
+    warnings.extend(ineffective_options::warnings(&asked.options));
     if transport == Transport::Stdio && asked.options.proxy_mode == Some(ProxyMode::Sse) {
         let message =
             "the proxy mode `sse` is deprecated and will be removed; set `proxy_mode` to `streamable-http`";
         warnings.push(message.to_owned());
     }
-    warnings.extend(mounted_elsewhere(&around.engine.endpoint, &mounts));
+    warnings.extend(remote_mount_warning(&around.engine.endpoint, &mounts));
     let target_port = target.as_ref().map(|target| target.port);
     let command = command(&options.args, around.image)?;
     let (isolation, entry) = reach.isolate(asked, around.engine, target_port, command, working_dir)?.unzip();
     let mut own = Vec::new();
     if trusts {
-        own.push(trust::mount(&Store::new(&around.environment.state_dir).folder(&name)));
+        own.push(ca_certs::mount(&Store::new(&around.environment.state_dir).folder(&name)));
     }
     if let Some(isolation) = &isolation {
         // A proxy of the user's is out of reach in there.
-        for (variable, value) in Layout::of(&isolation.outbound, target_port).variables() {
+        for (variable, value) in HostMap::from_outbound(&isolation.outbound, target_port).proxy_variables() {
             env.insert(variable.to_owned(), value);
-            origins.insert(format!("env.{variable}"), Origin::Derived);
+            origins.insert(format!("env.{variable}"), ValueOrigin::Derived);
         }
     }
     if entry.as_ref().is_some_and(|entry| entry.volume.is_none()) {
@@ -196,8 +204,8 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
         confinement: reach.confinement(),
         entry,
     };
-    origins::tell(asked, &options, &container, &own, &mut origins);
-    let exported = exported(asked, &around.environment.working_dir);
+    value_origins::record_container_origins(asked, &options, &container, &own, &mut origins);
+    let exported = options_for_export(asked, &around.environment.working_dir);
     Ok(WorkloadSpec {
         engine: Some(around.engine.endpoint.clone()),
         version: SPEC_VERSION,
@@ -207,7 +215,7 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
         transport,
         proxy,
         target,
-        place: Place::Container(Box::new(container)),
+        place: Placement::Container(Box::new(container)),
         secrets: options.secret.iter().chain(typed.keys()).cloned().collect(),
         isolation,
         warnings,
@@ -219,10 +227,10 @@ pub(super) fn resolve(asked: &Asked, name: WorkloadName, around: Surroundings<'_
 
 /// Works out the proxy.
 pub(super) fn proxy(
-    asked: &Asked,
+    asked: &WorkloadRequest,
     options: &WorkloadOptions,
     name: &WorkloadName,
-    origins: &mut BTreeMap<String, Origin>,
+    origins: &mut BTreeMap<String, ValueOrigin>,
     environment: &Environment,
 ) -> Result<ProxySpec> {
     let proxy = ProxySpec {
@@ -247,13 +255,13 @@ pub(super) fn proxy(
     if proxy.exchange.is_some() {
         origins.insert("exchange".to_owned(), asked.origin("token_exchange_url"));
     }
-    let port_origin = if proxy.port == 0 { Origin::Derived } else { asked.origin("proxy_port") };
+    let port_origin = if proxy.port == 0 { ValueOrigin::Derived } else { asked.origin("proxy_port") };
     origins.insert("proxy_port".to_owned(), port_origin);
     Ok(proxy)
 }
 
 /// Refuses what is wrong with the proxy's options.
-pub(super) fn check_proxy(asked: &Asked, environment: &Environment) -> Result<()> {
+pub(super) fn check_proxy(asked: &WorkloadRequest, environment: &Environment) -> Result<()> {
     let options = asked.without_defaults();
     prefix(&options)?;
     read_proxy(&options, "", environment).map(drop)
@@ -261,7 +269,7 @@ pub(super) fn check_proxy(asked: &Asked, environment: &Environment) -> Result<()
 
 fn read_proxy(given: &WorkloadOptions, name: &str, environment: &Environment) -> Result<ProxySpec> {
     let (given, folder) = (SharedOptions::from(given), &environment.working_dir);
-    let read = ProxySpec::read(&given, name, folder, AuditOf::Workload, Some(environment));
+    let read = ProxySpec::read(&given, name, folder, AuditOwner::Workload, Some(environment));
     read.map(|(spec, _)| spec)
 }
 
@@ -301,15 +309,18 @@ fn prefix(options: &WorkloadOptions) -> Result<Option<String>> {
     }
 }
 
-type Variables = BTreeMap<String, (String, Origin)>;
+type VariablesWithOrigin = BTreeMap<String, (String, ValueOrigin)>;
 
 /// The variables that were asked for: file, folder, given ones, the later before the earlier.
-pub(super) fn asked_variables(asked: &Asked, environment: &Environment) -> Result<Variables> {
+pub(super) fn requested_variables(
+    asked: &WorkloadRequest,
+    environment: &Environment,
+) -> Result<VariablesWithOrigin> {
     let options = &asked.options;
-    let mut all = asked.supplied.as_ref().map(|supplied| supplied.env.clone()).unwrap_or_default();
+    let mut all = asked.registry_values.as_ref().map(|supplied| supplied.env.clone()).unwrap_or_default();
     let absolute = |path: &PathBuf| environment.working_dir.join(path);
     let mut add = |values: BTreeMap<String, String>| {
-        all.extend(values.into_iter().map(|(key, value)| (key, (value, Origin::EnvFile))));
+        all.extend(values.into_iter().map(|(key, value)| (key, (value, ValueOrigin::EnvFile))));
     };
     if let Some(path) = &options.env_file {
         add(env_file::read(&absolute(path))?);
@@ -324,16 +335,16 @@ pub(super) fn asked_variables(asked: &Asked, environment: &Environment) -> Resul
 
 /// The server's environment: what was asked for, and what it is told unless it was told otherwise.
 fn variables(
-    asked: &Asked,
+    asked: &WorkloadRequest,
     environment: &Environment,
     transport: Transport,
     target: Option<&TargetSpec>,
     trusts: bool,
-    origins: &mut BTreeMap<String, Origin>,
+    origins: &mut BTreeMap<String, ValueOrigin>,
 ) -> Result<BTreeMap<String, String>> {
-    let mut all = asked_variables(asked, environment)?;
+    let mut all = requested_variables(asked, environment)?;
     let mut tell = |name: &str, value: String| {
-        all.entry(name.to_owned()).or_insert((value, Origin::Derived));
+        all.entry(name.to_owned()).or_insert((value, ValueOrigin::Derived));
     };
     tell("MCP_TRANSPORT", transport.to_string());
     if let Some(target) = target {
@@ -347,7 +358,7 @@ fn variables(
         };
         tell("MCP_HOST", host);
     }
-    for (name, path) in certificates::VARIABLES.iter().filter(|_| trusts) {
+    for (name, path) in certificates::CA_VARIABLES.iter().filter(|_| trusts) {
         tell(name, (*path).to_owned());
     }
     for (name, (_, origin)) in &all {

@@ -8,7 +8,7 @@ use crate::{
     proxy::{RunningProxy, stdio::StdioServer},
     runtime::Exit,
     state::{Lock, Phase, Status, Store},
-    transport::Ended,
+    stdio::ProcessExit,
 };
 
 /// A workload that runs.
@@ -18,16 +18,16 @@ use crate::{
 pub struct RunningWorkload {
     // In the order in which a dropped workload ends.
     pub(super) proxy: RunningProxy,
-    pub(super) server: Server,
+    pub(super) server: ServerHandle,
     pub(super) containers: Option<Containers>,
     // Boxed, since it is large and handles are moved about.
-    pub(super) end: Box<EndOnDrop>,
+    pub(super) on_drop: Box<StopOnDrop>,
     pub(super) _lock: Lock,
 }
 
 /// The server behind the proxy.
 #[derive(Debug)]
-pub(super) enum Server {
+pub(super) enum ServerHandle {
     Stdio(StdioServer),
     Http(Box<HttpServer>),
     /// Others run it.
@@ -37,7 +37,7 @@ pub(super) enum Server {
 impl RunningWorkload {
     /// Returns its name.
     pub fn name(&self) -> &str {
-        self.end.spec.name.as_str()
+        self.on_drop.spec.name.as_str()
     }
 
     /// Returns where clients connect.
@@ -47,17 +47,17 @@ impl RunningWorkload {
 
     /// Returns what it was started from.
     pub fn spec(&self) -> &WorkloadSpec {
-        &self.end.spec
+        &self.on_drop.spec
     }
 
     /// Returns how it is.
     pub fn status(&self) -> Status {
-        self.end.record.status()
+        self.on_drop.record.status()
     }
 
     /// Listens to what happens from now on.
     pub fn events(&self) -> EventStream {
-        self.end.record.events.listen()
+        self.on_drop.record.events.subscribe()
     }
 
     /// Returns what the server wrote so far, and with `follow` what it writes until it ends.
@@ -73,7 +73,7 @@ impl RunningWorkload {
 
     /// Waits until the server has ended and is not started again; returns its exit code when it is known.
     pub async fn wait(&self) -> Option<Exit> {
-        self.end.record.over().await.exit
+        self.on_drop.record.wait_for_end().await.exit
     }
 
     /// Ends the workload: the server gets `grace` to end by itself. Its container and its record stay, so that it
@@ -82,35 +82,35 @@ impl RunningWorkload {
     /// # Errors
     /// Those of the engine; the workload is on record as stopped all the same.
     pub async fn stop(mut self, grace: Duration) -> Result<()> {
-        let record = Arc::clone(&self.end.record);
+        let record = Arc::clone(&self.on_drop.record);
         let gone = record.status().phase == Phase::Failed;
         if !gone {
             record.update(Phase::Stopping, None, |_| {});
         }
         self.proxy.stop().await;
         let outcome = match &self.server {
-            Server::Stdio(server) => {
+            ServerHandle::Stdio(server) => {
                 server.stop(grace).await;
                 Ok(())
             }
-            Server::Http(server) => server.stop(grace).await,
-            Server::Remote => Ok(()),
+            ServerHandle::Http(server) => server.stop(grace).await,
+            ServerHandle::Remote => Ok(()),
         };
         self.proxy.flush().await;
         let isolation = self.containers.as_ref().and_then(|containers| containers.isolation.as_ref());
-        let learnt = isolation.and_then(|isolation| isolation.finish_learning());
+        let learnt = isolation.and_then(|isolation| isolation.finish_recording());
         learnt.iter().for_each(|message| record.warn(message.clone()));
-        self.end.armed = false;
+        self.on_drop.armed = false;
         if !gone {
             // Nobody listens to a workload in the background; whoever stops it reads the record.
             record.update(Phase::Stopped, learnt, |status| status.supervisor = None);
-            record.finish(Ended { exit: None, reason: "was stopped".to_owned(), passing: false });
+            record.finish(ProcessExit { exit: None, reason: "was stopped".to_owned(), transient: false });
         }
-        if self.end.ephemeral {
+        if self.on_drop.ephemeral {
             if let Some(containers) = &self.containers {
                 containers.remove_all().await?;
             }
-            self.end.store.remove(&self.end.spec.name)?;
+            self.on_drop.store.remove(&self.on_drop.spec.name)?;
         }
         outcome
     }
@@ -124,7 +124,7 @@ impl RunningWorkload {
 
 /// Ends a workload that was not stopped, from a place that cannot wait.
 #[derive(Debug)]
-pub(super) struct EndOnDrop {
+pub(super) struct StopOnDrop {
     pub(super) spec: WorkloadSpec,
     pub(super) environment: Environment,
     pub(super) store: Store,
@@ -133,7 +133,7 @@ pub(super) struct EndOnDrop {
     pub(super) armed: bool,
 }
 
-impl Drop for EndOnDrop {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
         if !self.armed {
             return;
@@ -160,7 +160,9 @@ pub(super) fn end_containers(spec: WorkloadSpec, environment: Environment, remov
         let Ok(executor) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
         executor.block_on(async move {
             let ended = async {
-                let Some(containers) = Containers::of(&spec, &environment).await? else { return Ok(()) };
+                let Some(containers) = Containers::for_workload(&spec, &environment).await? else {
+                    return Ok(());
+                };
                 containers.stop_all(Duration::ZERO).await?;
                 if remove { containers.remove_all().await } else { Ok(()) }
             };

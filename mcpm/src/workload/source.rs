@@ -7,7 +7,7 @@ use crate::{Error, ErrorKind, Result, image::ImageReference, package::PackageRef
 
 /// What is run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum ServerSource {
     /// A container image.
     Image(ImageReference),
     /// A package, in an image that is built for it.
@@ -23,11 +23,11 @@ pub(super) enum Source {
     },
 }
 
-impl Source {
+impl ServerSource {
     /// The same with a local project's folder below `folder`, unless it is absolute already.
-    pub(super) fn below(self, folder: &Path) -> Self {
+    pub(super) fn resolved_against(self, folder: &Path) -> Self {
         match self {
-            Self::Package(package) => Self::Package(package.below(folder)),
+            Self::Package(package) => Self::Package(package.resolved_against(folder)),
             other => other,
         }
     }
@@ -48,12 +48,12 @@ impl Source {
 ///
 /// # Errors
 /// `InvalidOption` for what is none of them.
-pub(super) fn classify(server: &str) -> Result<Source> {
+pub(super) fn classify(server: &str) -> Result<ServerSource> {
     if let Some(package) = PackageReference::parse(server) {
-        return package.map(Source::Package);
+        return package.map(ServerSource::Package);
     }
     match server.split_once("://") {
-        Some(("http" | "https", _)) => RemoteUrl::parse(server).map(Source::Remote),
+        Some(("http" | "https", _)) => RemoteUrl::parse(server).map(ServerSource::Remote),
         Some((scheme, _)) => {
             let message = format!("`{scheme}://` is no scheme that mcpm knows");
             Err(Error::new(ErrorKind::InvalidOption, message)
@@ -63,13 +63,13 @@ pub(super) fn classify(server: &str) -> Result<Source> {
     }
 }
 
-fn named(server: &str) -> Result<Source> {
+fn named(server: &str) -> Result<ServerSource> {
     if let Some(image) = server.strip_prefix("image:") {
-        return ImageReference::parse(image).map(Source::Image);
+        return ImageReference::parse(image).map(ServerSource::Image);
     }
     let (name, registry_only) = match server.strip_prefix("registry:") {
         Some(name) => (name, true),
-        None if server.contains([':', '@']) => return ImageReference::parse(server).map(Source::Image),
+        None if server.contains([':', '@']) => return ImageReference::parse(server).map(ServerSource::Image),
         None => (server, false),
     };
     if name.is_empty() || name.contains(|c: char| !c.is_ascii_graphic()) {
@@ -77,7 +77,7 @@ fn named(server: &str) -> Result<Source> {
             format!("`{}` names neither a server of the registry nor an image", server.escape_debug());
         return Err(Error::new(ErrorKind::InvalidOption, message));
     }
-    Ok(Source::Named { name: name.to_owned(), registry_only })
+    Ok(ServerSource::Named { name: name.to_owned(), registry_only })
 }
 
 #[cfg(test)]
@@ -85,13 +85,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_forms_are_told_apart_in_one_order() {
+    fn classifies_server_arguments() {
         let form = |text: &str| match classify(text) {
-            Ok(Source::Image(image)) => format!("image {image}"),
-            Ok(Source::Remote(url)) => format!("remote {url}"),
-            Ok(Source::Package(package)) => format!("package {package}"),
-            Ok(Source::Named { name, registry_only: true }) => format!("registry {name}"),
-            Ok(Source::Named { name, .. }) => format!("name {name}"),
+            Ok(ServerSource::Image(image)) => format!("image {image}"),
+            Ok(ServerSource::Remote(url)) => format!("remote {url}"),
+            Ok(ServerSource::Package(package)) => format!("package {package}"),
+            Ok(ServerSource::Named { name, registry_only: true }) => format!("registry {name}"),
+            Ok(ServerSource::Named { name, .. }) => format!("name {name}"),
             Err(error) => error.kind().to_string(),
         };
         for (text, expected) in [

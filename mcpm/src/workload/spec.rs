@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{WorkloadName, remote::RemoteUrl};
 use crate::{
-    image::verify::Verified,
+    image::verify::VerifiedImage,
     isolation::IsolationSpec,
     options::{SecretRef, Transport, WorkloadOptions},
     proxy::ProxySpec,
+    redact::url::redact_url_text,
     runtime::ContainerSpec,
-    shown::shown_text,
 };
 
 /// A workload as it is started and recorded.
@@ -33,7 +33,7 @@ pub struct WorkloadSpec {
     /// Where an HTTP server in a container is reached; `None` for a stdio server and for a remote one.
     pub target: Option<TargetSpec>,
     /// Where the server runs.
-    pub place: Place,
+    pub place: Placement,
     /// The address of the engine that has the container, so that whoever looks for it later asks no other one.
     /// `None` for a remote server, and in records that were written before this was known.
     pub engine: Option<String>,
@@ -51,17 +51,17 @@ pub struct WorkloadSpec {
     pub package: Option<PackageSpec>,
     /// Who signed its image, where that was verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub verified: Option<Verified>,
+    pub verified: Option<VerifiedImage>,
     /// Where the values came from, by name.
-    pub origins: BTreeMap<String, Origin>,
+    pub origins: BTreeMap<String, ValueOrigin>,
 }
 
 impl WorkloadSpec {
     /// Returns the container it runs in; `None` for a remote server.
     pub fn container(&self) -> Option<&ContainerSpec> {
         match &self.place {
-            Place::Container(container) => Some(container),
-            Place::Remote(_) => None,
+            Placement::Container(container) => Some(container),
+            Placement::Remote(_) => None,
         }
     }
 
@@ -71,12 +71,12 @@ impl WorkloadSpec {
     }
 
     /// Returns the names of those that the user typed, which are kept only if the user sees to it.
-    pub fn typed_secrets(&self) -> Vec<String> {
-        let typed = |secret: &&SecretRef| self.secret_origin(secret) == Some(Origin::Answered);
+    pub fn prompted_secret_names(&self) -> Vec<String> {
+        let typed = |secret: &&SecretRef| self.secret_origin(secret) == Some(ValueOrigin::Answered);
         self.secrets.iter().filter(typed).map(|secret| secret.name.clone()).collect()
     }
 
-    pub(super) fn secret_origin(&self, secret: &SecretRef) -> Option<Origin> {
+    pub(super) fn secret_origin(&self, secret: &SecretRef) -> Option<ValueOrigin> {
         let own = self.origins.get(&format!("secret.{}", secret.target));
         own.or_else(|| self.origins.get("secret")).copied()
     }
@@ -85,7 +85,7 @@ impl WorkloadSpec {
 /// Where a server runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum Placement {
     /// In a container of this workload.
     Container(Box<ContainerSpec>),
     /// Elsewhere; it is neither started nor stopped.
@@ -124,8 +124,8 @@ pub struct RemoteSpec {
 
 impl RemoteSpec {
     /// Returns the URL for people: without its query, which often holds a key.
-    pub fn shown(&self) -> String {
-        RemoteUrl::parse(&self.url).map_or_else(|_| shown_text(&self.url), |url| url.shown())
+    pub fn redacted_url(&self) -> String {
+        RemoteUrl::parse(&self.url).map_or_else(|_| redact_url_text(&self.url), |url| url.redacted())
     }
 }
 
@@ -156,7 +156,7 @@ pub enum Via {
 /// Where a value came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Origin {
+pub enum ValueOrigin {
     /// A command-line flag or a builder's setter.
     Given,
     /// An environment file.
@@ -177,7 +177,7 @@ pub enum Origin {
     Default,
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for ValueOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Given => "given",

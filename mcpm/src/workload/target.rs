@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Origin, Via, asked::Asked};
+use super::{ValueOrigin, Via, request::WorkloadRequest};
 use crate::{
     Error, ErrorKind, Result,
     options::{OptionSet as _, ProxyMode, PublishSpec, Transport, WorkloadOptions},
@@ -20,7 +20,7 @@ const DEFAULT_TARGET_PORT: u16 = 8080;
 /// How long looking up the name of the target host may take.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(super) fn refuse_for_stdio(asked: &Asked) -> Result<()> {
+pub(super) fn reject_http_options(asked: &WorkloadRequest) -> Result<()> {
     for name in ["target_port", "target_host"] {
         if asked.options.is_given(name) {
             let message =
@@ -38,7 +38,7 @@ pub(super) fn refuse_for_stdio(asked: &Asked) -> Result<()> {
 }
 
 /// Refuses another face for a server that speaks HTTP: its messages are forwarded as they are.
-pub(super) fn refuse_for_http(asked: &Asked, transport: Transport) -> Result<()> {
+pub(super) fn reject_proxy_mode(asked: &WorkloadRequest, transport: Transport) -> Result<()> {
     let face = match transport {
         Transport::Stdio => return Ok(()),
         Transport::StreamableHttp => ProxyMode::StreamableHttp,
@@ -55,13 +55,13 @@ pub(super) fn refuse_for_http(asked: &Asked, transport: Transport) -> Result<()>
     }
 }
 
-pub(super) fn target_port(asked: &Asked, exposed: &[u16]) -> Result<(u16, Origin)> {
+pub(super) fn target_port(asked: &WorkloadRequest, exposed: &[u16]) -> Result<(u16, ValueOrigin)> {
     if let Some(port) = asked.without_defaults().target_port {
         return Ok((port, asked.origin("target_port")));
     }
     match exposed {
-        [] => Ok((DEFAULT_TARGET_PORT, Origin::Derived)),
-        [port] => Ok((*port, Origin::Image)),
+        [] => Ok((DEFAULT_TARGET_PORT, ValueOrigin::Derived)),
+        [port] => Ok((*port, ValueOrigin::Image)),
         several => {
             let list = several.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
             Err(Error::new(ErrorKind::InvalidOption, format!("the image exposes several ports ({list})"))
@@ -72,8 +72,8 @@ pub(super) fn target_port(asked: &Asked, exposed: &[u16]) -> Result<(u16, Origin
 
 /// How the proxy will get to the server; the server's port is never reachable beside the proxy beyond loopback
 /// unless the user names such a host.
-pub(super) fn via(asked: &Asked, network: &Network, engine: &EngineInfo) -> Result<Via> {
-    refuse_unreachable(network)?;
+pub(super) fn target_route(asked: &WorkloadRequest, network: &Network, engine: &EngineInfo) -> Result<Via> {
+    reject_no_network(network)?;
     let host = asked.options.target_host.clone();
     if network.is_of_container() {
         let refused = |message, hint| Err(Error::new(ErrorKind::InvalidOption, message).hint(hint));
@@ -98,7 +98,7 @@ pub(super) fn via(asked: &Asked, network: &Network, engine: &EngineInfo) -> Resu
 }
 
 /// Refuses a network in which nobody reaches a server that speaks HTTP.
-pub(super) fn refuse_unreachable(network: &Network) -> Result<()> {
+pub(super) fn reject_no_network(network: &Network) -> Result<()> {
     let refused = |message| Err(Error::new(ErrorKind::InvalidOption, message));
     match network {
         Network::None => refused("a server that speaks HTTP cannot be reached with `network` set to `none`")
@@ -136,7 +136,7 @@ pub(super) async fn target_address(options: &WorkloadOptions) -> Result<IpAddr> 
     first.copied().ok_or_else(|| failed("it is not known".to_owned()))
 }
 
-pub(super) fn published(options: &WorkloadOptions) -> Vec<PublishedPort> {
+pub(super) fn published_ports(options: &WorkloadOptions) -> Vec<PublishedPort> {
     let one = |publish: &PublishSpec| PublishedPort {
         host_ip: publish.host_ip.unwrap_or(Ipv4Addr::LOCALHOST.into()),
         host_port: publish.host_port.unwrap_or(0),

@@ -15,10 +15,10 @@ use crate::{
 };
 
 /// The field that tells these documents from others.
-pub(super) const MARK: &str = "schema_version";
+pub(super) const VERSION_FIELD: &str = "schema_version";
 
 /// Fields whose values are those of an option, in the same form.
-const SAME: &[(&str, &str)] = &[
+const DIRECT_FIELDS: &[(&str, &str)] = &[
     ("group", "group"),
     ("transport", "transport"),
     ("proxy_mode", "proxy_mode"),
@@ -76,8 +76,8 @@ const SAME: &[(&str, &str)] = &[
 ];
 
 /// Fields that are ToolHive's own, or follow from others.
-const PASSED: &[&str] = &[
-    MARK,
+const IGNORED_FIELDS: &[&str] = &[
+    VERSION_FIELD,
     "container_name",
     "base_name",
     "registry_api_url",
@@ -104,7 +104,7 @@ const PASSED: &[&str] = &[
 ];
 
 /// Fields that protect a server and cannot be taken over, with what to do instead.
-const PROTECTING: &[(&str, &str)] = &[
+const SECURITY_FIELDS: &[(&str, &str)] = &[
     ("authz_config", "write it to a file and name that in `authz_config_path`"),
     ("permission_profile", "write it to a file and name that in `permission_profile_name_or_path`"),
     ("tools_override", "write it to a file for option `tools_override`"),
@@ -114,7 +114,7 @@ const PROTECTING: &[(&str, &str)] = &[
 ];
 
 /// Variables that ToolHive sets for every server, as mcpm does.
-const SET_FOR_ALL: &[&str] = &["MCP_TRANSPORT", "MCP_PORT", "MCP_HOST", "FASTMCP_PORT"];
+const IMPLICIT_VARIABLES: &[&str] = &["MCP_TRANSPORT", "MCP_PORT", "MCP_HOST", "FASTMCP_PORT"];
 
 /// Reads a document; returns the options, and what was not taken over.
 ///
@@ -125,7 +125,7 @@ pub(super) fn import(document: Value) -> Result<(WorkloadOptions, Vec<String>)> 
     let Value::Object(fields) = document else {
         return Err(Error::new(ErrorKind::InvalidOption, "the configuration is no object"));
     };
-    match fields.get(MARK).and_then(Value::as_str) {
+    match fields.get(VERSION_FIELD).and_then(Value::as_str) {
         Some(version) if version.starts_with("v0.1.") => {}
         version => {
             let version = version.unwrap_or("none");
@@ -133,20 +133,20 @@ pub(super) fn import(document: Value) -> Result<(WorkloadOptions, Vec<String>)> 
             return Err(Error::new(ErrorKind::Unsupported, message).hint("version `v0.1.0` can be read"));
         }
     }
-    let mut importer = Importer { fields, options: WorkloadOptions::default(), left: Vec::new() };
+    let mut importer = Importer { fields, options: WorkloadOptions::default(), unsupported: Vec::new() };
     importer.server()?;
     importer.permissions()?;
-    importer.protected()?;
+    importer.reject_lost_protection()?;
     importer.variables()?;
     importer.headers()?;
-    importer.same()?;
+    importer.import_direct_fields()?;
     Ok(importer.finish())
 }
 
 struct Importer {
     fields: Map<String, Value>,
     options: WorkloadOptions,
-    left: Vec<String>,
+    unsupported: Vec<String>,
 }
 
 impl Importer {
@@ -220,12 +220,12 @@ impl Importer {
     }
 
     /// Refuses protection that would be lost.
-    fn protected(&mut self) -> Result<()> {
+    fn reject_lost_protection(&mut self) -> Result<()> {
         if self.fields.get("authz_config_path").is_some_and(|path| !is_empty(path)) {
             // The file says the same.
             self.fields.remove("authz_config");
         }
-        for (field, instead) in PROTECTING {
+        for (field, instead) in SECURITY_FIELDS {
             if self.take(field).is_some() {
                 let message = format!("`{field}` of the configuration cannot be taken over");
                 return Err(Error::new(ErrorKind::Unsupported, message).hint(*instead));
@@ -233,7 +233,7 @@ impl Importer {
         }
         let named = self.fields.get("audit_config_path").is_some_and(|path| !is_empty(path));
         if let Some(config) = self.take("audit_config").filter(|_| !named) {
-            if !is_usual_audit(&config) {
+            if !is_default_audit(&config) {
                 let message = "`audit_config` of the configuration cannot be taken over";
                 return Err(Error::new(ErrorKind::Unsupported, message)
                     .hint("write it to a file and name that in `audit_config_path`"));
@@ -246,7 +246,7 @@ impl Importer {
     fn variables(&mut self) -> Result<()> {
         if let Some(Value::Object(variables)) = self.take("env_vars") {
             for (name, value) in variables {
-                if !SET_FOR_ALL.contains(&name.as_str()) && !name.starts_with("TOOLHIVE_") {
+                if !IMPLICIT_VARIABLES.contains(&name.as_str()) && !name.starts_with("TOOLHIVE_") {
                     let value = value.as_str().unwrap_or_default();
                     self.set("env_vars", "env", format!("{name}={value}"))?;
                 }
@@ -278,9 +278,9 @@ impl Importer {
         Ok(())
     }
 
-    fn same(&mut self) -> Result<()> {
+    fn import_direct_fields(&mut self) -> Result<()> {
         let is_stdio = self.fields.get("transport").and_then(Value::as_str) == Some("stdio");
-        for (field, option) in SAME {
+        for (field, option) in DIRECT_FIELDS {
             let Some(value) = self.take(field) else { continue };
             let values = match value {
                 Value::Array(values) => values,
@@ -298,9 +298,9 @@ impl Importer {
                 // It is written for every server, and means nothing for this one.
                 continue;
             }
-            if self.is_remote() && remote::FOR_CONTAINERS.contains(option) {
+            if self.is_remote() && remote::CONTAINER_ONLY_OPTIONS.contains(option) {
                 if !option.starts_with("target_") {
-                    self.left.push((*field).to_owned());
+                    self.unsupported.push((*field).to_owned());
                 }
                 continue;
             }
@@ -313,24 +313,28 @@ impl Importer {
 
     /// The options, and the names of what is left.
     fn finish(mut self) -> (WorkloadOptions, Vec<String>) {
-        for field in PASSED {
+        for field in IGNORED_FIELDS {
             self.take(field);
         }
         for (field, value) in self.fields {
             match value {
                 Value::Object(inner) => {
                     let inner = inner.into_iter().filter(|(_, value)| !is_empty(value));
-                    self.left.extend(inner.map(|(name, _)| format!("{field}.{name}")));
+                    self.unsupported.extend(inner.map(|(name, _)| format!("{field}.{name}")));
                 }
                 value if is_empty(&value) => {}
-                _ => self.left.push(field),
+                _ => self.unsupported.push(field),
             }
         }
-        self.left.sort();
+        self.unsupported.sort();
         let mut notices = Vec::new();
-        if !self.left.is_empty() {
-            let names =
-                self.left.iter().map(|name| name.escape_debug().to_string()).collect::<Vec<_>>().join("`, `");
+        if !self.unsupported.is_empty() {
+            let names = self
+                .unsupported
+                .iter()
+                .map(|name| name.escape_debug().to_string())
+                .collect::<Vec<_>>()
+                .join("`, `");
             notices.push(format!("of ToolHive's configuration is not taken over: `{names}`"));
         }
         (self.options, notices)
@@ -349,7 +353,7 @@ fn is_builtin(profile: &Map<String, Value>, name: &str) -> bool {
 }
 
 /// Whether an audit configuration says no more than `--enable-audit` does.
-fn is_usual_audit(config: &Value) -> bool {
+fn is_default_audit(config: &Value) -> bool {
     config.as_object().is_some_and(|config| {
         config.iter().all(|(name, value)| match name.as_str() {
             "component" => true,
@@ -380,7 +384,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_profile_is_what_it_says_and_not_what_it_is_called() {
+    fn a_builtin_profile_is_recognized_by_content() {
         let none = json!({"name": "none", "read": [], "write": [], "network": {"outbound": {
             "insecure_allow_all": false, "allow_host": [], "allow_port": []}}});
         let network = json!({"name": "network", "network": {"mode": "bridge", "outbound": {
@@ -389,7 +393,7 @@ mod tests {
         let mounting = json!({"name": "none", "read": ["/etc"]});
         let unknown = json!({"name": "none", "seccomp": "strict"});
         let imported = |profile: &Value, named: Option<&str>| {
-            let mut document = json!({MARK: "v0.1.0", "image": "a", "permission_profile": profile});
+            let mut document = json!({VERSION_FIELD: "v0.1.0", "image": "a", "permission_profile": profile});
             if let Some(named) = named {
                 document["permission_profile_name_or_path"] = named.into();
             }
@@ -416,8 +420,9 @@ mod tests {
     }
 
     #[test]
-    fn an_audit_configuration_is_taken_over_only_if_nothing_of_it_is_lost() {
-        let imported = |config: Value| import(json!({MARK: "v0.1.0", "image": "a", "audit_config": config}));
+    fn only_a_default_audit_configuration_is_imported() {
+        let imported =
+            |config: Value| import(json!({VERSION_FIELD: "v0.1.0", "image": "a", "audit_config": config}));
         let usual =
             json!({"component": "a", "includeRequestData": false, "maxDataSize": 1024, "logFile": ""});
         assert_eq!(imported(usual).unwrap().0.enable_audit, Some(true));

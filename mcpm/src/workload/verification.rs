@@ -7,30 +7,30 @@ use std::{fmt, path::Path};
 
 use serde::Serialize;
 
-use super::{WorkloadEvent, asked::Asked, events::Events, resolve, source::Source};
+use super::{WorkloadEvent, events::WorkloadEvents, request::WorkloadRequest, resolve, source::ServerSource};
 use crate::{
     Environment, Error, ErrorKind, Result,
     image::{
         ImageReference,
         credentials::CredentialStore,
-        verify::{self, Expected, Identity, Key, TrustedRoot, Verified},
+        verify::{self, ExpectedSigner, Identity, PublicKey, TrustedRoot, VerifiedImage},
     },
     options::{ImageVerification, OptionSet as _, WorkloadOptions},
     transport::tls::TrustStore,
 };
 
 /// The options that say who signs, and mean nothing where nothing is verified.
-const WHO: &[&str] =
+const SIGNER_OPTIONS: &[&str] =
     &["image_verification_key", "certificate_identity", "certificate_oidc_issuer", "sigstore_trusted_root"];
 
 /// What is to be done about the signature of an image.
 #[derive(Debug)]
 pub(super) struct Verification {
     mode: ImageVerification,
-    expected: Option<Expected>,
+    expected: Option<ExpectedSigner>,
     built: bool,
     /// Whether the mode was chosen, and is not the default.
-    chosen: bool,
+    explicit: bool,
     /// The authorities that the registry is asked with.
     trust: TrustStore,
 }
@@ -63,17 +63,18 @@ impl Verification {
     /// # Errors
     /// `InvalidOption` for options that contradict each other and files that hold something else; `ImageUnverified` when
     /// only what is signed may run, and it is known before that this is not; `NotFound`, `Io`, `Registry`.
-    pub(super) fn of(asked: &Asked, environment: &Environment) -> Result<Self> {
-        let options = asked.effective();
+    pub(super) fn from_request(asked: &WorkloadRequest, environment: &Environment) -> Result<Self> {
+        let options = asked.effective_options();
         let mode = options.image_verification.unwrap_or(ImageVerification::Warn);
-        let built = matches!(asked.source, Source::Package(_));
+        let built = matches!(asked.source, ServerSource::Package(_));
         let chosen = asked.options.is_given("image_verification");
         check(&options, mode, built)?;
         let trust = resolve::trust_store(&options, environment)?;
         if mode == ImageVerification::Disabled {
-            return Ok(Self { mode, expected: None, built, chosen, trust });
+            return Ok(Self { mode, expected: None, built, explicit: chosen, trust });
         }
-        let provenance = asked.supplied.as_ref().and_then(|supplied| supplied.way.provenance.as_ref());
+        let provenance =
+            asked.registry_values.as_ref().and_then(|supplied| supplied.run_method.provenance.as_ref());
         let expected = if built { None } else { expected(&options, provenance, &environment.working_dir)? };
         if expected.is_none() && options.sigstore_trusted_root.is_some() {
             let message = "`sigstore_trusted_root` is given, and not who signs the image";
@@ -81,9 +82,9 @@ impl Verification {
                 .hint("set `certificate_identity` and `certificate_oidc_issuer` as well"));
         }
         if mode == ImageVerification::Enabled && expected.is_none() {
-            return Err(unknown(&asked.source, built));
+            return Err(unknown_signer(&asked.source, built));
         }
-        Ok(Self { mode, expected, built, chosen, trust })
+        Ok(Self { mode, expected, built, explicit: chosen, trust })
     }
 
     /// What a plan says; `None` for an image that is built.
@@ -96,13 +97,13 @@ impl Verification {
     ///
     /// # Errors
     /// `ImageUnverified` and `ImageUnavailable`, when only what is signed may run.
-    pub(super) async fn carry_out(
+    pub(super) async fn verify(
         &self,
         image: &ImageReference,
         offline: bool,
         environment: &Environment,
-        events: &Events,
-    ) -> Result<Option<Verified>> {
+        events: &WorkloadEvents,
+    ) -> Result<Option<VerifiedImage>> {
         let Some(expected) = &self.expected else {
             if self.mode == ImageVerification::Warn && !self.built {
                 let message = format!(
@@ -111,8 +112,8 @@ impl Verification {
                      `disabled`"
                 );
                 // By default it is so with nearly every image, and a warning each time would be one that nobody reads.
-                if self.chosen {
-                    events.tell(WorkloadEvent::Warning { message });
+                if self.explicit {
+                    events.emit(WorkloadEvent::Warning { message });
                 } else {
                     tracing::info!("{message}");
                 }
@@ -133,7 +134,7 @@ impl Verification {
             }
             Err(error) if self.mode == ImageVerification::Warn => {
                 let message = format!("image `{image}` runs unverified: {error}");
-                events.tell(WorkloadEvent::Warning { message });
+                events.emit(WorkloadEvent::Warning { message });
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -145,14 +146,14 @@ impl Verification {
 ///
 /// # Errors
 /// `Internal` when there is no such name.
-pub(super) fn pinned(image: &ImageReference, verified: &Verified) -> Result<ImageReference> {
+pub(super) fn pinned(image: &ImageReference, verified: &VerifiedImage) -> Result<ImageReference> {
     ImageReference::parse(&format!("{}@{}", image.familiar_name(), verified.digest)).map_err(|error| {
         Error::new(ErrorKind::Internal, "a verified image cannot be named").source(error.to_string())
     })
 }
 
 fn check(options: &WorkloadOptions, mode: ImageVerification, built: bool) -> Result<()> {
-    if let Some(name) = WHO.iter().find(|name| options.is_given(name)) {
+    if let Some(name) = SIGNER_OPTIONS.iter().find(|name| options.is_given(name)) {
         let why = if built {
             "is for an image of others, not for one that is built for a package"
         } else if mode == ImageVerification::Disabled {
@@ -181,22 +182,22 @@ fn expected(
     options: &WorkloadOptions,
     provenance: Option<&serde_json::Value>,
     working_dir: &Path,
-) -> Result<Option<Expected>> {
+) -> Result<Option<ExpectedSigner>> {
     if let Some(path) = &options.image_verification_key {
-        return Key::read(&working_dir.join(path)).map(|key| Some(Expected::Key(key)));
+        return PublicKey::read(&working_dir.join(path)).map(|key| Some(ExpectedSigner::Key(key)));
     }
     let root = options.sigstore_trusted_root.as_ref();
     let root = root.map(|path| TrustedRoot::read(&working_dir.join(path))).transpose()?;
     let identity = match (&options.certificate_identity, &options.certificate_oidc_issuer, provenance) {
-        (Some(name), Some(issuer), _) => Some(Identity::named(name.clone(), issuer.clone(), root)?),
-        (_, _, Some(provenance)) => Identity::registered(provenance, root)?,
+        (Some(name), Some(issuer), _) => Some(Identity::new(name.clone(), issuer.clone(), root)?),
+        (_, _, Some(provenance)) => Identity::from_provenance(provenance, root)?,
         _ => None,
     };
-    Ok(identity.map(|identity| Expected::Identity(Box::new(identity))))
+    Ok(identity.map(|identity| ExpectedSigner::Identity(Box::new(identity))))
 }
 
 /// The refusal of what is known to have no signature that could count.
-fn unknown(source: &Source, built: bool) -> Error {
+fn unknown_signer(source: &ServerSource, built: bool) -> Error {
     if built {
         return Error::new(
             ErrorKind::ImageUnverified,
@@ -205,7 +206,7 @@ fn unknown(source: &Source, built: bool) -> Error {
         .hint("run it with `image_verification` set to `warn`, or run an image that its publisher signs");
     }
     let image = match source {
-        Source::Image(image) => image.to_string(),
+        ServerSource::Image(image) => image.to_string(),
         _ => "the image".to_owned(),
     };
     Error::new(ErrorKind::ImageUnverified, format!("it is not known who signs `{image}`"))

@@ -8,7 +8,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use super::{Home, kill, until};
+use super::{Home, kill, wait_until};
 
 pub(crate) struct OwnEngine {
     root: tempfile::TempDir,
@@ -22,7 +22,7 @@ impl OwnEngine {
         let root = tempfile::tempdir().unwrap();
         let daemon = Self::spawn(root.path());
         let engine = Self { root, daemon };
-        engine.until_it_answers();
+        engine.wait_until_ready();
         let copy = "docker save \"$1\" | docker --host \"$2\" load --quiet";
         let copied = Command::new("sh").args(["-c", copy, "sh", image, &engine.host()]).output().unwrap();
         assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
@@ -56,8 +56,8 @@ impl OwnEngine {
     }
 
     #[track_caller]
-    fn until_it_answers(&self) {
-        until("the engine answers", || self.docker(&["version"]).0);
+    fn wait_until_ready(&self) {
+        wait_until("the engine answers", || self.docker(&["version"]).0);
     }
 
     /// Kills the engine, which gets no time to say or to write a word.
@@ -69,7 +69,7 @@ impl OwnEngine {
         for pid_file in ["pid", "exec/containerd/containerd.pid"] {
             let path = self.root.path().join(pid_file);
             if let Ok(pid) = fs::read_to_string(&path).unwrap_or_default().trim().parse() {
-                until("its containerd is gone", || !super::alive(pid));
+                wait_until("its containerd is gone", || !super::is_alive(pid));
             }
             let _ = fs::remove_file(path);
         }
@@ -79,7 +79,7 @@ impl OwnEngine {
     #[track_caller]
     pub(crate) fn start_again(&mut self) {
         self.daemon = Self::spawn(self.root.path());
-        self.until_it_answers();
+        self.wait_until_ready();
     }
 }
 

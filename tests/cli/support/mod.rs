@@ -30,13 +30,13 @@ pub(crate) use session::Session;
 
 /// Waits until something is so.
 #[track_caller]
-pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    poll::until(what, || is_so().then_some(()));
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    poll::wait_for(what, || is_so().then_some(()));
 }
 
 /// Returns a variable that `tests/testbed/env` sets.
 #[track_caller]
-pub(crate) fn testbed(name: &str) -> String {
+pub(crate) fn testbed_variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run the tests with `tests/run`"))
 }
 
@@ -165,7 +165,7 @@ impl Home {
     }
 
     /// The folder where a workload is recorded.
-    pub(crate) fn record(&self, name: &str) -> PathBuf {
+    pub(crate) fn record_dir(&self, name: &str) -> PathBuf {
         self.path("state/mcpm/workloads").join(name)
     }
 
@@ -207,23 +207,23 @@ impl Home {
     }
 
     /// Runs mcpm and writes into the transcript what it said.
-    pub(crate) fn says(&self, args: &[&str]) -> Outcome {
+    pub(crate) fn run_and_record(&self, args: &[&str]) -> Outcome {
         let shown = args
             .iter()
             .map(|arg| if arg.contains([' ', '"']) { format!("'{arg}'") } else { (*arg).to_owned() });
         let shown = shown.collect::<Vec<_>>().join(" ");
-        self.says_by(&format!("mcpm {shown}"), &mut self.mcpm(args))
+        self.record_command(&format!("mcpm {shown}"), &mut self.mcpm(args))
     }
 
     /// Runs a command and writes into the transcript what it said.
-    pub(crate) fn says_by(&self, shown: &str, command: &mut Command) -> Outcome {
+    pub(crate) fn record_command(&self, shown: &str, command: &mut Command) -> Outcome {
         let outcome = Outcome::of(command.output().unwrap());
-        self.note(shown, &outcome);
+        self.append_to_transcript(shown, &outcome);
         outcome
     }
 
     /// Runs mcpm as a user who may nothing, and writes into the transcript what it said.
-    pub(crate) fn as_nobody(&self, args: &[&str]) -> Outcome {
+    pub(crate) fn run_unprivileged(&self, args: &[&str]) -> Outcome {
         // The program may be in a folder that only its owner enters.
         let program = self.path("mcpm");
         fs::copy(program::path(), &program).unwrap();
@@ -235,11 +235,11 @@ impl Home {
         } else {
             self.command(&program)
         };
-        self.says_by(&format!("mcpm {}", args.join(" ")), command.args(args))
+        self.record_command(&format!("mcpm {}", args.join(" ")), command.args(args))
     }
 
     /// Writes into the transcript what a command said.
-    pub(crate) fn note(&self, shown: &str, outcome: &Outcome) {
+    pub(crate) fn append_to_transcript(&self, shown: &str, outcome: &Outcome) {
         let mut text = format!("$ {shown}\n{}", outcome.stdout);
         if !text.ends_with('\n') {
             text += "\n";
@@ -257,7 +257,7 @@ impl Home {
 
     /// Compares the transcript with the kept one, `THEME/TEST`.
     #[track_caller]
-    pub(crate) fn matches(&self, kept: &str) {
+    pub(crate) fn assert_transcript(&self, kept: &str) {
         let said = self.redactions.lock().unwrap().apply(&self.transcript.lock().unwrap());
         let path = mcpm_tests::root().join(format!("tests/cli/transcripts/{kept}.txt"));
         if std::env::var_os("MCPM_UPDATE").is_some() {
@@ -276,20 +276,22 @@ impl Home {
 
     /// One workload as `mcpm list` shows it.
     #[track_caller]
-    pub(crate) fn info(&self, name: &str) -> Value {
+    pub(crate) fn status(&self, name: &str) -> Value {
         self.run(&["status", name, "--output", "json"]).succeeded().json()
     }
 
     /// Waits until a workload has a status.
     #[track_caller]
-    pub(crate) fn until_status(&self, name: &str, status: &str) {
-        until(&format!("{name} is {status}: {}", self.info(name)), || self.info(name)["status"] == status);
+    pub(crate) fn wait_for_status(&self, name: &str, status: &str) {
+        wait_until(&format!("{name} is {status}: {}", self.status(name)), || {
+            self.status(name)["status"] == status
+        });
     }
 
     /// The process that supervises a workload.
     #[track_caller]
     pub(crate) fn supervisor(&self, name: &str) -> u32 {
-        let text = fs::read_to_string(self.record(name).join("lock")).unwrap();
+        let text = fs::read_to_string(self.record_dir(name).join("lock")).unwrap();
         let holder: Value = serde_json::from_str(&text).unwrap();
         u32::try_from(holder["pid"].as_u64().unwrap()).unwrap()
     }
@@ -317,10 +319,10 @@ impl Home {
 
     /// Asserts that no container, no record and no process of this test is left.
     #[track_caller]
-    pub(crate) fn has_nothing_left(&self) {
+    pub(crate) fn assert_nothing_left(&self) {
         assert_eq!(self.containers(), [""; 0], "containers");
         // A supervisor has done all it had to do a moment before it is gone.
-        until("no process is left", || self.processes().is_empty());
+        wait_until("no process is left", || self.processes().is_empty());
         let records = fs::read_dir(self.path("state/mcpm/workloads"));
         let records: Vec<_> = records.into_iter().flatten().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(records, [""; 0], "records");
@@ -345,7 +347,7 @@ pub(crate) fn kill(signal: &str, pid: u32) {
 }
 
 /// Tells whether a process lives; one that nobody has waited for does not.
-pub(crate) fn alive(pid: u32) -> bool {
+pub(crate) fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }

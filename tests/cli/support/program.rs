@@ -36,7 +36,7 @@ impl Program {
 
     /// Waits for a line on standard output.
     #[track_caller]
-    pub(crate) fn line(&mut self) -> String {
+    pub(crate) fn read_line(&mut self) -> String {
         let from = self.read.len();
         let read = self.stdout.read_line(&mut self.read).unwrap();
         assert!(read > 0, "it ended without a line");
@@ -45,7 +45,7 @@ impl Program {
 
     /// Waits for a line on standard error that holds these words. The test's own time limit bounds it.
     #[track_caller]
-    pub(crate) fn until_stderr(&mut self, words: &str) {
+    pub(crate) fn wait_for_stderr(&mut self, words: &str) {
         while !self.read_of_stderr.contains(words) {
             let read = self.stderr.read_line(&mut self.read_of_stderr).unwrap();
             assert!(read > 0, "it ended without saying `{words}`: {}", self.read_of_stderr);
@@ -58,8 +58,8 @@ impl Program {
 
     /// Waits for its end; what it said includes the lines that were read.
     #[track_caller]
-    pub(crate) fn end(mut self) -> Outcome {
-        super::until("the program ends", || self.child.try_wait().unwrap().is_some());
+    pub(crate) fn wait(mut self) -> Outcome {
+        super::wait_until("the program ends", || self.child.try_wait().unwrap().is_some());
         self.stdout.read_to_string(&mut self.read).unwrap();
         let mut stderr = std::mem::take(&mut self.read_of_stderr);
         self.stderr.read_to_string(&mut stderr).unwrap();

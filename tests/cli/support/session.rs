@@ -13,7 +13,7 @@ pub(crate) struct Session {
 
 impl Session {
     /// A client that opened no session.
-    pub(crate) fn at(url: &str) -> Self {
+    pub(crate) fn without_session(url: &str) -> Self {
         Self { url: url.to_owned(), id: None, token: None }
     }
 
@@ -30,17 +30,17 @@ impl Session {
     /// Opens a session.
     #[track_caller]
     pub(crate) fn open(url: &str) -> Self {
-        Self::at(url).opened()
+        Self::without_session(url).initialize()
     }
 
     /// Opens a session with a token.
     #[track_caller]
     pub(crate) fn open_as(url: &str, token: &str) -> Self {
-        Self::at(url).with_token(token).opened()
+        Self::without_session(url).with_token(token).initialize()
     }
 
     #[track_caller]
-    fn opened(self) -> Self {
+    fn initialize(self) -> Self {
         let mut session = self;
         let (id, answer) = session.post(&json!({
             "jsonrpc": "2.0", "id": 1, "method": "initialize",
@@ -56,21 +56,21 @@ impl Session {
     }
 
     /// Whether the server gave it an id.
-    pub(crate) fn is_named(&self) -> bool {
+    pub(crate) fn has_id(&self) -> bool {
         self.id.is_some()
     }
 
     /// The names of the server's tools.
     #[track_caller]
     pub(crate) fn tools(&self) -> Vec<String> {
-        let answer = self.ask();
+        let answer = self.list_tools();
         let tools = answer["result"]["tools"].as_array();
         let tools = tools.unwrap_or_else(|| panic!("no tools: {answer}"));
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     }
 
     /// Whether a handshake is answered by the server now.
-    pub(crate) fn answers(&self) -> bool {
+    pub(crate) fn is_answered(&self) -> bool {
         let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
             "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
         }});
@@ -78,20 +78,20 @@ impl Session {
     }
 
     /// The answer to `tools/list`.
-    pub(crate) fn ask(&self) -> Value {
+    pub(crate) fn list_tools(&self) -> Value {
         self.post(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"})).1
     }
 
     /// The text that a tool answers.
     #[track_caller]
     pub(crate) fn call(&self, tool: &str, arguments: &Value) -> String {
-        let answer = self.called(tool, arguments);
+        let answer = self.call_raw(tool, arguments);
         let text = answer["result"]["content"][0]["text"].as_str();
         text.unwrap_or_else(|| panic!("no text: {answer}")).to_owned()
     }
 
     /// What a call of a tool is answered.
-    pub(crate) fn called(&self, tool: &str, arguments: &Value) -> Value {
+    pub(crate) fn call_raw(&self, tool: &str, arguments: &Value) -> Value {
         let params = json!({"name": tool, "arguments": arguments});
         self.post(&json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": params})).1
     }

@@ -1,9 +1,9 @@
 //! Isolated servers, with a real engine.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod afar;
-mod guards;
-mod left_behind;
-mod place;
-mod reach;
+mod egress;
+mod fixture;
+mod orphaned_containers;
+mod remote_engine;
 mod server;
+mod ssrf_guards;

@@ -9,14 +9,16 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::place::{HTTP, PYTHON, Place, docker, machine, started, tools};
+use super::fixture::{
+    HTTP, IsolationFixture, PYTHON, docker, host_name_and_address, start_and_collect_denials, tools,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_speaks_http_is_reached_without_a_network_and_after_a_restart() {
-    Box::pin(http(Place::new("http"))).await;
+    Box::pin(http(IsolationFixture::new("http"))).await;
 }
 
-pub(crate) async fn http(place: Place) {
+pub(crate) async fn http(place: IsolationFixture) {
     let builder = place.workload(HTTP).set("permission-profile", "none").unwrap();
     let workload = builder.build().unwrap();
     let mut events = workload.events();
@@ -33,43 +35,43 @@ pub(crate) async fn http(place: Place) {
     while !matches!(events.next().await.unwrap(), WorkloadEvent::Recovered {}) {}
     assert!(tools(running.url()).await > 0);
     running.stop(Duration::from_secs(5)).await.unwrap();
-    place.forget().await;
+    place.remove().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn variables_of_an_isolated_server_are_not_in_the_engine() {
-    Box::pin(variables(Place::new("env"))).await;
+    Box::pin(variables(IsolationFixture::new("env"))).await;
 }
 
-pub(crate) async fn variables(place: Place) {
+pub(crate) async fn variables(place: IsolationFixture) {
     let check = "test \"$CANARY\" = feathers-0815 && exec mcp-server-time";
     let mut builder = place.workload(PYTHON).isolate_network(true);
     for (option, value) in [("env", "CANARY=feathers-0815"), ("args", "sh"), ("args", "-c"), ("args", check)]
     {
         builder = builder.set(option, value).unwrap();
     }
-    let (running, ..) = started(builder).await;
+    let (running, ..) = start_and_collect_denials(builder).await;
     let described = docker(&["inspect", &place.name]);
     // The command is in mcpm's hands, too.
     assert!(!described.contains("feathers-0815") && !described.contains("CANARY"), "{described}");
     running.stop(Duration::from_secs(5)).await.unwrap();
-    place.forget().await;
+    place.remove().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_learnt_allows_what_was_used_and_no_more() {
-    let place = Place::new("learn");
-    let (name, address) = machine();
+async fn a_recorded_profile_allows_exactly_what_was_used() {
+    let place = IsolationFixture::new("learn");
+    let (name, address) = host_name_and_address();
     let listener = TcpListener::bind((address, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     let attempts = json!([["proxied", format!("http://{name}:{port}/")]]);
     let learnt = place.path("learnt.json");
-    let builder = place.probing(&attempts).set("learn", learnt.to_str().unwrap()).unwrap();
-    let (running, refused, _) = started(builder).await;
+    let builder = place.probe_workload(&attempts).set("learn", learnt.to_str().unwrap()).unwrap();
+    let (running, refused, _) = start_and_collect_denials(builder).await;
     // Even then this machine is out of reach, so nothing was used.
     assert_eq!(refused.len(), 1, "{refused:?}");
     running.stop(Duration::from_secs(5)).await.unwrap();
-    place.forget().await;
+    place.remove().await;
     let profile = mcpm::permission::Profile::read(&learnt).unwrap();
     assert!(profile.outbound.is_nothing(), "{profile:?}");
     let targets: Vec<_> = profile.mounts.iter().map(|mount| mount.target.clone().unwrap()).collect();
@@ -78,7 +80,7 @@ async fn what_was_learnt_allows_what_was_used_and_no_more() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_profile_bounds_memory_processes_and_what_can_be_written() {
-    let place = Place::new("bounds");
+    let place = IsolationFixture::new("bounds");
     let profile = json!({
         "network": {"outbound": {"insecure_allow_all": true}},
         "resources": {"memory": "256m", "cpus": 0.5, "pids": 77},
@@ -95,7 +97,7 @@ async fn a_profile_bounds_memory_processes_and_what_can_be_written() {
     ] {
         builder = builder.set(option, value).unwrap();
     }
-    let (running, ..) = started(builder).await;
+    let (running, ..) = start_and_collect_denials(builder).await;
     let found = docker(&["inspect", "-f", "{{json .HostConfig}}", &place.name]);
     let found: Value = serde_json::from_str(&found).unwrap();
     assert_eq!(found["Memory"], 256 * 1024 * 1024);
@@ -103,16 +105,17 @@ async fn a_profile_bounds_memory_processes_and_what_can_be_written() {
     assert_eq!((&found["PidsLimit"], &found["ReadonlyRootfs"]), (&json!(77), &json!(true)));
     assert_eq!(found["OomScoreAdj"], 500);
     running.stop(Duration::from_secs(5)).await.unwrap();
-    place.forget().await;
+    place.remove().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_test_that_fails_leaves_no_container() {
-    let place = Place::new("failing");
+    let place = IsolationFixture::new("failing");
     let name = place.name.clone();
     let (started_it, was_started) = tokio::sync::oneshot::channel();
     let failing = tokio::spawn(async move {
-        let (_running, ..) = Box::pin(started(place.workload(PYTHON).isolate_network(true))).await;
+        let (_running, ..) =
+            Box::pin(start_and_collect_denials(place.workload(PYTHON).isolate_network(true))).await;
         let there = docker(&["ps", "-aq", "--filter", &format!("name={}", place.name)]);
         started_it.send(there).unwrap();
         panic!("this failure is meant");
@@ -123,12 +126,12 @@ async fn a_test_that_fails_leaves_no_container() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_is_only_looked_up_is_learnt_and_reported() {
-    let place = Place::new("lookup");
+async fn a_lookup_without_a_connection_is_recorded_and_reported() {
+    let place = IsolationFixture::new("lookup");
     let learnt = place.path("learnt.json");
     let attempts = json!([["lookup", "a.example"], ["lookup", "b.example"], ["lookup", "a.example"]]);
-    let builder = place.probing(&attempts).set("learn", learnt.to_str().unwrap()).unwrap();
-    let (running, refused, _) = started(builder).await;
+    let builder = place.probe_workload(&attempts).set("learn", learnt.to_str().unwrap()).unwrap();
+    let (running, refused, _) = start_and_collect_denials(builder).await;
     assert!(refused.is_empty(), "{refused:?}");
     let mut events = running.events();
     running.stop(Duration::from_secs(5)).await.unwrap();
@@ -144,11 +147,11 @@ async fn a_name_that_is_only_looked_up_is_learnt_and_reported() {
     let profile = mcpm::permission::Profile::read(&learnt).unwrap();
     let rules: Vec<String> = profile.outbound.allow_host.iter().map(ToString::to_string).collect();
     assert_eq!(rules, ["a.example", "b.example"]);
-    place.forget().await;
+    place.remove().await;
 }
 
 /// Answers MCP requests and what is asked with GET, and holds anything else that is posted until its client is gone.
-const HOLDING: &str = r#"
+const CONNECTION_HOLDER: &str = r#"
 import asyncio, json, re
 
 async def serve(reader, writer):
@@ -177,22 +180,22 @@ asyncio.run(main())
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_had_all_the_connections_there_are_is_reached_again() {
-    Box::pin(many(Place::new("many"))).await;
+async fn a_server_is_reachable_again_after_exhausting_connections() {
+    Box::pin(all_connections_busy(IsolationFixture::new("many"))).await;
 }
 
-pub(crate) async fn many(place: Place) {
+pub(crate) async fn all_connections_busy(place: IsolationFixture) {
     let mut builder = place.workload(PYTHON).set("permission-profile", "none").unwrap();
     for (option, value) in [
         ("transport", "streamable-http"),
         ("target-port", "8000"),
         ("args", "python3"),
         ("args", "-c"),
-        ("args", HOLDING),
+        ("args", CONNECTION_HOLDER),
     ] {
         builder = builder.set(option, value).unwrap();
     }
-    let (running, ..) = started(builder).await;
+    let (running, ..) = start_and_collect_denials(builder).await;
     let place_of_proxy =
         running.url().strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap().to_owned();
     let held = format!(
@@ -230,5 +233,5 @@ pub(crate) async fn many(place: Place) {
         assert!(answer.starts_with("HTTP/1.1 50"), "{answer}");
     }
     running.stop(Duration::from_secs(5)).await.unwrap();
-    place.forget().await;
+    place.remove().await;
 }

@@ -2,12 +2,12 @@
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use mcpm::{Proxy, ProxyBuilder};
-use mcpm_tests::harness::upstream::{Answer, Upstream};
+use mcpm_tests::harness::upstream::{Upstream, UpstreamResponse};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::{Keycloak, Realm, told};
-use crate::{provider::ANSWER, served::Served};
+use super::{Keycloak, Realm, status_and_reason};
+use crate::{protected_server::ProtectedServer, provider::ANSWER};
 
 /// A proxy that exchanges what comes for what the server behind takes, unless `change` says otherwise.
 async fn front(
@@ -35,10 +35,10 @@ async fn keycloak_exchanges_tokens_of_its_users_for_those_of_the_server() {
 
     // A server that takes tokens of its own alone: the caller's lets nobody in there.
     let issuer = realm.issuer();
-    let behind = Served::start(|proxy| proxy.oidc_issuer(issuer).oidc_audience("behind")).await;
-    assert_eq!(told(behind.proxy.address(), &token).await, (401, json!("auth.wrong_audience")));
+    let behind = ProtectedServer::start(|proxy| proxy.oidc_issuer(issuer).oidc_audience("behind")).await;
+    assert_eq!(status_and_reason(behind.proxy.address(), &token).await, (401, json!("auth.wrong_audience")));
     let through = front(&realm, behind.proxy.url(), |proxy| proxy).await;
-    assert_eq!(told(through.address(), &token).await, (200, Value::Null));
+    assert_eq!(status_and_reason(through.address(), &token).await, (200, Value::Null));
 
     // What such a server sees.
     let server = Upstream::listen().await;
@@ -48,10 +48,10 @@ async fn keycloak_exchanges_tokens_of_its_users_for_those_of_the_server() {
         // Who listened may be gone.
         let _ = tell.send(received.headers.clone());
         let headers = "Content-Type: application/json\r\n".to_owned();
-        Answer { status: "200 OK".to_owned(), headers, body: ANSWER.to_owned() }
+        UpstreamResponse { status: "200 OK".to_owned(), headers, body: ANSWER.to_owned() }
     });
     let shown = front(&realm, &uri, |proxy| proxy).await;
-    assert_eq!(told(shown.address(), &token).await, (200, Value::Null));
+    assert_eq!(status_and_reason(shown.address(), &token).await, (200, Value::Null));
     let head = heads.recv().await.unwrap();
     assert!(
         !format!("{head:?}").contains(&token),
@@ -79,19 +79,22 @@ async fn keycloak_exchanges_tokens_of_its_users_for_those_of_the_server() {
             no_scope,
         ),
     ] {
-        assert_eq!(told(change.address(), &token).await, (status, json!(reason)));
+        assert_eq!(status_and_reason(change.address(), &token).await, (status, json!(reason)));
     }
     // One who is logged out since is refused by the exchange, though the token is still good.
     let late = front(&realm, &uri, |proxy| proxy).await;
     let away = front(&realm, &uri, |proxy| proxy).await;
-    assert_eq!(told(away.address(), &realm.token("desktop", "bob").await).await.0, 200);
+    assert_eq!(status_and_reason(away.address(), &realm.token("desktop", "bob").await).await.0, 200);
     heads.recv().await.unwrap();
     let path = format!("users/{}/logout", realm.user("ann").await);
     assert_eq!(realm.administer("POST", &path, json!({})).await.status, 204);
-    assert_eq!(told(late.address(), &token).await, (403, json!("exchange.refused")));
+    assert_eq!(status_and_reason(late.address(), &token).await, (403, json!("exchange.refused")));
 
     let token = realm.token("desktop", "ann").await;
     keycloak.end().await;
-    assert_eq!(told(away.address(), &token).await, (503, json!("exchange.provider_unavailable")));
+    assert_eq!(
+        status_and_reason(away.address(), &token).await,
+        (503, json!("exchange.provider_unavailable"))
+    );
     assert!(heads.try_recv().is_err(), "nothing of these came through");
 }

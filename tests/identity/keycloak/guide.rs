@@ -5,10 +5,10 @@ use std::{fs, net::SocketAddr};
 use mcpm_tests::{harness::testbed, root};
 use serde_json::{Value, json};
 
-use super::{ADMIN, Keycloak, Realm, told};
+use super::{ADMIN, Keycloak, Realm, status_and_reason};
 use crate::{
-    login::by_mcp_remote,
-    served::Served,
+    login::log_in_with_mcp_remote,
+    protected_server::ProtectedServer,
     support::{Home, Program},
 };
 
@@ -33,12 +33,12 @@ fn commands(heading: &str) -> String {
 }
 
 /// Who follows the guide.
-struct Reader<'a> {
+struct GuideRunner<'a> {
     home: Home,
     keycloak: &'a Keycloak,
 }
 
-impl Reader<'_> {
+impl GuideRunner<'_> {
     /// Runs the commands below some headings, for a server at `target`; returns the proxies that they start.
     fn follow(&self, headings: &[&str], target: &str) -> Vec<(Program, SocketAddr)> {
         let text = headings.iter().map(|heading| commands(heading)).collect::<Vec<_>>().join("\n");
@@ -63,7 +63,7 @@ impl Reader<'_> {
         command.envs(environment.lines().filter_map(|line| line.split_once('=')));
         // The guide's Keycloak has a public address.
         let mut program = Program::start(command.arg("--jwks-allow-private-ip"));
-        let line = program.line();
+        let line = program.read_line();
         let address = line.rsplit("http://").next().unwrap().trim_end_matches("/mcp");
         (program, address.parse().unwrap())
     }
@@ -91,29 +91,29 @@ async fn realm(keycloak: &Keycloak) -> Realm<'_> {
 async fn the_guide_protects_a_server_with_keycloak() {
     let keycloak = Keycloak::start().await;
     let team = realm(&keycloak).await;
-    let server = Served::start(|proxy| proxy.jwks_allow_private_ip(false)).await;
-    let reader = Reader { home: Home::without_engine(), keycloak: &keycloak };
+    let server = ProtectedServer::start(|proxy| proxy.jwks_allow_private_ip(false)).await;
+    let reader = GuideRunner { home: Home::without_engine(), keycloak: &keycloak };
     let started = reader.follow(&["## Keycloak", "### Logging out"], server.proxy.url());
     let [(_signed, signed), (_asks, asks)] = &started[..] else { panic!("{}", started.len()) };
     let token = team.token("desktop", "ann").await;
     let elsewhere = team.token("elsewhere", "ann").await;
     for (at, reason) in [(signed, "auth.wrong_audience"), (asks, "auth.token_inactive")] {
-        assert_eq!(told(*at, &token).await, (200, Value::Null));
-        assert_eq!(told(*at, &elsewhere).await, (401, json!(reason)));
+        assert_eq!(status_and_reason(*at, &token).await, (200, Value::Null));
+        assert_eq!(status_and_reason(*at, &elsewhere).await, (401, json!(reason)));
     }
     let late = team.token("desktop", "ann").await;
     let path = format!("users/{}/logout", team.user("ann").await);
     assert_eq!(team.administer("POST", &path, json!({})).await.status, 204);
-    assert_eq!(told(*asks, &late).await, (401, json!("auth.token_inactive")));
-    let tools = by_mcp_remote(&format!("http://{signed}/mcp")).await;
+    assert_eq!(status_and_reason(*asks, &late).await, (401, json!("auth.token_inactive")));
+    let tools = log_in_with_mcp_remote(&format!("http://{signed}/mcp")).await;
     assert!(tools.iter().any(|tool| tool["name"] == "test_simple_text"), "{tools:?}");
 
     let team = realm(&keycloak).await;
     let issuer = team.issuer();
-    let server = Served::start(|proxy| proxy.oidc_issuer(issuer).oidc_audience("notes")).await;
+    let server = ProtectedServer::start(|proxy| proxy.oidc_issuer(issuer).oidc_audience("notes")).await;
     let started = reader.follow(&["### With Keycloak"], server.proxy.url());
     let [(_front, front)] = &started[..] else { panic!("{}", started.len()) };
     let token = team.token("desktop", "ann").await;
-    assert_eq!(told(server.proxy.address(), &token).await, (401, json!("auth.wrong_audience")));
-    assert_eq!(told(*front, &token).await, (200, Value::Null));
+    assert_eq!(status_and_reason(server.proxy.address(), &token).await, (401, json!("auth.wrong_audience")));
+    assert_eq!(status_and_reason(*front, &token).await, (200, Value::Null));
 }

@@ -20,9 +20,9 @@ use tokio::{
 };
 
 /// How long it may take to start on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(600);
+const START_TIMEOUT: Duration = Duration::from_secs(600);
 /// What Java must let it do, as its own script says.
-const OPENED: [&str; 4] = ["java.util", "java.util.concurrent", "java.security", "java.lang"];
+const JAVA_OPENED_PACKAGES: [&str; 4] = ["java.util", "java.util.concurrent", "java.security", "java.lang"];
 /// Who made it.
 const ADMIN: &str = "admin";
 
@@ -72,7 +72,7 @@ impl Keycloak {
             }
             panic!("Keycloak ended:\n{all}")
         };
-        let places = tokio::time::timeout(PATIENCE, said).await.unwrap();
+        let places = tokio::time::timeout(START_TIMEOUT, said).await.unwrap();
         // What it goes on to say must not fill the pipe.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let url = places.split(' ').find(|place| place.starts_with("http://")).unwrap().to_owned();
@@ -114,7 +114,7 @@ fn java(home: &Path) -> Command {
     let mut java = Command::new("java");
     let property = |name: &str, path: &Path| format!("-D{name}={}", path.display());
     java.args(["-Xms64m", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"])
-        .args(OPENED.map(|package| format!("--add-opens=java.base/{package}=ALL-UNNAMED")))
+        .args(JAVA_OPENED_PACKAGES.map(|package| format!("--add-opens=java.base/{package}=ALL-UNNAMED")))
         .arg(property("kc.home.dir", home))
         .arg(property("jboss.server.config.dir", &home.join("conf")))
         .arg("-Djava.util.logging.manager=org.jboss.logmanager.LogManager")
@@ -125,7 +125,7 @@ fn java(home: &Path) -> Command {
 }
 
 /// What a proxy answers to one who comes with a token: the status, and the reason of a refusal.
-async fn told(proxy: SocketAddr, token: &str) -> (u16, Value) {
+async fn status_and_reason(proxy: SocketAddr, token: &str) -> (u16, Value) {
     let list = Modern(Http(proxy)).prepare(1, "tools/list", json!({}));
     let response = list.header("Authorization", &format!("Bearer {token}")).send().await;
     (response.status, response.answer().await["error"]["data"]["reason"].clone())

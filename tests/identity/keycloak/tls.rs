@@ -5,7 +5,7 @@ use std::{path::Path, process::Command};
 use serde_json::{Value, json};
 
 use super::Keycloak;
-use crate::{authority::Authority, served::Served};
+use crate::{certificate_authority::UnknownAuthority, protected_server::ProtectedServer};
 
 /// Posts a form over TLS.
 fn post(authority: &Path, url: &str, form: &str) -> Value {
@@ -19,7 +19,7 @@ fn post(authority: &Path, url: &str, form: &str) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "nightly: Keycloak takes a minute to start"]
 async fn a_keycloak_with_an_authority_of_its_own_is_trusted_when_that_is_named() {
-    let authority = Authority::new();
+    let authority = UnknownAuthority::new();
     let option = |name: &str, file: &Path| format!("--https-{name}={}", file.display());
     let options = [
         option("certificate-file", &authority.certificate()),
@@ -41,8 +41,8 @@ async fn a_keycloak_with_an_authority_of_its_own_is_trusted_when_that_is_named()
             Some(bundle) => proxy.mcpm_ca_bundle(bundle).oidc_audience("front"),
             None => proxy.oidc_audience("front"),
         };
-        let by_keys = Served::start(|proxy| trusts(proxy).oidc_issuer(issuer.clone())).await;
-        let by_asking = Served::start(|proxy| {
+        let by_keys = ProtectedServer::start(|proxy| trusts(proxy).oidc_issuer(issuer.clone())).await;
+        let by_asking = ProtectedServer::start(|proxy| {
             let proxy = trusts(proxy).oidc_introspection_url(endpoint("token/introspect"));
             proxy.oidc_client_id("front").oidc_client_secret("hush-front")
         })

@@ -3,17 +3,17 @@
 use mcpm::ProxyBuilder;
 use serde_json::json;
 
-use super::{Keycloak, Realm, told};
-use crate::served::Served;
+use super::{Keycloak, Realm, status_and_reason};
+use crate::protected_server::ProtectedServer;
 
 /// Takes tokens that are signed.
-fn by_keys(realm: &Realm<'_>) -> impl FnOnce(ProxyBuilder) -> ProxyBuilder {
+fn with_jwks(realm: &Realm<'_>) -> impl FnOnce(ProxyBuilder) -> ProxyBuilder {
     let issuer = realm.issuer();
     |proxy| proxy.oidc_issuer(issuer).oidc_audience("front")
 }
 
 /// Asks about each token.
-fn by_asking(realm: &Realm<'_>, secret: &str) -> impl FnOnce(ProxyBuilder) -> ProxyBuilder {
+fn with_introspection(realm: &Realm<'_>, secret: &str) -> impl FnOnce(ProxyBuilder) -> ProxyBuilder {
     let (endpoint, secret) = (realm.endpoint("token/introspect"), secret.to_owned());
     |proxy| {
         let proxy = proxy.oidc_introspection_url(endpoint).oidc_audience("front");
@@ -23,7 +23,7 @@ fn by_asking(realm: &Realm<'_>, secret: &str) -> impl FnOnce(ProxyBuilder) -> Pr
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "nightly: Keycloak takes a minute to start"]
-async fn keycloak_vouches_for_its_users_until_it_does_not() {
+async fn keycloak_tokens_are_accepted_until_revoked() {
     let mut keycloak = Keycloak::start().await;
     let realm = keycloak.realm("team").await;
     signed_tokens_are_checked_with_the_keys_of_their_realm(&realm).await;
@@ -32,25 +32,28 @@ async fn keycloak_vouches_for_its_users_until_it_does_not() {
     whoever_is_logged_out_or_disabled_is_out_where_tokens_are_asked_about(&realm).await;
 
     // With the keys at hand nobody needs to be asked; without them, nobody is let in.
-    let knows = Served::start(by_keys(&realm)).await;
-    let asks = Served::start(by_asking(&realm, "hush-front")).await;
+    let knows = ProtectedServer::start(with_jwks(&realm)).await;
+    let asks = ProtectedServer::start(with_introspection(&realm, "hush-front")).await;
     let (token, issuer) = (realm.token("desktop", "bob").await, realm.issuer());
     keycloak.end().await;
-    let fresh = Served::start(|proxy| proxy.oidc_issuer(issuer).oidc_audience("front")).await;
-    assert_eq!(told(knows.proxy.address(), &token).await.0, 200);
+    let fresh = ProtectedServer::start(|proxy| proxy.oidc_issuer(issuer).oidc_audience("front")).await;
+    assert_eq!(status_and_reason(knows.proxy.address(), &token).await.0, 200);
     for served in [&fresh, &asks] {
-        assert_eq!(told(served.proxy.address(), &token).await, (503, json!("auth.provider_unavailable")));
+        assert_eq!(
+            status_and_reason(served.proxy.address(), &token).await,
+            (503, json!("auth.provider_unavailable"))
+        );
     }
 }
 
 async fn signed_tokens_are_checked_with_the_keys_of_their_realm(realm: &Realm<'_>) {
     let other = realm.keycloak.realm("other").await;
-    let served = Served::start(by_keys(realm)).await;
+    let served = ProtectedServer::start(with_jwks(realm)).await;
     let token = realm.token("desktop", "ann").await;
     for caller in served.callers(&token).await {
         assert!(caller.tools().await.contains(&"test_simple_text".to_owned()));
     }
-    let strange = Served::start(|proxy| {
+    let strange = ProtectedServer::start(|proxy| {
         // The keys of one, in the name of the other.
         proxy.oidc_issuer(other.issuer()).oidc_jwks_url(realm.endpoint("certs")).oidc_audience("front")
     })
@@ -61,14 +64,14 @@ async fn signed_tokens_are_checked_with_the_keys_of_their_realm(realm: &Realm<'_
         (&served, other.token("desktop", "ann").await, "auth.unknown_key"),
         (&strange, token, "auth.wrong_issuer"),
     ] {
-        assert_eq!(told(served.proxy.address(), &token).await, (401, json!(reason)));
+        assert_eq!(status_and_reason(served.proxy.address(), &token).await, (401, json!(reason)));
     }
 }
 
 async fn a_token_of_a_new_key_is_taken_at_once(realm: &Realm<'_>) {
-    let served = Served::start(by_keys(realm)).await;
+    let served = ProtectedServer::start(with_jwks(realm)).await;
     let before = realm.token("desktop", "ann").await;
-    assert_eq!(told(served.proxy.address(), &before).await.0, 200);
+    assert_eq!(status_and_reason(served.proxy.address(), &before).await.0, 200);
     let key = json!({
         "name": "new", "providerId": "rsa-generated", "providerType": "org.keycloak.keys.KeyProvider",
         "config": { "priority": ["200"] },
@@ -77,8 +80,12 @@ async fn a_token_of_a_new_key_is_taken_at_once(realm: &Realm<'_>) {
     let after = realm.token("desktop", "ann").await;
     let header = |token: &str| token.split('.').next().map(str::to_owned);
     assert_ne!(header(&before), header(&after), "it is signed with the new key");
-    assert_eq!(told(served.proxy.address(), &after).await.0, 200);
-    assert_eq!(told(served.proxy.address(), &before).await.0, 200, "the old key is still among the realm's");
+    assert_eq!(status_and_reason(served.proxy.address(), &after).await.0, 200);
+    assert_eq!(
+        status_and_reason(served.proxy.address(), &before).await.0,
+        200,
+        "the old key is still among the realm's"
+    );
 }
 
 async fn policies_go_by_groups_and_roles(realm: &Realm<'_>) {
@@ -96,8 +103,8 @@ async fn policies_go_by_groups_and_roles(realm: &Realm<'_>) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("policies.json");
     std::fs::write(&file, POLICIES).unwrap();
-    let keys = by_keys(realm);
-    let served = Served::start(|proxy| keys(proxy).authz_config(file)).await;
+    let keys = with_jwks(realm);
+    let served = ProtectedServer::start(|proxy| keys(proxy).authz_config(file)).await;
     let call = |tool: &str| json!({ "name": tool, "arguments": {} });
     let denied = || (403, json!("authorization.denied"));
     for (user, tools, image) in
@@ -117,7 +124,7 @@ async fn policies_go_by_groups_and_roles(realm: &Realm<'_>) {
 }
 
 async fn whoever_is_logged_out_or_disabled_is_out_where_tokens_are_asked_about(realm: &Realm<'_>) {
-    let asks = Served::start(by_asking(realm, "hush-front")).await;
+    let asks = ProtectedServer::start(with_introspection(realm, "hush-front")).await;
     let inactive = || (401, json!("auth.token_inactive"));
     for caller in asks.callers(&realm.token("desktop", "ann").await).await {
         assert!(caller.tools().await.contains(&"test_simple_text".to_owned()));
@@ -125,20 +132,23 @@ async fn whoever_is_logged_out_or_disabled_is_out_where_tokens_are_asked_about(r
     // Keycloak says of a token that is not for who asks no more than of nonsense.
     for token in [realm.token("elsewhere", "ann").await, realm.token("slow", "ann").await, "nonsense".into()]
     {
-        assert_eq!(told(asks.proxy.address(), &token).await, inactive());
+        assert_eq!(status_and_reason(asks.proxy.address(), &token).await, inactive());
     }
     let user = format!("users/{}", realm.user("ann").await);
     let token = realm.token("desktop", "ann").await;
     assert_eq!(realm.administer("POST", &format!("{user}/logout"), json!({})).await.status, 204);
-    assert_eq!(told(asks.proxy.address(), &token).await, inactive(), "logged out");
+    assert_eq!(status_and_reason(asks.proxy.address(), &token).await, inactive(), "logged out");
     let token = realm.token("desktop", "ann").await;
     assert_eq!(realm.administer("PUT", &user, json!({ "enabled": false })).await.status, 204);
-    assert_eq!(told(asks.proxy.address(), &token).await, inactive(), "disabled");
+    assert_eq!(status_and_reason(asks.proxy.address(), &token).await, inactive(), "disabled");
     // A signed token says nothing of that, and nobody is asked about it where keys are known.
-    let served = Served::start(by_keys(realm)).await;
-    assert_eq!(told(served.proxy.address(), &token).await.0, 200);
+    let served = ProtectedServer::start(with_jwks(realm)).await;
+    assert_eq!(status_and_reason(served.proxy.address(), &token).await.0, 200);
 
-    let wrong = Served::start(by_asking(realm, "wrong")).await;
+    let wrong = ProtectedServer::start(with_introspection(realm, "wrong")).await;
     let token = realm.token("desktop", "bob").await;
-    assert_eq!(told(wrong.proxy.address(), &token).await, (503, json!("auth.provider_unavailable")));
+    assert_eq!(
+        status_and_reason(wrong.proxy.address(), &token).await,
+        (503, json!("auth.provider_unavailable"))
+    );
 }

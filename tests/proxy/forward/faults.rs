@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use mcpm::proxy::Proxy;
 use mcpm_tests::harness::{
-    http::{BrokeOff, Http, Response},
+    http::{BodyTruncated, Http, Response},
     mcp::request,
     upstream::Upstream,
-    within,
+    with_timeout,
 };
 use serde_json::{Value, json};
 
-use super::Front;
+use super::ForwardFixture;
 
 fn body(id: Value) -> String {
     request(id, "tools/call", json!({ "name": "x" })).to_string()
@@ -31,7 +31,7 @@ async fn a_server_that_is_not_there_is_503_with_the_id_of_the_request() {
     let uri = gone.uri("/");
     drop(gone);
     let proxy = Proxy::builder("gone", uri).build().unwrap();
-    let running = within("the proxy to start", proxy.start()).await.unwrap();
+    let running = with_timeout("the proxy to start", proxy.start()).await.unwrap();
     let http = Http(running.address());
     for id in [json!(1), json!("1")] {
         error(http.post("/mcp", body(id.clone())).send().await, 503, id).await;
@@ -48,9 +48,9 @@ async fn a_server_that_is_not_there_is_503_with_the_id_of_the_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_breaks_off_before_its_answer_is_502_and_asked_once() {
+async fn a_connection_lost_before_the_response_is_502_without_retry() {
     for reset in [false, true] {
-        let front = Front::of("/").await;
+        let front = ForwardFixture::of("/").await;
         let (response, connection, _) = front.begin(front.http.post("/mcp", body(json!("b")))).await;
         if reset {
             connection.reset();
@@ -58,13 +58,13 @@ async fn a_server_that_breaks_off_before_its_answer_is_502_and_asked_once() {
             drop(connection);
         }
         error(response.await.unwrap(), 502, json!("b")).await;
-        assert!(front.upstream.waiting().await.is_none(), "the request was sent twice");
+        assert!(front.upstream.try_accept().await.is_none(), "the request was sent twice");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_on_a_connection_that_breaks_off_is_not_sent_again() {
-    let front = Front::of("/").await;
+    let front = ForwardFixture::of("/").await;
     let (response, mut connection, _) = front.begin(front.http.post("/mcp", body(json!(1)))).await;
     connection.answer("200 OK", "", "{}").await;
     assert_eq!(response.await.unwrap().text().await, "{}");
@@ -73,15 +73,15 @@ async fn a_request_on_a_connection_that_breaks_off_is_not_sent_again() {
     connection.request().await;
     drop(connection);
     error(response.await.unwrap(), 502, json!(2)).await;
-    assert!(front.upstream.waiting().await.is_none(), "the request was sent twice");
+    assert!(front.upstream.try_accept().await.is_none(), "the request was sent twice");
     // The next one is sent on a new one.
     let (_, response) = front.exchange(front.http.post("/mcp", body(json!(3))), "200 OK", "", "{}").await;
     assert_eq!(response.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kept_connection_that_was_closed_meanwhile_costs_nothing() {
-    let front = Front::of("/").await;
+async fn a_closed_pooled_connection_is_replaced() {
+    let front = ForwardFixture::of("/").await;
     for id in 0..5 {
         let (response, mut connection, _) = front.begin(front.http.post("/mcp", body(json!(id)))).await;
         connection.answer("200 OK", "", "{}").await;
@@ -92,12 +92,12 @@ async fn a_kept_connection_that_was_closed_meanwhile_costs_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_breaks_off_breaks_off_for_the_client_too() {
-    let front = Front::of("/").await;
+    let front = ForwardFixture::of("/").await;
     let (response, mut connection, _) = front.begin(front.http.post("/mcp", body(json!(1)))).await;
-    connection.say("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"half\":").await;
+    connection.write("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"half\":").await;
     let mut response = response.await.unwrap();
     drop(connection);
-    assert_eq!(response.bytes().await, Err(BrokeOff));
+    assert_eq!(response.bytes().await, Err(BodyTruncated));
 
     let (response, mut connection, _) = front.begin(front.http.get("/mcp")).await;
     connection.begin_events().await;
@@ -105,7 +105,7 @@ async fn an_answer_that_breaks_off_breaks_off_for_the_client_too() {
     let mut response = response.await.unwrap();
     assert_eq!(response.event().await.unwrap().data, "{}");
     drop(connection);
-    assert_eq!(response.bytes().await, Err(BrokeOff));
+    assert_eq!(response.bytes().await, Err(BodyTruncated));
     // The listener goes on.
     let (_, response) = front.exchange(front.http.post("/mcp", body(json!(2))), "200 OK", "", "{}").await;
     assert_eq!(response.status, 200);
@@ -113,15 +113,15 @@ async fn an_answer_that_breaks_off_breaks_off_for_the_client_too() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_is_no_http_is_502() {
-    let front = Front::of("/").await;
+    let front = ForwardFixture::of("/").await;
     let (response, mut connection, _) = front.begin(front.http.post("/mcp", body(json!(1)))).await;
-    connection.say("SSH-2.0-OpenSSH_9\r\n\r\n").await;
+    connection.write("SSH-2.0-OpenSSH_9\r\n\r\n").await;
     error(response.await.unwrap(), 502, json!(1)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_answers_before_it_has_read_the_request_is_believed() {
-    let front = Front::of("/").await;
+    let front = ForwardFixture::of("/").await;
     let large = front.http.post("/mcp", "x".repeat(4 << 20));
     let response = tokio::spawn(large.send());
     let mut connection = front.upstream.accept().await;
@@ -133,13 +133,13 @@ async fn a_server_that_answers_before_it_has_read_the_request_is_believed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_ends_streams_after_a_short_time() {
-    let front = Front::of("/").await;
+    let front = ForwardFixture::of("/").await;
     let (response, mut connection, _) = front.begin(front.http.get("/mcp")).await;
     connection.begin_events().await;
     let mut response = response.await.unwrap();
     let (stopped, end) =
-        tokio::join!(tokio::time::timeout(Duration::from_secs(5), front.running.stop()), response.piece());
+        tokio::join!(tokio::time::timeout(Duration::from_secs(5), front.running.stop()), response.chunk());
     stopped.unwrap();
-    assert_eq!(end, Err(BrokeOff));
+    assert_eq!(end, Err(BodyTruncated));
     connection.closed().await;
 }

@@ -8,23 +8,23 @@ mod streams;
 use mcpm::proxy::{Proxy, RunningProxy};
 use mcpm_tests::harness::{
     http::{Http, Request, Response},
-    upstream::{Connection, Received, Upstream},
-    within,
+    upstream::{Connection, ReceivedRequest, Upstream},
+    with_timeout,
 };
 
 /// A proxy and the server behind it.
-struct Front {
+struct ForwardFixture {
     upstream: Upstream,
     http: Http,
     running: RunningProxy,
 }
 
-impl Front {
+impl ForwardFixture {
     /// A proxy whose target has this path.
     async fn of(path: &str) -> Self {
         let upstream = Upstream::listen().await;
         let proxy = Proxy::builder("up", upstream.uri(path)).build().unwrap();
-        let running = within("the proxy to start", proxy.start()).await.unwrap();
+        let running = with_timeout("the proxy to start", proxy.start()).await.unwrap();
         Self { upstream, http: Http(running.address()), running }
     }
 
@@ -35,7 +35,7 @@ impl Front {
         status: &str,
         headers: &str,
         body: &str,
-    ) -> (Received, Response) {
+    ) -> (ReceivedRequest, Response) {
         let answering = async {
             let (mut connection, received) = self.upstream.request().await;
             connection.answer(status, headers, body).await;
@@ -45,7 +45,10 @@ impl Front {
     }
 
     /// Sends a request and hands out both ends.
-    async fn begin(&self, request: Request) -> (tokio::task::JoinHandle<Response>, Connection, Received) {
+    async fn begin(
+        &self,
+        request: Request,
+    ) -> (tokio::task::JoinHandle<Response>, Connection, ReceivedRequest) {
         let response = tokio::spawn(request.send());
         let (connection, received) = self.upstream.request().await;
         (response, connection, received)

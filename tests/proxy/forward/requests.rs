@@ -3,14 +3,14 @@
 use mcpm_tests::harness::mcp::request;
 use serde_json::json;
 
-use super::Front;
+use super::ForwardFixture;
 
 const BODY: &str =
     "{ \"id\":1.0,\"jsonrpc\" : \"2.0\",\n\"unknown\":[1E+2,-0,\"\\u00e9\\/　👩‍👩‍👧‍👦\"],\"method\":\"x\"}";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bodies_pass_byte_for_byte_both_ways() {
-    let front = Front::of("/").await;
+    let front = ForwardFixture::of("/").await;
     let (received, response) = front.exchange(front.http.post("/mcp", BODY), "200 OK", "", BODY).await;
     assert_eq!((received.line.as_str(), received.body.as_slice()), ("POST /mcp HTTP/1.1", BODY.as_bytes()));
     assert_eq!((response.status, response.text().await.as_str()), (200, BODY));
@@ -31,7 +31,7 @@ async fn bodies_pass_byte_for_byte_both_ways() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn headers_pass_both_ways() {
-    let front = Front::of("/").await;
+    let front = ForwardFixture::of("/").await;
     let there = [
         ("Mcp-Session-Id", "s-1!~"),
         ("MCP-Protocol-Version", "2025-11-25"),
@@ -52,7 +52,7 @@ async fn headers_pass_both_ways() {
     for (name, value) in there {
         asked = asked.header(name, value);
     }
-    asked = asked.also("X-Twice", "1").also("X-Twice", "2");
+    asked = asked.add_header("X-Twice", "1").add_header("X-Twice", "2");
     let back = [
         ("Mcp-Session-Id", "s-2"),
         ("WWW-Authenticate", "Bearer resource_metadata=\"http://x/\""),
@@ -83,12 +83,12 @@ async fn headers_pass_both_ways() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_concerns_one_connection_stays_on_it() {
-    let front = Front::of("/").await;
+    let front = ForwardFixture::of("/").await;
     let asked = front
         .http
         .post("/mcp", BODY)
         .header("Connection", "keep-alive, X-One")
-        .also("Connection", "x-two")
+        .add_header("Connection", "x-two")
         .header("X-One", "1")
         .header("X-Two", "2")
         .header("X-Three", "3")
@@ -120,7 +120,7 @@ async fn what_concerns_one_connection_stays_on_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_a_trusted_proxy_says_where_a_request_came_from() {
-    let front = Front::of("/").await;
+    let front = ForwardFixture::of("/").await;
     let names = [
         "Forwarded",
         "X-Forwarded-For",
@@ -140,8 +140,8 @@ async fn only_a_trusted_proxy_says_where_a_request_came_from() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_some_servers_take_for_one_that_counts_goes_no_further() {
-    let front = Front::of("/").await;
+async fn underscore_variants_of_reserved_headers_are_not_forwarded() {
+    let front = ForwardFixture::of("/").await;
     let disguised = ["Mcp_Session_Id", "Mcp-Session_Id", "X_Forwarded_For", "Proxy_Authorization"];
     let harmless = ["X_Other", "Mcp-Param-the_region"];
     let mut asked = front.http.post("/mcp", BODY);
@@ -162,18 +162,18 @@ async fn a_name_that_some_servers_take_for_one_that_counts_goes_no_further() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn methods_that_are_about_the_connection_are_not_forwarded() {
-    let front = Front::of("/").await;
+    let front = ForwardFixture::of("/").await;
     for (method, target) in [("TRACE", "/mcp"), ("CONNECT", "elsewhere.example:443")] {
         let response = front.http.request(method, target).send().await;
         assert_eq!(response.status, 405, "{method}");
         assert_eq!(response.headers.get("allow"), Some("GET, HEAD, POST, DELETE, OPTIONS"), "{method}");
     }
-    assert!(front.upstream.waiting().await.is_none());
+    assert!(front.upstream.try_accept().await.is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn statuses_pass_unchanged() {
-    let front = Front::of("/").await;
+    let front = ForwardFixture::of("/").await;
     for (status, body) in [
         ("202 Accepted", ""),
         ("400 Bad Request", "{\"error\":1}"),
@@ -208,7 +208,7 @@ async fn a_path_and_a_query_of_the_target_are_not_doubled() {
         ("/sse", "/messages?session_id=1", "/messages?session_id=1"),
         ("/v1/mcp", "http://elsewhere.example/mcp", "/v1/mcp"),
     ] {
-        let front = Front::of(target).await;
+        let front = ForwardFixture::of(target).await;
         let (received, _) = front.exchange(front.http.post(asked, BODY), "200 OK", "", "{}").await;
         assert_eq!(received.line, format!("POST {sent} HTTP/1.1"), "{target} {asked}");
     }
@@ -216,7 +216,7 @@ async fn a_path_and_a_query_of_the_target_are_not_doubled() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_is_used_again() {
-    let front = Front::of("/").await;
+    let front = ForwardFixture::of("/").await;
     let post = |id: u8| front.http.post("/mcp", request(id, "x", json!({})).to_string());
     let (response, mut connection, _) = front.begin(post(1)).await;
     connection.answer("200 OK", "", "{}").await;
@@ -230,12 +230,12 @@ async fn a_connection_is_used_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bodies_beyond_the_limit_are_413() {
-    let front = Front::of("/").await;
+    let front = ForwardFixture::of("/").await;
     let body = format!(r#"{{"id":1,"x":"{}"}}"#, "x".repeat(16 << 20));
     let response = front.http.post("/mcp", body.clone()).send().await;
     assert_eq!(response.status, 413);
     assert_eq!(response.json().await["id"], 1);
-    assert!(front.upstream.waiting().await.is_none());
+    assert!(front.upstream.try_accept().await.is_none());
     // Of a body that does not say its size, the server sees a part and never the end.
     let response = tokio::spawn(front.http.post("/mcp", body).chunked().send());
     let mut connection = front.upstream.accept().await;
@@ -247,7 +247,7 @@ async fn bodies_beyond_the_limit_are_413() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_breaks_off_on_its_way_is_its_clients_fault() {
-    let front = Front::of("/").await;
+    let front = ForwardFixture::of("/").await;
     let begun = format!(r#"{{"id":"b","x":"{}"#, "x".repeat(70 << 10));
     let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
     let text = format!("{head}{:x}\r\n{begun}\r\nzz\r\n", begun.len());

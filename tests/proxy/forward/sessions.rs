@@ -10,8 +10,8 @@ use mcpm::proxy::{Proxy, RunningProxy};
 use mcpm_tests::harness::{
     http::Http,
     mcp::{LEGACY, Session, request, tool},
-    upstream::{Answer, Received, Upstream},
-    within,
+    upstream::{ReceivedRequest, Upstream, UpstreamResponse},
+    with_timeout,
 };
 use serde_json::{Value, json};
 
@@ -47,7 +47,7 @@ impl Server {
         self.state().seen.iter().map(|(method, session, _)| (method.clone(), session.clone())).collect()
     }
 
-    fn answer(&self, received: &Received) -> Answer {
+    fn answer(&self, received: &ReceivedRequest) -> UpstreamResponse {
         let mut state = self.state();
         let header = |name| received.headers.get(name).unwrap_or_default().to_owned();
         let (session, json) = (header("mcp-session-id"), "Content-Type: application/json\r\n");
@@ -55,8 +55,11 @@ impl Server {
         let verb = received.line.split(' ').next().unwrap_or_default();
         let method = message["method"].as_str().unwrap_or(verb).to_owned();
         state.seen.push((method.clone(), session.clone(), header("authorization")));
-        let said =
-            |status: &str, headers: String, body: String| Answer { status: status.to_owned(), headers, body };
+        let said = |status: &str, headers: String, body: String| UpstreamResponse {
+            status: status.to_owned(),
+            headers,
+            body,
+        };
         let result =
             |result: Value| json!({ "jsonrpc": "2.0", "id": message["id"], "result": result }).to_string();
         let failure = |code: i64| {
@@ -112,7 +115,7 @@ impl Server {
         let proxy = Proxy::builder("up", upstream.uri("/v1/mcp")).build().unwrap();
         let server = self.clone();
         upstream.serve(move |received| server.answer(received));
-        let running = within("the proxy to start", proxy.start()).await.unwrap();
+        let running = with_timeout("the proxy to start", proxy.start()).await.unwrap();
         let http = Http(running.address());
         (running, http)
     }
@@ -174,7 +177,7 @@ async fn many_calls_at_once_open_a_lost_session_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_comes_back_too_and_what_ended_stays_ended() {
+async fn a_lost_session_reopens_for_a_stream_and_a_deleted_one_stays_deleted() {
     let server = Server::default();
     let (_running, http) = server.start().await;
     let session = Session::open(http).await;
@@ -200,7 +203,7 @@ async fn credentials_are_those_of_the_request_at_hand() {
     let session = Session::open(http).await;
     server.forget();
     let call = request(1, "tools/call", tool("x", json!({}))).to_string();
-    let call = session.marked(http.post("/mcp", call)).header("Authorization", "Bearer new");
+    let call = session.with_session_headers(http.post("/mcp", call)).header("Authorization", "Bearer new");
     // An answer to the proxy itself must be one that it can read.
     let call = call.header("Accept-Encoding", "gzip");
     assert_eq!(call.send().await.status, 200);
@@ -228,7 +231,7 @@ async fn a_session_that_cannot_be_opened_again_is_404_with_the_id_of_the_request
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_lost_session_is_left_alone() {
+async fn other_errors_do_not_reopen_a_session() {
     let server = Server::default();
     let (_running, http) = server.start().await;
     let session = Session::open(http).await;
@@ -238,8 +241,12 @@ async fn what_is_no_lost_session_is_left_alone() {
     server.forget();
     // Another path, a session that nobody opened here, and a body that was not kept.
     let call = request(1, "tools/call", tool("x", json!({}))).to_string();
-    let elsewhere = session.marked(http.post("/other", call.clone())).send().await;
-    let strange = session.marked(http.post("/mcp", call)).header("Mcp-Session-Id", "strange").send().await;
+    let elsewhere = session.with_session_headers(http.post("/other", call.clone())).send().await;
+    let strange = session
+        .with_session_headers(http.post("/mcp", call))
+        .header("Mcp-Session-Id", "strange")
+        .send()
+        .await;
     let large = session.call_large().await;
     for response in [elsewhere, strange, large] {
         assert_eq!((response.status, response.text().await.as_str()), (404, "session not found"));
@@ -247,18 +254,18 @@ async fn what_is_no_lost_session_is_left_alone() {
     assert_eq!(server.state().opened, 1);
 }
 
-trait Large {
+trait LargeCall {
     async fn call_large(&self) -> mcpm_tests::harness::http::Response;
 }
 
-impl Large for Session {
+impl LargeCall for Session {
     async fn call_large(&self) -> mcpm_tests::harness::http::Response {
         self.request(1, "tools/call", tool("x", json!({ "large": "x".repeat(70 << 10) }))).await
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_counts_anew_gives_nobody_the_session_of_another() {
+async fn reused_server_session_ids_do_not_mix_clients() {
     let server = Server::default();
     let (_running, http) = server.start().await;
     let (first, second) = (Session::open(http).await, Session::open(http).await);

@@ -3,12 +3,12 @@
 use mcpm_tests::harness::mcp::request;
 use serde_json::json;
 
-use super::Front;
+use super::ForwardFixture;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_event_is_passed_before_the_next_is_written() {
     for method in ["POST", "GET"] {
-        let front = Front::of("/").await;
+        let front = ForwardFixture::of("/").await;
         let asked = match method {
             "POST" => front.http.post("/mcp", request(1, "x", json!({})).to_string()),
             _ => front.http.get("/mcp"),
@@ -21,24 +21,24 @@ async fn each_event_is_passed_before_the_next_is_written() {
             [": a comment\n\n", "id: 1\ndata: {}\n\n", "retry: 5\nid: 2\n\n", "data: a\ndata: b\n\n", ":\n\n"]
         {
             connection.chunk(text).await;
-            assert_eq!(response.piece().await.unwrap().unwrap(), text.as_bytes(), "{method}");
+            assert_eq!(response.chunk().await.unwrap().unwrap(), text.as_bytes(), "{method}");
         }
-        connection.say("0\r\n\r\n").await;
-        assert_eq!(response.piece().await, Ok(None));
+        connection.write("0\r\n\r\n").await;
+        assert_eq!(response.chunk().await, Ok(None));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_compressed_stream_is_passed_as_it_comes() {
-    let front = Front::of("/").await;
+    let front = ForwardFixture::of("/").await;
     let (response, mut connection, _) =
         front.begin(front.http.get("/mcp").header("Accept-Encoding", "gzip")).await;
     connection
-        .say("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n")
+        .write("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n")
         .await;
     let mut response = response.await.unwrap();
     connection.chunk("\u{1f}\u{8}x").await;
-    assert_eq!(response.piece().await.unwrap().unwrap(), "\u{1f}\u{8}x".as_bytes());
+    assert_eq!(response.chunk().await.unwrap().unwrap(), "\u{1f}\u{8}x".as_bytes());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -46,7 +46,7 @@ async fn a_client_that_leaves_closes_the_connection_to_the_server() {
     // Before the head of the answer, with a stream that is silent, and with one that is not.
     for begun in [false, true] {
         for method in ["POST", "GET"] {
-            let front = Front::of("/").await;
+            let front = ForwardFixture::of("/").await;
             let asked = match method {
                 "POST" => front.http.post("/mcp", request(1, "x", json!({})).to_string()),
                 _ => front.http.get("/mcp"),
@@ -71,8 +71,8 @@ async fn a_client_that_leaves_closes_the_connection_to_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_place_to_post_to_is_on_the_proxy() {
-    let front = Front::of("/sse").await;
+async fn the_endpoint_event_points_to_the_proxy() {
+    let front = ForwardFixture::of("/sse").await;
     let own = front.upstream.authority();
     for (said, seen) in [
         ("/messages?session_id=1".to_owned(), "/messages?session_id=1"),
@@ -92,6 +92,6 @@ async fn the_place_to_post_to_is_on_the_proxy() {
         // A message that looks like one is a message.
         let other = format!("event: endpoint\ndata: http://{own}/other\n\n");
         connection.chunk(&other).await;
-        assert_eq!(response.piece().await.unwrap().unwrap(), other.as_bytes());
+        assert_eq!(response.chunk().await.unwrap().unwrap(), other.as_bytes());
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Error, ErrorKind, Result,
     auth::{
-        http::basic,
+        guarded_client::basic,
         incoming::{IncomingSpec, is_scope},
     },
     options::{Secret, SharedOptions, SubjectTokenType},
@@ -48,7 +48,7 @@ pub enum ClientSecret {
 }
 
 /// What has no effect without the endpoint.
-pub(crate) const FURTHER: [&str; 7] = [
+pub(crate) const DEPENDENT_OPTIONS: [&str; 7] = [
     "token_exchange_audience",
     "token_exchange_client_id",
     "token_exchange_client_secret",
@@ -59,7 +59,7 @@ pub(crate) const FURTHER: [&str; 7] = [
 ];
 
 /// Headers that are the protocols' own, or a proxy's.
-const NOT_TO_SET: [&str; 26] = [
+const RESERVED_HEADERS: [&str; 26] = [
     "accept",
     "accept-encoding",
     "connection",
@@ -88,7 +88,7 @@ const NOT_TO_SET: [&str; 26] = [
     "x-forwarded-proto",
 ];
 
-fn refused(message: impl Into<String>) -> Error {
+fn invalid_option(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOption, message.into())
 }
 
@@ -131,8 +131,8 @@ impl ExchangeSpec {
     pub(super) fn header(&self) -> Result<HeaderName> {
         let Some(name) = &self.header else { return Ok(header::AUTHORIZATION) };
         let named: Option<HeaderName> = name.parse().ok();
-        named.filter(|named| !NOT_TO_SET.contains(&named.as_str())).ok_or_else(|| {
-            refused(format!("`{}` is no header that can carry a token", name.escape_debug()))
+        named.filter(|named| !RESERVED_HEADERS.contains(&named.as_str())).ok_or_else(|| {
+            invalid_option(format!("`{}` is no header that can carry a token", name.escape_debug()))
                 .with("option", "token_exchange_header_name")
         })
     }
@@ -144,24 +144,26 @@ impl ExchangeSpec {
 
     pub(crate) fn check(&self, incoming: Option<&IncomingSpec>, secret: Option<&Secret>) -> Result<()> {
         let Some(incoming) = incoming else {
-            return Err(refused("`token_exchange_url` needs callers who say who they are")
+            return Err(invalid_option("`token_exchange_url` needs callers who say who they are")
                 .hint("say who issues their tokens with `oidc_issuer`"));
         };
-        incoming.guard().check(&self.url).map_err(|error| error.with("option", "token_exchange_url"))?;
+        incoming.guard().parse_url(&self.url).map_err(|error| error.with("option", "token_exchange_url"))?;
         self.header()?;
         if self.client_id.is_none() && self.client_secret != ClientSecret::None {
-            return Err(refused("a client secret for token exchange needs `token_exchange_client_id`"));
+            return Err(invalid_option(
+                "a client secret for token exchange needs `token_exchange_client_id`",
+            ));
         }
         if let Some(empty) =
             [&self.audience, &self.client_id].into_iter().flatten().find(|text| text.is_empty())
         {
-            return Err(refused(format!("`{empty}` is no audience and no client ID")));
+            return Err(invalid_option(format!("`{empty}` is no audience and no client ID")));
         }
         if let (Some(client), Some(secret)) = (&self.client_id, secret) {
             basic(client, secret)?;
         }
         if let Some(scope) = self.scopes.iter().find(|scope| !is_scope(scope)) {
-            return Err(refused(format!("`{}` is no scope", scope.escape_debug()))
+            return Err(invalid_option(format!("`{}` is no scope", scope.escape_debug()))
                 .with("option", "token_exchange_scopes"));
         }
         Ok(())
@@ -176,10 +178,10 @@ impl ExchangeSpec {
             ClientSecret::None => Ok(()),
             ClientSecret::File(_) => self.read_secret().map(drop),
             ClientSecret::Given if secret.is_some() => Ok(()),
-            ClientSecret::Given => {
-                Err(refused("the client secret for token exchange is missing, and it is not kept on record")
-                    .hint("give it in `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`"))
-            }
+            ClientSecret::Given => Err(invalid_option(
+                "the client secret for token exchange is missing, and it is not kept on record",
+            )
+            .hint("give it in `MCPM_TOKEN_EXCHANGE_CLIENT_SECRET`")),
         }
     }
 
@@ -199,7 +201,7 @@ impl ExchangeSpec {
         let ClientSecret::File(path) = &self.client_secret else { return Ok(None) };
         let unfit = |why: &str| {
             let message = format!("no client secret can be read from `{}`{why}", path.display());
-            refused(message).with("option", "token_exchange_client_secret_file")
+            invalid_option(message).with("option", "token_exchange_client_secret_file")
         };
         // Whoever opens a pipe waits for somebody to write, perhaps for ever.
         let metadata = std::fs::metadata(path).map_err(|error| unfit("").source(error))?;

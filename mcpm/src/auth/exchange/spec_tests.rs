@@ -5,7 +5,7 @@ use crate::options::{OptionSet as _, ProxyOptions};
 const ISSUER: (&str, &str) = ("oidc-issuer", "https://id.example");
 const URL: (&str, &str) = ("token-exchange-url", "https://id.example/token");
 
-fn asked(options: &[(&str, &str)]) -> Result<Option<ExchangeSpec>> {
+fn parse(options: &[(&str, &str)]) -> Result<Option<ExchangeSpec>> {
     let mut all = ProxyOptions::default();
     for (name, value) in options {
         all.set(name, value)?;
@@ -18,8 +18,8 @@ fn asked(options: &[(&str, &str)]) -> Result<Option<ExchangeSpec>> {
 
 #[test]
 fn the_endpoint_turns_it_on_and_nothing_else_has_an_effect_alone() {
-    assert_eq!(asked(&[ISSUER]).expect("fine"), None);
-    assert_eq!(asked(&[("token-exchange-subject-token-type", "access_token")]).expect("fine"), None);
+    assert_eq!(parse(&[ISSUER]).expect("fine"), None);
+    assert_eq!(parse(&[("token-exchange-subject-token-type", "access_token")]).expect("fine"), None);
     for (name, value) in [
         ("token-exchange-audience", "a"),
         ("token-exchange-client-id", "a"),
@@ -29,15 +29,15 @@ fn the_endpoint_turns_it_on_and_nothing_else_has_an_effect_alone() {
         ("token-exchange-subject-token-type", "id_token"),
         ("token-exchange-header-name", "X-Token"),
     ] {
-        assert_eq!(asked(&[ISSUER, (name, value)]).expect(name), None, "it is warned of");
+        assert_eq!(parse(&[ISSUER, (name, value)]).expect(name), None, "it is warned of");
     }
-    let error = asked(&[URL]).expect_err("a refusal").to_string();
+    let error = parse(&[URL]).expect_err("a refusal").to_string();
     assert!(error.contains("`token_exchange_url`") && error.contains("`oidc_issuer`"), "{error}");
 }
 
 #[test]
 fn every_option_is_in_what_comes_of_it() {
-    let plain = asked(&[ISSUER, URL]).expect("fine").expect("on");
+    let plain = parse(&[ISSUER, URL]).expect("fine").expect("on");
     let expected = ExchangeSpec {
         url: URL.1.to_owned(),
         audience: None,
@@ -59,7 +59,7 @@ fn every_option_is_in_what_comes_of_it() {
         ("token-exchange-subject-token-type", "id_token"),
         ("token-exchange-header-name", "X-Token"),
     ];
-    let full = asked(&options).expect("fine").expect("on");
+    let full = parse(&options).expect("fine").expect("on");
     let expected = ExchangeSpec {
         audience: Some("notes".to_owned()),
         client_id: Some("me".to_owned()),
@@ -95,18 +95,18 @@ fn what_does_not_go_together_is_refused() {
         (vec![("token-exchange-subject-token-type", "saml2")], "id_token"),
     ] {
         let options: Vec<_> = [ISSUER, URL].into_iter().chain(more).collect();
-        let error = asked(&options).expect_err(said).to_string();
+        let error = parse(&options).expect_err(said).to_string();
         assert!(error.contains(said) && !error.contains("hush"), "{error}");
     }
 }
 
 #[test]
-fn a_secret_is_looked_for_where_it_was_said_to_be() {
+fn the_client_secret_is_read_from_its_configured_source() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, empty) = (folder.path().join("secret"), folder.path().join("empty"));
     std::fs::write(&file, " hush\n").expect("a file");
     std::fs::write(&empty, "\n").expect("a file");
-    let spec = asked(&[ISSUER, URL]).expect("fine").expect("on");
+    let spec = parse(&[ISSUER, URL]).expect("fine").expect("on");
     let with = |client_secret| ExchangeSpec { client_secret, ..spec.clone() };
     let read = |path: &Path| with(ClientSecret::File(path.to_owned())).read_secret();
     assert_eq!(read(&file).expect("a secret").expect("one").expose(), "hush");

@@ -4,17 +4,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value};
 
-use super::{Principal, refusal::Refusal};
+use super::{Principal, token_error::TokenError};
 use crate::options::Secret;
 
 /// How far clocks may be apart.
 pub(super) const LEEWAY: Duration = Duration::from_secs(60);
 /// How long a token holds whose end nobody tells.
-const VOUCHED: Duration = Duration::from_secs(60);
+const DEFAULT_LIFETIME: Duration = Duration::from_secs(60);
 
 /// What is expected of a token.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Expected<'a> {
+pub(super) struct ExpectedClaims<'a> {
     /// Who has issued it.
     pub(super) issuer: Option<&'a str>,
     /// Whether it may be an ID token.
@@ -23,15 +23,15 @@ pub(super) struct Expected<'a> {
 
 /// Makes a principal of what a token says, or what the provider says of it: then `issuer_if_none` stands for an
 /// issuer that it leaves out. The audience and the scopes are for others to check.
-pub(super) fn principal(
+pub(super) fn principal_from_claims(
     claims: Map<String, Value>,
     token: &str,
-    expected: Expected<'_>,
+    expected: ExpectedClaims<'_>,
     issuer_if_none: Option<&str>,
     now: SystemTime,
-) -> Result<Principal, Refusal> {
+) -> Result<Principal, TokenError> {
     let asked = issuer_if_none.is_some();
-    check_kind(&claims, asked, expected.id_tokens)?;
+    check_token_type(&claims, asked, expected.id_tokens)?;
     let text = |name: &str| {
         let text = claims.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
         text.map(str::to_owned)
@@ -40,24 +40,24 @@ pub(super) fn principal(
         (Some(Value::String(issuer)), Some(expected), _) if issuer == expected => issuer.clone(),
         (Some(Value::String(issuer)), None, _) => issuer.clone(),
         (None, _, Some(stands_in)) => stands_in.to_owned(),
-        (said, _, _) => return Err(Refusal::Issuer(said.and_then(Value::as_str).map(str::to_owned))),
+        (said, _, _) => return Err(TokenError::WrongIssuer(said.and_then(Value::as_str).map(str::to_owned))),
     };
     // Who was asked vouches for now.
-    let vouched = asked.then(|| now + VOUCHED);
-    let expires = time(&claims, "exp")?.or(vouched).ok_or(Refusal::Expired(None))?;
+    let vouched = asked.then(|| now + DEFAULT_LIFETIME);
+    let expires = time(&claims, "exp")?.or(vouched).ok_or(TokenError::Expired(None))?;
     if now >= expires + LEEWAY {
-        return Err(Refusal::Expired(Some(expires)));
+        return Err(TokenError::Expired(Some(expires)));
     }
     for name in ["nbf", "iat"] {
         if let Some(begins) = time(&claims, name)?.filter(|begins| *begins > now + LEEWAY) {
-            return Err(Refusal::NotYet(begins));
+            return Err(TokenError::NotYetValid(begins));
         }
     }
     let client_id = text("client_id").or_else(|| text("azp"));
     // A provider need not say `sub` (RFC 7662 section 2.2). Then it is the user, or a client that acts for itself:
     // never the client for which all its users have tokens.
     let stands_in = || text("username").or_else(|| client_id.clone()).filter(|_| asked);
-    let subject = text("sub").or_else(stands_in).ok_or(Refusal::Subject)?;
+    let subject = text("sub").or_else(stands_in).ok_or(TokenError::MissingSubject)?;
     let scopes = match claims.get("scope").or_else(|| claims.get("scp")) {
         Some(Value::String(list)) => {
             list.split(' ').filter(|scope| !scope.is_empty()).map(str::to_owned).collect()
@@ -78,7 +78,7 @@ pub(super) fn principal(
 }
 
 /// Refuses what the issuer has signed for another purpose than to let its bearer in.
-fn check_kind(claims: &Map<String, Value>, asked: bool, id_tokens: bool) -> Result<(), Refusal> {
+fn check_token_type(claims: &Map<String, Value>, asked: bool, id_tokens: bool) -> Result<(), TokenError> {
     let has = |name: &str| claims.get(name).is_some_and(|value| !value.is_null());
     let says = |name: &str| claims.get(name).and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase();
     let (kind, purpose) = (says("typ"), says("token_use"));
@@ -88,17 +88,17 @@ fn check_kind(claims: &Map<String, Value>, asked: bool, id_tokens: bool) -> Resu
     let other_kind = matches!(kind.as_str(), "refresh" | "offline" | "logout")
         || matches!(purpose.as_str(), "refresh" | "refresh_token");
     if (is_id && !id_tokens) || other_kind || has("events") {
-        return Err(Refusal::Kind);
+        return Err(TokenError::NotAnAccessToken);
     }
     // A bearer cannot show the key that it is bound to (RFC 7800).
     if has("cnf") {
-        return Err(Refusal::Bound);
+        return Err(TokenError::SenderConstrained);
     }
     match says("token_type").as_str() {
         _ if !asked => Ok(()),
         "" | "bearer" | "access" | "access_token" => Ok(()),
-        "dpop" | "pop" => Err(Refusal::Bound),
-        _ => Err(Refusal::Kind),
+        "dpop" | "pop" => Err(TokenError::SenderConstrained),
+        _ => Err(TokenError::NotAnAccessToken),
     }
 }
 
@@ -112,10 +112,10 @@ fn texts(value: &Value) -> Vec<String> {
 }
 
 /// A time in seconds since 1970, with or without a fraction (RFC 7519 section 2).
-fn time(claims: &Map<String, Value>, name: &str) -> Result<Option<SystemTime>, Refusal> {
+fn time(claims: &Map<String, Value>, name: &str) -> Result<Option<SystemTime>, TokenError> {
     let Some(value) = claims.get(name).filter(|value| !value.is_null()) else { return Ok(None) };
-    let seconds = value.as_f64().filter(|seconds| *seconds >= 0.0).ok_or(Refusal::Malformed)?;
+    let seconds = value.as_f64().filter(|seconds| *seconds >= 0.0).ok_or(TokenError::Malformed)?;
     // A time that no clock shows is as good as never.
-    let since = Duration::try_from_secs_f64(seconds.min(1e11)).map_err(|_| Refusal::Malformed)?;
+    let since = Duration::try_from_secs_f64(seconds.min(1e11)).map_err(|_| TokenError::Malformed)?;
     Ok(Some(UNIX_EPOCH + since))
 }

@@ -17,15 +17,15 @@ use url::{Url, form_urlencoded};
 
 use super::{
     Principal,
-    claims::{self, Expected},
-    refusal::Refusal,
-    source::Source,
+    claims::{self, ExpectedClaims},
+    provider_client::ProviderClient,
+    token_error::TokenError,
 };
 use crate::{
     Error, ErrorKind, Result,
     auth::{
-        answers::{Answer, Answers, Key},
-        http::{Ask, basic},
+        guarded_client::{ProviderRequest, basic},
+        token_cache::{CachedToken, TokenCache, TokenDigest},
     },
     options::Secret,
     rate_limit::LogLimit,
@@ -34,16 +34,16 @@ use crate::{
 /// A token that no provider has issued, to find out at the start whether introspection works.
 const NO_TOKEN: &str = "mcpm-start-check";
 /// How long the word of the provider holds.
-const HOLDS: Duration = Duration::from_secs(30);
+const RESULT_TTL: Duration = Duration::from_secs(30);
 /// How long it holds that there was no answer.
-const PAUSE: Duration = Duration::from_secs(1);
+const FAILURE_TTL: Duration = Duration::from_secs(1);
 /// Largest answer in bytes.
-const LARGEST: usize = 64 << 10;
+const MAX_RESPONSE_BYTES: usize = 64 << 10;
 
 /// What the provider says of tokens. Boxed, since it is moved about before it is used.
 #[derive(Debug, Default)]
 pub(super) struct Introspection {
-    answers: Box<Answers<Said>>,
+    answers: Box<TokenCache<IntrospectionResult>>,
     last: Last,
 }
 
@@ -66,12 +66,12 @@ impl Last {
     }
 }
 
-type Said = std::result::Result<Arc<Principal>, Refusal>;
+type IntrospectionResult = std::result::Result<Arc<Principal>, TokenError>;
 
 /// Who asks, and where.
 #[derive(Debug)]
-pub(super) struct Question<'a> {
-    pub(super) source: &'a Source,
+pub(super) struct IntrospectionRequest<'a> {
+    pub(super) provider: &'a ProviderClient,
     pub(super) log: &'a LogLimit,
     pub(super) endpoint: Url,
     pub(super) client_id: &'a str,
@@ -83,17 +83,22 @@ pub(super) struct Question<'a> {
 
 impl Introspection {
     /// Says whom a token stands for, as the provider says or said a moment ago.
-    pub(super) async fn ask(&self, token: &str, key: Key, question: Question<'_>) -> Said {
-        let said = self.answers.once(key, question.answer(token, &self.last)).await;
-        said.unwrap_or(Err(Refusal::Unavailable))
+    pub(super) async fn introspect(
+        &self,
+        token: &str,
+        key: TokenDigest,
+        question: IntrospectionRequest<'_>,
+    ) -> IntrospectionResult {
+        let said = self.answers.get_or_fetch(key, question.resolve(token, &self.last)).await;
+        said.unwrap_or(Err(TokenError::Unavailable))
     }
 
     /// Asks about a token that does not exist.
     ///
     /// # Errors
     /// Why the provider does not answer.
-    pub(super) async fn probe(&self, question: Question<'_>) -> Result<()> {
-        let answered = question.put(NO_TOKEN).await;
+    pub(super) async fn probe(&self, question: IntrospectionRequest<'_>) -> Result<()> {
+        let answered = question.send(NO_TOKEN).await;
         self.last.note(&answered);
         answered.map(drop)
     }
@@ -109,55 +114,56 @@ impl Introspection {
     }
 }
 
-impl Question<'_> {
+impl IntrospectionRequest<'_> {
     /// Whom the token stands for, and how long that holds.
-    async fn answer(self, token: &str, last: &Last) -> Answer<Said> {
-        let answered = self.put(token).await;
+    async fn resolve(self, token: &str, last: &Last) -> CachedToken<IntrospectionResult> {
+        let answered = self.send(token).await;
         last.note(&answered);
         let (said, size) = match answered {
             Ok(Some((claims, size))) => {
                 let stands_in = self.issuer.unwrap_or(self.endpoint.as_str());
                 let now = SystemTime::now();
                 let said =
-                    claims::principal(claims, token, self.expected(), Some(stands_in), now).map(Arc::new);
+                    claims::principal_from_claims(claims, token, self.expected(), Some(stands_in), now)
+                        .map(Arc::new);
                 (said, size)
             }
-            Ok(None) => (Err(Refusal::Inactive), 0),
+            Ok(None) => (Err(TokenError::Inactive), 0),
             Err(error) => {
                 let what = "the identity provider cannot be asked about a token";
                 if let Some(suppressed) = self.log.admit(what) {
                     tracing::warn!(%error, suppressed, "{what}");
                 }
-                (Err(Refusal::Unavailable), 0)
+                (Err(TokenError::Unavailable), 0)
             }
         };
-        Answer {
-            holds: if matches!(said, Err(Refusal::Unavailable)) { PAUSE } else { HOLDS },
+        CachedToken {
+            ttl: if matches!(said, Err(TokenError::Unavailable)) { FAILURE_TTL } else { RESULT_TTL },
             // Never beyond its end, whatever the clocks are granted.
-            ends: said.as_ref().ok().map(|principal| principal.expires),
-            good: said.is_ok(),
+            expires_at: said.as_ref().ok().map(|principal| principal.expires),
+            is_positive: said.is_ok(),
             // What is read of an answer takes about twice its room.
             size: token.len() + 2 * size,
-            said,
+            value: said,
         }
     }
 
-    fn expected(&self) -> Expected<'_> {
-        Expected { issuer: self.issuer, id_tokens: self.id_tokens }
+    fn expected(&self) -> ExpectedClaims<'_> {
+        ExpectedClaims { issuer: self.issuer, id_tokens: self.id_tokens }
     }
 
     /// What the provider says of a token, and in how many bytes; `None` when it is not active.
-    async fn put(&self, token: &str) -> Result<Option<(Map<String, Value>, usize)>> {
+    async fn send(&self, token: &str) -> Result<Option<(Map<String, Value>, usize)>> {
         let refused = |why: String| {
             Error::new(ErrorKind::Upstream, format!("the introspection endpoint gave no answer: {why}"))
         };
-        let ask = Ask {
+        let ask = ProviderRequest {
             method: Method::POST,
             url: self.endpoint.clone(),
             headers: self.headers().await?,
             body: self.form(token).into(),
         };
-        let answer = self.source.http.send(ask, LARGEST).await?;
+        let answer = self.provider.http.send(ask, MAX_RESPONSE_BYTES).await?;
         if answer.status != StatusCode::OK {
             return Err(refused(format!("it says {}", answer.status)));
         }
@@ -193,7 +199,7 @@ impl Question<'_> {
         let credentials = match self.client_secret {
             Some(secret) => Some(basic(self.client_id, secret)?),
             // What authorises requests to the issuer is read when it is asked, and no sooner.
-            None => self.source.headers(&self.endpoint).await?.remove(header::AUTHORIZATION),
+            None => self.provider.headers(&self.endpoint).await?.remove(header::AUTHORIZATION),
         };
         if let Some(mut credentials) = credentials {
             credentials.set_sensitive(true);

@@ -5,24 +5,24 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    jwt::{Algorithm, Signed, decode},
-    refusal::Refusal,
+    jwt::{Algorithm, SignedToken, decode},
+    token_error::TokenError,
 };
 use crate::{Error, ErrorKind, Result};
 
 /// Largest set of keys in bytes.
-pub(super) const LARGEST: usize = 512 << 10;
+pub(super) const MAX_JWKS_BYTES: usize = 512 << 10;
 /// Most keys in a set.
-const MOST: usize = 100;
+const MAX_KEYS: usize = 100;
 /// Most keys that are tried for a token that names none.
-const TRIED: usize = 4;
+const MAX_CANDIDATE_KEYS: usize = 4;
 
 /// A set of keys.
 #[derive(Debug)]
-pub(super) struct Keys(Vec<Key>);
+pub(super) struct JwkSet(Vec<VerificationKey>);
 
 #[derive(Debug)]
-struct Key {
+struct VerificationKey {
     id: Option<String>,
     /// The one algorithm it is for, if it says so.
     algorithm: Option<String>,
@@ -43,13 +43,13 @@ enum Material {
 }
 
 #[derive(Deserialize)]
-struct Set<'a> {
+struct RawJwkSet<'a> {
     #[serde(borrow)]
     keys: Vec<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct Written {
+struct RawJwk {
     kty: String,
     kid: Option<String>,
     alg: Option<String>,
@@ -63,7 +63,7 @@ struct Written {
     y: Option<String>,
 }
 
-impl Keys {
+impl JwkSet {
     /// Reads a set. Keys of other kinds, and for other purposes, are left out.
     ///
     /// # Errors
@@ -72,13 +72,17 @@ impl Keys {
     pub(super) fn read(document: &[u8]) -> Result<Self> {
         let refused =
             |why: String| Error::new(ErrorKind::Upstream, format!("the set of keys is not taken: {why}"));
-        let set: Set<'_> = serde_json::from_slice(document)
+        let set: RawJwkSet<'_> = serde_json::from_slice(document)
             .map_err(|error| refused("it cannot be read".to_owned()).source(error))?;
-        if set.keys.len() > MOST {
-            return Err(refused(format!("it has {} keys, and {MOST} are the most", set.keys.len())));
+        if set.keys.len() > MAX_KEYS {
+            return Err(refused(format!("it has {} keys, and {MAX_KEYS} are the most", set.keys.len())));
         }
-        let keys = set.keys.iter().filter_map(|key| serde_json::from_str(key.get()).ok()).filter_map(Key::of);
-        let keys: Vec<Key> = keys.collect();
+        let keys = set
+            .keys
+            .iter()
+            .filter_map(|key| serde_json::from_str(key.get()).ok())
+            .filter_map(VerificationKey::of);
+        let keys: Vec<VerificationKey> = keys.collect();
         if keys.is_empty() {
             return Err(refused("none of its keys can be used".to_owned()));
         }
@@ -89,27 +93,27 @@ impl Keys {
     ///
     /// # Errors
     /// `UnknownKey` when the key is not in the set, `Signature` when another one has signed.
-    pub(super) fn check(&self, token: &Signed<'_>) -> Result<(), Refusal> {
-        let fits = |key: &&Key| key.fits(token.algorithm);
-        let named = |key: &&Key| token.key_id.is_none() || key.id == token.key_id;
-        let mut candidates = self.0.iter().filter(named).filter(fits).take(TRIED).peekable();
+    pub(super) fn verify(&self, token: &SignedToken<'_>) -> Result<(), TokenError> {
+        let fits = |key: &&VerificationKey| key.fits(token.algorithm);
+        let named = |key: &&VerificationKey| token.key_id.is_none() || key.id == token.key_id;
+        let mut candidates = self.0.iter().filter(named).filter(fits).take(MAX_CANDIDATE_KEYS).peekable();
         if candidates.peek().is_none() {
             // A key of that name for something else is no key that might come later.
             let other_kind = token.key_id.is_some() && self.0.iter().any(|key| named(&key));
-            return Err(if other_kind { Refusal::Algorithm } else { Refusal::UnknownKey });
+            return Err(if other_kind { TokenError::AlgorithmNotAllowed } else { TokenError::UnknownKey });
         }
-        let signed = candidates.any(|key| key.has_signed(token));
+        let signed = candidates.any(|key| key.verify(token));
         match (signed, &token.key_id) {
             (true, _) => Ok(()),
-            (false, Some(_)) => Err(Refusal::Signature),
+            (false, Some(_)) => Err(TokenError::BadSignature),
             // It may be signed with one that is not here yet.
-            (false, None) => Err(Refusal::UnknownKey),
+            (false, None) => Err(TokenError::UnknownKey),
         }
     }
 }
 
-impl Key {
-    fn of(written: Written) -> Option<Self> {
+impl VerificationKey {
+    fn of(written: RawJwk) -> Option<Self> {
         let for_signatures = written.purpose.as_deref().is_none_or(|purpose| purpose == "sig")
             && written.key_ops.is_none_or(|ops| ops.iter().any(|op| op == "verify"));
         if !for_signatures {
@@ -141,7 +145,7 @@ impl Key {
         of_kind && self.algorithm.as_deref().is_none_or(|name| algorithm.is_named(name))
     }
 
-    fn has_signed(&self, token: &Signed<'_>) -> bool {
+    fn verify(&self, token: &SignedToken<'_>) -> bool {
         let (message, signature) = (token.message.as_bytes(), &token.signature);
         match &self.material {
             Material::Rsa { modulus, exponent } => token.algorithm.rsa().is_some_and(|parameters| {

@@ -11,7 +11,7 @@ use ring::signature::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::refusal::Refusal;
+use super::token_error::TokenError;
 
 /// How a token may be signed. There is no `none`, and no secret that the issuer would share with us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Algorithm {
 
 /// A token that has the form of a signed one. Nothing of it is to be believed before its signature was checked.
 #[derive(Debug)]
-pub(super) struct Signed<'a> {
+pub(super) struct SignedToken<'a> {
     pub(super) algorithm: Algorithm,
     pub(super) key_id: Option<String>,
     /// What is signed.
@@ -85,7 +85,7 @@ pub(super) struct Signed<'a> {
 }
 
 #[derive(Deserialize)]
-struct Header {
+struct JoseHeader {
     alg: String,
     kid: Option<String>,
     typ: Option<String>,
@@ -93,7 +93,7 @@ struct Header {
 }
 
 /// Reads a token; `None` for one that has another form.
-pub(super) fn read(token: &str) -> Option<Result<Signed<'_>, Refusal>> {
+pub(super) fn read(token: &str) -> Option<Result<SignedToken<'_>, TokenError>> {
     let (message, signature) = token.rsplit_once('.')?;
     let (header, claims) = message.split_once('.')?;
     // What is encrypted has five parts.
@@ -107,16 +107,16 @@ pub(super) fn read(token: &str) -> Option<Result<Signed<'_>, Refusal>> {
         return None;
     }
     // It is meant to be a signed token. One that we read otherwise than others is not left to them.
-    let header: Option<Header> = decoded.and_then(|header| serde_json::from_slice(&header).ok());
-    Some(header.ok_or(Refusal::Malformed).and_then(|header| {
-        let algorithm = Algorithm::parse(&header.alg).ok_or(Refusal::Algorithm)?;
+    let header: Option<JoseHeader> = decoded.and_then(|header| serde_json::from_slice(&header).ok());
+    Some(header.ok_or(TokenError::Malformed).and_then(|header| {
+        let algorithm = Algorithm::parse(&header.alg).ok_or(TokenError::AlgorithmNotAllowed)?;
         // What must be understood is not: there is nothing that we do.
         if header.crit.is_some() || !header.typ.as_deref().is_none_or(is_access_token) {
-            return Err(Refusal::Malformed);
+            return Err(TokenError::Malformed);
         }
-        let claims = decode(claims).ok_or(Refusal::Malformed)?;
-        let signature = decode(signature).ok_or(Refusal::Malformed)?;
-        Ok(Signed { algorithm, key_id: header.kid, message, signature, claims })
+        let claims = decode(claims).ok_or(TokenError::Malformed)?;
+        let signature = decode(signature).ok_or(TokenError::Malformed)?;
+        Ok(SignedToken { algorithm, key_id: header.kid, message, signature, claims })
     }))
 }
 
@@ -126,10 +126,10 @@ fn is_access_token(name: &str) -> bool {
     matches!(name.strip_prefix("application/").unwrap_or(&name), "jwt" | "at+jwt")
 }
 
-impl Signed<'_> {
+impl SignedToken<'_> {
     /// What it says, once its signature was checked.
-    pub(super) fn claims(&self) -> Result<Map<String, Value>, Refusal> {
-        serde_json::from_slice(&self.claims).map_err(|_| Refusal::Malformed)
+    pub(super) fn claims(&self) -> Result<Map<String, Value>, TokenError> {
+        serde_json::from_slice(&self.claims).map_err(|_| TokenError::Malformed)
     }
 }
 

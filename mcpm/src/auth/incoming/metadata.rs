@@ -6,15 +6,15 @@ use url::Url;
 
 use crate::{
     Error, ErrorKind, Result,
-    auth::http::{Ask, Http},
+    auth::guarded_client::{GuardedClient, ProviderRequest},
 };
 
 /// Largest document in bytes.
-const LARGEST: usize = 256 << 10;
+const MAX_METADATA_BYTES: usize = 256 << 10;
 
 /// What an issuer says of itself, as far as it matters to whom its tokens are shown.
 #[derive(Debug, Deserialize)]
-pub(super) struct Metadata {
+pub(super) struct IssuerMetadata {
     issuer: String,
     pub(super) jwks_uri: Option<String>,
     pub(super) introspection_endpoint: Option<String>,
@@ -24,23 +24,27 @@ pub(super) struct Metadata {
 ///
 /// # Errors
 /// `Upstream` when there is none, or it is another issuer's.
-pub(super) async fn discover(http: &Http, issuer: &str, headers: &HeaderMap) -> Result<Metadata> {
+pub(super) async fn discover(
+    http: &GuardedClient,
+    issuer: &str,
+    headers: &HeaderMap,
+) -> Result<IssuerMetadata> {
     let refused =
         |why: String| Error::new(ErrorKind::Upstream, format!("the issuer cannot be found out about: {why}"));
-    for place in places(issuer).ok_or_else(|| refused("it is no URL".to_owned()))? {
-        let ask = Ask {
+    for place in discovery_urls(issuer).ok_or_else(|| refused("it is no URL".to_owned()))? {
+        let ask = ProviderRequest {
             method: http::Method::GET,
             url: place,
             headers: headers.clone(),
             body: bytes::Bytes::new(),
         };
-        let answer = http.send(ask, LARGEST).await?;
+        let answer = http.send(ask, MAX_METADATA_BYTES).await?;
         match answer.status {
             StatusCode::OK => {}
             StatusCode::NOT_FOUND => continue,
             status => return Err(refused(format!("the answer is {status}"))),
         }
-        let found: Metadata = serde_json::from_slice(&answer.body)
+        let found: IssuerMetadata = serde_json::from_slice(&answer.body)
             .map_err(|error| refused("its metadata cannot be read".to_owned()).source(error))?;
         // Byte for byte: else one issuer could speak for another (RFC 8414 section 3.3).
         if found.issuer != issuer {
@@ -51,7 +55,7 @@ pub(super) async fn discover(http: &Http, issuer: &str, headers: &HeaderMap) -> 
     Err(refused("it has no metadata".to_owned()))
 }
 
-fn places(issuer: &str) -> Option<[Url; 2]> {
+fn discovery_urls(issuer: &str) -> Option<[Url; 2]> {
     let base = issuer.strip_suffix('/').unwrap_or(issuer);
     let oidc = Url::parse(&format!("{base}/.well-known/openid-configuration")).ok()?;
     let mut oauth = Url::parse(base).ok()?;
@@ -66,7 +70,7 @@ mod tests {
 
     #[test]
     fn an_issuer_is_looked_for_where_both_standards_say() {
-        let places = |issuer| places(issuer).expect("a URL").map(String::from);
+        let places = |issuer| discovery_urls(issuer).expect("a URL").map(String::from);
         let openid = "https://id.example/.well-known/openid-configuration";
         let oauth = "https://id.example/.well-known/oauth-authorization-server";
         assert_eq!(places("https://id.example"), [openid, oauth]);

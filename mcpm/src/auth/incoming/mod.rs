@@ -4,24 +4,24 @@
 //! and [`jwks`], found by [`metadata`], fetched by [`source`]) or by asking ([`introspection`]). [`checked`] remembers whose signature was checked. What comes of it is
 //! a [`Principal`], or a [`Refusal`]. What HTTP makes of these is for the layers of the proxy.
 
-mod checked;
 mod claims;
 mod introspection;
 mod jwks;
 mod jwt;
-mod kept;
 mod metadata;
-mod oidc;
 mod principal;
-mod refusal;
-mod source;
+mod provider_client;
+mod refreshing;
 mod spec;
+mod token_error;
+mod token_verifier;
+mod verified_tokens;
 
-pub(crate) use oidc::Incoming;
 pub use principal::Principal;
-pub(crate) use refusal::Refusal;
 pub use spec::IncomingSpec;
-pub(crate) use spec::{FURTHER, SOURCES, is_scope};
+pub(crate) use spec::{DEPENDENT_OPTIONS, ENABLING_OPTIONS, is_scope};
+pub(crate) use token_error::TokenError;
+pub(crate) use token_verifier::TokenVerifier;
 
 #[cfg(test)]
 #[path = "token_tests.rs"]

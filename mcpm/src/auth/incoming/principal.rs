@@ -34,7 +34,7 @@ pub struct Principal {
 
 impl Principal {
     /// When nothing more is done for who has come with the token, if it says when it expires.
-    pub(crate) fn end(&self) -> Option<SystemTime> {
+    pub(crate) fn expires_with_leeway(&self) -> Option<SystemTime> {
         let says = self.claims.get("exp").is_some_and(|end| !end.is_null());
         if says { self.expires.checked_add(LEEWAY) } else { None }
     }

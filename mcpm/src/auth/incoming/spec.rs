@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::source;
+use super::provider_client;
 use crate::{
     Error, ErrorKind, Result,
-    auth::http::Guard,
+    auth::guarded_client::ClientGuard,
     options::{OptionSet as _, ProxyOptions, Secret, SharedOptions, SubjectTokenType},
 };
 
@@ -50,9 +50,9 @@ pub struct IncomingSpec {
 }
 
 /// What turns incoming authentication on.
-pub(crate) const SOURCES: [&str; 3] = ["oidc_issuer", "oidc_jwks_url", "oidc_introspection_url"];
+pub(crate) const ENABLING_OPTIONS: [&str; 3] = ["oidc_issuer", "oidc_jwks_url", "oidc_introspection_url"];
 /// What has no effect without it.
-pub(crate) const FURTHER: [&str; 9] = [
+pub(crate) const DEPENDENT_OPTIONS: [&str; 9] = [
     "oidc_audience",
     "oidc_client_id",
     "oidc_client_secret",
@@ -64,7 +64,7 @@ pub(crate) const FURTHER: [&str; 9] = [
     "resource_url",
 ];
 
-fn refused(message: impl Into<String>) -> Error {
+fn invalid_option(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOption, message.into())
 }
 
@@ -106,8 +106,8 @@ impl IncomingSpec {
     }
 
     /// What requests to the issuer are held to.
-    pub(crate) fn guard(&self) -> Guard {
-        Guard {
+    pub(crate) fn guard(&self) -> ClientGuard {
+        ClientGuard {
             allow_http: self.allow_http,
             allow_private: self.allow_private_ip,
             ca_bundle: self.ca_bundle.clone(),
@@ -126,7 +126,7 @@ impl IncomingSpec {
     }
 
     /// Whether the client secret is used, if there is one.
-    pub fn takes_secret(&self) -> bool {
+    pub fn uses_secret(&self) -> bool {
         self.client_id.is_some()
     }
 
@@ -139,19 +139,19 @@ impl IncomingSpec {
         ];
         for (option, url) in urls {
             if let Some(url) = url {
-                guard.check(url).map_err(|error| error.with("option", option))?;
+                guard.parse_url(url).map_err(|error| error.with("option", option))?;
             }
         }
         if self.introspection_url.is_some() && self.client_id.is_none() {
-            return Err(refused("`oidc_introspection_url` needs `oidc_client_id`")
+            return Err(invalid_option("`oidc_introspection_url` needs `oidc_client_id`")
                 .hint("the endpoint wants to know who asks about a token"));
         }
         if secret.is_some() && self.client_id.is_none() {
-            return Err(refused("`oidc_client_secret` needs `oidc_client_id`"));
+            return Err(invalid_option("`oidc_client_secret` needs `oidc_client_id`"));
         }
         for scope in self.scopes.iter().chain(&self.required_scopes) {
             if !is_scope(scope) {
-                return Err(refused(format!("`{}` is no scope", scope.escape_debug())));
+                return Err(invalid_option(format!("`{}` is no scope", scope.escape_debug())));
             }
         }
         self.resource_url.as_deref().map_or(Ok(()), check_resource)
@@ -165,7 +165,7 @@ impl IncomingSpec {
         if !self.has_secret || secret.is_some() {
             return Ok(());
         }
-        Err(refused("the client secret for introspection is missing, and it is not kept on record")
+        Err(invalid_option("the client secret for introspection is missing, and it is not kept on record")
             .hint("give it in `MCPM_OIDC_CLIENT_SECRET`"))
     }
 
@@ -174,7 +174,7 @@ impl IncomingSpec {
     /// # Errors
     /// `InvalidOption` names the file.
     pub(crate) fn check_file(&self) -> Result<()> {
-        self.token_file.as_deref().map_or(Ok(()), |path| source::token(path).map(drop))
+        self.token_file.as_deref().map_or(Ok(()), |path| provider_client::read_token_file(path).map(drop))
     }
 
     /// Refuses a proxy that others reach, directly or through a proxy in front, and of which nobody has said what its
@@ -183,7 +183,7 @@ impl IncomingSpec {
     ///
     /// # Errors
     /// `InvalidOption` says what to say.
-    pub(crate) fn check_reach(&self, host: &str, trusts_headers: bool) -> Result<()> {
+    pub(crate) fn check_exposure(&self, host: &str, trusts_headers: bool) -> Result<()> {
         let name = host.trim_matches(['[', ']']);
         let is_loopback = name.eq_ignore_ascii_case("localhost")
             || name.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
@@ -195,7 +195,7 @@ impl IncomingSpec {
             true => "through another proxy".to_owned(),
             false => format!("to `{host}`"),
         };
-        Err(refused(format!("nothing says whom tokens are to be meant for when clients come {come}"))
+        Err(invalid_option(format!("nothing says whom tokens are to be meant for when clients come {come}"))
             .hint("give the URL that clients use with `resource_url`, or the audience with `oidc_audience`"))
     }
 }
@@ -206,8 +206,9 @@ pub(crate) fn is_scope(text: &str) -> bool {
 }
 
 fn check_resource(text: &str) -> Result<()> {
-    let bad =
-        |why: &str| refused(format!("`{text}` is no resource URL: {why}")).with("option", "resource_url");
+    let bad = |why: &str| {
+        invalid_option(format!("`{text}` is no resource URL: {why}")).with("option", "resource_url")
+    };
     let url = Url::parse(text).map_err(|_| bad("it is no URL"))?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
         return Err(bad("it is neither `https` nor `http`"));
@@ -216,7 +217,7 @@ fn check_resource(text: &str) -> Result<()> {
         return Err(bad("it has a query or a fragment"));
     }
     if !url.username().is_empty() || url.password().is_some() || text.bytes().any(|byte| byte == b'"') {
-        return Err(refused("`resource_url` holds what is no part of a resource URL"));
+        return Err(invalid_option("`resource_url` holds what is no part of a resource URL"));
     }
     Ok(())
 }
@@ -225,7 +226,7 @@ fn check_resource(text: &str) -> Result<()> {
 mod tests {
     use super::*;
 
-    fn asked(options: &[(&str, &str)]) -> Result<Option<IncomingSpec>> {
+    fn parse(options: &[(&str, &str)]) -> Result<Option<IncomingSpec>> {
         let mut all = ProxyOptions::default();
         for (name, value) in options {
             all.set(name, value)?;
@@ -235,30 +236,30 @@ mod tests {
 
     #[test]
     fn a_key_source_turns_it_on_and_nothing_else_has_an_effect_alone() {
-        assert_eq!(asked(&[]).expect("fine"), None);
+        assert_eq!(parse(&[]).expect("fine"), None);
         for off in [("jwks-allow-private-ip", "false"), ("oidc-scopes", "openid")] {
-            assert_eq!(asked(&[off]).expect("fine"), None);
+            assert_eq!(parse(&[off]).expect("fine"), None);
         }
-        for name in SOURCES {
+        for name in ENABLING_OPTIONS {
             let more = ("oidc-client-id", "me");
-            let spec = asked(&[(name, "https://id.example/x"), more]).expect("fine").expect("on");
+            let spec = parse(&[(name, "https://id.example/x"), more]).expect("fine").expect("on");
             assert_eq!(spec.scopes, ["openid"]);
         }
-        for name in FURTHER {
+        for name in DEPENDENT_OPTIONS {
             let value = if name.contains("allow") { "true" } else { "a" };
-            assert_eq!(asked(&[(name, value)]).expect(name), None, "it has no effect, which is warned of");
+            assert_eq!(parse(&[(name, value)]).expect(name), None, "it has no effect, which is warned of");
         }
     }
 
     #[test]
-    fn a_client_secret_is_optional_and_one_that_there_was_is_needed_again() {
+    fn a_recorded_client_secret_is_required_on_restart() {
         let public = [("oidc-introspection-url", "https://id.example/ask"), ("oidc-client-id", "me")];
-        let spec = asked(&public).expect("fine").expect("on");
+        let spec = parse(&public).expect("fine").expect("on");
         spec.check_secret(None).expect("a public client has none");
         let secret = Secret::from("hush");
         spec.check_secret(Some(&secret)).expect("it may have one");
         let confidential = [public[0], public[1], ("oidc-client-secret", "hush")];
-        let spec = asked(&confidential).expect("fine").expect("on");
+        let spec = parse(&confidential).expect("fine").expect("on");
         spec.check_secret(Some(&secret)).expect("it is there");
         let error = spec.check_secret(None).expect_err("it is missing").to_string();
         assert!(error.contains("`MCPM_OIDC_CLIENT_SECRET`") && !error.contains("hush"), "{error}");
@@ -275,27 +276,29 @@ mod tests {
             (("oidc-scopes", "a\"b"), "no scope"),
             (("resource-url", "https://mcp.example/mcp?x"), "no resource URL"),
         ] {
-            let error = asked(&[issuer, more]).expect_err(said).to_string();
+            let error = parse(&[issuer, more]).expect_err(said).to_string();
             assert!(error.contains(said) && !error.contains("hush"), "{error}");
         }
         let http = [("oidc-issuer", "http://id.example"), ("oidc-insecure-allow-http", "true")];
-        assert!(asked(&http).is_ok());
+        assert!(parse(&http).is_ok());
     }
 
     #[test]
-    fn a_proxy_that_others_reach_says_whom_tokens_are_meant_for() {
+    fn an_exposed_proxy_needs_an_audience() {
         let spec = IncomingSpec::default();
         for host in ["localhost", "127.0.0.1", "::1", "[::1]"] {
-            assert!(spec.check_reach(host, false).is_ok(), "{host}");
+            assert!(spec.check_exposure(host, false).is_ok(), "{host}");
         }
-        assert!(spec.check_reach("0.0.0.0", false).is_err());
+        assert!(spec.check_exposure("0.0.0.0", false).is_err());
         for host in ["0.0.0.0", "127.0.0.1"] {
-            assert!(spec.check_reach(host, true).is_err(), "{host}: headers are no audience");
+            assert!(spec.check_exposure(host, true).is_err(), "{host}: headers are no audience");
         }
         let told = IncomingSpec { audience: Some("a".to_owned()), ..spec.clone() };
         let named = IncomingSpec { resource_url: Some("https://a.example".to_owned()), ..spec };
         for spec in [told, named] {
-            assert!(spec.check_reach("0.0.0.0", false).is_ok() && spec.check_reach("0.0.0.0", true).is_ok());
+            assert!(
+                spec.check_exposure("0.0.0.0", false).is_ok() && spec.check_exposure("0.0.0.0", true).is_ok()
+            );
         }
     }
 }

@@ -12,14 +12,14 @@ use ring::{
 use serde_json::{Value, json};
 
 use super::{
-    Principal, Refusal,
-    claims::{self, Expected},
-    jwks::Keys,
+    Principal, TokenError,
+    claims::{self, ExpectedClaims},
+    jwks::JwkSet,
     jwt,
 };
 
 const ISSUER: &str = "https://id.example";
-const EXPECTED: Expected<'static> = Expected { issuer: Some(ISSUER), id_tokens: false };
+const EXPECTED: ExpectedClaims<'static> = ExpectedClaims { issuer: Some(ISSUER), id_tokens: false };
 const NOW: Duration = Duration::from_secs(1_800_000_000);
 
 enum Pair {
@@ -86,11 +86,11 @@ fn good() -> Value {
             "azp": "app", "tenant": 7 })
 }
 
-fn check(keys: &Value, token: &str) -> Result<Principal, Refusal> {
-    let keys = Keys::read(keys.to_string().as_bytes()).expect("a set of keys");
+fn check(keys: &Value, token: &str) -> Result<Principal, TokenError> {
+    let keys = JwkSet::read(keys.to_string().as_bytes()).expect("a set of keys");
     let signed = jwt::read(token).expect("a signed token")?;
-    keys.check(&signed)?;
-    claims::principal(signed.claims()?, token, EXPECTED, None, SystemTime::UNIX_EPOCH + NOW)
+    keys.verify(&signed)?;
+    claims::principal_from_claims(signed.claims()?, token, EXPECTED, None, SystemTime::UNIX_EPOCH + NOW)
 }
 
 #[test]
@@ -125,25 +125,25 @@ fn a_signature_counts_only_with_the_issuers_key_of_the_right_kind() {
     let signed = |pair: &Pair, header: Value| check(&keys, &pair.sign(&header, &good())).map(drop);
     let stranger = Pair::ecdsa(&ECDSA_P256_SHA256_FIXED_SIGNING);
     assert_eq!(signed(&pair, json!({ "alg": "ES256", "kid": "1" })), Ok(()));
-    assert_eq!(signed(&stranger, json!({ "alg": "ES256", "kid": "1" })), Err(Refusal::Signature));
-    assert_eq!(signed(&stranger, json!({ "alg": "ES256", "kid": "3" })), Err(Refusal::UnknownKey));
-    assert_eq!(signed(&stranger, json!({ "alg": "ES256" })), Err(Refusal::UnknownKey));
+    assert_eq!(signed(&stranger, json!({ "alg": "ES256", "kid": "1" })), Err(TokenError::BadSignature));
+    assert_eq!(signed(&stranger, json!({ "alg": "ES256", "kid": "3" })), Err(TokenError::UnknownKey));
+    assert_eq!(signed(&stranger, json!({ "alg": "ES256" })), Err(TokenError::UnknownKey));
     let own = json!({ "alg": "ES256", "kid": "1", "jwk": stranger.jwk("1"), "jku": "https://evil.example" });
-    assert_eq!(signed(&stranger, own), Err(Refusal::Signature), "a key of its own");
+    assert_eq!(signed(&stranger, own), Err(TokenError::BadSignature), "a key of its own");
     // The right key under an algorithm that it is not for.
     for algorithm in ["ES384", "EdDSA", "RS256", "PS512"] {
         let header = json!({ "alg": algorithm, "kid": "1" });
-        assert_eq!(signed(&pair, header), Err(Refusal::Algorithm), "{algorithm}");
+        assert_eq!(signed(&pair, header), Err(TokenError::AlgorithmNotAllowed), "{algorithm}");
     }
     for algorithm in ["none", "NONE", "", "HS256", "HS512", "ES256K", "dir"] {
         let header = json!({ "alg": algorithm, "kid": "1" });
-        assert_eq!(signed(&pair, header), Err(Refusal::Algorithm), "{algorithm}");
+        assert_eq!(signed(&pair, header), Err(TokenError::AlgorithmNotAllowed), "{algorithm}");
     }
     for header in [
         json!({ "alg": "ES256", "kid": "1", "crit": ["b64"], "b64": false }),
         json!({ "alg": "ES256", "kid": "1", "typ": "logout+jwt" }),
     ] {
-        assert_eq!(signed(&pair, header), Err(Refusal::Malformed));
+        assert_eq!(signed(&pair, header), Err(TokenError::Malformed));
     }
     for (name, value) in [("use", json!("enc")), ("key_ops", json!(["sign"])), ("alg", json!("ES384"))] {
         let mut key = pair.jwk("1");
@@ -154,43 +154,43 @@ fn a_signature_counts_only_with_the_issuers_key_of_the_right_kind() {
 }
 
 #[test]
-fn neither_no_signature_nor_one_made_with_the_public_key_counts() {
+fn unsigned_and_public_key_signed_tokens_are_rejected() {
     let pair = Pair::ed25519();
     let keys = json!({ "keys": [pair.jwk("1")] });
     let none = format!("{}.", message(&json!({ "alg": "none", "kid": "1" }), &good()));
-    assert_eq!(check(&keys, &none).map(drop), Err(Refusal::Algorithm));
+    assert_eq!(check(&keys, &none).map(drop), Err(TokenError::AlgorithmNotAllowed));
     let text = message(&json!({ "alg": "HS256", "kid": "1" }), &good());
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, pair.public()), text.as_bytes());
     let confused = format!("{text}.{}", encode(tag.as_ref()));
-    assert_eq!(check(&keys, &confused).map(drop), Err(Refusal::Algorithm));
+    assert_eq!(check(&keys, &confused).map(drop), Err(TokenError::AlgorithmNotAllowed));
     let unsigned = format!("{}.", message(&json!({ "alg": "EdDSA", "kid": "1" }), &good()));
-    assert_eq!(check(&keys, &unsigned).map(drop), Err(Refusal::Signature));
+    assert_eq!(check(&keys, &unsigned).map(drop), Err(TokenError::BadSignature));
 }
 
 #[test]
-fn what_a_token_says_must_hold_now_and_for_us() {
+fn claims_must_be_valid_now_and_for_this_audience() {
     let pair = Pair::ed25519();
     let keys = json!({ "keys": [pair.jwk("1")] });
     let now = NOW.as_secs();
     let at = |seconds: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
-    let issuer = |said: &str| Some(Refusal::Issuer(Some(said.to_owned())));
+    let issuer = |said: &str| Some(TokenError::WrongIssuer(Some(said.to_owned())));
     for (name, value, expected) in [
         ("exp", json!(now - 59), None),
-        ("exp", json!(now - 61), Some(Refusal::Expired(Some(at(now - 61))))),
-        ("exp", Value::Null, Some(Refusal::Expired(None))),
-        ("exp", json!("soon"), Some(Refusal::Malformed)),
-        ("exp", json!(-1), Some(Refusal::Malformed)),
+        ("exp", json!(now - 61), Some(TokenError::Expired(Some(at(now - 61))))),
+        ("exp", Value::Null, Some(TokenError::Expired(None))),
+        ("exp", json!("soon"), Some(TokenError::Malformed)),
+        ("exp", json!(-1), Some(TokenError::Malformed)),
         ("exp", json!(1e300), None),
         ("exp", json!(f64::from(u32::MAX) + 0.5), None),
         ("nbf", json!(now + 59), None),
-        ("nbf", json!(now + 61), Some(Refusal::NotYet(at(now + 61)))),
-        ("iat", json!(now + 61), Some(Refusal::NotYet(at(now + 61)))),
+        ("nbf", json!(now + 61), Some(TokenError::NotYetValid(at(now + 61)))),
+        ("iat", json!(now + 61), Some(TokenError::NotYetValid(at(now + 61)))),
         ("iss", json!("https://id.example/"), issuer("https://id.example/")),
         ("iss", json!("https://ID.example"), issuer("https://ID.example")),
-        ("iss", Value::Null, Some(Refusal::Issuer(None))),
-        ("iss", json!([ISSUER]), Some(Refusal::Issuer(None))),
-        ("sub", json!(""), Some(Refusal::Subject)),
-        ("sub", Value::Null, Some(Refusal::Subject)),
+        ("iss", Value::Null, Some(TokenError::WrongIssuer(None))),
+        ("iss", json!([ISSUER]), Some(TokenError::WrongIssuer(None))),
+        ("sub", json!(""), Some(TokenError::MissingSubject)),
+        ("sub", Value::Null, Some(TokenError::MissingSubject)),
     ] {
         let mut claims = good();
         claims[name] = value;
@@ -200,18 +200,21 @@ fn what_a_token_says_must_hold_now_and_for_us() {
 }
 
 #[test]
-fn who_is_asked_about_a_token_may_leave_out_what_a_token_may_not() {
+fn introspection_may_omit_claims_a_jwt_must_have() {
     let now = SystemTime::UNIX_EPOCH + NOW;
     let asked = |claims: Value| {
         let Value::Object(claims) = claims else { panic!("an object") };
-        claims::principal(claims, "opaque", EXPECTED, Some(ISSUER), now)
+        claims::principal_from_claims(claims, "opaque", EXPECTED, Some(ISSUER), now)
     };
     let principal = asked(json!({ "client_id": "app" })).expect("a principal");
     assert_eq!((&principal.issuer[..], &principal.subject[..]), (ISSUER, "app"));
     assert!(principal.expires > now);
-    assert!(matches!(asked(json!({ "sub": "a", "iss": "https://other.example" })), Err(Refusal::Issuer(_))));
-    assert!(matches!(asked(json!({ "sub": "a", "exp": NOW.as_secs() - 61 })), Err(Refusal::Expired(_))));
-    assert!(matches!(asked(json!({})), Err(Refusal::Subject)));
+    assert!(matches!(
+        asked(json!({ "sub": "a", "iss": "https://other.example" })),
+        Err(TokenError::WrongIssuer(_))
+    ));
+    assert!(matches!(asked(json!({ "sub": "a", "exp": NOW.as_secs() - 61 })), Err(TokenError::Expired(_))));
+    assert!(matches!(asked(json!({})), Err(TokenError::MissingSubject)));
     // All users of a client are not one.
     let user = asked(json!({ "client_id": "app", "username": "ann" })).expect("a principal");
     assert_eq!((&user.subject[..], user.client_id.as_deref()), ("ann", Some("app")));
@@ -221,9 +224,9 @@ fn who_is_asked_about_a_token_may_leave_out_what_a_token_may_not() {
         ("Bearer", None),
         ("bearer", None),
         ("access_token", None),
-        ("DPoP", Some(Refusal::Bound)),
-        ("refresh_token", Some(Refusal::Kind)),
-        ("N_A", Some(Refusal::Kind)),
+        ("DPoP", Some(TokenError::SenderConstrained)),
+        ("refresh_token", Some(TokenError::NotAnAccessToken)),
+        ("N_A", Some(TokenError::NotAnAccessToken)),
     ] {
         assert_eq!(asked(json!({ "sub": "a", "token_type": kind })).err(), expected, "{kind}");
     }
@@ -233,7 +236,7 @@ fn who_is_asked_about_a_token_may_leave_out_what_a_token_may_not() {
 fn only_an_access_token_lets_its_bearer_in() {
     let pair = Pair::ed25519();
     let keys = json!({ "keys": [pair.jwk("1")] });
-    let (kind, bound) = (|| Some(Refusal::Kind), || Some(Refusal::Bound));
+    let (kind, bound) = (|| Some(TokenError::NotAnAccessToken), || Some(TokenError::SenderConstrained));
     for (changes, expected) in [
         (json!({ "nonce": "x" }), kind()),
         (json!({ "nonce": "x", "typ": "ID" }), kind()),
@@ -259,24 +262,32 @@ fn only_an_access_token_lets_its_bearer_in() {
 #[test]
 fn id_tokens_are_taken_where_they_are_exchanged_and_nothing_else_is() {
     let now = SystemTime::UNIX_EPOCH + NOW;
-    let expected = Expected { id_tokens: true, ..EXPECTED };
+    let expected = ExpectedClaims { id_tokens: true, ..EXPECTED };
     for (name, value, refusal) in [
         ("nonce", json!("x"), None),
         ("at_hash", json!("x"), None),
         ("typ", json!("ID"), None),
         ("token_use", json!("id"), None),
-        ("typ", json!("Refresh"), Some(Refusal::Kind)),
-        ("events", json!({ "http://schemas.openid.net/event/backchannel-logout": {} }), Some(Refusal::Kind)),
-        ("cnf", json!({ "jkt": "x" }), Some(Refusal::Bound)),
+        ("typ", json!("Refresh"), Some(TokenError::NotAnAccessToken)),
+        (
+            "events",
+            json!({ "http://schemas.openid.net/event/backchannel-logout": {} }),
+            Some(TokenError::NotAnAccessToken),
+        ),
+        ("cnf", json!({ "jkt": "x" }), Some(TokenError::SenderConstrained)),
     ] {
         let Value::Object(mut claims) = good() else { panic!("an object") };
         claims.insert(name.to_owned(), value);
-        assert_eq!(claims::principal(claims, "token", expected, None, now).err(), refusal, "{name}");
+        assert_eq!(
+            claims::principal_from_claims(claims, "token", expected, None, now).err(),
+            refusal,
+            "{name}"
+        );
     }
 }
 
 #[test]
-fn what_is_no_signed_token_is_left_to_those_who_know() {
+fn opaque_tokens_are_left_to_introspection() {
     for token in ["opaque", "a.b.c", "a.b", "..", "", "W10.e30.e30", "a.b.c.d.e", "eyJ.b.c.d.e"] {
         assert!(jwt::read(token).is_none(), "{token}");
     }
@@ -290,18 +301,18 @@ fn what_is_no_signed_token_is_left_to_those_who_know() {
         header(r#"{"alg":"#),
         format!("{}=.e30.e30", encode(br#"{"alg":"ES256"}"#)),
     ] {
-        assert_eq!(jwt::read(&token).map(|read| read.map(drop)), Some(Err(Refusal::Malformed)), "{token}");
+        assert_eq!(jwt::read(&token).map(|read| read.map(drop)), Some(Err(TokenError::Malformed)), "{token}");
     }
 }
 
 #[test]
 fn a_set_of_keys_is_bounded() {
     let set = |count: usize| json!({ "keys": vec![Pair::ed25519().jwk("1"); count] }).to_string();
-    assert!(Keys::read(set(100).as_bytes()).is_ok());
-    assert!(Keys::read(set(101).as_bytes()).is_err());
-    assert!(Keys::read(b"{}").is_err());
+    assert!(JwkSet::read(set(100).as_bytes()).is_ok());
+    assert!(JwkSet::read(set(101).as_bytes()).is_err());
+    assert!(JwkSet::read(b"{}").is_err());
     for useless in [r#"{"keys":[]}"#, r#"{"keys":[{"kty":"oct","k":"x"}, 7]}"#] {
-        assert!(Keys::read(useless.as_bytes()).is_err(), "{useless}");
+        assert!(JwkSet::read(useless.as_bytes()).is_err(), "{useless}");
     }
-    assert!(Keys::read(b"<html>").is_err());
+    assert!(JwkSet::read(b"<html>").is_err());
 }

@@ -45,13 +45,13 @@ impl Challenge {
 }
 
 /// The token in the answer of a login.
-pub(super) fn token(body: &[u8]) -> Option<String> {
+pub(super) fn parse_token(body: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
-    struct Answer {
+    struct TokenResponse {
         token: Option<String>,
         access_token: Option<String>,
     }
-    let answer: Answer = serde_json::from_slice(body).ok()?;
+    let answer: TokenResponse = serde_json::from_slice(body).ok()?;
     answer.token.or(answer.access_token).filter(|token| !token.is_empty())
 }
 
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_registries_ask_is_understood() {
+    fn parses_www_authenticate_challenges() {
         let bearer = |realm: &str, service: Option<&str>| {
             Some(Challenge::Bearer { realm: realm.to_owned(), service: service.map(str::to_owned) })
         };
@@ -86,10 +86,13 @@ mod tests {
 
     #[test]
     fn a_token_has_one_of_two_names() {
-        assert_eq!(token(br#"{"access_token": "a"}"#).as_deref(), Some("a"));
-        assert_eq!(token(br#"{"token": "t", "access_token": "a", "expires_in": 1}"#).as_deref(), Some("t"));
+        assert_eq!(parse_token(br#"{"access_token": "a"}"#).as_deref(), Some("a"));
+        assert_eq!(
+            parse_token(br#"{"token": "t", "access_token": "a", "expires_in": 1}"#).as_deref(),
+            Some("t")
+        );
         for bad in [&b"{}"[..], br#"{"token": ""}"#, b"no"] {
-            assert_eq!(token(bad), None);
+            assert_eq!(parse_token(bad), None);
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::{
     Error, ErrorKind, Result,
     transport::{
         body::Body,
-        http::{Client, Received, asking, is_this_machine},
+        http::{Http1Client, ResponseBody, is_loopback_url, request_for_url},
         tls::{self, TrustStore},
     },
 };
@@ -32,16 +32,16 @@ mod challenge;
 use challenge::Challenge;
 
 /// How long one answer may take.
-const LIMIT: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest manifest, which registries take no larger either.
-const LARGEST_MANIFEST: usize = 4 << 20;
+const MAX_MANIFEST_BYTES: usize = 4 << 20;
 /// The largest blob that is read here: signatures, and what they say.
-const LARGEST_BLOB: usize = 4 << 20;
+const MAX_BLOB_BYTES: usize = 4 << 20;
 /// How often a blob may be elsewhere.
-const REDIRECTS: usize = 3;
+const MAX_REDIRECTS: usize = 3;
 /// The host that serves the images of `docker.io`.
 const DOCKER_HUB: &str = "registry-1.docker.io";
-const MANIFESTS: &str = "application/vnd.oci.image.index.v1+json, \
+const MANIFEST_MEDIA_TYPES: &str = "application/vnd.oci.image.index.v1+json, \
      application/vnd.docker.distribution.manifest.list.v2+json, application/vnd.oci.image.manifest.v1+json, \
      application/vnd.docker.distribution.manifest.v2+json";
 
@@ -58,7 +58,7 @@ impl Digest {
     }
 
     /// The digest of these bytes.
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn sha256(bytes: &[u8]) -> Self {
         let mut text = "sha256:".to_owned();
         for byte in digest(&SHA256, bytes).as_ref() {
             text.push_str(&format!("{byte:02x}"));
@@ -80,7 +80,7 @@ impl fmt::Display for Digest {
 
 /// A repository of a registry.
 #[derive(Debug)]
-pub(crate) struct Repository {
+pub(crate) struct ImageRepository {
     base: Url,
     name: String,
     registry: String,
@@ -93,18 +93,18 @@ pub(crate) struct Repository {
 }
 
 /// An answer that is not an error.
-struct Answer {
+struct RegistryResponse {
     status: StatusCode,
     headers: HeaderMap,
     body: Bytes,
 }
 
-impl Repository {
+impl ImageRepository {
     /// Finds the registry of an image and the login for it.
     ///
     /// # Errors
     /// `ImageUnavailable` when its name is none.
-    pub(crate) async fn of(
+    pub(crate) async fn for_image(
         image: &ImageReference,
         logins: &CredentialStore,
         trust: &TrustStore,
@@ -127,7 +127,7 @@ impl Repository {
             trust: trust.clone(),
         };
         let mut found = repository(address("https")?);
-        if is_this_machine(&found.base) && !found.speaks_tls().await {
+        if is_loopback_url(&found.base) && !found.speaks_tls().await {
             found = repository(address("http")?);
         }
         // A login that cannot be read is no reason not to ask: most images need none.
@@ -143,10 +143,11 @@ impl Repository {
     /// # Errors
     /// `ImageUnavailable` when the registry refuses, cannot be reached, or sends something else.
     pub(crate) async fn manifest(&self, reference: &str) -> Result<Option<(Digest, Bytes)>> {
-        let answer = self.get(&format!("manifests/{reference}"), MANIFESTS, LARGEST_MANIFEST).await?;
+        let answer =
+            self.get(&format!("manifests/{reference}"), MANIFEST_MEDIA_TYPES, MAX_MANIFEST_BYTES).await?;
         match answer.status {
             StatusCode::OK => {
-                let digest = Digest::of(&answer.body);
+                let digest = Digest::sha256(&answer.body);
                 match Digest::parse(reference) {
                     Some(asked) if asked != digest => {
                         Err(self.failed(format!("what it sent for `{asked}` has another digest")))
@@ -164,11 +165,11 @@ impl Repository {
     /// # Errors
     /// As for [`manifest`](Self::manifest).
     pub(crate) async fn blob(&self, digest: &Digest) -> Result<Bytes> {
-        let answer = self.get(&format!("blobs/{digest}"), "*/*", LARGEST_BLOB).await?;
+        let answer = self.get(&format!("blobs/{digest}"), "*/*", MAX_BLOB_BYTES).await?;
         if answer.status != StatusCode::OK {
             return Err(self.failed(format!("it answered {}", answer.status)));
         }
-        if Digest::of(&answer.body) != *digest {
+        if Digest::sha256(&answer.body) != *digest {
             return Err(self.failed(format!("what it sent for `{digest}` has another digest")));
         }
         Ok(answer.body)
@@ -180,7 +181,7 @@ impl Repository {
     /// As for [`manifest`](Self::manifest).
     pub(crate) async fn referrers(&self, digest: &Digest) -> Result<Option<Bytes>> {
         let accept = "application/vnd.oci.image.index.v1+json";
-        let answer = self.get(&format!("referrers/{digest}"), accept, LARGEST_MANIFEST).await?;
+        let answer = self.get(&format!("referrers/{digest}"), accept, MAX_MANIFEST_BYTES).await?;
         match answer.status {
             StatusCode::OK => Ok(Some(answer.body)),
             status if status.is_client_error() => Ok(None),
@@ -190,17 +191,17 @@ impl Repository {
 
     async fn speaks_tls(&self) -> bool {
         let asking = self.exchange(&self.base, Method::GET, HeaderMap::new(), Bytes::new());
-        match tokio::time::timeout(LIMIT, asking).await {
+        match tokio::time::timeout(REQUEST_TIMEOUT, asking).await {
             Ok(Ok(_)) => true,
             // A certificate that is not trusted is no reason to go without one.
-            Ok(Err(error)) => tls::is_distrust(&error),
+            Ok(Err(error)) => tls::is_untrusted_issuer(&error),
             Err(_) => false,
         }
     }
 
     /// Tells whether the registry may lead here: nowhere without TLS, unless both are on this machine.
-    fn may_ask(&self, url: &Url) -> bool {
-        let here = self.base.scheme() == "http" && is_this_machine(url);
+    fn may_send_to(&self, url: &Url) -> bool {
+        let here = self.base.scheme() == "http" && is_loopback_url(url);
         url.scheme() == "https" || here && url.scheme() == "http"
     }
 
@@ -219,19 +220,19 @@ impl Repository {
     }
 
     /// Asks for something of the repository, and says who asks when the registry wants to know.
-    async fn get(&self, path: &str, accept: &str, largest: usize) -> Result<Answer> {
+    async fn get(&self, path: &str, accept: &str, largest: usize) -> Result<RegistryResponse> {
         let url = self.base.join(&format!("v2/{}/{path}", self.name)).map_err(|error| self.failed(error))?;
         let reading = async {
-            let answer = self.follow(url.clone(), accept, largest).await?;
+            let answer = self.get_following_redirects(url.clone(), accept, largest).await?;
             if answer.status != StatusCode::UNAUTHORIZED {
                 return Ok(answer);
             }
-            self.log_in(&answer.headers).await?;
-            self.follow(url, accept, largest).await
+            self.authenticate(&answer.headers).await?;
+            self.get_following_redirects(url, accept, largest).await
         };
-        let answer = match tokio::time::timeout(LIMIT, reading).await {
+        let answer = match tokio::time::timeout(REQUEST_TIMEOUT, reading).await {
             Ok(answer) => answer?,
-            Err(_) => return Err(self.failed(format!("no answer within {} s", LIMIT.as_secs()))),
+            Err(_) => return Err(self.failed(format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()))),
         };
         match answer.status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
@@ -241,15 +242,20 @@ impl Repository {
         }
     }
 
-    async fn follow(&self, mut url: Url, accept: &str, largest: usize) -> Result<Answer> {
-        for _ in 0..=REDIRECTS {
-            let response = self.ask(&url, accept).await?;
+    async fn get_following_redirects(
+        &self,
+        mut url: Url,
+        accept: &str,
+        largest: usize,
+    ) -> Result<RegistryResponse> {
+        for _ in 0..=MAX_REDIRECTS {
+            let response = self.request(&url, accept).await?;
             let (parts, body) = response.into_parts();
             if parts.status.is_redirection() {
                 let place = parts.headers.get(header::LOCATION).and_then(|place| place.to_str().ok());
                 let next = place.and_then(|place| url.join(place).ok());
                 let next = next.ok_or_else(|| self.failed("a redirect leads nowhere"))?;
-                if !self.may_ask(&next) {
+                if !self.may_send_to(&next) {
                     return Err(self.failed("a redirect leads away from `https`"));
                 }
                 url = next;
@@ -258,12 +264,12 @@ impl Repository {
             let body = Limited::new(body, largest).collect().await;
             let body =
                 body.map_err(|error| self.failed(format!("its answer broke off: {error}")))?.to_bytes();
-            return Ok(Answer { status: parts.status, headers: parts.headers, body });
+            return Ok(RegistryResponse { status: parts.status, headers: parts.headers, body });
         }
-        Err(self.failed(format!("more than {REDIRECTS} redirects")))
+        Err(self.failed(format!("more than {MAX_REDIRECTS} redirects")))
     }
 
-    async fn ask(&self, url: &Url, accept: &str) -> Result<http::Response<Received>> {
+    async fn request(&self, url: &Url, accept: &str) -> Result<http::Response<ResponseBody>> {
         let mut headers = HeaderMap::new();
         if let Ok(accept) = HeaderValue::from_str(accept)
             && !accept.is_empty()
@@ -280,7 +286,7 @@ impl Repository {
     }
 
     /// Does what the registry wants before it answers.
-    async fn log_in(&self, headers: &HeaderMap) -> Result<()> {
+    async fn authenticate(&self, headers: &HeaderMap) -> Result<()> {
         let wanted = headers.get_all(header::WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
         let challenge = wanted.filter_map(Challenge::parse).next();
         let value = match (challenge, &self.login) {
@@ -301,7 +307,7 @@ impl Repository {
     /// Gets a token that lets read this repository.
     async fn token(&self, realm: &str, service: Option<&str>) -> Result<String> {
         let mut url = Url::parse(realm).map_err(|error| self.failed(error))?;
-        if !self.may_ask(&url) {
+        if !self.may_send_to(&url) {
             return Err(self.failed("it wants the login to be sent without TLS"));
         }
         let scope = format!("repository:{}:pull", self.name);
@@ -330,8 +336,8 @@ impl Repository {
             return Err(self.failed(format!("its login answered {}", parts.status)).hint(hint));
         }
         let body =
-            Limited::new(body, LARGEST_MANIFEST).collect().await.map_err(|error| self.failed(error))?;
-        challenge::token(&body.to_bytes()).ok_or_else(|| self.failed("its login gave no token"))
+            Limited::new(body, MAX_MANIFEST_BYTES).collect().await.map_err(|error| self.failed(error))?;
+        challenge::parse_token(&body.to_bytes()).ok_or_else(|| self.failed("its login gave no token"))
     }
 
     async fn send(
@@ -340,10 +346,12 @@ impl Repository {
         method: Method,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<http::Response<Received>> {
-        self.exchange(url, method, headers, body).await.map_err(|error| match tls::is_distrust(&error) {
-            true => self.failed(error).hint(tls::DISTRUST_HINT),
-            false => self.failed(error),
+    ) -> Result<http::Response<ResponseBody>> {
+        self.exchange(url, method, headers, body).await.map_err(|error| {
+            match tls::is_untrusted_issuer(&error) {
+                true => self.failed(error).hint(tls::UNTRUSTED_ISSUER_HINT),
+                false => self.failed(error),
+            }
         })
     }
 
@@ -353,9 +361,9 @@ impl Repository {
         method: Method,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<http::Response<Received>> {
-        let (address, request) = asking(method, url, headers, Body::from(body))?;
-        Client::trusting(address, self.trust.clone()).send(request).await
+    ) -> Result<http::Response<ResponseBody>> {
+        let (address, request) = request_for_url(method, url, headers, Body::from(body))?;
+        Http1Client::with_trust(address, self.trust.clone()).send(request).await
     }
 }
 
@@ -369,18 +377,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_is_written_in_one_way() {
+    fn only_canonical_digests_parse() {
         let empty = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-        assert_eq!(Digest::of(b"").to_string(), empty);
-        assert_eq!(Digest::parse(empty), Some(Digest::of(b"")));
+        assert_eq!(Digest::sha256(b"").to_string(), empty);
+        assert_eq!(Digest::parse(empty), Some(Digest::sha256(b"")));
         for bad in ["", "sha256:", &empty[..70], &empty.to_uppercase(), "sha512:00", &format!("{empty}0")] {
             assert_eq!(Digest::parse(bad), None, "{bad}");
         }
     }
 
     #[test]
-    fn only_this_machine_is_spoken_to_without_tls() {
-        let is_here = |host: &str| is_this_machine(&Url::parse(&format!("https://{host}/")).unwrap());
+    fn plain_http_is_allowed_for_loopback_only() {
+        let is_here = |host: &str| is_loopback_url(&Url::parse(&format!("https://{host}/")).unwrap());
         for here in ["localhost:5000", "127.0.0.1", "127.1.2.3:80", "[::1]:5000"] {
             assert!(is_here(here), "{here}");
         }

@@ -27,9 +27,9 @@ thread_local! {
 #[derive(Debug)]
 struct Ring;
 
-struct Hash(Context);
+struct RingHash(Context);
 
-impl HashContext for Hash {
+impl HashContext for RingHash {
     fn update(&mut self, data: &[u8]) {
         self.0.update(data);
     }
@@ -40,28 +40,28 @@ impl HashContext for Hash {
 }
 
 /// Makes sure that somebody computes.
-pub(super) fn ready() {
+pub(super) fn install_crypto_provider() {
     if try_default_provider().is_none() && install_default_provider(&Ring).is_err() {
         tracing::debug!("another provider was installed for signatures meanwhile");
     }
 }
 
 /// Does what verifies a signature of `message`.
-pub(super) fn about<T>(message: &[u8], verify: impl FnOnce() -> T) -> T {
-    struct Forget;
-    impl Drop for Forget {
+pub(super) fn with_message<T>(message: &[u8], verify: impl FnOnce() -> T) -> T {
+    struct ClearOnDrop;
+    impl Drop for ClearOnDrop {
         fn drop(&mut self) {
             MESSAGE.with_borrow_mut(|kept| *kept = None);
         }
     }
     MESSAGE.with_borrow_mut(|kept| *kept = Some(message.to_vec()));
-    let _forget = Forget;
+    let _forget = ClearOnDrop;
     verify()
 }
 
 impl CryptoProvider for Ring {
     fn hash(&self, algorithm: HashAlgorithm) -> Result<Box<dyn HashContext>> {
-        Ok(Box::new(Hash(Context::new(hash_algorithm(algorithm)?))))
+        Ok(Box::new(RingHash(Context::new(hash_algorithm(algorithm)?))))
     }
 
     fn verify_raw(&self, scheme: SigningScheme, key: &[u8], data: &[u8], signature: &[u8]) -> Result<()> {

@@ -11,20 +11,20 @@ use serde::Deserialize;
 
 use crate::{
     Result,
-    image::distribution::{Digest, Repository},
+    image::distribution::{Digest, ImageRepository},
 };
 
 /// How many signatures of an image are looked at.
-const MOST: usize = 32;
-const SIMPLE_SIGNING: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
+const MAX_SIGNATURES: usize = 32;
+const SIMPLE_SIGNING_MEDIA_TYPE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 /// Bundles of all versions begin so; `v0.3` is what is written today.
-const BUNDLE: &str = "application/vnd.dev.sigstore.bundle";
+const BUNDLE_MEDIA_TYPE: &str = "application/vnd.dev.sigstore.bundle";
 
 /// A signature, which nobody has looked at yet.
 #[derive(Debug)]
 pub(super) enum Signature {
     /// A signature of a document that names the image.
-    Simple {
+    SimpleSigning {
         /// The document.
         payload: Bytes,
         /// The signature, and what came with it, by the names of the annotations.
@@ -62,13 +62,13 @@ struct Descriptor {
 ///
 /// # Errors
 /// `ImageUnavailable` when the registry cannot be read.
-pub(super) async fn signatures(repository: &Repository, image: &Digest) -> Result<Vec<Signature>> {
+pub(super) async fn signatures(repository: &ImageRepository, image: &Digest) -> Result<Vec<Signature>> {
     let mut found = Vec::new();
     for referrer in referrers(repository, image).await? {
         let Some((_, manifest)) = repository.manifest(&referrer.to_string()).await? else { continue };
         for layer in layers(&manifest) {
-            if layer.media_type.starts_with(BUNDLE)
-                && found.len() < MOST
+            if layer.media_type.starts_with(BUNDLE_MEDIA_TYPE)
+                && found.len() < MAX_SIGNATURES
                 && let Some(digest) = Digest::parse(&layer.digest)
             {
                 found.push(Signature::Bundle(repository.blob(&digest).await?));
@@ -78,13 +78,13 @@ pub(super) async fn signatures(repository: &Repository, image: &Digest) -> Resul
     let tag = format!("sha256-{}.sig", image.hex());
     if let Some((_, manifest)) = repository.manifest(&tag).await? {
         for layer in layers(&manifest) {
-            if layer.media_type == SIMPLE_SIGNING
-                && found.len() < MOST
+            if layer.media_type == SIMPLE_SIGNING_MEDIA_TYPE
+                && found.len() < MAX_SIGNATURES
                 && let Some(digest) = Digest::parse(&layer.digest)
             {
                 let payload = repository.blob(&digest).await?;
                 let annotations = layer.annotations.unwrap_or_default();
-                found.push(Signature::Simple { payload, annotations });
+                found.push(Signature::SimpleSigning { payload, annotations });
             }
         }
     }
@@ -92,7 +92,7 @@ pub(super) async fn signatures(repository: &Repository, image: &Digest) -> Resul
 }
 
 /// The manifests that refer to an image and may hold bundles.
-async fn referrers(repository: &Repository, image: &Digest) -> Result<Vec<Digest>> {
+async fn referrers(repository: &ImageRepository, image: &Digest) -> Result<Vec<Digest>> {
     let index = match repository.referrers(image).await? {
         Some(index) => index,
         None => match repository.manifest(&format!("sha256-{}", image.hex())).await? {
@@ -101,9 +101,10 @@ async fn referrers(repository: &Repository, image: &Digest) -> Result<Vec<Digest
         },
     };
     let Ok(index) = serde_json::from_slice::<Index>(&index) else { return Ok(Vec::new()) };
-    let may_be = |of: &Descriptor| of.artifact_type.as_deref().is_none_or(|kind| kind.starts_with(BUNDLE));
+    let may_be =
+        |of: &Descriptor| of.artifact_type.as_deref().is_none_or(|kind| kind.starts_with(BUNDLE_MEDIA_TYPE));
     let digests = index.manifests.iter().filter(|of| may_be(of)).filter_map(|of| Digest::parse(&of.digest));
-    Ok(digests.take(MOST).collect())
+    Ok(digests.take(MAX_SIGNATURES).collect())
 }
 
 fn layers(manifest: &[u8]) -> Vec<Descriptor> {

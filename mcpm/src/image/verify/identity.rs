@@ -13,11 +13,11 @@ use sigstore_verify::{
 };
 
 use super::{
-    Signer, crypto,
+    Signer, cosign, crypto,
     find::Signature,
-    key::bundle_of,
-    provenance::{Instance, Provenance},
-    reason, simple,
+    key::parse_bundle,
+    provenance::{Provenance, SigstoreInstance},
+    reason,
     statement::{self, Predicate},
 };
 use crate::{Error, ErrorKind, Result, image::distribution::Digest};
@@ -46,7 +46,7 @@ impl TrustedRoot {
     }
 
     /// That of Sigstore's public instance, as it was when mcpm was built.
-    fn public() -> Result<Self> {
+    fn public_instance() -> Result<Self> {
         Self::embedded(SIGSTORE_PRODUCTION_TRUSTED_ROOT)
     }
 
@@ -57,7 +57,7 @@ impl TrustedRoot {
     }
 
     fn parse(text: &str) -> std::result::Result<Self, String> {
-        crypto::ready();
+        crypto::install_crypto_provider();
         let root = Root::from_json(text).map_err(|error| reason(&error))?;
         Verifier::new(&root).map_err(|error| reason(&error))?;
         Ok(Self(Box::new(root)))
@@ -81,8 +81,8 @@ impl Identity {
     ///
     /// # Errors
     /// `Internal` when no root is given and the embedded one is broken.
-    pub(crate) fn named(name: String, issuer: String, root: Option<TrustedRoot>) -> Result<Self> {
-        let root = root.map_or_else(TrustedRoot::public, Ok)?;
+    pub(crate) fn new(name: String, issuer: String, root: Option<TrustedRoot>) -> Result<Self> {
+        let root = root.map_or_else(TrustedRoot::public_instance, Ok)?;
         Ok(Self { name: Some(name), issuer, provenance: None, predicate: Predicate::default(), root })
     }
 
@@ -90,14 +90,14 @@ impl Identity {
     ///
     /// # Errors
     /// `Registry` when it cannot be understood, or names an instance of Sigstore whose root is not known.
-    pub(crate) fn registered(provenance: &Value, root: Option<TrustedRoot>) -> Result<Option<Self>> {
+    pub(crate) fn from_provenance(provenance: &Value, root: Option<TrustedRoot>) -> Result<Option<Self>> {
         let provenance = Provenance::read(provenance)?;
         let Some(issuer) = provenance.issuer() else { return Ok(None) };
         let root = match (root, provenance.instance()?) {
             (Some(root), _) => root,
-            (None, Instance::Public) => TrustedRoot::public()?,
-            (None, Instance::GitHub) => TrustedRoot::embedded(SIGSTORE_GITHUB_TRUSTED_ROOT)?,
-            (None, Instance::Other(url)) => {
+            (None, SigstoreInstance::Public) => TrustedRoot::public_instance()?,
+            (None, SigstoreInstance::GitHub) => TrustedRoot::embedded(SIGSTORE_GITHUB_TRUSTED_ROOT)?,
+            (None, SigstoreInstance::Other(url)) => {
                 let message = format!("the registry's entry names the Sigstore instance `{url}`");
                 return Err(Error::new(ErrorKind::Registry, message)
                     .hint("give its trusted root with `sigstore_trusted_root`"));
@@ -110,19 +110,19 @@ impl Identity {
     /// Tells whether a signature of this image was made by whom it was expected of.
     pub(super) fn check(&self, signature: &Signature, image: &Digest) -> std::result::Result<Signer, String> {
         let result = match signature {
-            Signature::Simple { payload, annotations } => {
-                let bundle = simple::as_bundle(payload, annotations)?;
-                let result = crypto::about(payload, || self.verify(payload.as_ref(), &bundle))?;
+            Signature::SimpleSigning { payload, annotations } => {
+                let bundle = cosign::to_bundle(payload, annotations)?;
+                let result = crypto::with_message(payload, || self.verify(payload.as_ref(), &bundle))?;
                 statement::check_simple(payload, image)?;
                 result
             }
             Signature::Bundle(bundle) => {
-                let bundle = bundle_of(bundle)?;
+                let bundle = parse_bundle(bundle)?;
                 let SignatureContent::DsseEnvelope(envelope) = &bundle.content else {
                     return Err("a bundle holds no statement".to_owned());
                 };
                 let digest = Sha256Hash::from_hex(image.hex()).map_err(|error| reason(&error))?;
-                let result = crypto::about(&envelope.pae(), || self.verify(digest, &bundle))?;
+                let result = crypto::with_message(&envelope.pae(), || self.verify(digest, &bundle))?;
                 statement::check_statement(envelope.payload.as_bytes(), image, &self.predicate)?;
                 result
             }

@@ -20,16 +20,16 @@ use super::{
 use crate::{Error, ErrorKind, Result, image::distribution::Digest};
 
 /// The annotation that is the signature.
-pub(super) const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
+pub(super) const SIGNATURE_ANNOTATION: &str = "dev.cosignproject.cosign/signature";
 
 /// A public key.
 #[derive(Debug, Clone)]
-pub(crate) struct Key {
+pub(crate) struct PublicKey {
     key: DerPublicKey,
     schemes: Vec<SigningScheme>,
 }
 
-impl Key {
+impl PublicKey {
     /// Reads a PEM file.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ impl Key {
     }
 
     fn parse(text: &str) -> std::result::Result<Self, String> {
-        crypto::ready();
+        crypto::install_crypto_provider();
         let key = DerPublicKey::from_pem(text.trim()).map_err(|error| reason(&error))?;
         let schemes = match KeyAlgorithm::from_spki(&key).map_err(|error| reason(&error))? {
             KeyAlgorithm::EcdsaP256 => vec![SigningScheme::EcdsaP256Sha256],
@@ -65,28 +65,32 @@ impl Key {
     /// Tells whether a signature of this image was made by the key.
     pub(super) fn check(&self, signature: &Signature, image: &Digest) -> std::result::Result<Signer, String> {
         match signature {
-            Signature::Simple { payload, annotations } => {
-                let signature = annotations.get(SIGNATURE).map(|text| STANDARD.decode(text));
+            Signature::SimpleSigning { payload, annotations } => {
+                let signature = annotations.get(SIGNATURE_ANNOTATION).map(|text| STANDARD.decode(text));
                 let signature = signature.and_then(std::result::Result::ok).ok_or("a signature is empty")?;
-                self.made(payload, &SignatureBytes::new(signature))?;
+                self.verify_signature(payload, &SignatureBytes::new(signature))?;
                 statement::check_simple(payload, image)?;
             }
             Signature::Bundle(bundle) => {
-                let bundle = bundle_of(bundle)?;
+                let bundle = parse_bundle(bundle)?;
                 let SignatureContent::DsseEnvelope(envelope) = &bundle.content else {
                     return Err("a bundle holds no statement".to_owned());
                 };
                 if envelope.payload_type != statement::IN_TOTO {
                     return Err("a bundle holds no statement".to_owned());
                 }
-                self.made(&envelope.pae(), &envelope.signature.sig)?;
+                self.verify_signature(&envelope.pae(), &envelope.signature.sig)?;
                 statement::check_statement(envelope.payload.as_bytes(), image, &Predicate::default())?;
             }
         }
         Ok(Signer::Key { fingerprint: self.fingerprint() })
     }
 
-    fn made(&self, message: &[u8], signature: &SignatureBytes) -> std::result::Result<(), String> {
+    fn verify_signature(
+        &self,
+        message: &[u8],
+        signature: &SignatureBytes,
+    ) -> std::result::Result<(), String> {
         let made = |scheme: &SigningScheme| verify_signature(&self.key, message, signature, *scheme).is_ok();
         if self.schemes.iter().any(made) {
             return Ok(());
@@ -95,18 +99,18 @@ impl Key {
     }
 
     fn fingerprint(&self) -> String {
-        Digest::of(self.key.as_bytes()).hex().to_owned()
+        Digest::sha256(self.key.as_bytes()).hex().to_owned()
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for PublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the key SHA256:{}", self.fingerprint())
     }
 }
 
 /// Reads a bundle.
-pub(super) fn bundle_of(bytes: &[u8]) -> std::result::Result<Bundle, String> {
+pub(super) fn parse_bundle(bytes: &[u8]) -> std::result::Result<Bundle, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "a bundle is no text".to_owned())?;
     Bundle::from_json(text).map_err(|error| format!("a bundle cannot be understood: {}", reason(&error)))
 }

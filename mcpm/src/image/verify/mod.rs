@@ -12,28 +12,28 @@ use serde::{Deserialize, Serialize};
 use super::{
     ImageReference,
     credentials::CredentialStore,
-    distribution::{Digest, Repository},
+    distribution::{Digest, ImageRepository},
 };
 use crate::{Error, ErrorKind, Result, transport::tls::TrustStore};
 
+mod cosign;
 mod crypto;
 mod find;
 mod identity;
 mod key;
 mod provenance;
-mod simple;
 mod statement;
 
 pub(crate) use identity::{Identity, TrustedRoot};
-pub(crate) use key::Key;
+pub(crate) use key::PublicKey;
 
 /// How many reasons a refusal repeats.
-const REASONS: usize = 3;
+const MAX_REASONS: usize = 3;
 
 /// What was found out of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Verified {
+pub struct VerifiedImage {
     /// The digest that was signed, and is run.
     pub digest: String,
     /// Who signed it.
@@ -69,14 +69,14 @@ impl fmt::Display for Signer {
 
 /// Who must have signed an image.
 #[derive(Debug, Clone)]
-pub(crate) enum Expected {
+pub(crate) enum ExpectedSigner {
     /// Who has this key.
-    Key(Key),
+    Key(PublicKey),
     /// Whom an issuer vouches for.
     Identity(Box<Identity>),
 }
 
-impl fmt::Display for Expected {
+impl fmt::Display for ExpectedSigner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Key(key) => key.fmt(f),
@@ -92,21 +92,21 @@ impl fmt::Display for Expected {
 /// signature that counts.
 pub(crate) async fn verify(
     image: &ImageReference,
-    expected: &Expected,
+    expected: &ExpectedSigner,
     logins: &CredentialStore,
     trust: &TrustStore,
-) -> Result<Verified> {
-    let repository = Repository::of(image, logins, trust).await?;
+) -> Result<VerifiedImage> {
+    let repository = ImageRepository::for_image(image, logins, trust).await?;
     let digest = digest_of(image, &repository).await?;
     let signatures = find::signatures(&repository, &digest).await?;
     let mut reasons: Vec<String> = Vec::new();
     for signature in &signatures {
         let outcome = match expected {
-            Expected::Key(key) => key.check(signature, &digest),
-            Expected::Identity(identity) => identity.check(signature, &digest),
+            ExpectedSigner::Key(key) => key.check(signature, &digest),
+            ExpectedSigner::Identity(identity) => identity.check(signature, &digest),
         };
         match outcome {
-            Ok(signer) => return Ok(Verified { digest: digest.to_string(), signer }),
+            Ok(signer) => return Ok(VerifiedImage { digest: digest.to_string(), signer }),
             Err(reason) if reasons.contains(&reason) => {}
             Err(reason) => reasons.push(reason),
         }
@@ -114,7 +114,7 @@ pub(crate) async fn verify(
     Err(unverified(image, &digest, expected, &reasons))
 }
 
-async fn digest_of(image: &ImageReference, repository: &Repository) -> Result<Digest> {
+async fn digest_of(image: &ImageReference, repository: &ImageRepository) -> Result<Digest> {
     let absent = || {
         let message = format!("image `{image}` does not exist in its registry");
         Error::new(ErrorKind::ImageUnavailable, message).with("registry", image.registry())
@@ -131,11 +131,16 @@ async fn digest_of(image: &ImageReference, repository: &Repository) -> Result<Di
     }
 }
 
-fn unverified(image: &ImageReference, digest: &Digest, expected: &Expected, reasons: &[String]) -> Error {
+fn unverified(
+    image: &ImageReference,
+    digest: &Digest,
+    expected: &ExpectedSigner,
+    reasons: &[String],
+) -> Error {
     let error = if reasons.is_empty() {
         Error::new(ErrorKind::ImageUnverified, format!("image `{image}` has no signature"))
     } else {
-        let shown = reasons.iter().take(REASONS).cloned().collect::<Vec<_>>().join("; ");
+        let shown = reasons.iter().take(MAX_REASONS).cloned().collect::<Vec<_>>().join("; ");
         let message = format!("image `{image}` has no signature that counts");
         Error::new(ErrorKind::ImageUnverified, message).source(shown)
     };

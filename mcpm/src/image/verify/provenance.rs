@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// Which instance of Sigstore signs.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Instance {
+pub(super) enum SigstoreInstance {
     /// The public one.
     Public,
     /// GitHub's own.
@@ -64,12 +64,12 @@ impl Provenance {
         (named && !self.cert_issuer.is_empty()).then(|| self.cert_issuer.clone())
     }
 
-    pub(super) fn instance(&self) -> Result<Instance> {
+    pub(super) fn instance(&self) -> Result<SigstoreInstance> {
         let url = self.sigstore_url.trim_start_matches("https://").trim_end_matches('/');
         Ok(match url {
-            "" | "tuf-repo-cdn.sigstore.dev" => Instance::Public,
-            "tuf-repo.github.com" => Instance::GitHub,
-            other => Instance::Other(other.escape_debug().to_string()),
+            "" | "tuf-repo-cdn.sigstore.dev" => SigstoreInstance::Public,
+            "tuf-repo.github.com" => SigstoreInstance::GitHub,
+            other => SigstoreInstance::Other(other.escape_debug().to_string()),
         })
     }
 

@@ -6,9 +6,9 @@ use serde_json::Value;
 use crate::image::distribution::Digest;
 
 /// What cosign writes in a statement that is a signature and nothing more.
-const SIGNATURE: &str = "https://sigstore.dev/cosign/sign/v1";
+const COSIGN_SIGNATURE_PREDICATE: &str = "https://sigstore.dev/cosign/sign/v1";
 /// What builders write of how they built an image. Whoever says that has made it.
-const BUILD: &str = "https://slsa.dev/provenance/";
+const SLSA_PROVENANCE_PREDICATE: &str = "https://slsa.dev/provenance/";
 /// The media type of a statement in an envelope.
 pub(super) const IN_TOTO: &str = "application/vnd.in-toto+json";
 
@@ -22,7 +22,7 @@ pub(crate) struct Predicate {
 }
 
 #[derive(Deserialize)]
-struct Simple {
+struct SimpleSigningPayload {
     critical: Critical,
 }
 
@@ -57,7 +57,7 @@ struct Subject {
 /// Checks that a simple document names this image.
 pub(super) fn check_simple(payload: &[u8], image: &Digest) -> Result<(), String> {
     let unclear = |_| "what is signed cannot be understood".to_owned();
-    let document: Simple = serde_json::from_slice(payload).map_err(unclear)?;
+    let document: SimpleSigningPayload = serde_json::from_slice(payload).map_err(unclear)?;
     if document.critical.kind != "cosign container image signature" {
         return Err("what is signed is no signature of an image".to_owned());
     }
@@ -80,7 +80,7 @@ pub(super) fn check_statement(payload: &[u8], image: &Digest, expected: &Predica
     let kind = statement.predicate_type.as_str();
     let fits = match &expected.kind {
         Some(expected) => kind == expected,
-        None => kind == SIGNATURE || kind.starts_with(BUILD),
+        None => kind == COSIGN_SIGNATURE_PREDICATE || kind.starts_with(SLSA_PROVENANCE_PREDICATE),
     };
     if !fits {
         return Err(format!("a statement of the kind `{}` is no signature", kind.escape_debug()));

@@ -55,18 +55,18 @@ fn cases() {
         for case in table.cases {
             let about = format!("{}: {}", table.config.display(), case.about);
             let resource = match (&case.tool, &case.prompt, &case.resource, &case.template) {
-                (Some(name), ..) => Used::Tool(name, case.annotations.as_ref()),
-                (_, Some(name), ..) => Used::Prompt(name),
-                (_, _, Some(uri), _) => Used::Resource(uri),
-                (.., Some(uri)) => Used::Template(uri),
+                (Some(name), ..) => AccessedEntity::Tool(name, case.annotations.as_ref()),
+                (_, Some(name), ..) => AccessedEntity::Prompt(name),
+                (_, _, Some(uri), _) => AccessedEntity::Resource(uri),
+                (.., Some(uri)) => AccessedEntity::Template(uri),
                 _ => panic!("{about}: nothing is used"),
             };
             let arguments = case.arguments.as_ref().map(|given| authorization.arguments(&given.to_string()));
-            let asker = authorization.of(&caller(case.claims.as_ref()));
+            let asker = authorization.for_caller(&caller(case.claims.as_ref()));
             let decision = match arguments.transpose() {
                 Ok(arguments) => asker.decide(&resource, arguments.as_ref()),
-                Err(Unfit::Unclear(reason)) => Decision::Unclear(reason),
-                Err(Unfit::Undecided(reason)) => Decision::Undecided(reason),
+                Err(ArgumentsError::Unclear(reason)) => Decision::Unclear(reason),
+                Err(ArgumentsError::Undecided(reason)) => Decision::Undecided(reason),
             };
             let got = match decision {
                 Decision::Allowed => "allow".to_owned(),
@@ -219,9 +219,12 @@ fn arguments_that_can_be_read_in_two_ways_are_refused() {
         "[]",
         &format!("{}{}", r#"{"a":"#.repeat(40), "}".repeat(40)),
     ] {
-        assert!(matches!(Arguments::read(text, &Read::All), Err(Unfit::Unclear(_))), "{text}");
+        assert!(
+            matches!(Arguments::read(text, &ContextAttributes::All), Err(ArgumentsError::Unclear(_))),
+            "{text}"
+        );
     }
-    assert!(Arguments::read(r#"{"a":{"b":[1,2.5,null,"x",true]}}"#, &Read::All).is_ok());
+    assert!(Arguments::read(r#"{"a":{"b":[1,2.5,null,"x",true]}}"#, &ContextAttributes::All).is_ok());
 }
 
 #[test]
@@ -244,10 +247,10 @@ fn what_policies_read_of_the_context_is_known() {
     ] {
         let authorization = of(&[&format!("{PERMIT} {{ {condition} }};")]);
         let expected = match read {
-            ["?"] => Read::All,
-            names => Read::These(names.iter().map(|name| (*name).to_owned()).collect()),
+            ["?"] => ContextAttributes::All,
+            names => ContextAttributes::Only(names.iter().map(|name| (*name).to_owned()).collect()),
         };
-        assert_eq!(authorization.read, expected, "{condition}");
+        assert_eq!(authorization.context_attributes, expected, "{condition}");
     }
 }
 
@@ -265,10 +268,10 @@ fn large_arguments_pass_where_no_policy_reads_them_and_are_not_decided_about_whe
         };
         let shown = &value[..value.len().min(20)];
         assert!(read(&of_a, "b").is_ok(), "{shown}");
-        assert_eq!(matches!(read(&of_a, "a"), Err(Unfit::Undecided(_))), undecided, "{shown}");
-        assert_eq!(matches!(read(&whole, "b"), Err(Unfit::Undecided(_))), undecided, "{shown}");
+        assert_eq!(matches!(read(&of_a, "a"), Err(ArgumentsError::Undecided(_))), undecided, "{shown}");
+        assert_eq!(matches!(read(&whole, "b"), Err(ArgumentsError::Undecided(_))), undecided, "{shown}");
     }
-    assert!(matches!(of_a.arguments(&format!("{{\"a\":{deep}}}")), Err(Unfit::Unclear(_))));
+    assert!(matches!(of_a.arguments(&format!("{{\"a\":{deep}}}")), Err(ArgumentsError::Unclear(_))));
 }
 
 #[test]
@@ -281,9 +284,9 @@ fn an_attribute_of_the_request_goes_before_one_of_the_configuration() {
         ..AuthorizationSpec::default()
     };
     let authorization = Arc::new(Authorization::new(&spec, "s").expect("policies"));
-    let asker = authorization.of(&Caller::default());
-    assert_eq!(asker.decide(&Used::Tool("a", None), None), Decision::Allowed);
-    assert_eq!(asker.decide(&Used::Tool("b", None), None), Decision::Denied(Vec::new()));
+    let asker = authorization.for_caller(&Caller::default());
+    assert_eq!(asker.decide(&AccessedEntity::Tool("a", None), None), Decision::Allowed);
+    assert_eq!(asker.decide(&AccessedEntity::Tool("b", None), None), Decision::Denied(Vec::new()));
 }
 
 fn of(policies: &[&str]) -> Arc<Authorization> {
@@ -307,15 +310,15 @@ struct Uris {
 }
 
 #[test]
-fn a_uri_is_decided_about_however_it_is_spelled() {
+fn every_form_of_a_uri_is_decided() {
     let text = std::fs::read_to_string(data().join("uris.json")).expect("cases");
     let tables: Vec<Uris> = serde_json::from_str(&text).expect("tables");
     for Uris { about, policies, allowed, refused, unclear } in tables {
         let policies: Vec<&str> = policies.iter().map(String::as_str).collect();
-        let asker = of(&policies).of(&Caller::default());
+        let asker = of(&policies).for_caller(&Caller::default());
         for (uris, expected) in [(allowed, "allowed"), (refused, "refused"), (unclear, "unclear")] {
             for uri in uris {
-                for used in [Used::Resource(&uri), Used::Template(&uri)] {
+                for used in [AccessedEntity::Resource(&uri), AccessedEntity::Template(&uri)] {
                     let got = match asker.decide(&used, None) {
                         Decision::Allowed => "allowed",
                         Decision::Unclear(_) => "unclear",
@@ -331,12 +334,17 @@ fn a_uri_is_decided_about_however_it_is_spelled() {
 #[test]
 fn what_is_added_to_permit_a_uri_permits_it() {
     for uri in ["file:///a b", "CONFIG://secret", "http://EXAMPLE.com:80/%61", "note://k\u{e4}se"] {
-        let nothing = of(&["permit(principal, action, resource == Tool::\"x\");"]).of(&Caller::default());
-        let used = Used::Resource(uri);
-        let policies = nothing.permits(&used);
+        let nothing =
+            of(&["permit(principal, action, resource == Tool::\"x\");"]).for_caller(&Caller::default());
+        let used = AccessedEntity::Resource(uri);
+        let policies = nothing.suggested_policies(&used);
         let policies: Vec<&str> = policies.iter().map(String::as_str).collect();
         assert_eq!(nothing.decide(&used, None), Decision::Denied(Vec::new()), "{uri}");
-        assert_eq!(of(&policies).of(&Caller::default()).decide(&used, None), Decision::Allowed, "{uri}");
+        assert_eq!(
+            of(&policies).for_caller(&Caller::default()).decide(&used, None),
+            Decision::Allowed,
+            "{uri}"
+        );
     }
 }
 
@@ -350,9 +358,9 @@ proptest! {
     ) {
         const BELOW: &str = "file:///handbook/";
         let asker = of(&["permit(principal, action, resource) when { resource.uri like \"file:///handbook/*\" };"])
-            .of(&Caller::default());
+            .for_caller(&Caller::default());
         let uri = format!("{BELOW}{}", parts.concat());
-        if asker.decide(&Used::Resource(&uri), None) != Decision::Allowed {
+        if asker.decide(&AccessedEntity::Resource(&uri), None) != Decision::Allowed {
             return Ok(());
         }
         // As readers would that parse, decode, or do both in any order.

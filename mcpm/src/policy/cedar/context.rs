@@ -10,27 +10,27 @@ use serde_json::Value;
 
 /// What is read of the context.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Read {
-    These(BTreeSet<String>),
+pub(super) enum ContextAttributes {
+    Only(BTreeSet<String>),
     /// A policy goes by the context as a whole.
     All,
 }
 
-impl Read {
+impl ContextAttributes {
     /// What some policies read.
-    pub(super) fn by(policies: &PolicySet) -> Self {
+    pub(super) fn used_by(policies: &PolicySet) -> Self {
         let mut names = BTreeSet::new();
         let known = policies.policies().all(|policy| {
             // In Cedar's own JSON an attribute of the context is the one thing in which it stands for more than itself.
             policy.to_json().is_ok_and(|policy| collect(&policy, &mut names))
         });
-        if known { Self::These(names) } else { Self::All }
+        if known { Self::Only(names) } else { Self::All }
     }
 
     /// Whether some policy may read that attribute.
-    pub(super) fn has(&self, attribute: &str) -> bool {
+    pub(super) fn contains(&self, attribute: &str) -> bool {
         match self {
-            Self::These(names) => names.contains(attribute),
+            Self::Only(names) => names.contains(attribute),
             Self::All => true,
         }
     }

@@ -15,14 +15,14 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use cedar_policy::{Entity, EntityId, EntityTypeName, EntityUid, RestrictedExpression as Expression};
 use serde_json::{Map, Value};
 
-use super::{ANNOTATIONS, LONGEST, file::AuthorizationSpec, spelling::Forms, values};
-use crate::{Result, policy::invalid, redact::without_query};
+use super::{ANNOTATIONS, MAX_NAME_BYTES, file::AuthorizationSpec, uri_forms::UriForms, values};
+use crate::{Result, policy::invalid, redact::strip_query};
 
 /// Claims that name groups, of which the first that is there counts.
 const GROUP_CLAIMS: [&str; 3] = ["groups", "roles", "cognito:groups"];
 const GROUP: &str = "McpmGroup";
 /// Who calls when callers are not asked who they are.
-const ANYBODY: &str = "anonymous";
+const ANONYMOUS: &str = "anonymous";
 
 /// Who calls.
 #[derive(Debug, Clone, Default)]
@@ -34,7 +34,7 @@ pub(crate) struct Caller {
 
 /// What is used.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Used<'a> {
+pub(crate) enum AccessedEntity<'a> {
     /// A tool by its own name, and what the server says of it.
     Tool(&'a str, Option<&'a Map<String, Value>>),
     Prompt(&'a str),
@@ -46,44 +46,44 @@ pub(crate) enum Used<'a> {
 
 /// The kinds of what is used, and the words for them.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Words {
+pub(super) struct CedarNames {
     action: &'static str,
     entity: &'static str,
     feature: &'static str,
     operation: &'static str,
 }
 
-impl<'a> Used<'a> {
+impl<'a> AccessedEntity<'a> {
     /// The forms in which it is decided about beside its own.
     ///
     /// # Errors
     /// Says why it is not decided about.
-    pub(super) fn forms(&self) -> Result<Forms, String> {
-        if self.id().len() > LONGEST {
-            return Err(format!("its name is longer than {LONGEST} bytes"));
+    pub(super) fn uri_forms(&self) -> Result<UriForms, String> {
+        if self.id().len() > MAX_NAME_BYTES {
+            return Err(format!("its name is longer than {MAX_NAME_BYTES} bytes"));
         }
         match self {
-            Self::Tool(..) | Self::Prompt(_) => Ok(Forms::default()),
+            Self::Tool(..) | Self::Prompt(_) => Ok(UriForms::default()),
             Self::Resource(uri) | Self::Template(uri) => {
-                Forms::of(uri).map_err(|reason| format!("the URI is not clear: {reason}"))
+                UriForms::new(uri).map_err(|reason| format!("the URI is not clear: {reason}"))
             }
         }
     }
 
     /// The same with its URI in another form.
-    pub(super) fn written<'b>(&self, form: &'b str) -> Used<'b>
+    pub(super) fn with_uri<'b>(&self, form: &'b str) -> AccessedEntity<'b>
     where
         'a: 'b,
     {
         match self {
-            Self::Resource(_) => Used::Resource(form),
-            Self::Template(_) => Used::Template(form),
+            Self::Resource(_) => AccessedEntity::Resource(form),
+            Self::Template(_) => AccessedEntity::Template(form),
             other => *other,
         }
     }
 
-    pub(super) fn kind(&self) -> Words {
-        let words = |action, entity, feature, operation| Words { action, entity, feature, operation };
+    pub(super) fn cedar_names(&self) -> CedarNames {
+        let words = |action, entity, feature, operation| CedarNames { action, entity, feature, operation };
         match self {
             Self::Tool(..) => words("call_tool", "Tool", "tool", "call"),
             Self::Prompt(_) => words("get_prompt", "Prompt", "prompt", "get"),
@@ -92,23 +92,23 @@ impl<'a> Used<'a> {
     }
 
     /// How policies write it, without the query of a URI.
-    pub(crate) fn shown(&self) -> String {
-        uid(self.kind().entity, self.plain()).to_string()
+    pub(crate) fn display(&self) -> String {
+        uid(self.cedar_names().entity, self.redacted_id()).to_string()
     }
 
     /// How a policy asks for it that need not say the query of a URI, when it has one.
-    pub(super) fn pattern(&self) -> Option<String> {
-        let (plain, id) = (self.plain(), self.id());
+    pub(super) fn uri_pattern(&self) -> Option<String> {
+        let (plain, id) = (self.redacted_id(), self.id());
         let mark = id[plain.len()..].chars().next()?;
         let plain = EntityId::new(plain).escaped().replace('*', "\\*");
         Some(format!("resource has uri && resource.uri like \"{plain}{mark}*\""))
     }
 
     /// The id without what may be a secret in it.
-    fn plain(&self) -> &str {
+    fn redacted_id(&self) -> &str {
         match self {
             Self::Tool(id, _) | Self::Prompt(id) => id,
-            Self::Resource(uri) | Self::Template(uri) => without_query(uri),
+            Self::Resource(uri) | Self::Template(uri) => strip_query(uri),
         }
     }
 
@@ -120,13 +120,13 @@ impl<'a> Used<'a> {
 }
 
 /// The action on that kind.
-pub(super) fn action(words: Words) -> EntityUid {
+pub(super) fn action(words: CedarNames) -> EntityUid {
     uid("Action", words.action)
 }
 
 /// What the configuration says of entities.
 #[derive(Debug)]
-pub(super) struct Scheme {
+pub(super) struct EntityMapping {
     server: EntityUid,
     group: EntityTypeName,
     group_claim: Option<String>,
@@ -134,7 +134,7 @@ pub(super) struct Scheme {
     multi_valued: BTreeSet<String>,
 }
 
-impl Scheme {
+impl EntityMapping {
     pub(super) fn new(spec: &AuthorizationSpec, server: &str) -> Result<Self> {
         let group = spec.group_entity_type.as_deref().unwrap_or(GROUP);
         let group = group
@@ -159,7 +159,7 @@ impl Scheme {
         let mut claims = Vec::new();
         for (name, claim) in &caller.claims {
             let shown = if self.multi_valued.contains(name) {
-                let words = words(claim);
+                let words = claim_elements(claim);
                 let set = Expression::new_set(words.iter().cloned().map(Expression::new_string));
                 claims.push((format!("claimset_{name}"), set));
                 match claim {
@@ -168,11 +168,11 @@ impl Scheme {
                 }
             } else {
                 // A claim that has no value for Cedar is as if it were not there, which permits nothing.
-                values::value(claim).ok().flatten()
+                values::to_cedar(claim).ok().flatten()
             };
             claims.extend(shown.map(|shown| (format!("claim_{name}"), shown)));
         }
-        let id = uid("Client", caller.subject.as_deref().unwrap_or(ANYBODY));
+        let id = uid("Client", caller.subject.as_deref().unwrap_or(ANONYMOUS));
         let groups: HashSet<EntityUid> = self
             .groups(&caller.claims)
             .into_iter()
@@ -195,8 +195,8 @@ impl Scheme {
     }
 
     /// The entity of what is used.
-    pub(super) fn resource(&self, resource: &Used<'_>) -> Result<Entity, String> {
-        let words = resource.kind();
+    pub(super) fn resource(&self, resource: &AccessedEntity<'_>) -> Result<Entity, String> {
+        let words = resource.cedar_names();
         let text = |text: &str| Expression::new_string(text.to_owned());
         let mut attributes = HashMap::from([
             ("name".to_owned(), text(resource.id())),
@@ -204,17 +204,17 @@ impl Scheme {
             ("operation".to_owned(), text(words.operation)),
         ]);
         match resource {
-            Used::Tool(_, annotations) => {
+            AccessedEntity::Tool(_, annotations) => {
                 for (name, said) in annotations.iter().flat_map(|annotations| annotations.iter()) {
                     if let (true, Value::Bool(said)) = (ANNOTATIONS.contains(&name.as_str()), said) {
                         attributes.insert(name.clone(), Expression::new_bool(*said));
                     }
                 }
             }
-            Used::Prompt(_) => {}
-            Used::Resource(uri) | Used::Template(uri) => {
+            AccessedEntity::Prompt(_) => {}
+            AccessedEntity::Resource(uri) | AccessedEntity::Template(uri) => {
                 attributes.insert("uri".to_owned(), text(uri));
-                let template = matches!(resource, Used::Template(_));
+                let template = matches!(resource, AccessedEntity::Template(_));
                 attributes.insert("template".to_owned(), Expression::new_bool(template));
             }
         }
@@ -224,7 +224,7 @@ impl Scheme {
 }
 
 /// What the configuration says of an entity and what the request does, which goes first.
-pub(super) fn joined(known: &Entity, asked: Entity) -> Result<Entity, String> {
+pub(super) fn merge(known: &Entity, asked: Entity) -> Result<Entity, String> {
     let (_, mut attributes, mut parents) = known.clone().into_inner();
     let (uid, of_request, more) = asked.into_inner();
     attributes.extend(of_request);
@@ -250,7 +250,7 @@ fn names(claim: &Value) -> Vec<String> {
 }
 
 /// The elements of a claim that is an array, or one text with spaces between.
-fn words(claim: &Value) -> Vec<String> {
+fn claim_elements(claim: &Value) -> Vec<String> {
     match claim {
         Value::String(text) => text.split_whitespace().map(str::to_owned).collect(),
         other => names(other),

@@ -31,7 +31,7 @@ pub struct AuthorizationSpec {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Document {
+struct AuthorizationDocument {
     version: String,
     #[serde(rename = "type")]
     kind: String,
@@ -62,14 +62,14 @@ struct Section {
 
 /// Reads the file and checks what is in it.
 pub(in crate::policy) fn read(path: &Path) -> Result<AuthorizationSpec> {
-    let document: Document = config_file::json_or_yaml(path, "authorization configuration")?;
+    let document: AuthorizationDocument = config_file::json_or_yaml(path, "authorization configuration")?;
     let spec = spec(document).map_err(|error| error.with("file", path.display()))?;
     // Whatever is wrong in the policies is said before anything is started.
     super::Authorization::new(&spec, "server").map_err(|error| error.with("file", path.display()))?;
     Ok(spec)
 }
 
-fn spec(document: Document) -> Result<AuthorizationSpec> {
+fn spec(document: AuthorizationDocument) -> Result<AuthorizationSpec> {
     if document.version.is_empty() {
         return Err(invalid("`version` is empty".to_owned()));
     }

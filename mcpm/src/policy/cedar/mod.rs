@@ -8,9 +8,9 @@
 mod context;
 mod entities;
 mod file;
-mod lists;
+mod list_policies;
 mod schema;
-mod spelling;
+mod uri_forms;
 mod values;
 
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use cedar_policy::{
 pub use file::AuthorizationSpec;
 pub(super) use file::read;
 
-pub(crate) use entities::{Caller, Used};
-pub(crate) use values::{Arguments, Unfit};
+pub(crate) use entities::{AccessedEntity, Caller};
+pub(crate) use values::{Arguments, ArgumentsError};
 
-use context::Read;
-use entities::{Scheme, action};
-use lists::Lists;
-use schema::Names;
+use context::ContextAttributes;
+use entities::{EntityMapping, action};
+use list_policies::ListPolicies;
+use schema::SchemaNames;
 
 use super::invalid;
 use crate::{Error, Result};
@@ -36,18 +36,18 @@ use crate::{Error, Result};
 /// What a server says of its tools, which policies may go by (MCP 2025-11-25, `ToolAnnotations`).
 const ANNOTATIONS: [&str; 4] = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
 /// Longest name or URI that is decided about, in bytes.
-const LONGEST: usize = 8 << 10;
+const MAX_NAME_BYTES: usize = 8 << 10;
 
 /// The decision, ready to be asked.
 pub(crate) struct Authorization {
     policies: PolicySet,
     /// Those for lists of what has arguments.
-    lists: Lists,
+    lists: ListPolicies,
     /// Those of the configuration.
     entities: Entities,
-    scheme: Scheme,
+    scheme: EntityMapping,
     uses_annotations: bool,
-    read: Read,
+    context_attributes: ContextAttributes,
 }
 
 /// What was decided.
@@ -84,8 +84,8 @@ impl Authorization {
             Some(text) => Entities::from_json_str(text, None)
                 .map_err(|error| invalid(format!("`entities_json` cannot be read: {}", chain(&error))))?,
         };
-        let scheme = Scheme::new(spec, server)?;
-        let names = Names::known(scheme.group(), &entities)
+        let scheme = EntityMapping::new(spec, server)?;
+        let names = SchemaNames::known(scheme.group(), &entities)
             .map_err(|error| invalid(format!("`entities_json` cannot be read: {error}")))?;
         // In the order of the configuration.
         for number in 0..spec.policies.len() {
@@ -98,18 +98,18 @@ impl Authorization {
         }
         let uses_annotations =
             spec.policies.iter().any(|text| ANNOTATIONS.iter().any(|name| text.contains(name)));
-        let read = Read::by(&policies);
-        let lists = Lists::of(&policies)
+        let read = ContextAttributes::used_by(&policies);
+        let lists = ListPolicies::relax(&policies)
             .map_err(|error| invalid(format!("the policies cannot be read for lists: {error}")))?;
-        Ok(Self { policies, lists, entities, scheme, uses_annotations, read })
+        Ok(Self { policies, lists, entities, scheme, uses_annotations, context_attributes: read })
     }
 
     /// Reads the arguments of a call, which are an object.
     ///
     /// # Errors
     /// They cannot be shown to the policies.
-    pub(crate) fn arguments(&self, text: &str) -> std::result::Result<Arguments, Unfit> {
-        Arguments::read(text, &self.read)
+    pub(crate) fn arguments(&self, text: &str) -> std::result::Result<Arguments, ArgumentsError> {
+        Arguments::read(text, &self.context_attributes)
     }
 
     /// Whether what a server says of its tools can change a decision.
@@ -118,18 +118,18 @@ impl Authorization {
     }
 
     /// Prepares the questions about one caller. Of the context only those claims are made that some policy reads there.
-    pub(crate) fn of(self: &Arc<Self>, caller: &Caller) -> Asker {
+    pub(crate) fn for_caller(self: &Arc<Self>, caller: &Caller) -> CallerAuthorizer {
         let (entity, mut claims) = self.scheme.caller(caller);
-        claims.retain(|(name, _)| self.read.has(name));
+        claims.retain(|(name, _)| self.context_attributes.contains(name));
         let principal = entity.uid();
-        let entities = self.with(self.entities.clone(), entity);
-        Asker { authorization: Arc::clone(self), principal, entities, claims }
+        let entities = self.with_entity(self.entities.clone(), entity);
+        CallerAuthorizer { authorization: Arc::clone(self), principal, entities, claims }
     }
 
     /// Adds an entity to those of the configuration, which may say more of it.
-    fn with(&self, entities: Entities, entity: cedar_policy::Entity) -> Result<Entities, String> {
+    fn with_entity(&self, entities: Entities, entity: cedar_policy::Entity) -> Result<Entities, String> {
         let entity = match self.entities.get(&entity.uid()) {
-            Some(known) => entities::joined(known, entity)?,
+            Some(known) => entities::merge(known, entity)?,
             None => entity,
         };
         entities.upsert_entities([entity], None).map_err(|error| chain(&error))
@@ -143,7 +143,7 @@ impl std::fmt::Debug for Authorization {
 }
 
 /// Answers questions about one caller.
-pub(crate) struct Asker {
+pub(crate) struct CallerAuthorizer {
     authorization: Arc<Authorization>,
     principal: cedar_policy::EntityUid,
     /// Those of the configuration, and the caller; an error when there is no telling.
@@ -151,56 +151,56 @@ pub(crate) struct Asker {
     claims: Vec<(String, cedar_policy::RestrictedExpression)>,
 }
 
-impl std::fmt::Debug for Asker {
+impl std::fmt::Debug for CallerAuthorizer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Asker({})", self.principal)
     }
 }
 
-impl Asker {
+impl CallerAuthorizer {
     /// How policies write the caller.
     pub(crate) fn caller(&self) -> String {
         self.principal.to_string()
     }
 
     /// The smallest policies that permit the caller this one thing.
-    pub(crate) fn permits(&self, used: &Used<'_>) -> Vec<String> {
-        let others = used.forms().map(|forms| forms.others).unwrap_or_default();
-        let forms = others.iter().map(|form| used.written(form));
-        let missing = |used: &Used<'_>| self.decide_as_written(used, None) != Decision::Allowed;
-        [*used].into_iter().chain(forms.filter(missing)).map(|used| self.permit(&used)).collect()
+    pub(crate) fn suggested_policies(&self, used: &AccessedEntity<'_>) -> Vec<String> {
+        let others = used.uri_forms().map(|forms| forms.distinct).unwrap_or_default();
+        let forms = others.iter().map(|form| used.with_uri(form));
+        let missing = |used: &AccessedEntity<'_>| self.decide_as_written(used, None) != Decision::Allowed;
+        [*used].into_iter().chain(forms.filter(missing)).map(|used| self.suggested_policy(&used)).collect()
     }
 
-    fn permit(&self, used: &Used<'_>) -> String {
-        let (action, principal) = (action(used.kind()), &self.principal);
-        match used.pattern() {
+    fn suggested_policy(&self, used: &AccessedEntity<'_>) -> String {
+        let (action, principal) = (action(used.cedar_names()), &self.principal);
+        match used.uri_pattern() {
             Some(pattern) => {
                 format!(
                     "permit(principal == {principal}, action == {action}, resource) when {{ {pattern} }};"
                 )
             }
             None => {
-                let resource = used.shown();
+                let resource = used.display();
                 format!("permit(principal == {principal}, action == {action}, resource == {resource});")
             }
         }
     }
 
     /// Decides whether the caller may use a resource, with these arguments, however a server reads its URI.
-    pub(crate) fn decide(&self, used: &Used<'_>, arguments: Option<&Arguments>) -> Decision {
-        let forms = match used.forms() {
+    pub(crate) fn decide(&self, used: &AccessedEntity<'_>, arguments: Option<&Arguments>) -> Decision {
+        let forms = match used.uri_forms() {
             Ok(forms) => forms,
             Err(reason) => return Decision::Unclear(reason),
         };
         let mut decision = self.decide_as_written(used, arguments);
-        for form in &forms.others {
+        for form in &forms.distinct {
             if decision == Decision::Allowed {
-                decision = self.decide_as_written(&used.written(form), arguments);
+                decision = self.decide_as_written(&used.with_uri(form), arguments);
             }
         }
-        for form in &forms.spellings {
+        for form in &forms.equivalent {
             if decision == Decision::Allowed {
-                decision = match self.decide_as_written(&used.written(form), arguments) {
+                decision = match self.decide_as_written(&used.with_uri(form), arguments) {
                     // It is permitted in the spelling that was used.
                     Decision::Denied(rules) if rules.is_empty() => Decision::Allowed,
                     decision => decision,
@@ -211,13 +211,13 @@ impl Asker {
     }
 
     /// Whether a list shows a tool or a prompt: whether the caller may use it with some arguments.
-    pub(crate) fn shows(&self, used: &Used<'_>) -> bool {
+    pub(crate) fn is_listed(&self, used: &AccessedEntity<'_>) -> bool {
         let lists = &self.authorization.lists;
-        used.forms().is_ok()
-            && self.response(&lists.policies, used, None).is_ok_and(|response| lists.show(&response))
+        used.uri_forms().is_ok()
+            && self.evaluate(&lists.policies, used, None).is_ok_and(|response| lists.is_listed(&response))
     }
 
-    fn decide_as_written(&self, used: &Used<'_>, arguments: Option<&Arguments>) -> Decision {
+    fn decide_as_written(&self, used: &AccessedEntity<'_>, arguments: Option<&Arguments>) -> Decision {
         self.decision(used, arguments).unwrap_or_else(|reason| {
             tracing::warn!(reason, "what cannot be decided about is refused");
             Decision::Undecided(reason)
@@ -225,28 +225,28 @@ impl Asker {
     }
 
     /// What some policies say.
-    fn response(
+    fn evaluate(
         &self,
         policies: &PolicySet,
-        resource: &Used<'_>,
+        resource: &AccessedEntity<'_>,
         arguments: Option<&Arguments>,
     ) -> Result<Response, String> {
         let authorization = &*self.authorization;
         let entity = authorization.scheme.resource(resource)?;
         let uid = entity.uid();
-        let entities = authorization.with(self.entities.clone()?, entity)?;
+        let entities = authorization.with_entity(self.entities.clone()?, entity)?;
         let mut pairs = self.claims.clone();
-        pairs.extend(values::shown(arguments).map_err(Unfit::reason)?);
+        pairs.extend(values::context_pairs(arguments).map_err(ArgumentsError::reason)?);
         let context = Context::from_pairs(pairs).map_err(|error| chain(&error))?;
-        let action = action(resource.kind());
+        let action = action(resource.cedar_names());
         let request = Request::new(self.principal.clone(), action, uid, context, None)
             .map_err(|error| chain(&error))?;
         Ok(Authorizer::new().is_authorized(&request, policies, &entities))
     }
 
-    fn decision(&self, used: &Used<'_>, arguments: Option<&Arguments>) -> Result<Decision, String> {
+    fn decision(&self, used: &AccessedEntity<'_>, arguments: Option<&Arguments>) -> Result<Decision, String> {
         let authorization = &*self.authorization;
-        let response = self.response(&authorization.policies, used, arguments)?;
+        let response = self.evaluate(&authorization.policies, used, arguments)?;
         let mut failed = Vec::new();
         for error in response.diagnostics().errors() {
             let cedar_policy::AuthorizationError::PolicyEvaluationError(error) = error;
@@ -256,7 +256,7 @@ impl Asker {
                 authorization.policies.policy(id).is_none_or(|policy| policy.effect() == Effect::Forbid);
             tracing::debug!(policy = %id, error = %error.inner(), forbids, "a policy could not be evaluated");
             if forbids {
-                failed.push(authorization.named(id));
+                failed.push(authorization.policy_name(id));
             }
         }
         if !failed.is_empty() {
@@ -266,7 +266,7 @@ impl Asker {
             Outcome::Allow => Decision::Allowed,
             Outcome::Deny => {
                 let mut rules: Vec<String> =
-                    response.diagnostics().reason().map(|id| authorization.named(id)).collect();
+                    response.diagnostics().reason().map(|id| authorization.policy_name(id)).collect();
                 rules.sort_unstable();
                 Decision::Denied(rules)
             }
@@ -276,7 +276,7 @@ impl Asker {
 
 impl Authorization {
     /// The id of a policy, and what its author calls it: `@id("...")`.
-    fn named(&self, id: &PolicyId) -> String {
+    fn policy_name(&self, id: &PolicyId) -> String {
         match self.policies.annotation(id, "id") {
             Some(name) => format!("{id} ({name})"),
             None => id.to_string(),

@@ -17,12 +17,12 @@ const ACTIONS: [&str; 3] = ["call_tool", "get_prompt", "read_resource"];
 
 /// Entity types, and actions by their ids.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(super) struct SchemaNames {
     types: BTreeSet<String>,
     actions: BTreeSet<String>,
 }
 
-impl Names {
+impl SchemaNames {
     /// The names of requests and of the entities in the configuration.
     pub(super) fn known(group: &EntityTypeName, entities: &Entities) -> Result<Self, String> {
         let mut names = Self::default();

@@ -9,32 +9,32 @@ use std::collections::HashMap;
 use cedar_policy::RestrictedExpression as Expression;
 use serde_json::{Map, Value, value::RawValue};
 
-use super::context::Read;
+use super::context::ContextAttributes;
 use crate::mcp::fields::Fields;
 
 /// Deepest nesting.
-const DEEPEST: usize = 32;
+const MAX_DEPTH: usize = 32;
 /// Most bytes of the arguments that policies read.
-const MOST_BYTES: usize = 256 << 10;
+const MAX_ARGUMENT_BYTES: usize = 256 << 10;
 /// Most values in them.
-const MOST: usize = 10_000;
+const MAX_VALUES: usize = 10_000;
 /// The end of the mark that an argument is there which has no value of its own to compare.
-const PRESENT: &str = "_present";
+const PRESENT_SUFFIX: &str = "_present";
 /// Whole numbers up to here are exact in a float.
-const EXACT: f64 = 9_007_199_254_740_992.0;
+const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 /// A decimal has four places in 64 bits.
-const LARGEST_DECIMAL: f64 = 922_337_203_685_477.0;
+const MAX_DECIMAL: f64 = 922_337_203_685_477.0;
 
 /// Why arguments cannot be shown to policies.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Unfit {
+pub(crate) enum ArgumentsError {
     /// They can be read in different ways, or not at all.
     Unclear(String),
     /// There is no value for them.
     Undecided(String),
 }
 
-impl Unfit {
+impl ArgumentsError {
     /// Says it in words.
     pub(crate) fn reason(self) -> String {
         match self {
@@ -53,26 +53,28 @@ pub(crate) struct Arguments {
 impl Arguments {
     /// Reads an object in which nothing can be read in two ways: no name, and nothing in what policies read, however
     /// deep.
-    pub(super) fn read(text: &str, read: &Read) -> Result<Self, Unfit> {
+    pub(super) fn read(text: &str, read: &ContextAttributes) -> Result<Self, ArgumentsError> {
         let fields = Fields::read(text).ok_or_else(|| unreadable("they are no object"))?;
-        let fields = fields.all().map_err(|ambiguous| unreadable(&ambiguous.to_string()))?;
+        let fields = fields.all_unique().map_err(|ambiguous| unreadable(&ambiguous.to_string()))?;
         let names = fields.iter().map(|(name, _)| name.to_string()).collect();
         let of_policies = |name: &str| {
             let attribute = attribute(name);
-            read.has(&attribute) || read.has(&format!("{attribute}{PRESENT}"))
+            read.contains(&attribute) || read.contains(&format!("{attribute}{PRESENT_SUFFIX}"))
         };
         let fields: Vec<_> = fields.iter().filter(|(name, _)| of_policies(name)).collect();
-        if fields.iter().any(|(name, _)| name.ends_with(PRESENT) && read.has(&attribute(name))) {
-            let reason = format!("an argument is named like the mark `{PRESENT}` of another");
-            return Err(Unfit::Unclear(reason));
+        if fields.iter().any(|(name, _)| name.ends_with(PRESENT_SUFFIX) && read.contains(&attribute(name))) {
+            let reason = format!("an argument is named like the mark `{PRESENT_SUFFIX}` of another");
+            return Err(ArgumentsError::Unclear(reason));
         }
-        if fields.iter().map(|(_, value)| value.get().len()).sum::<usize>() > MOST_BYTES {
-            let reason = format!("the arguments that policies read are larger than {MOST_BYTES} bytes");
-            return Err(Unfit::Undecided(reason));
+        if fields.iter().map(|(_, value)| value.get().len()).sum::<usize>() > MAX_ARGUMENT_BYTES {
+            let reason =
+                format!("the arguments that policies read are larger than {MAX_ARGUMENT_BYTES} bytes");
+            return Err(ArgumentsError::Undecided(reason));
         }
-        let mut left = MOST;
-        let values =
-            fields.iter().map(|(name, value)| Ok((name.to_string(), deep(value.get(), 1, &mut left)?)));
+        let mut left = MAX_VALUES;
+        let values = fields
+            .iter()
+            .map(|(name, value)| Ok((name.to_string(), parse_value(value.get(), 1, &mut left)?)));
         Ok(Self { names, values: values.collect::<Result<_, _>>()? })
     }
 
@@ -87,57 +89,58 @@ fn attribute(name: &str) -> String {
     format!("arg_{name}")
 }
 
-fn unreadable(reason: &str) -> Unfit {
-    Unfit::Unclear(format!("the arguments cannot be read: {reason}"))
+fn unreadable(reason: &str) -> ArgumentsError {
+    ArgumentsError::Unclear(format!("the arguments cannot be read: {reason}"))
 }
 
-fn deep(text: &str, depth: usize, left: &mut usize) -> Result<Value, Unfit> {
-    if depth > DEEPEST {
+fn parse_value(text: &str, depth: usize, left: &mut usize) -> Result<Value, ArgumentsError> {
+    if depth > MAX_DEPTH {
         return Err(unreadable("they are nested too deep"));
     }
     let Some(less) = left.checked_sub(1) else {
-        let reason = format!("the arguments that policies read have more than {MOST} values");
-        return Err(Unfit::Undecided(reason));
+        let reason = format!("the arguments that policies read have more than {MAX_VALUES} values");
+        return Err(ArgumentsError::Undecided(reason));
     };
     *left = less;
     if text.starts_with('{') {
         let fields = Fields::read(text).ok_or_else(|| unreadable("an object is broken"))?;
-        let fields = fields.all().map_err(|ambiguous| unreadable(&ambiguous.to_string()))?;
-        let values =
-            fields.iter().map(|(key, value)| Ok((key.to_string(), deep(value.get(), depth + 1, left)?)));
-        return Ok(Value::Object(values.collect::<Result<_, Unfit>>()?));
+        let fields = fields.all_unique().map_err(|ambiguous| unreadable(&ambiguous.to_string()))?;
+        let values = fields
+            .iter()
+            .map(|(key, value)| Ok((key.to_string(), parse_value(value.get(), depth + 1, left)?)));
+        return Ok(Value::Object(values.collect::<Result<_, ArgumentsError>>()?));
     }
     if text.starts_with('[') {
         let items: Vec<&RawValue> =
             serde_json::from_str(text).map_err(|error| unreadable(&error.to_string()))?;
-        let items = items.iter().map(|item| deep(item.get(), depth + 1, left));
+        let items = items.iter().map(|item| parse_value(item.get(), depth + 1, left));
         return Ok(Value::Array(items.collect::<Result<_, _>>()?));
     }
     serde_json::from_str(text).map_err(|_| unreadable("a value is broken"))
 }
 
 /// The value of a JSON value; `None` for `null`.
-pub(super) fn value(json: &Value) -> Result<Option<Expression>, Unfit> {
+pub(super) fn to_cedar(json: &Value) -> Result<Option<Expression>, ArgumentsError> {
     Ok(Some(match json {
         Value::Null => return Ok(None),
         Value::Bool(truth) => Expression::new_bool(*truth),
         Value::String(text) => Expression::new_string(text.clone()),
         Value::Number(number) => return self::number(number).map(Some),
         Value::Array(items) => {
-            let items: Vec<Option<Expression>> = items.iter().map(value).collect::<Result<_, _>>()?;
+            let items: Vec<Option<Expression>> = items.iter().map(to_cedar).collect::<Result<_, _>>()?;
             Expression::new_set(items.into_iter().flatten())
         }
         Value::Object(fields) => {
             let mut record = Vec::with_capacity(fields.len());
             for (key, field) in fields {
-                record.extend(value(field)?.map(|value| (key.clone(), value)));
+                record.extend(to_cedar(field)?.map(|value| (key.clone(), value)));
             }
-            Expression::new_record(record).map_err(|error| Unfit::Undecided(error.to_string()))?
+            Expression::new_record(record).map_err(|error| ArgumentsError::Undecided(error.to_string()))?
         }
     }))
 }
 
-fn number(number: &serde_json::Number) -> Result<Expression, Unfit> {
+fn number(number: &serde_json::Number) -> Result<Expression, ArgumentsError> {
     if let Some(whole) = number.as_i64() {
         return Ok(Expression::new_long(whole));
     }
@@ -145,21 +148,25 @@ fn number(number: &serde_json::Number) -> Result<Expression, Unfit> {
     match float {
         // 6.0 is 6: senders write it in both ways.
         #[expect(clippy::cast_possible_truncation, reason = "it is whole and in range")]
-        Some(float) if float.fract() == 0.0 && float.abs() <= EXACT => Ok(Expression::new_long(float as i64)),
-        Some(float) if float.abs() < LARGEST_DECIMAL => Ok(Expression::new_decimal(format!("{float:.4}"))),
-        _ => Err(Unfit::Undecided("a number is too large for a policy".to_owned())),
+        Some(float) if float.fract() == 0.0 && float.abs() <= MAX_EXACT_INTEGER => {
+            Ok(Expression::new_long(float as i64))
+        }
+        Some(float) if float.abs() < MAX_DECIMAL => Ok(Expression::new_decimal(format!("{float:.4}"))),
+        _ => Err(ArgumentsError::Undecided("a number is too large for a policy".to_owned())),
     }
 }
 
 /// What policies see of a call's arguments: `arg_NAME`, and for lists and objects `arg_NAME_present` as well.
-pub(super) fn shown(arguments: Option<&Arguments>) -> Result<HashMap<String, Expression>, Unfit> {
+pub(super) fn context_pairs(
+    arguments: Option<&Arguments>,
+) -> Result<HashMap<String, Expression>, ArgumentsError> {
     let mut pairs = HashMap::new();
     for (name, argument) in arguments.iter().flat_map(|arguments| &arguments.values) {
         let name = attribute(name);
         if argument.is_array() || argument.is_object() {
-            pairs.insert(format!("{name}{PRESENT}"), Expression::new_bool(true));
+            pairs.insert(format!("{name}{PRESENT_SUFFIX}"), Expression::new_bool(true));
         }
-        pairs.extend(value(argument)?.map(|value| (name, value)));
+        pairs.extend(to_cedar(argument)?.map(|value| (name, value)));
     }
     Ok(pairs)
 }

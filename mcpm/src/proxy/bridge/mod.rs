@@ -14,43 +14,39 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 
 use super::{
-    layer::{Answer, Endpoint},
-    layers::telemetry::sent,
-    public::Publicity,
+    audited_request::AuditedRequest,
+    body_errors,
+    external_url::ExternalUrlConfig,
+    layer::{Endpoint, ResponseFuture},
+    layers::telemetry::mark_sent,
     respond::{self, Request, Response},
-    trail::Trail,
-    untaken,
 };
-use crate::{
-    alarm::Alarms,
-    mcp::{error_code, router::Router},
-    options::ProxyMode,
-};
+use crate::{mcp::error_code, options::ProxyMode, stdio::router::Router, timers::CoarseTimers};
 
 /// The endpoint in front of a stdio server.
 #[derive(Debug)]
 pub(crate) struct Bridge {
     router: Arc<Router>,
     mode: ProxyMode,
-    publicity: Publicity,
-    alarms: Alarms,
+    publicity: ExternalUrlConfig,
+    alarms: CoarseTimers,
 }
 
 impl Bridge {
-    pub(crate) fn new(router: Arc<Router>, mode: ProxyMode, publicity: Publicity) -> Self {
-        Self { router, mode, publicity, alarms: Alarms::default() }
+    pub(crate) fn new(router: Arc<Router>, mode: ProxyMode, publicity: ExternalUrlConfig) -> Self {
+        Self { router, mode, publicity, alarms: CoarseTimers::default() }
     }
 }
 
 impl Endpoint for Bridge {
-    fn handle(&self, request: Request) -> Answer<'_> {
+    fn handle(&self, request: Request) -> ResponseFuture<'_> {
         if *request.method() != Method::POST {
             // It asks nothing of the server, and finds its stream or nothing.
-            sent(request.extensions());
+            mark_sent(request.extensions());
         }
-        if let Some(trail) = request.extensions().get::<Trail>() {
+        if let Some(trail) = request.extensions().get::<AuditedRequest>() {
             // It has what it needs from its environment.
-            trail.sends(&HeaderMap::new(), &HeaderMap::new());
+            trail.set_outgoing_headers(&HeaderMap::new(), &HeaderMap::new());
         }
         Box::pin(async move {
             match (self.mode, request.uri().path()) {
@@ -74,8 +70,8 @@ impl Endpoint for Bridge {
 /// Reads a whole body; the stack has bounded it.
 async fn read(request: Request) -> Result<(http::request::Parts, Bytes), Response> {
     let (parts, body) = request.into_parts();
-    match body.whole(|| respond::body_account(&parts.extensions)).await {
+    match body.collect(|| respond::body_account(&parts.extensions)).await {
         Ok(body) => Ok((parts, body)),
-        Err(broken) => Err(untaken::broken(&broken)),
+        Err(broken) => Err(body_errors::unreadable_body(&broken)),
     }
 }

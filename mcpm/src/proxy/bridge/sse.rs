@@ -6,45 +6,44 @@ use http::{Method, StatusCode};
 
 use super::{
     read,
-    stream::{Events, Numbering},
+    stream::{Numbering, SseBody},
 };
 use crate::{
     mcp::{
         error_code,
-        lane::Refusal,
-        message::{Kind, Message},
-        peek::id_in,
-        router::Router,
-        session::SessionId,
+        message::{Message, MessageKind},
+        request_id::scan_request_id,
         sse,
     },
     proxy::{
-        layers::telemetry::{opens, sent},
-        owners::Opening,
-        public::Publicity,
+        external_url::ExternalUrlConfig,
+        layers::telemetry::{announce_endpoint, mark_sent},
         respond::{self, Request, Response},
+        session_owners::EndpointRegistrar,
     },
+    stdio::{mux::RpcError, router::Router, session::SessionId},
 };
 
 /// Opens a session: the stream of everything the server says to this client.
-pub(super) fn open(router: &Arc<Router>, publicity: &Publicity, request: &Request) -> Response {
+pub(super) fn open(router: &Arc<Router>, publicity: &ExternalUrlConfig, request: &Request) -> Response {
     if request.method() != Method::GET {
         // Clients that try streamable HTTP first fall back on this status.
         return respond::method_not_allowed("GET");
     }
     let (id, reader) = match router.open_session(request.extensions().get().cloned()) {
         Ok(opened) => opened,
-        Err(refusal) => return respond::refuse(&refusal, b""),
+        Err(refusal) => return respond::message_error(&refusal, b""),
     };
     let path = format!("/messages?session_id={}", id.as_str());
-    let noted = request.extensions().get::<Opening>().and_then(|opening| opening.at(&path, "/sse"));
-    opens(request.extensions(), &path, "/sse");
-    let endpoint = sse::endpoint(&publicity.of(request.headers()).path(&path));
+    let noted =
+        request.extensions().get::<EndpointRegistrar>().and_then(|opening| opening.register(&path, "/sse"));
+    announce_endpoint(request.extensions(), &path, "/sse");
+    let endpoint = sse::endpoint(&publicity.resolve(request.headers()).url(&path));
     let closing = Arc::clone(router);
-    Events::new(reader, None, Numbering::None)
-        .starting_with(endpoint)
+    SseBody::new(reader, None, Numbering::None)
+        .with_first_event(endpoint)
         // The stream is the session: without it nothing can reach the client.
-        .when_over(Arc::new(move || {
+        .on_close(Arc::new(move || {
             // It is noted for as long as the stream may call this.
             let _held = &noted;
             closing.abandon_session(&id);
@@ -59,7 +58,7 @@ pub(super) async fn post(router: &Arc<Router>, request: Request) -> Response {
     }
     // Under the name that its place was given with, and no other: who owns a session is known by that place.
     let mut pairs = request.uri().query().unwrap_or_default().split('&');
-    let session = pairs.find_map(|pair| pair.strip_prefix("session_id=")).map(SessionId::presented);
+    let session = pairs.find_map(|pair| pair.strip_prefix("session_id=")).map(SessionId::from_client);
     let Some(session) = session else {
         let message = "`session_id` is missing; open a session with a GET of `/sse`";
         return respond::error(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, message, b"");
@@ -70,29 +69,31 @@ pub(super) async fn post(router: &Arc<Router>, request: Request) -> Response {
     };
     let message = match Message::parse(body.clone()) {
         Ok(message) => message,
-        Err(bad) => return respond::error(StatusCode::BAD_REQUEST, bad.code, &bad.reason, &id_in(&body)),
+        Err(bad) => {
+            return respond::error(StatusCode::BAD_REQUEST, bad.code, &bad.reason, &scan_request_id(&body));
+        }
     };
     let id = message.id();
     let delivered = deliver(router, session, message).await;
-    sent(&parts.extensions);
+    mark_sent(&parts.extensions);
     match delivered {
         Ok(()) => respond::empty(StatusCode::ACCEPTED),
-        Err(refusal) => respond::refuse(&refusal, &id),
+        Err(refusal) => respond::message_error(&refusal, &id),
     }
 }
 
-async fn deliver(router: &Arc<Router>, session: SessionId, message: Message) -> Result<(), Refusal> {
-    if router.is_opening(&session) {
+async fn deliver(router: &Arc<Router>, session: SessionId, message: Message) -> Result<(), RpcError> {
+    if router.is_uninitialized(&session) {
         if message.method() != "initialize" {
             let text = "the session begins with `initialize`";
-            return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
+            return Err(RpcError::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
         }
-        return router.initialize_open(message, &session).await;
+        return router.initialize_session(message, &session).await;
     }
-    let (lane, _) = router.session(&session)?;
+    let (lane, _) = router.mux_of_session(&session)?;
     match message.kind() {
-        Kind::Request => lane.call_in_session(&message, &session, true).await.map(drop),
-        Kind::Notification => lane.notify(&message, Some(&session)).await,
-        Kind::Response => lane.respond(&message, &session),
+        MessageKind::Request => lane.call_in_session(&message, &session, true).await.map(drop),
+        MessageKind::Notification => lane.notify(&message, Some(&session)).await,
+        MessageKind::Response => lane.respond(&message, &session),
     }
 }

@@ -14,18 +14,17 @@ use tokio::time::{Instant, Sleep};
 
 use crate::{
     explain::Reason,
-    mcp::{
-        error_code,
-        lane::{CancelOnDrop, Refusal},
-        outlet::{End, Item, Reader},
-        sse,
-    },
+    mcp::{error_code, sse},
     proxy::respond::{self, EVENT_STREAM, Response},
+    stdio::{
+        mux::{CancelOnDrop, RpcError},
+        replay_stream::{MessageReader, StreamEnd, StreamItem},
+    },
     transport::body::{Body, BodyError},
 };
 
 /// Silence after which a comment is sent.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// How events are numbered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,37 +38,37 @@ pub(super) enum Numbering {
 }
 
 /// Events from an outlet, with comments in the silences.
-pub(super) struct Events {
-    reader: Reader,
+pub(super) struct SseBody {
+    reader: MessageReader,
     /// Cancels the call when the body is dropped.
     guard: Option<CancelOnDrop>,
     /// Written before anything else.
     first: Option<Bytes>,
     numbering: Numbering,
-    silence: Pin<Box<Sleep>>,
+    keep_alive: Pin<Box<Sleep>>,
     ended: bool,
     /// Told when the stream is over or dropped.
-    over: Option<Arc<dyn Fn() + Send + Sync>>,
+    on_close: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
-impl Events {
-    pub(super) fn new(reader: Reader, guard: Option<CancelOnDrop>, numbering: Numbering) -> Self {
-        let first = (numbering == Numbering::Primed).then(|| sse::priming(reader.outlet().number(), 0));
+impl SseBody {
+    pub(super) fn new(reader: MessageReader, guard: Option<CancelOnDrop>, numbering: Numbering) -> Self {
+        let first = (numbering == Numbering::Primed).then(|| sse::priming_event(reader.stream().number(), 0));
         if numbering != Numbering::None {
             reader.set_resumable();
         }
-        let silence = Box::pin(tokio::time::sleep(KEEP_ALIVE));
-        Self { reader, guard, first, numbering, silence, ended: false, over: None }
+        let silence = Box::pin(tokio::time::sleep(KEEP_ALIVE_INTERVAL));
+        Self { reader, guard, first, numbering, keep_alive: silence, ended: false, on_close: None }
     }
 
     /// Writes an event before the others.
-    pub(super) fn starting_with(mut self, event: Bytes) -> Self {
+    pub(super) fn with_first_event(mut self, event: Bytes) -> Self {
         self.first = Some(event);
         self
     }
 
     /// Puts back a message that was read to see what comes first.
-    pub(super) fn starting_with_message(mut self, place: u64, bytes: &Bytes) -> Self {
+    pub(super) fn with_first_message(mut self, place: u64, bytes: &Bytes) -> Self {
         let event = self.event(place, bytes);
         self.first = Some(match self.first.take() {
             Some(first) => [first, event].concat().into(),
@@ -79,8 +78,8 @@ impl Events {
     }
 
     /// Calls `over` when the client is gone or the stream ended.
-    pub(super) fn when_over(mut self, over: Arc<dyn Fn() + Send + Sync>) -> Self {
-        self.over = Some(over);
+    pub(super) fn on_close(mut self, over: Arc<dyn Fn() + Send + Sync>) -> Self {
+        self.on_close = Some(over);
         self
     }
 
@@ -95,12 +94,12 @@ impl Events {
     }
 
     fn event(&self, place: u64, bytes: &Bytes) -> Bytes {
-        let id = (self.numbering != Numbering::None).then(|| (self.reader.outlet().number(), place));
-        self.reader.hold(sse::message(bytes, id))
+        let id = (self.numbering != Numbering::None).then(|| (self.reader.stream().number(), place));
+        self.reader.reserve(sse::message(bytes, id))
     }
 }
 
-impl HttpBody for Events {
+impl HttpBody for SseBody {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -115,30 +114,30 @@ impl HttpBody for Events {
             return Poll::Ready(None);
         }
         let bytes = match self.reader.poll_next(cx) {
-            Poll::Ready(Item::Message { place, bytes, .. }) => self.event(place, &bytes),
-            Poll::Ready(Item::End(end)) => {
+            Poll::Ready(StreamItem::Message { position: place, bytes, .. }) => self.event(place, &bytes),
+            Poll::Ready(StreamItem::End(end)) => {
                 self.ended = true;
-                let request = self.reader.outlet().request();
-                match failure_answer(&end, request).filter(|_| !request.is_empty()) {
+                let request = self.reader.stream().request();
+                match failure_response_message(&end, request).filter(|_| !request.is_empty()) {
                     Some(answer) => sse::message(&answer, None),
                     None => return Poll::Ready(None),
                 }
             }
             Poll::Pending => {
-                if self.silence.as_mut().poll(cx).is_pending() {
+                if self.keep_alive.as_mut().poll(cx).is_pending() {
                     return Poll::Pending;
                 }
                 Bytes::from_static(sse::KEEP_ALIVE)
             }
         };
-        self.silence.as_mut().reset(Instant::now() + KEEP_ALIVE);
+        self.keep_alive.as_mut().reset(Instant::now() + KEEP_ALIVE_INTERVAL);
         Poll::Ready(Some(Ok(Frame::data(bytes))))
     }
 }
 
-impl Drop for Events {
+impl Drop for SseBody {
     fn drop(&mut self) {
-        if let Some(over) = &self.over {
+        if let Some(over) = &self.on_close {
             over();
         }
         // The guard cancels a call that is not answered.
@@ -147,33 +146,33 @@ impl Drop for Events {
 }
 
 /// Why a stream ended without the answer; `None` when there is nothing to say.
-fn failure(end: &End) -> Option<Refusal> {
-    let failed = |status, text: &str| Refusal::new(status, error_code::INTERNAL_ERROR, text);
+fn failure(end: &StreamEnd) -> Option<RpcError> {
+    let failed = |status, text: &str| RpcError::new(status, error_code::INTERNAL_ERROR, text);
     let no_room = |status, text| failed(status, text).reason(Reason::NoMemory);
     Some(match end {
-        End::Complete | End::Cancelled | End::Superseded => return None,
-        End::ServerEnded(reason) => failed(StatusCode::BAD_GATEWAY, reason),
-        End::Overflow => no_room(StatusCode::BAD_GATEWAY, "the client did not read fast enough"),
-        End::NoRoom => {
+        StreamEnd::Complete | StreamEnd::Cancelled | StreamEnd::Superseded => return None,
+        StreamEnd::ServerEnded(reason) => failed(StatusCode::BAD_GATEWAY, reason),
+        StreamEnd::Overflow => no_room(StatusCode::BAD_GATEWAY, "the client did not read fast enough"),
+        StreamEnd::NoRoom => {
             let text = "too much is held for other requests to take an answer of this size now";
             no_room(StatusCode::SERVICE_UNAVAILABLE, text)
         }
-        End::GivenUp => {
+        StreamEnd::GivenUp => {
             no_room(StatusCode::BAD_GATEWAY, "the answer was given up to make room for newer ones")
         }
-        End::TimedOut => failed(StatusCode::GATEWAY_TIMEOUT, "the server did not answer in time"),
+        StreamEnd::TimedOut => failed(StatusCode::GATEWAY_TIMEOUT, "the server did not answer in time"),
     })
 }
 
 /// The answer to a request whose stream ended without one; `None` when there is nothing to say.
-pub(super) fn failure_answer(end: &End, request: &[u8]) -> Option<Bytes> {
+pub(super) fn failure_response_message(end: &StreamEnd, request: &[u8]) -> Option<Bytes> {
     failure(end).map(|refusal| refusal.answer(request))
 }
 
 /// The plain answer to a request whose stream ended without one.
-pub(super) fn ended(end: &End, request: &[u8]) -> Response {
+pub(super) fn failure_http_response(end: &StreamEnd, request: &[u8]) -> Response {
     match failure(end) {
-        Some(refusal) => respond::refuse(&refusal, request),
+        Some(refusal) => respond::message_error(&refusal, request),
         // A cancelled request gets no answer (MCP, "Cancellation").
         None => respond::empty(StatusCode::ACCEPTED),
     }

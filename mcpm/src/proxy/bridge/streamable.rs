@@ -14,35 +14,37 @@ use serde_json::value::RawValue;
 
 use super::{
     Bridge, read,
-    stream::{self, Events, Numbering},
+    stream::{self, Numbering, SseBody},
 };
 use crate::{
     mcp::{
         era::{self, ModernMeta},
         error_code,
-        lane::{Exchange, Lane, Refusal},
-        message::{Kind, Malformed, Message},
-        outlet::{Item, Reader},
-        owner::Owner,
-        peek::id_in,
-        router::Router,
-        session::SessionId,
+        message::{Malformed, Message, MessageKind},
+        request_id::scan_request_id,
         sse,
     },
     proxy::{
-        layers::telemetry::sent,
+        header_check,
+        layers::telemetry::mark_sent,
         messages::{batch_of, is_modern},
-        mirror,
         respond::{self, Request, Response},
+    },
+    stdio::{
+        mux::{Multiplexer, PendingResponse, RpcError},
+        owner::Owner,
+        replay_stream::{MessageReader, StreamItem},
+        router::Router,
+        session::SessionId,
     },
     transport::body::Body,
 };
 
-const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-const VERSION: HeaderName = HeaderName::from_static(mirror::VERSION);
+const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static(header_check::MCP_PROTOCOL_VERSION);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Silence after which a client that accepts a stream gets its head, so that it knows the proxy lives.
-const FIRST_WORD: Duration = Duration::from_secs(10);
+const FIRST_MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Answers a request to `/mcp`.
 pub(super) async fn handle(bridge: &Bridge, request: Request) -> Response {
@@ -50,10 +52,10 @@ pub(super) async fn handle(bridge: &Bridge, request: Request) -> Response {
     match *request.method() {
         Method::POST => post(bridge, request).await,
         Method::GET => {
-            get(router, request.headers()).unwrap_or_else(|refusal| respond::refuse(&refusal, b""))
+            get(router, request.headers()).unwrap_or_else(|refusal| respond::message_error(&refusal, b""))
         }
         Method::DELETE => {
-            delete(router, request.headers()).unwrap_or_else(|refusal| respond::refuse(&refusal, b""))
+            delete(router, request.headers()).unwrap_or_else(|refusal| respond::message_error(&refusal, b""))
         }
         _ => respond::method_not_allowed("GET, POST, DELETE"),
     }
@@ -75,10 +77,10 @@ impl Accepts {
         for value in headers.get_all(header::ACCEPT) {
             any = true;
             for range in value.as_bytes().split(|byte| *byte == b',') {
-                if is_refused(range) {
+                if has_zero_weight(range) {
                     continue;
                 }
-                let kind = kind(range);
+                let kind = media_type(range);
                 let is = |one: &[u8]| kind.eq_ignore_ascii_case(one);
                 if is(b"*/*") {
                     (accepts.json, accepts.events) = (true, true);
@@ -96,13 +98,13 @@ impl Accepts {
 }
 
 /// A media type or range without its parameters.
-fn kind(value: &[u8]) -> &[u8] {
+fn media_type(value: &[u8]) -> &[u8] {
     let end = value.iter().position(|byte| *byte == b';').unwrap_or(value.len());
     value[..end].trim_ascii()
 }
 
 /// Whether a range has weight 0, "not acceptable" (RFC 9110 section 12.4.2).
-fn is_refused(range: &[u8]) -> bool {
+fn has_zero_weight(range: &[u8]) -> bool {
     let mut parameters = range.split(|byte| *byte == b';').skip(1).map(<[u8]>::trim_ascii);
     let weight = parameters.find_map(|one| one.strip_prefix(b"q=").or_else(|| one.strip_prefix(b"Q=")));
     let weight = weight.and_then(|weight| std::str::from_utf8(weight).ok()?.parse::<f32>().ok());
@@ -110,7 +112,8 @@ fn is_refused(range: &[u8]) -> bool {
 }
 
 async fn post(bridge: &Bridge, request: Request) -> Response {
-    let is_json = |value: &HeaderValue| kind(value.as_bytes()).eq_ignore_ascii_case(b"application/json");
+    let is_json =
+        |value: &HeaderValue| media_type(value.as_bytes()).eq_ignore_ascii_case(b"application/json");
     if !request.headers().get(header::CONTENT_TYPE).is_some_and(is_json) {
         let message = "the body must be `application/json`";
         return respond::error(StatusCode::UNSUPPORTED_MEDIA_TYPE, error_code::INVALID_REQUEST, message, b"");
@@ -123,108 +126,108 @@ async fn post(bridge: &Bridge, request: Request) -> Response {
     let message = match Message::parse(body.clone()) {
         Ok(message) => message,
         Err(malformed) => {
-            sent(&parts.extensions);
+            mark_sent(&parts.extensions);
             if body.trim_ascii_start().starts_with(b"[") {
                 return Box::pin(batch(router, &parts.headers, body))
                     .await
-                    .unwrap_or_else(|refusal| respond::refuse(&refusal, b""));
+                    .unwrap_or_else(|refusal| respond::message_error(&refusal, b""));
             }
-            let id = id_in(&body);
+            let id = scan_request_id(&body);
             return respond::error(StatusCode::BAD_REQUEST, malformed.code, &malformed.reason, &id);
         }
     };
     let id = message.id();
     let accepts = Accepts::of(&parts.headers);
-    if message.kind() == Kind::Request && !accepts.json && !accepts.events {
+    if message.kind() == MessageKind::Request && !accepts.json && !accepts.events {
         let text = "the answer is `application/json` or `text/event-stream`, and neither is accepted";
         return respond::error(StatusCode::NOT_ACCEPTABLE, error_code::INVALID_REQUEST, text, &id);
     }
     let owner = parts.extensions.get::<Owner>();
     let reply = if is_modern(&parts.headers, &message) {
-        modern(router, &parts.headers, &message, owner, accepts).await
-    } else if message.kind() == Kind::Request && message.method() == "initialize" {
-        sent(&parts.extensions);
+        call_stateless(router, &parts.headers, &message, owner, accepts).await
+    } else if message.kind() == MessageKind::Request && message.method() == "initialize" {
+        mark_sent(&parts.extensions);
         // Boxed, since it is rare and large.
         return Box::pin(initialize(router, message, owner.cloned()))
             .await
-            .unwrap_or_else(|refusal| respond::refuse(&refusal, &id));
+            .unwrap_or_else(|refusal| respond::message_error(&refusal, &id));
     } else {
         in_session(router, &parts.headers, &message, accepts).await
     };
-    sent(&parts.extensions);
+    mark_sent(&parts.extensions);
     // A call may take long, and these would keep the buffer of their connection.
     drop((parts, body, message));
     match reply {
         Ok(Reply::Now(response)) => response,
-        Ok(Reply::Later(call)) => answer(bridge, call, accepts, id).await,
-        Err(refusal) => respond::refuse(&refusal, &id),
+        Ok(Reply::Later(call)) => complete_call(bridge, call, accepts, id).await,
+        Err(refusal) => respond::message_error(&refusal, &id),
     }
 }
 
 /// What becomes of a message.
 enum Reply {
     Now(Response),
-    Later(Call),
+    Later(PendingCall),
 }
 
 /// A call whose answer is to come.
-struct Call {
-    exchange: Exchange,
+struct PendingCall {
+    exchange: PendingResponse,
     numbering: Numbering,
     /// The status an error has; 200 when there is none.
     status: Option<fn(i64) -> StatusCode>,
 }
 
-async fn modern(
+async fn call_stateless(
     router: &Router,
     headers: &HeaderMap,
     message: &Message,
     owner: Option<&Owner>,
     accepts: Accepts,
-) -> Result<Reply, Refusal> {
+) -> Result<Reply, RpcError> {
     match message.kind() {
-        Kind::Request => {}
+        MessageKind::Request => {}
         // None is defined over HTTP, and none could be told whose it is.
-        Kind::Notification => return Ok(Reply::Now(respond::empty(StatusCode::ACCEPTED))),
-        Kind::Response => {
+        MessageKind::Notification => return Ok(Reply::Now(respond::empty(StatusCode::ACCEPTED))),
+        MessageKind::Response => {
             let text = "the server asks nothing of clients in this protocol version";
-            return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
+            return Err(RpcError::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
         }
     }
-    let lane = router.modern()?;
-    mirror::check(headers, message, ModernMeta::of(message).as_ref())?;
+    let lane = router.stateless_mux()?;
+    header_check::check_required(headers, message, ModernMeta::of(message).as_ref())?;
     if era::removed_in_modern(message.method()) {
         let text = format!("`{}` does not exist in this protocol version", message.method());
-        return Err(Refusal::new(StatusCode::NOT_FOUND, error_code::METHOD_NOT_FOUND, text));
+        return Err(RpcError::new(StatusCode::NOT_FOUND, error_code::METHOD_NOT_FOUND, text));
     }
     if message.method() == "tools/call" {
         check_arguments(&lane, headers, message).await?;
     }
     let exchange = lane.call_stateless(message, owner, accepts.events).await?;
-    Ok(Reply::Later(Call { exchange, numbering: Numbering::None, status: Some(modern_status) }))
+    Ok(Reply::Later(PendingCall { exchange, numbering: Numbering::None, status: Some(stateless_status) }))
 }
 
-async fn check_arguments(lane: &Lane, headers: &HeaderMap, message: &Message) -> Result<(), Refusal> {
+async fn check_arguments(lane: &Multiplexer, headers: &HeaderMap, message: &Message) -> Result<(), RpcError> {
     #[derive(serde::Deserialize)]
-    struct Named {
+    struct ToolCallParams {
         name: String,
     }
-    let Ok(tool) = serde_json::from_str::<Named>(message.params()) else { return Ok(()) };
-    mirror::check_params(headers, message, &lane.param_headers(&tool.name).await)
+    let Ok(tool) = serde_json::from_str::<ToolCallParams>(message.params()) else { return Ok(()) };
+    header_check::check_params(headers, message, &lane.param_headers(&tool.name).await)
 }
 
 async fn initialize(
     router: &Arc<Router>,
     message: Message,
     owner: Option<Owner>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, RpcError> {
     let opened = router.initialize(message, owner).await?;
-    let status = opened.answer.error_code().map_or(StatusCode::OK, modern_status);
+    let status = opened.answer.error_code().map_or(StatusCode::OK, stateless_status);
     let mut response = respond::json(status, opened.answer.bytes().clone());
     if let Some(session) = opened.session
         && let Ok(value) = HeaderValue::from_str(session.as_str())
     {
-        response.headers_mut().insert(SESSION, value);
+        response.headers_mut().insert(MCP_SESSION_ID, value);
     }
     Ok(response)
 }
@@ -234,48 +237,48 @@ async fn in_session(
     headers: &HeaderMap,
     message: &Message,
     accepts: Accepts,
-) -> Result<Reply, Refusal> {
+) -> Result<Reply, RpcError> {
     let (id, lane, version) = session(router, headers)?;
     match message.kind() {
-        Kind::Request => {
+        MessageKind::Request => {
             let exchange = lane.call_in_session(message, &id, accepts.events).await?;
-            let primed = *version >= *era::FIRST_PRIMED;
+            let primed = *version >= *era::FIRST_PRIMING_VERSION;
             let numbering = if primed { Numbering::Primed } else { Numbering::Numbered };
-            return Ok(Reply::Later(Call { exchange, numbering, status: None }));
+            return Ok(Reply::Later(PendingCall { exchange, numbering, status: None }));
         }
-        Kind::Notification => lane.notify(message, Some(&id)).await?,
-        Kind::Response => lane.respond(message, &id)?,
+        MessageKind::Notification => lane.notify(message, Some(&id)).await?,
+        MessageKind::Response => lane.respond(message, &id)?,
     }
     Ok(Reply::Now(respond::empty(StatusCode::ACCEPTED)))
 }
 
 /// Waits for the server's first word and answers in the form that it asks for; `id` is what is answered.
-async fn answer(bridge: &Bridge, call: Call, accepts: Accepts, id: Bytes) -> Response {
-    let Call { exchange, numbering, status } = call;
-    let (mut reader, guard) = exchange.read();
+async fn complete_call(bridge: &Bridge, call: PendingCall, accepts: Accepts, id: Bytes) -> Response {
+    let PendingCall { exchange, numbering, status } = call;
+    let (mut reader, guard) = exchange.into_reader();
     loop {
         let first = if accepts.events {
-            bridge.alarms.within(FIRST_WORD, pin!(reader.next())).await
+            bridge.alarms.timeout(FIRST_MESSAGE_TIMEOUT, pin!(reader.next())).await
         } else {
             Some(reader.next().await)
         };
         match first {
-            Some(Item::Message { place, bytes, answer: true }) if accepts.json => {
+            Some(StreamItem::Message { position: place, bytes, is_response: true }) if accepts.json => {
                 let status = status.and_then(|status| error_of(&bytes).map(status)).unwrap_or_default();
                 if accepts.events_first && status == StatusCode::OK {
-                    return Events::new(reader, guard, numbering)
-                        .starting_with_message(place, &bytes)
+                    return SseBody::new(reader, guard, numbering)
+                        .with_first_message(place, &bytes)
                         .response();
                 }
-                return respond::json(status, reader.hold(bytes));
+                return respond::json(status, reader.reserve(bytes));
             }
-            Some(Item::Message { place, bytes, .. }) if accepts.events => {
-                return Events::new(reader, guard, numbering).starting_with_message(place, &bytes).response();
+            Some(StreamItem::Message { position: place, bytes, .. }) if accepts.events => {
+                return SseBody::new(reader, guard, numbering).with_first_message(place, &bytes).response();
             }
             // Whoever takes JSON alone gets the answer alone.
-            Some(Item::Message { .. }) => {}
-            Some(Item::End(end)) => return stream::ended(&end, &id),
-            None => return Events::new(reader, guard, numbering).response(),
+            Some(StreamItem::Message { .. }) => {}
+            Some(StreamItem::End(end)) => return stream::failure_http_response(&end, &id),
+            None => return SseBody::new(reader, guard, numbering).response(),
         }
     }
 }
@@ -288,7 +291,7 @@ fn error_of(answer: &Bytes) -> Option<i64> {
 }
 
 /// The status that goes with an error in the stateless era.
-fn modern_status(code: i64) -> StatusCode {
+fn stateless_status(code: i64) -> StatusCode {
     match code {
         error_code::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
         error_code::INVALID_PARAMS | error_code::INVALID_REQUEST | error_code::PARSE_ERROR => {
@@ -301,52 +304,59 @@ fn modern_status(code: i64) -> StatusCode {
 }
 
 /// The session a request names, its process and its protocol version.
-fn session(router: &Router, headers: &HeaderMap) -> Result<(SessionId, Arc<Lane>, Arc<str>), Refusal> {
-    let Some(id) = headers.get(SESSION) else {
+fn session(
+    router: &Router,
+    headers: &HeaderMap,
+) -> Result<(SessionId, Arc<Multiplexer>, Arc<str>), RpcError> {
+    let Some(id) = headers.get(MCP_SESSION_ID) else {
         let message = "`Mcp-Session-Id` is missing; open a session with `initialize`";
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, message));
+        return Err(RpcError::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, message));
     };
-    let id = SessionId::presented(id.to_str().unwrap_or_default());
-    let (lane, agreed) = router.session(&id)?;
-    let agreed = agreed.unwrap_or_else(|| era::ASSUMED_LEGACY.into());
-    match headers.get(VERSION).map(|version| version.to_str().unwrap_or_default()) {
-        Some(version) if *version != *agreed && !era::LEGACY.contains(&version) => {
+    let id = SessionId::from_client(id.to_str().unwrap_or_default());
+    let (lane, agreed) = router.mux_of_session(&id)?;
+    let agreed = agreed.unwrap_or_else(|| era::DEFAULT_LEGACY_VERSION.into());
+    match headers.get(MCP_PROTOCOL_VERSION).map(|version| version.to_str().unwrap_or_default()) {
+        Some(version) if *version != *agreed && !era::LEGACY_VERSIONS.contains(&version) => {
             let message =
                 format!("protocol version `{version}` is not spoken in this session, which is in `{agreed}`");
-            Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, message))
+            Err(RpcError::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, message))
         }
         _ => Ok((id, lane, agreed)),
     }
 }
 
-fn get(router: &Router, headers: &HeaderMap) -> Result<Response, Refusal> {
-    if !headers.contains_key(SESSION)
-        && headers.get(VERSION).is_some_and(|version| version.as_bytes() >= era::FIRST_MODERN.as_bytes())
+fn get(router: &Router, headers: &HeaderMap) -> Result<Response, RpcError> {
+    if !headers.contains_key(MCP_SESSION_ID)
+        && headers
+            .get(MCP_PROTOCOL_VERSION)
+            .is_some_and(|version| version.as_bytes() >= era::FIRST_MODERN_VERSION.as_bytes())
     {
         return Ok(respond::method_not_allowed("POST"));
     }
     let (id, lane, _) = session(router, headers)?;
     if !Accepts::of(headers).events {
         let message = "a GET is answered with `text/event-stream`, which is not accepted";
-        return Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, error_code::INVALID_REQUEST, message));
+        return Err(RpcError::new(StatusCode::NOT_ACCEPTABLE, error_code::INVALID_REQUEST, message));
     }
     let resume = match headers.get(LAST_EVENT_ID).map(|id| sse::parse_id(id.to_str().unwrap_or_default())) {
         None => None,
         Some(Some(resume)) => Some(resume),
         Some(None) => {
             let message = "`Last-Event-ID` is none of this server's";
-            return Err(Refusal::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, message));
+            return Err(RpcError::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, message));
         }
     };
     let reader = lane.read_stream(&id, resume)?;
     // A first comment sends the head on its way.
-    let events = Events::new(reader, None, Numbering::Numbered);
-    Ok(events.starting_with(Bytes::from_static(sse::KEEP_ALIVE)).response())
+    let events = SseBody::new(reader, None, Numbering::Numbered);
+    Ok(events.with_first_event(Bytes::from_static(sse::KEEP_ALIVE)).response())
 }
 
-fn delete(router: &Router, headers: &HeaderMap) -> Result<Response, Refusal> {
-    if !headers.contains_key(SESSION)
-        && headers.get(VERSION).is_some_and(|version| version.as_bytes() >= era::FIRST_MODERN.as_bytes())
+fn delete(router: &Router, headers: &HeaderMap) -> Result<Response, RpcError> {
+    if !headers.contains_key(MCP_SESSION_ID)
+        && headers
+            .get(MCP_PROTOCOL_VERSION)
+            .is_some_and(|version| version.as_bytes() >= era::FIRST_MODERN_VERSION.as_bytes())
     {
         return Ok(respond::method_not_allowed("POST"));
     }
@@ -356,8 +366,8 @@ fn delete(router: &Router, headers: &HeaderMap) -> Result<Response, Refusal> {
 }
 
 /// Answers several messages in one array, which only protocol version 2025-03-26 knows.
-async fn batch(router: &Router, headers: &HeaderMap, body: Bytes) -> Result<Response, Refusal> {
-    let bad = |code, reason: String| Refusal::new(StatusCode::BAD_REQUEST, code, reason);
+async fn batch(router: &Router, headers: &HeaderMap, body: Bytes) -> Result<Response, RpcError> {
+    let bad = |code, reason: String| RpcError::new(StatusCode::BAD_REQUEST, code, reason);
     let malformed = |malformed: Malformed| bad(malformed.code, malformed.reason);
     let texts = batch_of(&body).map_err(malformed)?;
     if texts.is_empty() {
@@ -368,11 +378,11 @@ async fn batch(router: &Router, headers: &HeaderMap, body: Bytes) -> Result<Resp
                     send them one by one";
         bad(error_code::INVALID_REQUEST, text.to_owned())
     };
-    if !headers.contains_key(SESSION) {
+    if !headers.contains_key(MCP_SESSION_ID) {
         return Err(alone());
     }
     let (id, lane, version) = session(router, headers)?;
-    if *version != *era::BATCHES {
+    if *version != *era::LAST_BATCHING_VERSION {
         return Err(alone());
     }
     let parse = |text: &&RawValue| Message::parse(body.slice_ref(text.get().as_bytes()));
@@ -381,16 +391,16 @@ async fn batch(router: &Router, headers: &HeaderMap, body: Bytes) -> Result<Resp
     let mut answers = Vec::new();
     for message in &messages {
         match message.kind() {
-            Kind::Request => answers.push(match lane.call_in_session(message, &id, false).await {
-                Ok(exchange) => Ok(exchange.read().0),
+            MessageKind::Request => answers.push(match lane.call_in_session(message, &id, false).await {
+                Ok(exchange) => Ok(exchange.into_reader().0),
                 Err(refusal) if answers.is_empty() => {
-                    return Ok(respond::refuse(&refusal, message.id_text()));
+                    return Ok(respond::message_error(&refusal, message.id_text()));
                 }
                 // The others are under way.
                 Err(refusal) => Err(refusal.answer(message.id_text())),
             }),
-            Kind::Notification => lane.notify(message, Some(&id)).await?,
-            Kind::Response => lane.respond(message, &id)?,
+            MessageKind::Notification => lane.notify(message, Some(&id)).await?,
+            MessageKind::Response => lane.respond(message, &id)?,
         }
     }
     // The calls may take long, and these would keep the body.
@@ -404,7 +414,7 @@ async fn batch(router: &Router, headers: &HeaderMap, body: Bytes) -> Result<Resp
 }
 
 /// Writes the answers to several requests as an array, in their order. Those that wait are booked on their streams.
-fn array(answers: Vec<Result<Reader, Bytes>>) -> impl Stream<Item = Bytes> {
+fn array(answers: Vec<Result<MessageReader, Bytes>>) -> impl Stream<Item = Bytes> {
     let answers = futures_util::stream::iter(answers).filter_map(async |answer| match answer {
         Ok(reader) => one_answer(reader).await,
         Err(refused) => Some(refused),
@@ -417,12 +427,12 @@ fn array(answers: Vec<Result<Reader, Bytes>>) -> impl Stream<Item = Bytes> {
     bracket(b"[").chain(separated).chain(bracket(b"]"))
 }
 
-async fn one_answer(mut reader: Reader) -> Option<Bytes> {
+async fn one_answer(mut reader: MessageReader) -> Option<Bytes> {
     loop {
         match reader.next().await {
-            Item::Message { bytes, answer: true, .. } => return Some(reader.hold(bytes)),
-            Item::Message { .. } => {}
-            Item::End(end) => return stream::failure_answer(&end, reader.outlet().request()),
+            StreamItem::Message { bytes, is_response: true, .. } => return Some(reader.reserve(bytes)),
+            StreamItem::Message { .. } => {}
+            StreamItem::End(end) => return stream::failure_response_message(&end, reader.stream().request()),
         }
     }
 }

@@ -18,39 +18,39 @@ use crate::{
     mcp::{fields::Fields, message::Message},
     memory::Account,
     proxy::{
+        audited_request::AuditedRequest,
         layer::Next,
-        layers::telemetry::Journey,
-        messages::{Asked, Hook, Hooks, Said, Verdict, hooked},
-        owners::Owner,
+        layers::telemetry::RequestTelemetry,
+        messages::{Hook, HookVerdict, Hooks, RequestMessages, ResponseMessage, run_hooks},
         respond::{JSON, Request},
-        trail::Trail,
+        session_owners::Owner,
     },
     transport::body::Body,
 };
 
 /// How long what was heard of a tool holds.
-const FRESH: Duration = Duration::from_secs(60);
+const CACHE_TTL: Duration = Duration::from_secs(60);
 /// How long the server may take to say it.
-const PATIENCE: Duration = Duration::from_secs(10);
+const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 /// Most pages of a list.
-const PAGES: usize = 100;
+const MAX_PAGES: usize = 100;
 /// Most tools that are remembered.
-const MOST: usize = 10_000;
+const MAX_TOOLS: usize = 10_000;
 
 /// What was said of each tool, by who heard it and its own name. A server may say different things to different callers,
 /// and what one of them has it say decides nothing about another.
 #[derive(Debug, Default)]
-pub(super) struct Annotations(Mutex<HashMap<(Option<Owner>, String), Heard>>);
+pub(super) struct AnnotationCache(Mutex<HashMap<(Option<Owner>, String), CachedAnnotations>>);
 
 /// When it was said, and what.
-type Heard = (Instant, Arc<Map<String, Value>>);
+type CachedAnnotations = (Instant, Arc<Map<String, Value>>);
 
-impl Annotations {
+impl AnnotationCache {
     /// Remembers what a list that was sent to `caller` says of a tool.
-    pub(super) fn learn(&self, caller: Option<&Owner>, tool: &str, said: Map<String, Value>) {
+    pub(super) fn insert(&self, caller: Option<&Owner>, tool: &str, said: Map<String, Value>) {
         let key = (caller.cloned(), tool.to_owned());
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MOST && !known.contains_key(&key) {
+        if known.len() >= MAX_TOOLS && !known.contains_key(&key) {
             known.clear();
         }
         known.insert(key, (Instant::now(), Arc::new(said)));
@@ -63,54 +63,55 @@ impl Annotations {
 
     /// What the server says of a tool; `None` when it cannot be found out. A tool that it does not list has nothing
     /// said of it.
-    pub(super) async fn of(
+    pub(super) async fn get_or_fetch(
         &self,
         tool: &str,
-        asking: &Asking,
+        asking: &ToolsListRequest,
         message: &Message,
         next: Next<'_>,
     ) -> Option<Arc<Map<String, Value>>> {
-        if let Some(said) = self.known(asking.caller.as_ref(), tool) {
+        if let Some(said) = self.get(asking.caller.as_ref(), tool) {
             return Some(said);
         }
-        tokio::time::timeout(PATIENCE, self.ask(asking, message, next)).await.ok()??;
-        Some(self.known(asking.caller.as_ref(), tool).unwrap_or_default())
+        tokio::time::timeout(FETCH_TIMEOUT, self.fetch(asking, message, next)).await.ok()??;
+        Some(self.get(asking.caller.as_ref(), tool).unwrap_or_default())
     }
 
-    fn known(&self, caller: Option<&Owner>, tool: &str) -> Option<Arc<Map<String, Value>>> {
+    fn get(&self, caller: Option<&Owner>, tool: &str) -> Option<Arc<Map<String, Value>>> {
         let key = (caller.cloned(), tool.to_owned());
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(&key).filter(|(heard, _)| heard.elapsed() < FRESH).map(|(_, said)| Arc::clone(said))
+        known.get(&key).filter(|(heard, _)| heard.elapsed() < CACHE_TTL).map(|(_, said)| Arc::clone(said))
     }
 
     /// Reads all pages of the list; `None` when one does not come.
-    async fn ask(&self, asking: &Asking, message: &Message, next: Next<'_>) -> Option<()> {
+    async fn fetch(&self, asking: &ToolsListRequest, message: &Message, next: Next<'_>) -> Option<()> {
         let mut cursor = None;
-        for page in 0..PAGES {
-            let response = next.handle(asking.list(message, page, cursor.as_deref())).await;
+        for page in 0..MAX_PAGES {
+            let response = next.handle(asking.page(message, page, cursor.as_deref())).await;
             if !response.status().is_success() {
                 return None;
             }
             let heard = Arc::new(Mutex::new(None));
             let hooks = Hooks::default();
-            hooks.add(Page(Arc::clone(&heard), id(page)));
+            hooks.add(ResponseCapture(Arc::clone(&heard), id(page)));
             // The body is read for what the hook hears.
-            let mut body = hooked(response, &hooks, None, None, true, true, Account::new()).await.into_body();
+            let mut body =
+                run_hooks(response, &hooks, None, None, true, true, Account::new()).await.into_body();
             while heard.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
-                body.piece().await.ok()??;
+                body.next_chunk().await.ok()??;
             }
             let result = heard.lock().unwrap_or_else(PoisonError::into_inner).take()?;
             let fields = Fields::read(&result)?;
             let tools: Vec<&serde_json::value::RawValue> =
-                serde_json::from_str(fields.one("tools").ok()??.get()).ok()?;
+                serde_json::from_str(fields.get_unique("tools").ok()??.get()).ok()?;
             for tool in tools {
                 let Some(tool) = Fields::read(tool.get()) else { continue };
-                let Ok(Some(name)) = tool.string("name") else { continue };
-                let said = tool.one("annotations").ok().flatten();
+                let Ok(Some(name)) = tool.get_unique_string("name") else { continue };
+                let said = tool.get_unique("annotations").ok().flatten();
                 let said = said.and_then(|said| serde_json::from_str(said.get()).ok()).unwrap_or_default();
-                self.learn(asking.caller.as_ref(), &name, said);
+                self.insert(asking.caller.as_ref(), &name, said);
             }
-            cursor = fields.string("nextCursor").ok()?;
+            cursor = fields.get_unique_string("nextCursor").ok()?;
             if cursor.is_none() {
                 return Some(());
             }
@@ -124,33 +125,33 @@ fn id(page: usize) -> String {
 }
 
 /// Who has come with a request, if callers are asked who they are.
-pub(super) fn owner(request: &Request) -> Option<Owner> {
+pub(super) fn caller_of(request: &Request) -> Option<Owner> {
     request.extensions().get::<Arc<Principal>>().map(|principal| Owner::of(principal))
 }
 
 /// The client in whose name the server is asked.
 #[derive(Debug)]
-pub(super) struct Asking {
+pub(super) struct ToolsListRequest {
     caller: Option<Owner>,
     uri: Uri,
     headers: HeaderMap,
     extensions: Extensions,
 }
 
-impl Asking {
+impl ToolsListRequest {
     /// The client of a request.
-    pub(super) fn of(request: &Request) -> Self {
-        let caller = owner(request);
+    pub(super) fn from_request(request: &Request) -> Self {
+        let caller = caller_of(request);
         let mut extensions = request.extensions().clone();
         // The answer is for nobody else, and what is measured and recorded is the request that waits for it.
         extensions.remove::<Hooks>();
-        extensions.remove::<Arc<Journey>>();
-        extensions.remove::<Trail>();
+        extensions.remove::<Arc<RequestTelemetry>>();
+        extensions.remove::<AuditedRequest>();
         Self { caller, uri: request.uri().clone(), headers: request.headers().clone(), extensions }
     }
 
     /// A request for a page of the list of tools; `message` is what is decided about.
-    fn list(&self, message: &Message, page: usize, cursor: Option<&str>) -> Request {
+    fn page(&self, message: &Message, page: usize, cursor: Option<&str>) -> Request {
         let params: Value = serde_json::from_str(message.params()).unwrap_or_default();
         let mut wanted = Map::new();
         if let Some(meta) = params.get("_meta").and_then(Value::as_object) {
@@ -182,7 +183,7 @@ impl Asking {
         if headers.contains_key("mcp-method") {
             headers.insert("mcp-method", HeaderValue::from_static("tools/list"));
         }
-        if let Ok(asked) = Asked::read(request.headers(), body) {
+        if let Ok(asked) = RequestMessages::read(request.headers(), body) {
             request.extensions_mut().insert(Arc::new(asked));
         }
         request
@@ -190,16 +191,16 @@ impl Asking {
 }
 
 /// Hears the answer with that id.
-struct Page(Arc<Mutex<Option<String>>>, String);
+struct ResponseCapture(Arc<Mutex<Option<String>>>, String);
 
-impl Hook for Page {
-    fn message(&mut self, said: &Said<'_>) -> Verdict {
+impl Hook for ResponseCapture {
+    fn on_message(&mut self, said: &ResponseMessage<'_>) -> HookVerdict {
         let is_it = serde_json::from_slice::<String>(said.message.id_text()).is_ok_and(|id| id == self.1);
         if is_it {
             let result = said.message.result().to_owned();
             *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         }
-        Verdict::Keep
+        HookVerdict::Keep
     }
 }
 
@@ -208,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_one_caller_hears_of_a_tool_is_said_to_no_other() {
+    fn annotations_are_cached_per_caller() {
         let owner = |subject: &str| {
             let mut request = Request::new(Body::empty());
             let principal = Principal {
@@ -222,18 +223,18 @@ mod tests {
                 token: crate::options::Secret::from("x"),
             };
             request.extensions_mut().insert(Arc::new(principal));
-            owner(&request)
+            caller_of(&request)
         };
-        let annotations = Annotations::default();
+        let annotations = AnnotationCache::default();
         let said = |harmless: bool| Map::from_iter([("readOnlyHint".to_owned(), harmless.into())]);
         let (a, b) = (owner("a"), owner("b"));
-        annotations.learn(a.as_ref(), "erase", said(true));
-        assert_eq!(annotations.known(b.as_ref(), "erase"), None);
-        annotations.learn(b.as_ref(), "erase", said(false));
-        assert_eq!(annotations.known(a.as_ref(), "erase").as_deref(), Some(&said(true)));
-        assert_eq!(annotations.known(b.as_ref(), "erase").as_deref(), Some(&said(false)));
-        assert_eq!(annotations.known(None, "erase"), None);
+        annotations.insert(a.as_ref(), "erase", said(true));
+        assert_eq!(annotations.get(b.as_ref(), "erase"), None);
+        annotations.insert(b.as_ref(), "erase", said(false));
+        assert_eq!(annotations.get(a.as_ref(), "erase").as_deref(), Some(&said(true)));
+        assert_eq!(annotations.get(b.as_ref(), "erase").as_deref(), Some(&said(false)));
+        assert_eq!(annotations.get(None, "erase"), None);
         annotations.forget();
-        assert_eq!(annotations.known(a.as_ref(), "erase"), None);
+        assert_eq!(annotations.get(a.as_ref(), "erase"), None);
     }
 }

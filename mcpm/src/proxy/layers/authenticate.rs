@@ -9,48 +9,48 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 
 use crate::{
-    auth::incoming::{Incoming, Refusal},
+    auth::incoming::{TokenError, TokenVerifier},
     explain::Reason,
     mcp::error_code,
     options::Secret,
     proxy::{
+        audited_request::AuditedRequest,
         denial::Denial,
-        expiring::ends_at,
-        layer::{Answer, Layer, Next},
+        expiring_stream::with_expiry,
+        layer::{Layer, Next, ResponseFuture},
         layers::telemetry,
-        resource::Resource,
+        protected_resource::ProtectedResource,
         respond::{self, Request, Response},
-        trail::Trail,
     },
 };
 
 /// Longest token in bytes.
-const LONGEST: usize = 16 << 10;
+const MAX_TOKEN_BYTES: usize = 16 << 10;
 /// What a challenge may name no client for: a resource has nothing to do while its user is away.
-const OFFLINE: &str = "offline_access";
+const OFFLINE_ACCESS: &str = "offline_access";
 
 /// Who may come in, and to what.
 #[derive(Debug)]
-pub(crate) struct Gate {
-    incoming: Incoming,
-    resource: Resource,
+pub(crate) struct Authenticator {
+    incoming: TokenVerifier,
+    resource: ProtectedResource,
     name: String,
     /// What tokens must be meant for.
     audiences: Vec<String>,
 }
 
-impl Gate {
-    pub(crate) fn new(incoming: Incoming, resource: Resource, name: String) -> Self {
+impl Authenticator {
+    pub(crate) fn new(incoming: TokenVerifier, resource: ProtectedResource, name: String) -> Self {
         let said = incoming.spec().audience.clone().map(|audience| vec![audience]);
         let audiences = said.unwrap_or_else(|| resource.audiences());
         Self { incoming, resource, name, audiences }
     }
 
     /// Whether a token lets its bearer in.
-    pub(super) async fn admits(&self, token: &Secret) -> bool {
+    pub(super) async fn accepts(&self, token: &Secret) -> bool {
         // Boxed, since most of it is for the rare case that the provider is asked.
-        let principal = Box::pin(self.incoming.check(token.expose(), &self.audiences)).await;
-        principal.is_ok_and(|principal| self.incoming.suffices(&principal).is_ok())
+        let principal = Box::pin(self.incoming.verify(token.expose(), &self.audiences)).await;
+        principal.is_ok_and(|principal| self.incoming.check_scopes(&principal).is_ok())
     }
 
     /// Whether no caller can be authenticated, since the identity provider did not answer yet.
@@ -59,18 +59,18 @@ impl Gate {
     }
 
     /// Why the identity provider could not be asked the last time.
-    pub(super) fn failure(&self) -> Option<String> {
-        self.incoming.failure()
+    pub(super) fn provider_error(&self) -> Option<String> {
+        self.incoming.last_error()
     }
 
-    pub(super) fn resource(&self) -> &Resource {
+    pub(super) fn resource(&self) -> &ProtectedResource {
         &self.resource
     }
 
     /// What the resource says of itself (RFC 9728 section 2).
     pub(super) fn metadata(&self, headers: &HeaderMap) -> Value {
         let mut document = json!({
-            "resource": self.resource.seen(headers).resource,
+            "resource": self.resource.urls(headers).resource,
             "resource_name": self.name,
             "scopes_supported": self.scopes(|_| true),
             "bearer_methods_supported": ["header"],
@@ -103,11 +103,11 @@ impl Gate {
         denial: Denial,
     ) -> Response {
         let mut response = respond::deny(status, error_code::INVALID_REQUEST, message, b"", denial);
-        let mut challenge = format!("Bearer resource_metadata=\"{}\"", self.resource.seen(headers).metadata);
+        let mut challenge = format!("Bearer resource_metadata=\"{}\"", self.resource.urls(headers).metadata);
         // A token that lacks scopes needs those that are required, and a client without one is told all.
         let scopes = match status {
             StatusCode::FORBIDDEN => self.incoming.spec().required_scopes.join(" "),
-            _ => self.scopes(|scope| scope != OFFLINE).join(" "),
+            _ => self.scopes(|scope| scope != OFFLINE_ACCESS).join(" "),
         };
         if !scopes.is_empty() {
             challenge += &format!(", scope=\"{scopes}\"");
@@ -131,25 +131,25 @@ impl Gate {
     }
 
     /// The same with what is known of a token, once it is known to be the issuer's; the client is told nothing of it.
-    fn denial_of(&self, refusal: &Refusal) -> Denial {
+    fn denial_for(&self, refusal: &TokenError) -> Denial {
         let denial = self.denial(refusal.reason());
         let now = SystemTime::now();
         let at = |time: SystemTime| humantime::format_rfc3339_seconds(time).to_string();
         match refusal {
-            Refusal::Issuer(Some(issuer)) => denial.input("token_issuer", issuer),
-            Refusal::Audience(said) if said.is_empty() => denial.input("token_audience", "none"),
-            Refusal::Audience(said) => {
+            TokenError::WrongIssuer(Some(issuer)) => denial.input("token_issuer", issuer),
+            TokenError::WrongAudience(said) if said.is_empty() => denial.input("token_audience", "none"),
+            TokenError::WrongAudience(said) => {
                 let wanted = self.audiences.first().map_or("", String::as_str);
                 // Never to take what the token says: a token for another resource may come from there.
                 let fix = format!("ask the issuer for a token whose audience is `{wanted}`");
                 denial.input("token_audience", said.join(" ")).fix(fix)
             }
-            Refusal::Expired(end) => {
+            TokenError::Expired(end) => {
                 let end = end.map_or_else(|| "not said".to_owned(), at);
                 denial.input("token_expires", end).input("now", at(now))
             }
-            Refusal::NotYet(begin) => denial.input("token_begins", at(*begin)).input("now", at(now)),
-            Refusal::Scope(missing) => {
+            TokenError::NotYetValid(begin) => denial.input("token_begins", at(*begin)).input("now", at(now)),
+            TokenError::InsufficientScope(missing) => {
                 let needed = self.incoming.spec().required_scopes.join(" ");
                 let fix = format!("ask for a token with the scopes `{needed}`");
                 denial.input("missing_scopes", missing.join(" ")).fix(fix).rule(needed)
@@ -158,15 +158,15 @@ impl Gate {
         }
     }
 
-    fn refuse(&self, refusal: &Refusal, headers: &HeaderMap) -> Response {
-        let denial = self.denial_of(refusal);
+    fn deny(&self, refusal: &TokenError, headers: &HeaderMap) -> Response {
+        let denial = self.denial_for(refusal);
         let message = refusal.message();
         match refusal {
-            Refusal::Unavailable => {
+            TokenError::Unavailable => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 respond::deny(status, error_code::INTERNAL_ERROR, message, b"", denial)
             }
-            Refusal::Scope(_) => {
+            TokenError::InsufficientScope(_) => {
                 self.challenge(StatusCode::FORBIDDEN, Some("insufficient_scope"), message, headers, denial)
             }
             _ => self.challenge(StatusCode::UNAUTHORIZED, Some("invalid_token"), message, headers, denial),
@@ -220,52 +220,52 @@ pub(super) fn token_of(request: &Request) -> Result<&str, NoToken> {
         url::form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "access_token")
     });
     match (bearer(request.headers()), in_query) {
-        (Found::Token(token), false) => Ok(token),
-        (Found::Token(_), true) => Err(NoToken::TwoTokens),
-        (Found::Malformed, _) => Err(NoToken::Malformed),
-        (Found::None, true) => Err(NoToken::InQuery),
-        (Found::None, false) => Err(NoToken::Missing),
+        (BearerHeader::Token(token), false) => Ok(token),
+        (BearerHeader::Token(_), true) => Err(NoToken::TwoTokens),
+        (BearerHeader::Malformed, _) => Err(NoToken::Malformed),
+        (BearerHeader::None, true) => Err(NoToken::InQuery),
+        (BearerHeader::None, false) => Err(NoToken::Missing),
     }
 }
 
-enum Found<'a> {
+enum BearerHeader<'a> {
     Token(&'a str),
     None,
     Malformed,
 }
 
 /// Reads the header of a request (RFC 6750 section 2.1).
-fn bearer(headers: &HeaderMap) -> Found<'_> {
+fn bearer(headers: &HeaderMap) -> BearerHeader<'_> {
     let mut lines = headers.get_all(header::AUTHORIZATION).iter();
-    let Some(line) = lines.next() else { return Found::None };
-    let Ok(line) = line.to_str() else { return Found::Malformed };
+    let Some(line) = lines.next() else { return BearerHeader::None };
+    let Ok(line) = line.to_str() else { return BearerHeader::Malformed };
     let (scheme, token) = line.split_once(' ').unwrap_or((line, ""));
     let one = lines.next().is_none();
     if !scheme.eq_ignore_ascii_case("bearer") {
         // Somebody else's credentials, of which we know nothing.
-        return if one { Found::None } else { Found::Malformed };
+        return if one { BearerHeader::None } else { BearerHeader::Malformed };
     }
     let token = token.trim();
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte);
     let sound = !token.is_empty()
-        && token.len() <= LONGEST
+        && token.len() <= MAX_TOKEN_BYTES
         && !token.trim_end_matches('=').is_empty()
         && token.trim_end_matches('=').bytes().all(is_token);
-    if one && sound { Found::Token(token) } else { Found::Malformed }
+    if one && sound { BearerHeader::Token(token) } else { BearerHeader::Malformed }
 }
 
 /// The layer.
 #[derive(Debug)]
-pub(crate) struct Authenticate(Arc<Gate>);
+pub(crate) struct Authenticate(Arc<Authenticator>);
 
 impl Authenticate {
-    pub(crate) fn new(gate: Arc<Gate>) -> Self {
+    pub(crate) fn new(gate: Arc<Authenticator>) -> Self {
         Self(gate)
     }
 }
 
 impl Layer for Authenticate {
-    fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> Answer<'a> {
+    fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> ResponseFuture<'a> {
         let gate = &self.0;
         let token = match token_of(&request) {
             Ok(token) => Secret::from(token),
@@ -278,27 +278,27 @@ impl Layer for Authenticate {
         request.headers_mut().remove(header::AUTHORIZATION);
         Box::pin(async move {
             // Boxed, since most of it is for the rare case that the provider is asked.
-            match Box::pin(gate.incoming.check(token.expose(), &gate.audiences)).await {
+            match Box::pin(gate.incoming.verify(token.expose(), &gate.audiences)).await {
                 Ok(principal) => {
-                    let (end, token) = (principal.end(), principal.token.clone());
-                    if let Some(trail) = request.extensions().get::<Trail>() {
-                        trail.caller(&principal);
+                    let (end, token) = (principal.expires_with_leeway(), principal.token.clone());
+                    if let Some(trail) = request.extensions().get::<AuditedRequest>() {
+                        trail.set_principal(&principal);
                     }
-                    telemetry::known(request.extensions());
-                    if let Err(refusal) = gate.incoming.suffices(&principal) {
-                        return gate.refuse(&refusal, request.headers());
+                    telemetry::mark_authenticated(request.extensions());
+                    if let Err(refusal) = gate.incoming.check_scopes(&principal) {
+                        return gate.deny(&refusal, request.headers());
                     }
                     request.extensions_mut().insert(principal);
                     let mut response = next.handle(request).await;
                     if let Some(denial) = response.extensions_mut().get_mut::<Denial>() {
-                        denial.hide(&token);
+                        denial.redact(&token);
                     }
                     match end {
-                        Some(end) => ends_at(response, end),
+                        Some(end) => with_expiry(response, end),
                         None => response,
                     }
                 }
-                Err(refusal) => gate.refuse(&refusal, request.headers()),
+                Err(refusal) => gate.deny(&refusal, request.headers()),
             }
         })
     }
@@ -316,12 +316,12 @@ mod tests {
                 headers.append(header::AUTHORIZATION, line.parse().expect("a value"));
             }
             match bearer(&headers) {
-                Found::Token(token) => format!("token {token}"),
-                Found::None => "none".to_owned(),
-                Found::Malformed => "malformed".to_owned(),
+                BearerHeader::Token(token) => format!("token {token}"),
+                BearerHeader::None => "none".to_owned(),
+                BearerHeader::Malformed => "malformed".to_owned(),
             }
         };
-        let long = format!("Bearer {}", "a".repeat(LONGEST + 1));
+        let long = format!("Bearer {}", "a".repeat(MAX_TOKEN_BYTES + 1));
         for (lines, expected) in [
             (&[][..], "none"),
             (&["Basic dTpw"], "none"),

@@ -9,25 +9,27 @@ use http::StatusCode;
 use serde_json::{Map, Value, value::RawValue};
 
 use super::{
-    annotations::{Annotations, Asking, owner},
-    askers::Askers,
+    annotations::{AnnotationCache, ToolsListRequest, caller_of},
+    authorizer_cache::AuthorizerCache,
 };
 use crate::{
     auth::incoming::Principal,
     explain::Reason,
     mcp::{
         error_code,
-        fields::{Ambiguous, Fields},
-        message::{Kind, Message, splice},
+        fields::{AmbiguousField, Fields},
+        message::{Message, MessageKind, splice},
     },
-    policy::cedar::{Arguments, Asker, Authorization, Caller, Decision, Unfit, Used},
+    policy::cedar::{
+        AccessedEntity, Arguments, ArgumentsError, Authorization, Caller, CallerAuthorizer, Decision,
+    },
     proxy::{
         denial::Denial,
-        layer::{Answer, Layer, Next},
-        messages::{Asked, Hook, Hooks, Item, Said, Verdict, rewrite},
-        owners::Owner,
-        refusal,
+        layer::{Layer, Next, ResponseFuture},
+        message_errors,
+        messages::{Hook, HookVerdict, Hooks, ListItem, RequestMessages, ResponseMessage, rewrite_lists},
         respond::{Request, Response},
+        session_owners::Owner,
     },
 };
 
@@ -35,16 +37,16 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Authorize {
     authorization: Arc<Authorization>,
-    askers: Askers,
+    authorizer_cache: AuthorizerCache,
     /// Whoever calls when callers are not asked who they are.
-    anybody: OnceLock<Arc<Asker>>,
-    annotations: Arc<Annotations>,
+    anonymous: OnceLock<Arc<CallerAuthorizer>>,
+    annotations: Arc<AnnotationCache>,
 }
 
 /// What a message of a client wants.
-enum Want {
+enum RequestedAccess {
     /// Nothing that policies are about.
-    Nothing,
+    Unrestricted,
     /// To call that tool with these arguments.
     Tool(String, Arguments),
     Prompt(String, Arguments),
@@ -53,13 +55,13 @@ enum Want {
     /// To complete an argument of that template.
     Template(String),
     /// It cannot be decided about, and why.
-    Unfit(Unfit),
+    Undecidable(ArgumentsError),
     /// It is in no table.
-    Unknown,
+    UnknownMethod,
 }
 
 /// Methods that anybody may use: they open, keep and end a conversation, and lists are filtered by item.
-fn is_open(method: &str) -> bool {
+fn is_unrestricted(method: &str) -> bool {
     matches!(
         method,
         "initialize"
@@ -79,14 +81,14 @@ fn is_open(method: &str) -> bool {
     )
 }
 
-impl Want {
+impl RequestedAccess {
     fn of(message: &Message, authorization: &Authorization) -> Self {
         let method = message.method();
-        if message.kind() == Kind::Response || is_open(method) {
-            return Self::Nothing;
+        if message.kind() == MessageKind::Response || is_unrestricted(method) {
+            return Self::Unrestricted;
         }
-        if message.kind() == Kind::Notification && method.starts_with("notifications/") {
-            return Self::Nothing;
+        if message.kind() == MessageKind::Notification && method.starts_with("notifications/") {
+            return Self::Unrestricted;
         }
         match method {
             "tools/call"
@@ -94,20 +96,20 @@ impl Want {
             | "resources/read"
             | "resources/subscribe"
             | "completion/complete"
-            | "subscriptions/listen" => Self::read(message, authorization).unwrap_or_else(Self::Unfit),
-            _ => Self::Unknown,
+            | "subscriptions/listen" => Self::read(message, authorization).unwrap_or_else(Self::Undecidable),
+            _ => Self::UnknownMethod,
         }
     }
 
-    fn read(message: &Message, authorization: &Authorization) -> Result<Self, Unfit> {
-        let unclear = |reason: &str| Unfit::Unclear(reason.to_owned());
-        let ambiguous = |ambiguous: Ambiguous| Unfit::Unclear(ambiguous.to_string());
+    fn read(message: &Message, authorization: &Authorization) -> Result<Self, ArgumentsError> {
+        let unclear = |reason: &str| ArgumentsError::Unclear(reason.to_owned());
+        let ambiguous = |ambiguous: AmbiguousField| ArgumentsError::Unclear(ambiguous.to_string());
         let params = Fields::read(message.params()).ok_or_else(|| unclear("the parameters are no object"))?;
         let text = |fields: &Fields<'_>, name: &str| {
-            let text = fields.string(name).map_err(ambiguous)?;
+            let text = fields.get_unique_string(name).map_err(ambiguous)?;
             text.ok_or_else(|| unclear(&format!("`{name}` is missing or no text")))
         };
-        let arguments = || match params.one("arguments").map_err(ambiguous)?.map(RawValue::get) {
+        let arguments = || match params.get_unique("arguments").map_err(ambiguous)?.map(RawValue::get) {
             None | Some("null") => Ok(Arguments::default()),
             Some(arguments) => authorization.arguments(arguments),
         };
@@ -115,7 +117,7 @@ impl Want {
             "tools/call" => Self::Tool(text(&params, "name")?, arguments()?),
             "prompts/get" => Self::Prompt(text(&params, "name")?, arguments()?),
             "completion/complete" => {
-                let reference = params.one("ref").map_err(ambiguous)?;
+                let reference = params.get_unique("ref").map_err(ambiguous)?;
                 let reference = reference.and_then(|reference| Fields::read(reference.get()));
                 let reference = reference.ok_or_else(|| unclear("`ref` is missing or no object"))?;
                 match text(&reference, "type")?.as_str() {
@@ -125,10 +127,10 @@ impl Want {
                 }
             }
             "subscriptions/listen" => {
-                let wanted = params.one("notifications").map_err(ambiguous)?;
+                let wanted = params.get_unique("notifications").map_err(ambiguous)?;
                 let wanted = wanted.and_then(|wanted| Fields::read(wanted.get()));
                 let uris = match wanted {
-                    Some(wanted) => wanted.one("resourceSubscriptions").map_err(ambiguous)?,
+                    Some(wanted) => wanted.get_unique("resourceSubscriptions").map_err(ambiguous)?,
                     None => None,
                 };
                 let uris = uris.map(|uris| serde_json::from_str::<Vec<String>>(uris.get())).transpose();
@@ -144,21 +146,26 @@ impl Authorize {
     pub(crate) fn new(authorization: Arc<Authorization>) -> Self {
         Self {
             authorization,
-            askers: Askers::default(),
-            anybody: OnceLock::new(),
+            authorizer_cache: AuthorizerCache::default(),
+            anonymous: OnceLock::new(),
             annotations: Arc::default(),
         }
     }
 
     async fn authorize(&self, mut request: Request, next: Next<'_>) -> Response {
-        let asker = self.asker(&request);
+        let asker = self.authorizer(&request);
         let annotations = Arc::clone(&self.annotations);
-        let owner = self.authorization.uses_annotations().then(|| owner(&request)).flatten();
-        Hooks::of(&mut request).add(Answers { asker: Arc::clone(&asker), owner, annotations });
-        if let Some(asked) = request.extensions().get::<Arc<Asked>>().cloned() {
-            let asking = self.authorization.uses_annotations().then(|| Asking::of(&request));
+        let owner = self.authorization.uses_annotations().then(|| caller_of(&request)).flatten();
+        Hooks::of_request(&mut request).add(ResultFilter {
+            authorizer: Arc::clone(&asker),
+            owner,
+            annotations,
+        });
+        if let Some(asked) = request.extensions().get::<Arc<RequestMessages>>().cloned() {
+            let asking =
+                self.authorization.uses_annotations().then(|| ToolsListRequest::from_request(&request));
             for message in asked.messages() {
-                let verdict = self.verdict(&asker, message, asking.as_ref(), next).await;
+                let verdict = self.check(&asker, message, asking.as_ref(), next).await;
                 if let Err(denial) = verdict {
                     return denied(&asked, message, denial.input("method", message.method()));
                 }
@@ -168,59 +175,61 @@ impl Authorize {
     }
 
     /// The questions about who is asking.
-    fn asker(&self, request: &Request) -> Arc<Asker> {
-        let prepare = |caller: &Caller| self.authorization.of(caller);
+    fn authorizer(&self, request: &Request) -> Arc<CallerAuthorizer> {
+        let prepare = |caller: &Caller| self.authorization.for_caller(caller);
         match request.extensions().get::<Arc<Principal>>() {
-            Some(principal) => self.askers.of(principal, || {
+            Some(principal) => self.authorizer_cache.get_or_insert(principal, || {
                 let subject = Some(principal.subject.clone());
                 prepare(&Caller { subject, claims: principal.claims.clone() })
             }),
-            None => Arc::clone(self.anybody.get_or_init(|| Arc::new(prepare(&Caller::default())))),
+            None => Arc::clone(self.anonymous.get_or_init(|| Arc::new(prepare(&Caller::default())))),
         }
     }
 
-    async fn verdict(
+    async fn check(
         &self,
-        asker: &Asker,
+        asker: &CallerAuthorizer,
         message: &Message,
-        asking: Option<&Asking>,
+        asking: Option<&ToolsListRequest>,
         next: Next<'_>,
     ) -> Result<(), Denial> {
-        match Want::of(message, &self.authorization) {
-            Want::Nothing => Ok(()),
-            Want::Tool(name, arguments) => {
+        match RequestedAccess::of(message, &self.authorization) {
+            RequestedAccess::Unrestricted => Ok(()),
+            RequestedAccess::Tool(name, arguments) => {
                 let said = match asking {
-                    Some(asking) => Some(self.said(&name, asking, message, next).await?),
+                    Some(asking) => Some(self.tool_annotations(&name, asking, message, next).await?),
                     None => None,
                 };
-                judged(asker, &Used::Tool(&name, said.as_deref()), Some(&arguments))
+                decide(asker, &AccessedEntity::Tool(&name, said.as_deref()), Some(&arguments))
             }
-            Want::Prompt(name, arguments) => judged(asker, &Used::Prompt(&name), Some(&arguments)),
-            Want::Template(uri) => judged(asker, &Used::Template(&uri), None),
-            Want::Resources(uris) => {
-                uris.iter().try_for_each(|uri| judged(asker, &Used::Resource(uri), None))
+            RequestedAccess::Prompt(name, arguments) => {
+                decide(asker, &AccessedEntity::Prompt(&name), Some(&arguments))
             }
-            Want::Unfit(Unfit::Unclear(reason)) => {
+            RequestedAccess::Template(uri) => decide(asker, &AccessedEntity::Template(&uri), None),
+            RequestedAccess::Resources(uris) => {
+                uris.iter().try_for_each(|uri| decide(asker, &AccessedEntity::Resource(uri), None))
+            }
+            RequestedAccess::Undecidable(ArgumentsError::Unclear(reason)) => {
                 Err(Denial::new(Reason::AuthorizationUnclear).rule(reason))
             }
-            Want::Unfit(Unfit::Undecided(reason)) => {
+            RequestedAccess::Undecidable(ArgumentsError::Undecided(reason)) => {
                 Err(Denial::new(Reason::AuthorizationUndecided).rule(reason))
             }
-            Want::Unknown => {
+            RequestedAccess::UnknownMethod => {
                 Err(Denial::new(Reason::AuthorizationUnknownMethod).rule("the method is in no table"))
             }
         }
     }
 
     /// What the server says of a tool.
-    async fn said(
+    async fn tool_annotations(
         &self,
         tool: &str,
-        asking: &Asking,
+        asking: &ToolsListRequest,
         message: &Message,
         next: Next<'_>,
     ) -> Result<Arc<Map<String, Value>>, Denial> {
-        let said = Box::pin(self.annotations.of(tool, asking, message, next)).await;
+        let said = Box::pin(self.annotations.get_or_fetch(tool, asking, message, next)).await;
         said.ok_or_else(|| {
             Denial::new(Reason::AnnotationsUnknown)
                 .rule("what the server says of the tool")
@@ -229,13 +238,17 @@ impl Authorize {
     }
 }
 
-fn judged(asker: &Asker, used: &Used<'_>, arguments: Option<&Arguments>) -> Result<(), Denial> {
+fn decide(
+    asker: &CallerAuthorizer,
+    used: &AccessedEntity<'_>,
+    arguments: Option<&Arguments>,
+) -> Result<(), Denial> {
     let denial = match asker.decide(used, arguments) {
         Decision::Allowed => return Ok(()),
         Decision::Denied(rules) if rules.is_empty() => {
             Denial::new(Reason::AuthorizationDenied).rule("no policy permits it").fix(format!(
                 "if the caller is to do it, add the policy `{}`",
-                asker.permits(used).join("` and the policy `")
+                asker.suggested_policies(used).join("` and the policy `")
             ))
         }
         Decision::Denied(rules) => {
@@ -249,17 +262,17 @@ fn judged(asker: &Asker, used: &Used<'_>, arguments: Option<&Arguments>) -> Resu
     };
     // Of arguments no more than their names: their values are the caller's.
     let named = arguments.map(Arguments::names);
-    let denial = denial.input("principal", asker.caller()).input("resource", used.shown());
+    let denial = denial.input("principal", asker.caller()).input("resource", used.display());
     Err(match named.filter(|named| !named.is_empty()) {
         Some(named) => denial.input("arguments", named),
         None => denial,
     })
 }
 
-fn denied(asked: &Asked, message: &Message, denial: Denial) -> Response {
+fn denied(asked: &RequestMessages, message: &Message, denial: Denial) -> Response {
     // Why is the operator's to know: the client has the ids.
     let error = (error_code::INVALID_REQUEST, "not authorized");
-    refusal::refuse(asked, message, StatusCode::FORBIDDEN, error, denial)
+    message_errors::deny_message(asked, message, StatusCode::FORBIDDEN, error, denial)
 }
 
 /// The lists of answers, and what tells their items apart.
@@ -267,29 +280,30 @@ const LISTS: [(&str, &str); 4] =
     [("tools", "name"), ("prompts", "name"), ("resources", "uri"), ("resourceTemplates", "uriTemplate")];
 
 /// Shows in answers what the caller may use.
-struct Answers {
-    asker: Arc<Asker>,
+struct ResultFilter {
+    authorizer: Arc<CallerAuthorizer>,
     /// Who is asking, where it matters what the server says of its tools.
     owner: Option<Owner>,
-    annotations: Arc<Annotations>,
+    annotations: Arc<AnnotationCache>,
 }
 
-impl Hook for Answers {
-    fn message(&mut self, said: &Said<'_>) -> Verdict {
+impl Hook for ResultFilter {
+    fn on_message(&mut self, said: &ResponseMessage<'_>) -> HookVerdict {
         match said.message.method() {
             "notifications/tools/list_changed" => self.annotations.forget(),
-            "notifications/resources/updated" => return self.update(said.message),
+            "notifications/resources/updated" => return self.filter_update(said.message),
             _ => {}
         }
-        let mut verdict = Verdict::Keep;
+        let mut verdict = HookVerdict::Keep;
         let mut message = said.message.clone();
-        let changed = rewrite(&message, LISTS.map(|(key, _)| key), |list, item| self.item(LISTS[list], item));
-        match follow(changed, &mut message) {
+        let changed =
+            rewrite_lists(&message, LISTS.map(|(key, _)| key), |list, item| self.item(LISTS[list], item));
+        match apply(changed, &mut message) {
             Ok(None) => {}
             Ok(Some(changed)) => verdict = changed,
             Err(verdict) => return verdict,
         }
-        match follow(private(&message), &mut message) {
+        match apply(force_private_cache_scope(&message), &mut message) {
             Ok(None) => verdict,
             Ok(Some(changed)) => changed,
             Err(verdict) => verdict,
@@ -298,71 +312,73 @@ impl Hook for Answers {
 }
 
 /// Goes on with a message that was changed.
-fn follow(verdict: Verdict, message: &mut Message) -> Result<Option<Verdict>, Verdict> {
+fn apply(verdict: HookVerdict, message: &mut Message) -> Result<Option<HookVerdict>, HookVerdict> {
     match &verdict {
-        Verdict::Keep => Ok(None),
-        Verdict::Drop | Verdict::Refuse(..) => Err(verdict),
-        Verdict::Replace(text) => match Message::parse(text.clone()) {
+        HookVerdict::Keep => Ok(None),
+        HookVerdict::Drop | HookVerdict::Deny(..) => Err(verdict),
+        HookVerdict::Replace(text) => match Message::parse(text.clone()) {
             Ok(changed) => {
                 *message = changed;
                 Ok(Some(verdict))
             }
-            Err(_) => Err(Verdict::Drop),
+            Err(_) => Err(HookVerdict::Drop),
         },
     }
 }
 
-impl Answers {
-    fn item(&self, (key, id): (&str, &str), item: &str) -> Item {
-        let Some(fields) = Fields::read(item) else { return Item::Drop };
-        let Ok(Some(id)) = fields.string(id) else { return Item::Drop };
-        let permitted = |used: &Used<'_>| self.asker.decide(used, None) == Decision::Allowed;
+impl ResultFilter {
+    fn item(&self, (key, id): (&str, &str), item: &str) -> ListItem {
+        let Some(fields) = Fields::read(item) else { return ListItem::Drop };
+        let Ok(Some(id)) = fields.get_unique_string(id) else { return ListItem::Drop };
+        let permitted = |used: &AccessedEntity<'_>| self.authorizer.decide(used, None) == Decision::Allowed;
         let shown = match key {
             "tools" => {
-                let said = fields.one("annotations").ok().flatten();
+                let said = fields.get_unique("annotations").ok().flatten();
                 let said: Map<String, Value> =
                     said.and_then(|said| serde_json::from_str(said.get()).ok()).unwrap_or_default();
-                let shown = self.asker.shows(&Used::Tool(&id, Some(&said)));
-                self.annotations.learn(self.owner.as_ref(), &id, said);
+                let shown = self.authorizer.is_listed(&AccessedEntity::Tool(&id, Some(&said)));
+                self.annotations.insert(self.owner.as_ref(), &id, said);
                 shown
             }
-            "prompts" => self.asker.shows(&Used::Prompt(&id)),
-            "resources" => permitted(&Used::Resource(&id)),
-            _ => permitted(&Used::Template(&id)),
+            "prompts" => self.authorizer.is_listed(&AccessedEntity::Prompt(&id)),
+            "resources" => permitted(&AccessedEntity::Resource(&id)),
+            _ => permitted(&AccessedEntity::Template(&id)),
         };
-        if shown { Item::Keep } else { Item::Drop }
+        if shown { ListItem::Keep } else { ListItem::Drop }
     }
 
     /// A change of a resource is told to those who may read it.
-    fn update(&self, message: &Message) -> Verdict {
-        let uri = Fields::read(message.params()).and_then(|params| params.string("uri").ok().flatten());
-        let allowed =
-            uri.is_some_and(|uri| self.asker.decide(&Used::Resource(&uri), None) == Decision::Allowed);
-        if allowed { Verdict::Keep } else { Verdict::Drop }
+    fn filter_update(&self, message: &Message) -> HookVerdict {
+        let uri =
+            Fields::read(message.params()).and_then(|params| params.get_unique_string("uri").ok().flatten());
+        let allowed = uri.is_some_and(|uri| {
+            self.authorizer.decide(&AccessedEntity::Resource(&uri), None) == Decision::Allowed
+        });
+        if allowed { HookVerdict::Keep } else { HookVerdict::Drop }
     }
 }
 
 /// Keeps what was made for one caller out of shared caches (MCP 2026-07-28, `cacheScope`).
-fn private(message: &Message) -> Verdict {
-    let fields = if message.kind() == Kind::Response { Fields::read(message.result()) } else { None };
-    let Some(fields) = fields else { return Verdict::Keep };
-    match fields.one("cacheScope") {
+fn force_private_cache_scope(message: &Message) -> HookVerdict {
+    let fields = if message.kind() == MessageKind::Response { Fields::read(message.result()) } else { None };
+    let Some(fields) = fields else { return HookVerdict::Keep };
+    match fields.get_unique("cacheScope") {
         Ok(Some(scope)) if scope.get() != "\"private\"" => {
             let edits = &mut [(message.span_of(scope), &b"\"private\""[..])];
-            Verdict::Replace(splice(message.bytes(), edits).freeze())
+            HookVerdict::Replace(splice(message.bytes(), edits).freeze())
         }
-        Ok(_) => Verdict::Keep,
+        Ok(_) => HookVerdict::Keep,
         // Which of two a cache would go by nobody knows.
         Err(ambiguous) => {
             let text = format!("the server's answer cannot be passed on: {ambiguous}");
             let denial = Denial::new(Reason::AnswerUnclear).input("cause", ambiguous.to_string());
-            Verdict::Refuse(Box::new(denial), text)
+            HookVerdict::Deny(Box::new(denial), text)
         }
     }
 }
 
 impl Layer for Authorize {
-    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> Answer<'a> {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a> {
         Box::pin(self.authorize(request, next))
     }
 }

@@ -53,7 +53,7 @@ fn ask(method: &str, params: &Value) -> Request {
 }
 
 #[tokio::test]
-async fn what_is_not_permitted_is_refused_with_the_reason() {
+async fn a_call_without_a_permit_is_denied_with_its_reason() {
     for (method, params, reason) in [
         ("tools/call", json!({ "name": "a" }), None),
         ("tools/call", json!({ "name": "b" }), Some("denied")),
@@ -148,7 +148,7 @@ async fn the_policy_that_forbids_is_named() {
 }
 
 #[tokio::test]
-async fn reasons_have_no_values_of_the_caller() {
+async fn denials_contain_no_argument_values() {
     let number = "arguments";
     for (method, params) in [
         ("completion/complete", json!({ "ref": { "type": "canary" } })),
@@ -165,13 +165,13 @@ async fn reasons_have_no_values_of_the_caller() {
 }
 
 #[tokio::test]
-async fn the_query_of_a_resource_is_not_told_and_the_fix_lets_it_pass() {
+async fn a_denial_omits_the_query_and_its_fix_permits_the_resource() {
     let asked = ask("resources/read", &json!({ "uri": "file:///a*b?id=canary" }));
     let response =
         run(layer(&[r#"permit(principal, action, resource == Tool::"a");"#]), asked, &server()).await;
     let denial = response.extensions().get::<Denial>().cloned().expect("a denial");
     assert!(!format!("{denial:?}").contains("canary"), "{denial:?}");
-    let refused = denial.refused(&crate::explain::Recent::new("s", None));
+    let refused = denial.to_record(&crate::explain::DenialLog::new("s", None));
     let policy = refused.fix.split('`').nth(1).expect("a policy").to_owned();
     let with_fix = |uri: &str| ask("resources/read", &json!({ "uri": uri }));
     for (uri, passes) in [("file:///a*b?id=other", true), ("file:///a*b", false), ("file:///aab?id=x", false)]
@@ -235,16 +235,21 @@ async fn a_decision_does_not_depend_on_who_has_listed_tools_before() {
 }
 
 #[tokio::test]
-async fn a_change_is_told_to_those_who_may_read() {
-    let asker = Arc::new(layer(&POLICIES).authorization.of(&Caller::default()));
-    let mut hook = Answers { asker, owner: None, annotations: Arc::default() };
-    for (uri, verdict) in
-        [("file:///a", Verdict::Keep), ("file:///b", Verdict::Drop), ("file:///a/../b", Verdict::Drop)]
-    {
+async fn resource_updates_are_sent_to_permitted_readers_only() {
+    let authorizer = Arc::new(layer(&POLICIES).authorization.for_caller(&Caller::default()));
+    let mut hook = ResultFilter { authorizer, owner: None, annotations: Arc::default() };
+    for (uri, verdict) in [
+        ("file:///a", HookVerdict::Keep),
+        ("file:///b", HookVerdict::Drop),
+        ("file:///a/../b", HookVerdict::Drop),
+    ] {
         let text = format!(
             r#"{{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{{"uri":"{uri}"}}}}"#
         );
         let message = Message::parse(text.into()).expect("a notification");
-        assert_eq!(hook.message(&Said { message: &message, asked: None, denial: None }), verdict);
+        assert_eq!(
+            hook.on_message(&ResponseMessage { message: &message, request: None, denial: None }),
+            verdict
+        );
     }
 }

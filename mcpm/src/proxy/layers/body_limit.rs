@@ -15,21 +15,21 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    mcp::peek::id_in,
+    mcp::request_id::scan_request_id,
     proxy::{
-        layer::{Answer, Layer, Next},
+        body_errors,
+        layer::{Layer, Next, ResponseFuture},
         respond::Request,
-        untaken,
     },
-    transport::body::{Body, BodyError, PastLimit},
+    transport::body::{Body, BodyError, BodyLimitExceeded},
 };
 
 /// Largest body in bytes.
-const LIMIT: u64 = 16 << 20;
+const MAX_BODY_BYTES: u64 = 16 << 20;
 /// How much of one that is refused is read for the id of its request.
-const LOOKED_AT: usize = 64 << 10;
+const MAX_ID_SCAN_BYTES: usize = 64 << 10;
 /// How long that may take: it is done for anybody, before anybody is asked who they are.
-const LOOKING: Duration = Duration::from_secs(2);
+const ID_SCAN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The layer.
 #[derive(Debug)]
@@ -39,48 +39,48 @@ pub(crate) struct BodyLimit {
 
 impl Default for BodyLimit {
     fn default() -> Self {
-        Self { limit: LIMIT }
+        Self { limit: MAX_BODY_BYTES }
     }
 }
 
 impl Layer for BodyLimit {
-    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> Answer<'a> {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a> {
         let size = request.body().size_hint();
         if size.lower() > self.limit {
-            let past = PastLimit(self.limit);
+            let past = BodyLimitExceeded(self.limit);
             return Box::pin(async move {
                 // A client that asks before it sends the body has said nothing of it yet.
                 let asks = request.headers().contains_key(header::EXPECT);
-                let begun = if asks { BytesMut::new() } else { beginning(request.into_body()).await };
-                untaken::too_large(&past, &id_in(&begun))
+                let begun = if asks { BytesMut::new() } else { read_prefix(request.into_body()).await };
+                body_errors::too_large(&past, &scan_request_id(&begun))
             });
         }
         if size.exact().is_some() {
             return next.handle(request);
         }
         let limit = self.limit;
-        next.handle(request.map(|body| Body::stream(Limited { body, left: limit, limit })))
+        next.handle(request.map(|body| Body::stream(LimitedBody { body, left: limit, limit })))
     }
 }
 
 /// What has come of a body before long.
-async fn beginning(mut body: Body) -> BytesMut {
-    let (mut begun, deadline) = (BytesMut::new(), Instant::now() + LOOKING);
-    while begun.len() < LOOKED_AT
-        && let Ok(Ok(Some(piece))) = timeout_at(deadline, body.piece()).await
+async fn read_prefix(mut body: Body) -> BytesMut {
+    let (mut begun, deadline) = (BytesMut::new(), Instant::now() + ID_SCAN_TIMEOUT);
+    while begun.len() < MAX_ID_SCAN_BYTES
+        && let Ok(Ok(Some(piece))) = timeout_at(deadline, body.next_chunk()).await
     {
         begun.extend_from_slice(&piece);
     }
     begun
 }
 
-struct Limited {
+struct LimitedBody {
     body: Body,
     left: u64,
     limit: u64,
 }
 
-impl HttpBody for Limited {
+impl HttpBody for LimitedBody {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -93,7 +93,7 @@ impl HttpBody for Limited {
             let size = frame.data_ref().map_or(0, |data| data.len() as u64);
             match self.left.checked_sub(size) {
                 Some(left) => self.left = left,
-                None => return Poll::Ready(Some(Err(Box::new(PastLimit(self.limit))))),
+                None => return Poll::Ready(Some(Err(Box::new(BodyLimitExceeded(self.limit))))),
             }
         }
         polled
@@ -128,10 +128,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_is_too_large_is_not_waited_for_for_long() {
+    async fn reading_an_oversized_body_is_bounded_in_time() {
         let begin = Instant::now();
-        let begun = beginning(Body::stream(Stalls(Some(Bytes::from_static(b"{\"id\":1,"))))).await;
-        assert_eq!((id_in(&begun), begun.len()), (Bytes::from_static(b"1"), 8));
-        assert!(begin.elapsed() < LOOKING + Duration::from_secs(1));
+        let begun = read_prefix(Body::stream(Stalls(Some(Bytes::from_static(b"{\"id\":1,"))))).await;
+        assert_eq!((scan_request_id(&begun), begun.len()), (Bytes::from_static(b"1"), 8));
+        assert!(begin.elapsed() < ID_SCAN_TIMEOUT + Duration::from_secs(1));
     }
 }

@@ -8,7 +8,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
 use crate::proxy::{
-    layer::{Answer, Layer, Next},
+    layer::{Layer, Next, ResponseFuture},
     respond::{self, Request, Response},
 };
 
@@ -18,11 +18,11 @@ const EXPOSED: HeaderValue = HeaderValue::from_static(
     "Mcp-Session-Id, Mcp-Protocol-Version, Mcpm-Refusal, WWW-Authenticate, Retry-After",
 );
 /// How long a browser need not ask again, in seconds.
-const HOLDS: HeaderValue = HeaderValue::from_static("600");
+const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 const ORIGIN: HeaderValue = HeaderValue::from_static("Origin");
 /// What a server behind may say, and the proxy says in its place or not at all: pages send tokens by themselves, and need
 /// no cookies for it.
-const SAID: [HeaderName; 3] = [
+const UPSTREAM_CORS_HEADERS: [HeaderName; 3] = [
     header::ACCESS_CONTROL_ALLOW_ORIGIN,
     header::ACCESS_CONTROL_ALLOW_CREDENTIALS,
     header::ACCESS_CONTROL_EXPOSE_HEADERS,
@@ -47,14 +47,14 @@ fn preflight(asked: &HeaderMap, origin: HeaderValue) -> Response {
     for wanted in asked.get_all(header::ACCESS_CONTROL_REQUEST_HEADERS) {
         headers.append(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
     }
-    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HOLDS);
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, MAX_AGE);
     headers.insert(header::VARY, HeaderValue::from_static("Origin, Access-Control-Request-Headers"));
     response
 }
 
 /// Says that a page may read an answer.
-fn readable(headers: &mut HeaderMap, origin: HeaderValue) {
-    for name in SAID {
+fn allow_origin(headers: &mut HeaderMap, origin: HeaderValue) {
+    for name in UPSTREAM_CORS_HEADERS {
         headers.remove(name);
     }
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
@@ -63,7 +63,7 @@ fn readable(headers: &mut HeaderMap, origin: HeaderValue) {
 }
 
 impl Layer for Cors {
-    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> Answer<'a> {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a> {
         let Some(origin) = request.headers().get(header::ORIGIN).cloned() else {
             return next.handle(request);
         };
@@ -72,7 +72,7 @@ impl Layer for Cors {
         }
         Box::pin(async move {
             let mut response = next.handle(request).await;
-            readable(response.headers_mut(), origin);
+            allow_origin(response.headers_mut(), origin);
             response
         })
     }
@@ -83,13 +83,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_says_nothing_of_who_may_read() {
+    fn cors_headers_of_the_server_are_replaced() {
         let mut headers = HeaderMap::new();
-        for name in SAID {
+        for name in UPSTREAM_CORS_HEADERS {
             headers.append(name, HeaderValue::from_static("true"));
         }
         headers.append("access-control-allow-credentials", HeaderValue::from_static("true"));
-        readable(&mut headers, HeaderValue::from_static("https://page.example"));
+        allow_origin(&mut headers, HeaderValue::from_static("https://page.example"));
         assert_eq!(headers.get("access-control-allow-credentials"), None);
         assert_eq!(headers.get_all("access-control-allow-origin").iter().count(), 1);
         assert_eq!(headers["access-control-allow-origin"], "https://page.example");

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use http::{Method, StatusCode};
 
-use super::authenticate::{Gate, token_of};
+use super::authenticate::{Authenticator, token_of};
 use crate::{
     options::Secret,
     proxy::{
-        layer::{Answer, Layer, Next},
+        layer::{Layer, Next, ResponseFuture},
         respond::{self, Request},
     },
 };
@@ -23,17 +23,17 @@ pub(super) const PATH: &str = "/health";
 pub(crate) struct Health {
     transport: &'static str,
     /// Who is told details; `None` tells everybody.
-    gate: Option<Arc<Gate>>,
+    authenticator: Option<Arc<Authenticator>>,
 }
 
 impl Health {
-    pub(crate) fn new(transport: &'static str, gate: Option<Arc<Gate>>) -> Self {
-        Self { transport, gate }
+    pub(crate) fn new(transport: &'static str, gate: Option<Arc<Authenticator>>) -> Self {
+        Self { transport, authenticator: gate }
     }
 }
 
 impl Layer for Health {
-    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> Answer<'a> {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a> {
         if request.uri().path() != PATH {
             return next.handle(request);
         }
@@ -42,9 +42,9 @@ impl Layer for Health {
         }
         let token = token_of(&request).ok().map(Secret::from);
         Box::pin(async move {
-            let tells_details = match (&self.gate, token) {
+            let tells_details = match (&self.authenticator, token) {
                 (None, _) => true,
-                (Some(gate), Some(token)) => gate.admits(&token).await,
+                (Some(gate), Some(token)) => gate.accepts(&token).await,
                 (Some(_), None) => false,
             };
             let (status, word, error) = match next.health().await {
@@ -52,7 +52,7 @@ impl Layer for Health {
                 Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, "unhealthy", Some(reason)),
             };
             let mut body = serde_json::json!({ "status": word });
-            if let Some(gate) = &self.gate
+            if let Some(gate) = &self.authenticator
                 && gate.is_unavailable()
             {
                 // Without a reason, which would say where the identity provider is.
@@ -61,8 +61,8 @@ impl Layer for Health {
             if tells_details {
                 body["transport"] = self.transport.into();
                 body["mcp"] = serde_json::json!({ "available": error.is_none(), "error": error });
-                if let Some(gate) = &self.gate {
-                    let error = gate.failure();
+                if let Some(gate) = &self.authenticator {
+                    let error = gate.provider_error();
                     body["authentication"] =
                         serde_json::json!({ "available": error.is_none(), "error": error });
                 }

@@ -7,7 +7,7 @@
 use http::Method;
 
 use crate::proxy::{
-    layer::{Answer, Layer, Next},
+    layer::{Layer, Next, ResponseFuture},
     respond::{self, Request},
 };
 
@@ -19,7 +19,7 @@ const ALLOWED: &str = "GET, HEAD, POST, DELETE, OPTIONS";
 pub(crate) struct Methods;
 
 impl Layer for Methods {
-    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> Answer<'a> {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a> {
         if matches!(*request.method(), Method::TRACE | Method::CONNECT) {
             return Box::pin(std::future::ready(respond::method_not_allowed(ALLOWED)));
         }

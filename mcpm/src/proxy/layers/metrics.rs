@@ -9,7 +9,7 @@ use http::{HeaderValue, Method, StatusCode, header};
 use crate::{
     mcp::error_code,
     proxy::{
-        layer::{Answer, Layer, Next},
+        layer::{Layer, Next, ResponseFuture},
         respond::{self, Request, Response},
     },
     telemetry::Telemetry,
@@ -32,7 +32,7 @@ impl Metrics {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return respond::method_not_allowed("GET, HEAD");
         }
-        match self.0.text() {
+        match self.0.prometheus_text() {
             Some(Ok(text)) => {
                 let mut response = respond::json(StatusCode::OK, text.into());
                 response.headers_mut().insert(header::CONTENT_TYPE, TEXT);
@@ -49,7 +49,7 @@ impl Metrics {
 }
 
 impl Layer for Metrics {
-    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> Answer<'a> {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a> {
         if request.uri().path() != PATH {
             return next.handle(request);
         }

@@ -1,12 +1,14 @@
 //! The layers of the proxy, one file each; [`stack`](super::stack) knows their order.
 
 mod annotations;
-mod askers;
 pub(crate) mod audit;
 pub(crate) mod authenticate;
 pub(crate) mod authorize;
+mod authorizer_cache;
 pub(crate) mod body_limit;
+pub(crate) mod catch_panic;
 pub(crate) mod cors;
+pub(crate) mod endpoint_guard;
 pub(crate) mod health;
 pub(crate) mod methods;
 pub(crate) mod metrics;
@@ -14,8 +16,6 @@ pub(crate) mod origin;
 pub(crate) mod parse;
 #[cfg(test)]
 mod policy_tests;
-pub(crate) mod reach;
-pub(crate) mod recover;
 pub(crate) mod session_owner;
 pub(crate) mod telemetry;
 pub(crate) mod token_exchange;

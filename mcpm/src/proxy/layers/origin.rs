@@ -15,14 +15,14 @@ use crate::{
     mcp::error_code,
     proxy::{
         denial::Denial,
-        layer::{Answer, Layer, Next},
+        layer::{Layer, Next, ResponseFuture},
         respond::{self, Request},
     },
 };
 
 /// The layer.
 #[derive(Debug, Clone)]
-pub(crate) struct Origin {
+pub(crate) struct OriginCheck {
     /// The name or address that was asked to be listened on, lower case.
     host: String,
     loopback: bool,
@@ -36,7 +36,7 @@ pub(crate) struct Origin {
     authenticated: bool,
 }
 
-impl Origin {
+impl OriginCheck {
     pub(crate) fn new(host: &str, loopback: bool, allowed: impl IntoIterator<Item = String>) -> Self {
         let allowed =
             allowed.into_iter().map(|origin| origin.trim_end_matches('/').to_ascii_lowercase()).collect();
@@ -66,19 +66,19 @@ impl Origin {
     }
 
     /// Says which header a request is refused for, if it is.
-    fn refuses(&self, headers: &HeaderMap) -> Option<Strange> {
+    fn disallowed_header(&self, headers: &HeaderMap) -> Option<DisallowedHeader> {
         let mut origins = headers.get_all(header::ORIGIN).iter();
         if let Some(origin) = origins.next() {
             let one = origins.next().is_none();
             if !one || !origin.to_str().is_ok_and(|origin| self.allows_origin(origin)) {
-                return Some(Strange::Origin);
+                return Some(DisallowedHeader::Origin);
             }
         }
         if self.loopback || !self.only_hosts.is_empty() || !self.authenticated {
             let mut hosts = headers.get_all(header::HOST).iter();
             let host = hosts.next().and_then(|host| host.to_str().ok());
             if hosts.next().is_some() || !host.is_some_and(|host| self.allows_host(host)) {
-                return Some(Strange::Host);
+                return Some(DisallowedHeader::Host);
             }
         }
         None
@@ -90,11 +90,11 @@ impl Origin {
             return true;
         }
         let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-        self.loopback && host.and_then(name_of).is_some_and(is_loopback)
+        self.loopback && host.and_then(host_name).is_some_and(is_loopback)
     }
 
     fn allows_host(&self, host: &str) -> bool {
-        let Some(name) = name_of(host) else { return false };
+        let Some(name) = host_name(host) else { return false };
         // They are written as hosts are, an IPv6 address in brackets.
         let is_it = |allowed: &String| allowed.trim_matches(['[', ']']).eq_ignore_ascii_case(name);
         if !self.only_hosts.is_empty() || self.more_hosts.iter().any(is_it) {
@@ -113,12 +113,12 @@ impl Origin {
 
 /// The header that says that a request came from elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Strange {
+enum DisallowedHeader {
     Origin,
     Host,
 }
 
-impl Strange {
+impl DisallowedHeader {
     fn message(self) -> &'static str {
         match self {
             Self::Origin => "Origin not allowed",
@@ -127,7 +127,7 @@ impl Strange {
     }
 
     /// What is kept of a refusal by `layer`.
-    fn denial(self, layer: &Origin, headers: &HeaderMap) -> Denial {
+    fn denial(self, layer: &OriginCheck, headers: &HeaderMap) -> Denial {
         let said = |name: HeaderName| {
             let values = headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
             values.collect::<Vec<_>>().join(", ")
@@ -141,7 +141,7 @@ impl Strange {
                 let denial = Denial::new(Reason::OriginNotAllowed).input("Origin", &origin);
                 // What is more than one origin, or none of a page, cannot be named.
                 let nameable = plain(&origin)
-                    && origin.split_once("://").is_some_and(|(_, host)| name_of(host).is_some());
+                    && origin.split_once("://").is_some_and(|(_, host)| host_name(host).is_some());
                 match nameable {
                     true => denial
                         .fix(format!("if you trust the page, add `{origin}` to option `allowed_origins`")),
@@ -151,7 +151,7 @@ impl Strange {
             Self::Host => {
                 let host = said(header::HOST);
                 let denial = Denial::new(Reason::HostNotAllowed).input("Host", &host);
-                match name_of(&host).filter(|name| plain(name)) {
+                match host_name(&host).filter(|name| plain(name)) {
                     None => denial,
                     Some(name) if layer.only_hosts.is_empty() => denial.fix(format!(
                         "if the name is the proxy's own, add `{name}` to option `allowed_hosts`; otherwise call the proxy by the \
@@ -168,7 +168,7 @@ impl Strange {
 }
 
 /// The name or address in `host[:port]`, brackets taken off.
-fn name_of(host: &str) -> Option<&str> {
+fn host_name(host: &str) -> Option<&str> {
     let (name, port) = match host.strip_prefix('[') {
         Some(rest) => rest.split_once(']')?,
         None => host.bytes().position(|byte| byte == b':').map_or((host, ""), |at| host.split_at(at)),
@@ -184,9 +184,9 @@ fn is_loopback(name: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-impl Layer for Origin {
-    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> Answer<'a> {
-        match self.refuses(request.headers()) {
+impl Layer for OriginCheck {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a> {
+        match self.disallowed_header(request.headers()) {
             None => next.handle(request),
             Some(strange) => {
                 let (status, code) = (StatusCode::FORBIDDEN, error_code::INVALID_REQUEST);
@@ -238,18 +238,18 @@ mod tests {
         }
     }
 
-    fn verdict(layer: &Origin, host: &str, origins: &[&str]) -> Option<Strange> {
+    fn verdict(layer: &OriginCheck, host: &str, origins: &[&str]) -> Option<DisallowedHeader> {
         let mut headers = HeaderMap::new();
         headers.insert(header::HOST, host.parse().expect("a header value"));
         for origin in origins {
             headers.append(header::ORIGIN, origin.parse().expect("a header value"));
         }
-        layer.refuses(&headers)
+        layer.disallowed_header(&headers)
     }
 
     #[test]
     fn a_loopback_listener_takes_loopback_names_only() {
-        let layer = Origin::new("127.0.0.1", true, []);
+        let layer = OriginCheck::new("127.0.0.1", true, []);
         for host in ["localhost", "LOCALHOST:80", "127.0.0.1:9", "[::1]:9", "127.0.0.2"] {
             assert_eq!(verdict(&layer, host, &[]), None, "{host}");
         }
@@ -261,13 +261,13 @@ mod tests {
             "localhost:x",
             "a@localhost",
         ] {
-            assert_eq!(verdict(&layer, host, &[]), Some(Strange::Host), "{host}");
+            assert_eq!(verdict(&layer, host, &[]), Some(DisallowedHeader::Host), "{host}");
         }
     }
 
     #[test]
     fn an_origin_must_be_a_loopback_or_an_allowed_one() {
-        let layer = Origin::new("127.0.0.1", true, ["https://App.example/".to_owned()]);
+        let layer = OriginCheck::new("127.0.0.1", true, ["https://App.example/".to_owned()]);
         for origin in ["http://localhost:6274", "http://[::1]", "https://127.0.0.1:1", "https://app.example"]
         {
             assert_eq!(verdict(&layer, "localhost", &[origin]), None, "{origin}");
@@ -279,7 +279,7 @@ mod tests {
             "https://app.example:444",
             "file://localhost",
         ] {
-            assert_eq!(verdict(&layer, "localhost", &[origin]), Some(Strange::Origin), "{origin}");
+            assert_eq!(verdict(&layer, "localhost", &[origin]), Some(DisallowedHeader::Origin), "{origin}");
         }
         assert!(verdict(&layer, "localhost", &["http://localhost", "http://localhost"]).is_some());
         assert_eq!(verdict(&layer, "app.example", &[]), None);
@@ -301,9 +301,9 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(header::ORIGIN, origin.parse().expect("a header value"));
-            let denial = Strange::Origin.denial(&Origin::new("127.0.0.1", true, []), &headers);
-            let recent = crate::explain::Recent::new("s", None);
-            assert_eq!(denial.refused(&recent).fix.contains(origin), named, "{origin}");
+            let denial = DisallowedHeader::Origin.denial(&OriginCheck::new("127.0.0.1", true, []), &headers);
+            let recent = crate::explain::DenialLog::new("s", None);
+            assert_eq!(denial.to_record(&recent).fix.contains(origin), named, "{origin}");
         }
     }
 
@@ -311,18 +311,18 @@ mod tests {
     fn names_of_a_profile_are_the_only_ones() {
         for loopback in [true, false] {
             let only = vec!["box.lan".to_owned(), "[::1]".to_owned()];
-            let layer = Origin::new("127.0.0.1", loopback, []).only_hosts(only);
+            let layer = OriginCheck::new("127.0.0.1", loopback, []).only_hosts(only);
             assert_eq!(verdict(&layer, "BOX.lan:8080", &[]), None);
             assert_eq!(verdict(&layer, "[::1]:8080", &[]), None);
-            assert_eq!(verdict(&layer, "localhost", &[]), Some(Strange::Host));
+            assert_eq!(verdict(&layer, "localhost", &[]), Some(DisallowedHeader::Host));
         }
     }
 
     #[test]
-    fn a_wide_listener_takes_addresses_and_the_names_that_it_was_told() {
+    fn a_non_loopback_listener_accepts_addresses_and_configured_names() {
         let more = vec!["box.lan".to_owned(), "Mcp.Example".to_owned()];
         let origins = ["https://app.example".to_owned()];
-        let layer = Origin::new("mcp-host", false, origins).more_hosts(more);
+        let layer = OriginCheck::new("mcp-host", false, origins).more_hosts(more);
         for host in [
             "127.0.0.1:1",
             "localhost",
@@ -336,7 +336,7 @@ mod tests {
             assert_eq!(verdict(&layer, host, &[]), None, "{host}");
         }
         for host in ["evil.example", "192.0.2.7.evil.example", "lan", "", "box.lan.evil.example:8080"] {
-            assert_eq!(verdict(&layer, host, &[]), Some(Strange::Host), "{host}");
+            assert_eq!(verdict(&layer, host, &[]), Some(DisallowedHeader::Host), "{host}");
         }
         // Beside those of a profile, which are the only ones otherwise.
         let layer = layer.only_hosts(vec!["inner".to_owned()]);
@@ -347,8 +347,8 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_listener_with_authentication_takes_any_host_but_no_unlisted_origin() {
-        let layer = Origin::new("0.0.0.0", false, []).authenticated(true);
+    fn a_non_loopback_listener_with_authentication_accepts_any_host_but_no_unlisted_origin() {
+        let layer = OriginCheck::new("0.0.0.0", false, []).authenticated(true);
         assert_eq!(verdict(&layer, "box.lan:8080", &[]), None);
         assert!(verdict(&layer, "box.lan:8080", &["http://box.lan:8080"]).is_some());
         assert!(verdict(&layer, "box.lan:8080", &["http://localhost"]).is_some());

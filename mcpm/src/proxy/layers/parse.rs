@@ -11,22 +11,22 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body::Body as _;
 
 use crate::{
-    explain::{Reason, Recent},
+    explain::{DenialLog, Reason},
     mcp::{
         era::{Era, ModernMeta},
         error_code,
-        lane::Refusal,
-        message::{Kind, Malformed, Message},
-        peek::id_in,
+        message::{Malformed, Message, MessageKind},
+        request_id::scan_request_id,
     },
     proxy::{
+        body_errors,
         denial::Denial,
-        layer::{Answer, Layer, Next},
-        messages::{Asked, Hooks, hooked, is_utf8, unmistakable},
-        mirror,
+        header_check,
+        layer::{Layer, Next, ResponseFuture},
+        messages::{Hooks, RequestMessages, check_unambiguous, is_utf8, run_hooks},
         respond::{self, Request, Response},
-        untaken,
     },
+    stdio::mux::RpcError,
     transport::body::Body,
 };
 
@@ -34,18 +34,18 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Parse {
     strict: bool,
-    recent: Arc<Recent>,
+    recent: Arc<DenialLog>,
 }
 
 impl Parse {
     /// With `strict`, what cannot be read does not pass; without, it passes unseen.
     /// Why a part of an answer is refused is kept in `recent`.
-    pub(crate) fn new(strict: bool, recent: Arc<Recent>) -> Self {
+    pub(crate) fn new(strict: bool, recent: Arc<DenialLog>) -> Self {
         Self { strict, recent }
     }
 
     async fn parse(&self, mut request: Request, next: Next<'_>) -> Response {
-        let hooks = Hooks::of(&mut request);
+        let hooks = Hooks::of_request(&mut request);
         let headers = request.headers_mut();
         if headers.contains_key(header::ACCEPT_ENCODING) {
             // What is compressed cannot be read here.
@@ -63,11 +63,11 @@ impl Parse {
         if let Some(asked) = &asked {
             response.extensions_mut().insert(Arc::clone(asked));
         }
-        hooked(response, &hooks, asked, Some(&self.recent), self.strict, listens, account).await
+        run_hooks(response, &hooks, asked, Some(&self.recent), self.strict, listens, account).await
     }
 
     /// Reads the body of a request that has one.
-    async fn read(&self, request: Request) -> Result<(Request, Option<Arc<Asked>>), Box<Response>> {
+    async fn read(&self, request: Request) -> Result<(Request, Option<Arc<RequestMessages>>), Box<Response>> {
         if request.body().is_end_stream() || request.body().size_hint().exact() == Some(0) {
             return Ok((request, None));
         }
@@ -82,23 +82,24 @@ impl Parse {
             return Ok((Request::from_parts(parts, body), None));
         }
         let account = || respond::body_account(&parts.extensions);
-        let body = body.whole(account).await.map_err(|broken| Box::new(untaken::broken(&broken)))?;
+        let body =
+            body.collect(account).await.map_err(|broken| Box::new(body_errors::unreadable_body(&broken)))?;
         let asked = if self.strict && !is_form(&parts.headers, &body) {
-            let asked = Asked::read(&parts.headers, body.clone()).and_then(|asked| {
-                asked.messages().iter().try_for_each(unmistakable)?;
+            let asked = RequestMessages::read(&parts.headers, body.clone()).and_then(|asked| {
+                asked.messages().iter().try_for_each(check_unambiguous)?;
                 Ok(asked)
             });
             let refused = |malformed: Malformed| {
                 let (status, reason) = (StatusCode::BAD_REQUEST, malformed.reason);
                 let denial = Denial::new(Reason::MessageUnclear).input("cause", &*reason);
-                respond::deny(status, malformed.code, &reason, &id_in(&body), denial)
+                respond::deny(status, malformed.code, &reason, &scan_request_id(&body), denial)
             };
             let asked = asked.map_err(|malformed| Box::new(refused(malformed)))?;
             check_headers(&parts.headers, &asked)
                 .map_err(|(refusal, message)| Box::new(contradicted(&refusal, message)))?;
             Some(Arc::new(asked))
         } else {
-            Asked::read(&parts.headers, body.clone()).ok().map(Arc::new)
+            RequestMessages::read(&parts.headers, body.clone()).ok().map(Arc::new)
         };
         if let Some(asked) = &asked {
             parts.extensions.insert(Arc::clone(asked));
@@ -108,19 +109,20 @@ impl Parse {
 }
 
 impl Layer for Parse {
-    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> Answer<'a> {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a> {
         Box::pin(self.parse(request, next))
     }
 }
 
 /// Checks that headers which repeat the body do not contradict it (MCP 2026-07-28, "Standard Request Headers").
-fn check_headers<'a>(headers: &HeaderMap, asked: &'a Asked) -> Result<(), (Refusal, &'a Message)> {
+fn check_headers<'a>(headers: &HeaderMap, asked: &'a RequestMessages) -> Result<(), (RpcError, &'a Message)> {
     for message in asked.messages() {
         let refused = |refusal| (refusal, message);
-        if asked.era() == Era::Modern && message.kind() == Kind::Request && !asked.is_batch() {
-            mirror::check(headers, message, ModernMeta::of(message).as_ref()).map_err(refused)?;
+        if asked.era() == Era::Modern && message.kind() == MessageKind::Request && !asked.is_batch() {
+            header_check::check_required(headers, message, ModernMeta::of(message).as_ref())
+                .map_err(refused)?;
         } else {
-            mirror::contradicts(headers, message).map_err(refused)?;
+            header_check::check_optional(headers, message).map_err(refused)?;
         }
     }
     Ok(())
@@ -134,7 +136,7 @@ fn accepts_events(headers: &HeaderMap) -> bool {
     })
 }
 
-fn contradicted(refusal: &Refusal, message: &Message) -> Response {
+fn contradicted(refusal: &RpcError, message: &Message) -> Response {
     let denial = Denial::new(Reason::MessageContradicted).input("method", message.method());
     let denial = denial.input("cause", &*refusal.message);
     respond::deny(refusal.status, refusal.code, &refusal.message, message.id_text(), denial)

@@ -14,11 +14,11 @@ struct Server {
 }
 
 impl Endpoint for Server {
-    fn handle(&self, request: Request) -> Answer<'_> {
+    fn handle(&self, request: Request) -> ResponseFuture<'_> {
         Box::pin(async move {
-            let asked = request.extensions().get::<Arc<Asked>>().cloned();
+            let asked = request.extensions().get::<Arc<RequestMessages>>().cloned();
             let (parts, body) = request.into_parts();
-            let body = body.whole(crate::memory::Account::new).await.expect("a body");
+            let body = body.collect(crate::memory::Account::new).await.expect("a body");
             *self.got.lock().expect("a lock") = Some((body, parts.headers));
             let methods: Vec<String> = asked
                 .iter()
@@ -45,15 +45,15 @@ fn post(body: impl Into<Bytes>, headers: &[(&'static str, &str)]) -> Request {
     request
 }
 
-fn recent() -> Arc<Recent> {
-    Arc::new(Recent::new("server", None))
+fn recent() -> Arc<DenialLog> {
+    Arc::new(DenialLog::new("server", None))
 }
 
 async fn run(strict: bool, request: Request) -> (StatusCode, String, Option<(Bytes, HeaderMap)>) {
     let server = Server::default();
     let response = Parse::new(strict, recent()).handle(request, Next::new(&[], &server)).await;
     let status = response.status();
-    let body = response.into_body().whole(crate::memory::Account::new).await.expect("a body");
+    let body = response.into_body().collect(crate::memory::Account::new).await.expect("a body");
     let got = server.got.lock().expect("a lock").take();
     (status, String::from_utf8(body.to_vec()).expect("text"), got)
 }
@@ -76,7 +76,7 @@ async fn messages_are_read_once_and_bytes_stay() {
 }
 
 #[tokio::test]
-async fn what_a_reader_behind_could_read_otherwise_is_refused() {
+async fn ambiguous_bodies_are_denied() {
     for body in [
         "{",
         "x",
@@ -107,7 +107,7 @@ async fn what_a_reader_behind_could_read_otherwise_is_refused() {
 }
 
 #[tokio::test]
-async fn a_body_that_others_would_read_in_other_characters_is_refused() {
+async fn bodies_in_other_charsets_are_denied() {
     let json = "application/json";
     for (lines, sound) in [
         (&[][..], true),
@@ -145,7 +145,7 @@ async fn a_batch_is_bounded() {
 }
 
 #[tokio::test]
-async fn a_name_that_others_would_read_otherwise_is_refused() {
+async fn ambiguous_field_names_are_denied() {
     let name = &[("mcp-name", "a")];
     for params in [r#"{"name":"a","name":"b"}"#, r#"{"name":"b","name":"a"}"#, r#"{"name":"a","Name":"b"}"#] {
         let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
@@ -156,7 +156,7 @@ async fn a_name_that_others_would_read_otherwise_is_refused() {
 }
 
 #[tokio::test]
-async fn a_form_passes_and_no_message_in_its_clothes() {
+async fn a_form_passes_but_json_labelled_as_a_form_does_not() {
     let form = &[("content-type", "application/x-www-form-urlencoded")];
     assert_eq!(run(true, post("grant_type=refresh_token", form)).await.0, StatusCode::OK);
     assert_eq!(run(true, post("{", form)).await.0, StatusCode::BAD_REQUEST);

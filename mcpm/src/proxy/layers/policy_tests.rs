@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 
 use super::parse::Parse;
 use crate::{
-    explain::Recent,
-    mcp::message::{Kind, Message},
+    explain::DenialLog,
+    mcp::message::{Message, MessageKind},
     proxy::{
-        layer::{Answer, Endpoint, Layer, Next},
-        messages::Asked,
+        layer::{Endpoint, Layer, Next, ResponseFuture},
+        messages::RequestMessages,
         respond::{self, EVENT_STREAM, Request, Response},
     },
     transport::body::Body,
@@ -48,17 +48,17 @@ impl Server {
 }
 
 impl Endpoint for Server {
-    fn handle(&self, request: Request) -> Answer<'_> {
+    fn handle(&self, request: Request) -> ResponseFuture<'_> {
         Box::pin(async move {
             let (parts, body) = request.into_parts();
-            let body = body.whole(crate::memory::Account::new).await.expect("a body");
+            let body = body.collect(crate::memory::Account::new).await.expect("a body");
             let text = String::from_utf8(body.to_vec()).expect("text");
             self.got.lock().expect("a lock").push((text, parts.headers.clone()));
             if body.is_empty() {
                 return respond::empty(StatusCode::ACCEPTED);
             }
-            let asked = Asked::read(&parts.headers, body).expect("messages");
-            let answers = asked.messages().iter().filter(|one| one.kind() == Kind::Request);
+            let asked = RequestMessages::read(&parts.headers, body).expect("messages");
+            let answers = asked.messages().iter().filter(|one| one.kind() == MessageKind::Request);
             let answers: Vec<String> = answers
                 .map(|one| {
                     let id = String::from_utf8_lossy(one.id_text()).into_owned();
@@ -117,7 +117,7 @@ pub(super) fn modern(method: &str, mut params: Value) -> Request {
 
 /// Lets the layer decide.
 pub(super) async fn run(layer: impl Layer + 'static, request: Request, server: &Server) -> Response {
-    let recent = Arc::new(Recent::new("server", None));
+    let recent = Arc::new(DenialLog::new("server", None));
     let layers: Vec<Box<dyn Layer>> = vec![Box::new(Parse::new(true, recent)), Box::new(layer)];
     Next::new(&layers, server).handle(request).await
 }
@@ -125,7 +125,7 @@ pub(super) async fn run(layer: impl Layer + 'static, request: Request, server: &
 /// The status and the text of an answer; of an event stream, the data of its one event.
 pub(super) async fn read(response: Response) -> (u16, String) {
     let status = response.status().as_u16();
-    let body = response.into_body().whole(crate::memory::Account::new).await.expect("a body");
+    let body = response.into_body().collect(crate::memory::Account::new).await.expect("a body");
     let text = String::from_utf8(body.to_vec()).expect("text");
     let data = text.strip_prefix("id: 7\nevent: message\ndata: ").and_then(|text| text.strip_suffix("\n\n"));
     (status, data.unwrap_or(&text).to_owned())

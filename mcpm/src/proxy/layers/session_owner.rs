@@ -12,74 +12,75 @@ use crate::{
     mcp::error_code,
     proxy::{
         denial::Denial,
-        layer::{Answer, Layer, Next},
-        owners::{Opening, Owner, Owners},
+        layer::{Layer, Next, ResponseFuture},
         respond::{self, Request, Response},
+        session_owners::{EndpointRegistrar, Owner, SessionOwners},
     },
 };
 
-const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// The layer.
 #[derive(Debug)]
 pub(crate) struct SessionOwner {
-    owners: Arc<Owners>,
+    owners: Arc<SessionOwners>,
 }
 
 impl SessionOwner {
-    pub(crate) fn new(owners: Arc<Owners>) -> Self {
+    pub(crate) fn new(owners: Arc<SessionOwners>) -> Self {
         Self { owners }
     }
 
     /// The answer to a request that names a session of another.
-    fn refuses(&self, request: &Request, owner: &Owner) -> Option<Response> {
-        let named = text(request.headers());
-        let sound = request.headers().get_all(SESSION).iter().count() <= 1;
+    fn deny(&self, request: &Request, owner: &Owner) -> Option<Response> {
+        let named = session_id(request.headers());
+        let sound = request.headers().get_all(MCP_SESSION_ID).iter().count() <= 1;
         let place = request.uri().path_and_query().map_or("/", |place| place.as_str());
         let own = match named {
-            Some(id) => self.owners.has(id, owner),
-            None => !request.headers().contains_key(SESSION),
+            Some(id) => self.owners.is_owner(id, owner),
+            None => !request.headers().contains_key(MCP_SESSION_ID),
         };
         // What only reads posts nothing; a stream is opened where no place was named yet.
         let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
         if sound && own && (reads || self.owners.may_post(place, owner)) {
             return None;
         }
-        let denial = Denial::new(Reason::SessionUnknown).input("principal", owner.shown());
+        let denial = Denial::new(Reason::SessionUnknown).input("principal", owner.as_str());
         let message = "session not found; open a new one with `initialize`";
         Some(respond::deny(StatusCode::NOT_FOUND, error_code::SESSION_NOT_FOUND, message, b"", denial))
     }
 }
 
-fn text(headers: &HeaderMap) -> Option<&str> {
-    headers.get(SESSION).map(HeaderValue::to_str)?.ok()
+fn session_id(headers: &HeaderMap) -> Option<&str> {
+    headers.get(MCP_SESSION_ID).map(HeaderValue::to_str)?.ok()
 }
 
 impl Layer for SessionOwner {
-    fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> Answer<'a> {
+    fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> ResponseFuture<'a> {
         let Some(principal) = request.extensions().get::<Arc<Principal>>() else {
             // Only what nobody is asked about comes here without one.
             return next.handle(request);
         };
         let owner = Owner::of(principal);
-        if let Some(refused) = self.refuses(&request, &owner) {
+        if let Some(refused) = self.deny(&request, &owner) {
             return Box::pin(std::future::ready(refused));
         }
         if *request.method() == Method::GET {
             // The event that names the place of a session must be readable.
             request.headers_mut().remove(header::ACCEPT_ENCODING);
-            request.extensions_mut().insert(Opening::new(&self.owners, owner.clone()));
+            request.extensions_mut().insert(EndpointRegistrar::new(&self.owners, owner.clone()));
         }
-        let ends = (*request.method() == Method::DELETE).then(|| text(request.headers()).map(str::to_owned));
+        let ends =
+            (*request.method() == Method::DELETE).then(|| session_id(request.headers()).map(str::to_owned));
         let ends = ends.flatten();
-        let is_new = !request.headers().contains_key(SESSION);
+        let is_new = !request.headers().contains_key(MCP_SESSION_ID);
         // For the bridge: what a server says must reach nobody else either.
         request.extensions_mut().insert(owner.clone());
         Box::pin(async move {
             let response = next.handle(request).await;
-            match (&ends, text(response.headers())) {
+            match (&ends, session_id(response.headers())) {
                 (Some(id), _) if response.status().is_success() => self.owners.forget(id),
-                (_, Some(id)) if response.status().is_success() => self.owners.note(id, &owner, is_new),
+                (_, Some(id)) if response.status().is_success() => self.owners.insert(id, &owner, is_new),
                 _ => {}
             }
             response

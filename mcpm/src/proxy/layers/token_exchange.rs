@@ -10,72 +10,72 @@ use http::{
     header::{self, Entry},
 };
 
-use super::authenticate::Gate;
+use super::authenticate::Authenticator;
 use crate::{
     auth::{
-        exchange::{Exchange, Failure},
+        exchange::{ExchangeError, TokenExchanger},
         incoming::Principal,
     },
     explain::Reason,
     mcp::error_code,
     proxy::{
+        audited_request::AuditedRequest,
         denial::Denial,
-        hop_by_hop::{is_disguised, strip},
-        layer::{Answer, Layer, Next},
-        messages::Asked,
+        hop_by_hop::{is_underscore_variant, strip},
+        layer::{Layer, Next, ResponseFuture},
+        messages::RequestMessages,
         respond::{self, Request, Response},
-        trail::Trail,
     },
 };
 
 /// The layer.
 #[derive(Debug)]
 pub(crate) struct TokenExchange {
-    exchange: Exchange,
-    gate: Arc<Gate>,
+    exchange: TokenExchanger,
+    authenticator: Arc<Authenticator>,
 }
 
 impl TokenExchange {
-    pub(crate) fn new(exchange: Exchange, gate: Arc<Gate>) -> Self {
-        Self { exchange, gate }
+    pub(crate) fn new(exchange: TokenExchanger, gate: Arc<Authenticator>) -> Self {
+        Self { exchange, authenticator: gate }
     }
 
-    async fn exchanged(&self, mut request: Request, next: Next<'_>) -> Response {
+    async fn exchange(&self, mut request: Request, next: Next<'_>) -> Response {
         let Some(principal) = request.extensions().get::<Arc<Principal>>().cloned() else {
             // Only a defect lets a request come here without one.
-            return self.refuse(&request, Failure::Unavailable);
+            return self.deny(&request, ExchangeError::Unavailable);
         };
         // Boxed, since most of it is for the rare case that the endpoint is asked.
         let token = match Box::pin(self.exchange.token(&principal)).await {
             Ok(token) => token,
-            Err(failure) => return self.refuse(&request, failure),
+            Err(failure) => return self.deny(&request, failure),
         };
-        dress(request.headers_mut(), self.exchange.header(), &token);
-        if let Some(trail) = request.extensions().get::<Trail>() {
-            trail.exchanged(self.exchange.header(), &token);
+        set_token(request.headers_mut(), self.exchange.header(), &token);
+        if let Some(trail) = request.extensions().get::<AuditedRequest>() {
+            trail.set_exchanged_token(self.exchange.header(), &token);
         }
-        let asked = request.extensions().get::<Arc<Asked>>().cloned();
+        let asked = request.extensions().get::<Arc<RequestMessages>>().cloned();
         let mut response = next.handle(request).await;
-        if taken(&mut response) {
+        if is_accepted(&mut response) {
             return response;
         }
         self.exchange.forget(&principal, &token);
-        not_taken(asked.as_deref())
+        token_rejected(asked.as_deref())
     }
 
-    fn refuse(&self, request: &Request, failure: Failure) -> Response {
+    fn deny(&self, request: &Request, failure: ExchangeError) -> Response {
         let denial = Denial::new(failure.reason());
-        let id = id(request.extensions().get::<Arc<Asked>>().map(Arc::as_ref));
+        let id = id(request.extensions().get::<Arc<RequestMessages>>().map(Arc::as_ref));
         let message = failure.message();
         match failure {
-            Failure::Subject => {
+            ExchangeError::TokenNotAccepted => {
                 let (status, error) = (StatusCode::UNAUTHORIZED, Some("invalid_token"));
-                self.gate.challenge(status, error, message, request.headers(), denial)
+                self.authenticator.challenge(status, error, message, request.headers(), denial)
             }
-            Failure::Refused => {
+            ExchangeError::Denied => {
                 respond::deny(StatusCode::FORBIDDEN, error_code::INVALID_REQUEST, message, &id, denial)
             }
-            Failure::Client | Failure::Unusable | Failure::Unavailable => {
+            ExchangeError::ClientRejected | ExchangeError::UnusableToken | ExchangeError::Unavailable => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 respond::deny(status, error_code::INTERNAL_ERROR, message, &id, denial)
             }
@@ -84,13 +84,13 @@ impl TokenExchange {
 }
 
 /// Puts in the token, whatever the client has sent under that name, or names as a header that goes no further.
-fn dress(headers: &mut HeaderMap, name: &HeaderName, token: &HeaderValue) {
-    strip(headers, |sent| is_disguised(sent, |sent| sent == name.as_str()));
+fn set_token(headers: &mut HeaderMap, name: &HeaderName, token: &HeaderValue) {
+    strip(headers, |sent| is_underscore_variant(sent, |sent| sent == name.as_str()));
     headers.insert(name, token.clone());
 }
 
 /// Whether a server took the token. What it asks for in its answer is not for the client.
-fn taken(response: &mut Response) -> bool {
+fn is_accepted(response: &mut Response) -> bool {
     let status = response.status();
     let challenged = match response.headers_mut().entry(header::WWW_AUTHENTICATE) {
         Entry::Occupied(said) => said.remove_entry_mult().1.any(|said| is_bearer(&said)),
@@ -110,21 +110,21 @@ fn is_bearer(challenges: &HeaderValue) -> bool {
 
 /// The answer in place of such a one of the server. It is about a token that is the proxy's affair: a client that were told
 /// to get another would throw away one that is good, and log in where the proxy takes no tokens from.
-fn not_taken(asked: Option<&Asked>) -> Response {
+fn token_rejected(asked: Option<&RequestMessages>) -> Response {
     let denial = Denial::new(Reason::ExchangeNotTaken);
     let message = "the server does not take the token that was exchanged for the caller's";
     respond::deny(StatusCode::BAD_GATEWAY, error_code::INTERNAL_ERROR, message, &id(asked), denial)
 }
 
 /// The id of the request, where it was read.
-fn id(asked: Option<&Asked>) -> Vec<u8> {
+fn id(asked: Option<&RequestMessages>) -> Vec<u8> {
     let single = asked.filter(|asked| !asked.is_batch()).and_then(|asked| asked.messages().first());
     single.map(|message| message.id_text().to_vec()).unwrap_or_default()
 }
 
 impl Layer for TokenExchange {
-    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> Answer<'a> {
-        Box::pin(self.exchanged(request, next))
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a> {
+        Box::pin(self.exchange(request, next))
     }
 }
 
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_server_asks_for_is_not_for_the_client() {
+    fn challenges_of_the_server_are_not_forwarded() {
         const SCOPE: &str = "Bearer error=\"insufficient_scope\", scope=\"more\"";
         for (status, challenges, expected) in [
             (200, &[][..], true),
@@ -153,31 +153,31 @@ mod tests {
                 let challenge = HeaderValue::from_static(challenge);
                 response.headers_mut().append(header::WWW_AUTHENTICATE, challenge);
             }
-            assert_eq!(taken(&mut response), expected, "{status} {challenges:?}");
+            assert_eq!(is_accepted(&mut response), expected, "{status} {challenges:?}");
             assert!(!response.headers().contains_key(header::WWW_AUTHENTICATE), "{status} {challenges:?}");
         }
     }
 
     #[test]
-    fn a_client_sends_no_other_token_under_a_name_that_some_servers_take_for_the_same() {
+    fn underscore_variants_of_the_token_header_are_removed() {
         let token = HeaderValue::from_static("other");
         let mut headers = HeaderMap::new();
         headers.insert("x_upstream-token", HeaderValue::from_static("mine"));
         headers.insert("x_other", HeaderValue::from_static("stays"));
-        dress(&mut headers, &HeaderName::from_static("x-upstream-token"), &token);
+        set_token(&mut headers, &HeaderName::from_static("x-upstream-token"), &token);
         let left: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
         assert_eq!(left, [("x_other", &b"stays"[..]), ("x-upstream-token", b"other")]);
     }
 
     #[test]
-    fn a_client_takes_no_token_off_that_was_put_in() {
+    fn a_connection_header_cannot_remove_the_token() {
         let token = HeaderValue::from_static("Bearer other");
         for name in [header::AUTHORIZATION, HeaderName::from_static("x-upstream-token")] {
             for named in [name.as_str().to_owned(), format!("close, {}", name.as_str().to_uppercase())] {
                 let mut headers = HeaderMap::new();
                 headers.insert(header::CONNECTION, named.parse().expect("a value"));
                 headers.insert(&name, HeaderValue::from_static("mine"));
-                dress(&mut headers, &name, &token);
+                set_token(&mut headers, &name, &token);
                 // As the endpoint does before it sends the request.
                 strip(&mut headers, |_| false);
                 assert_eq!(headers.get_all(&name).iter().collect::<Vec<_>>(), [&token], "{named}");

@@ -21,49 +21,51 @@ use crate::{
     policy::tools,
     proxy::{
         denial::Denial,
-        layer::{Answer, Layer, Next},
-        messages::{Asked, Hook, Hooks, Item, Said, Verdict, rewrite},
-        refusal,
+        layer::{Layer, Next, ResponseFuture},
+        message_errors,
+        messages::{Hook, HookVerdict, Hooks, ListItem, RequestMessages, ResponseMessage, rewrite_lists},
         respond::{Request, Response},
     },
     transport::body::Body,
 };
 
-const NAME: HeaderName = HeaderName::from_static("mcp-name");
+const MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 /// The layer.
 #[derive(Debug)]
-pub(crate) struct Tools {
-    tools: Arc<tools::Tools>,
+pub(crate) struct ToolFilter {
+    tools: Arc<tools::ToolPolicy>,
 }
 
 /// What becomes of a message of a client.
-enum Fate {
-    Passes,
+enum CallDecision {
+    Pass,
     /// It calls that tool, by the server's own name.
-    Becomes(Bytes, String),
+    Rewrite(Bytes, String),
     /// It names a tool that there is not for clients, or none.
-    Unknown(String),
+    UnknownTool(String),
     /// It does something else with tools.
-    Foreign,
+    UnknownMethod,
 }
 
-impl Tools {
-    pub(crate) fn new(tools: Arc<tools::Tools>) -> Self {
+impl ToolFilter {
+    pub(crate) fn new(tools: Arc<tools::ToolPolicy>) -> Self {
         Self { tools }
     }
 
-    fn fate(&self, message: &Message) -> Fate {
+    fn classify(&self, message: &Message) -> CallDecision {
         match message.method() {
             "tools/call" => {}
-            "tools/list" => return Fate::Passes,
+            "tools/list" => return CallDecision::Pass,
             // What it does nobody knows, and it may well name a tool.
-            method if self.tools.hides() && method.starts_with("tools/") => return Fate::Foreign,
-            _ => return Fate::Passes,
+            method if self.tools.hides() && method.starts_with("tools/") => {
+                return CallDecision::UnknownMethod;
+            }
+            _ => return CallDecision::Pass,
         }
-        let unknown = |name: &str| Fate::Unknown(format!("Unknown tool: {name}"));
+        let unknown = |name: &str| CallDecision::UnknownTool(format!("Unknown tool: {name}"));
         let Some(params) = Fields::read(message.params()) else { return unknown("none is named") };
-        let place = match params.one("name") {
+        let place = match params.get_unique("name") {
             Ok(Some(place)) => place,
             Ok(None) => return unknown("none is named"),
             Err(ambiguous) => return unknown(&ambiguous.to_string()),
@@ -71,40 +73,41 @@ impl Tools {
         let Ok(name) = serde_json::from_str::<String>(place.get()) else {
             return unknown("the name is no text");
         };
-        match self.tools.called(&name) {
+        match self.tools.resolve(&name) {
             None => unknown(&name),
-            Some(own) if own == name => Fate::Passes,
+            Some(own) if own == name => CallDecision::Pass,
             Some(own) => {
                 let written = Value::from(own).to_string();
                 let edits = &mut [(message.span_of(place), written.as_bytes())];
-                Fate::Becomes(splice(message.bytes(), edits).freeze(), own.to_owned())
+                CallDecision::Rewrite(splice(message.bytes(), edits).freeze(), own.to_owned())
             }
         }
     }
 
     /// Why a call reaches no tool, and what would have it reach one.
-    fn unknown(&self, message: &Message) -> Denial {
-        let named = Fields::read(message.params()).and_then(|params| params.string("name").ok().flatten());
+    fn unknown_tool_denial(&self, message: &Message) -> Denial {
+        let named =
+            Fields::read(message.params()).and_then(|params| params.get_unique_string("name").ok().flatten());
         let denial = Denial::new(Reason::ToolNotListed).input("method", message.method());
         let Some(name) = named else { return denial.fix("name one tool in the call") };
-        let hidden = self.tools.hidden(&name);
-        let condition = if hidden.widens { "if clients are to use the tool, " } else { "" };
+        let hidden = self.tools.explain_hidden(&name);
+        let condition = if hidden.exposes_tools { "if clients are to use the tool, " } else { "" };
         denial.input("tool", &name).rule(hidden.rule).fix(format!("{condition}{}", hidden.fix))
     }
 
     /// Decides about a request, and writes the server's own names into it.
-    fn decide(&self, request: Request, asked: &Asked) -> Result<Request, Box<Response>> {
+    fn decide(&self, request: Request, asked: &RequestMessages) -> Result<Request, Box<Response>> {
         let mut texts = Vec::new();
         let mut name = None;
         for message in asked.messages() {
-            match self.fate(message) {
-                Fate::Passes => texts.push(message.bytes().clone()),
-                Fate::Becomes(text, own) => {
+            match self.classify(message) {
+                CallDecision::Pass => texts.push(message.bytes().clone()),
+                CallDecision::Rewrite(text, own) => {
                     name = Some(own);
                     texts.push(text);
                 }
-                Fate::Unknown(text) => {
-                    let denial = self.unknown(message);
+                CallDecision::UnknownTool(text) => {
+                    let denial = self.unknown_tool_denial(message);
                     return Err(Box::new(refuse(
                         &request,
                         asked,
@@ -114,7 +117,7 @@ impl Tools {
                         denial,
                     )));
                 }
-                Fate::Foreign => {
+                CallDecision::UnknownMethod => {
                     let denial = Denial::new(Reason::ToolsUnknownMethod).input("method", message.method());
                     let text = format!("`{}` is not known to the tool filter", message.method());
                     return Err(Box::new(refuse(
@@ -129,45 +132,45 @@ impl Tools {
             }
         }
         let Some(name) = name else { return Ok(request) };
-        Ok(rewritten(request, asked, &texts, &name))
+        Ok(with_messages(request, asked, &texts, &name))
     }
 }
 
 fn refuse(
     request: &Request,
-    asked: &Asked,
+    asked: &RequestMessages,
     message: &Message,
     code: i64,
     text: &str,
     denial: Denial,
 ) -> Response {
-    let status = refusal::status_of_answer(asked, request.headers());
-    refusal::refuse(asked, message, status, (code, text), denial)
+    let status = message_errors::error_status(asked, request.headers());
+    message_errors::deny_message(asked, message, status, (code, text), denial)
 }
 
 /// The request with other messages in it; `name` is what the last renamed call calls.
-fn rewritten(request: Request, asked: &Asked, texts: &[Bytes], name: &str) -> Request {
+fn with_messages(request: Request, asked: &RequestMessages, texts: &[Bytes], name: &str) -> Request {
     let body = match texts {
         [text] if !asked.is_batch() => text.clone(),
         texts => [b"[", texts.join(&b',').as_slice(), b"]"].concat().into(),
     };
     let (mut parts, _) = request.into_parts();
-    if parts.headers.contains_key(NAME) {
+    if parts.headers.contains_key(MCP_NAME) {
         // What repeats the body must go on to (MCP 2026-07-28, "Standard Request Headers").
-        parts.headers.insert(NAME, header_form(name));
+        parts.headers.insert(MCP_NAME, encode_header_value(name));
     }
     if parts.headers.contains_key(header::CONTENT_LENGTH) {
         parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
     }
     // It was read before; only a name is another one.
-    if let Ok(asked) = Asked::read(&parts.headers, body.clone()) {
+    if let Ok(asked) = RequestMessages::read(&parts.headers, body.clone()) {
         parts.extensions.insert(Arc::new(asked));
     }
     Request::from_parts(parts, Body::from(body))
 }
 
 /// A text as the value of a header: as it is, or encoded where it could not be told or not stand there.
-fn header_form(text: &str) -> HeaderValue {
+fn encode_header_value(text: &str) -> HeaderValue {
     let plain = text.bytes().all(|byte| matches!(byte, b'!'..=b'~' | b' '))
         && text.trim() == text
         && !text.starts_with("=?base64?");
@@ -179,40 +182,40 @@ fn header_form(text: &str) -> HeaderValue {
 }
 
 /// Shows in lists what clients may see.
-struct Lists(Arc<tools::Tools>);
+struct ToolListFilter(Arc<tools::ToolPolicy>);
 
-impl Hook for Lists {
-    fn message(&mut self, said: &Said<'_>) -> Verdict {
-        rewrite(said.message, ["tools"], |_, item| self.item(item))
+impl Hook for ToolListFilter {
+    fn on_message(&mut self, said: &ResponseMessage<'_>) -> HookVerdict {
+        rewrite_lists(said.message, ["tools"], |_, item| self.item(item))
     }
 }
 
 /// Finds names in the options that no tool has. It stands behind all layers that leave tools out of lists, so that it sees
 /// the lists of the server itself.
 #[derive(Debug)]
-pub(crate) struct UnknownTools(Arc<tools::Tools>);
+pub(crate) struct UnknownTools(Arc<tools::ToolPolicy>);
 
 impl UnknownTools {
-    pub(crate) fn new(tools: Arc<tools::Tools>) -> Self {
+    pub(crate) fn new(tools: Arc<tools::ToolPolicy>) -> Self {
         Self(tools)
     }
 }
 
 impl Layer for UnknownTools {
-    fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> Answer<'a> {
+    fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> ResponseFuture<'a> {
         if self.0.awaits_list() {
-            Hooks::of(&mut request).add(ServerLists(Arc::clone(&self.0)));
+            Hooks::of_request(&mut request).add(ServerLists(Arc::clone(&self.0)));
         }
         next.handle(request)
     }
 }
 
-struct ServerLists(Arc<tools::Tools>);
+struct ServerLists(Arc<tools::ToolPolicy>);
 
 impl Hook for ServerLists {
-    fn message(&mut self, said: &Said<'_>) -> Verdict {
+    fn on_message(&mut self, said: &ResponseMessage<'_>) -> HookVerdict {
         self.note(said.message);
-        Verdict::Keep
+        HookVerdict::Keep
     }
 }
 
@@ -220,18 +223,18 @@ impl ServerLists {
     /// Warns of names in the options that no tool has, once the first list is complete.
     fn note(&self, message: &Message) {
         #[derive(serde::Deserialize)]
-        struct Page<'a> {
+        struct ToolsPage<'a> {
             #[serde(borrow)]
-            tools: Vec<Tool<'a>>,
+            tools: Vec<ToolEntry<'a>>,
             #[serde(rename = "nextCursor")]
             next: Option<serde::de::IgnoredAny>,
         }
         #[derive(serde::Deserialize)]
-        struct Tool<'a> {
+        struct ToolEntry<'a> {
             #[serde(borrow)]
             name: std::borrow::Cow<'a, str>,
         }
-        let Ok(page) = serde_json::from_str::<Page<'_>>(message.result()) else { return };
+        let Ok(page) = serde_json::from_str::<ToolsPage<'_>>(message.result()) else { return };
         let own = page.tools.iter().map(|tool| &*tool.name);
         if let Some(names) = self.0.note_list(own, page.next.is_none()) {
             let names = names.join("`, `");
@@ -242,17 +245,19 @@ impl ServerLists {
     }
 }
 
-impl Lists {
-    fn item(&self, item: &str) -> Item {
+impl ToolListFilter {
+    fn item(&self, item: &str) -> ListItem {
         // What has no name, or two, is no tool that anybody could call.
-        let Some(fields) = Fields::read(item) else { return Item::Drop };
-        let (Ok(Some(place)), Ok(description)) = (fields.one("name"), fields.one("description")) else {
-            return Item::Drop;
+        let Some(fields) = Fields::read(item) else { return ListItem::Drop };
+        let (Ok(Some(place)), Ok(description)) =
+            (fields.get_unique("name"), fields.get_unique("description"))
+        else {
+            return ListItem::Drop;
         };
-        let Ok(own) = serde_json::from_str::<String>(place.get()) else { return Item::Drop };
-        let Some(shown) = self.0.listed(&own) else { return Item::Drop };
+        let Ok(own) = serde_json::from_str::<String>(place.get()) else { return ListItem::Drop };
+        let Some(shown) = self.0.list_entry(&own) else { return ListItem::Drop };
         if shown.name == own && shown.description.is_none() {
-            return Item::Keep;
+            return ListItem::Keep;
         }
         let span = |value: &str| {
             let start = value.as_ptr() as usize - item.as_ptr() as usize;
@@ -271,14 +276,14 @@ impl Lists {
             };
             edits.push((place, text.as_bytes()));
         }
-        Item::Change(splice(item.as_bytes(), &mut edits).freeze())
+        ListItem::Change(splice(item.as_bytes(), &mut edits).freeze())
     }
 }
 
-impl Layer for Tools {
-    fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> Answer<'a> {
-        Hooks::of(&mut request).add(Lists(Arc::clone(&self.tools)));
-        let asked = request.extensions().get::<Arc<Asked>>().cloned();
+impl Layer for ToolFilter {
+    fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> ResponseFuture<'a> {
+        Hooks::of_request(&mut request).add(ToolListFilter(Arc::clone(&self.tools)));
+        let asked = request.extensions().get::<Arc<RequestMessages>>().cloned();
         let decided = match asked {
             Some(asked) => self.decide(request, &asked),
             None => Ok(request),

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// A layer with those options; overrides are the name, the new name and the new description.
-fn layer(patterns: &[&str], overrides: &[(&str, &str, &str)]) -> Tools {
+fn layer(patterns: &[&str], overrides: &[(&str, &str, &str)]) -> ToolFilter {
     let patterns: Vec<String> = patterns.iter().map(|one| (*one).to_owned()).collect();
     let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let overrides: BTreeMap<String, ToolOverride> = overrides
@@ -21,8 +21,8 @@ fn layer(patterns: &[&str], overrides: &[(&str, &str, &str)]) -> Tools {
             ((*own).to_owned(), ToolOverride { name: given(name), description: given(text) })
         })
         .collect();
-    let tools = tools::Tools::new(&patterns, &overrides).expect("options").expect("something to decide");
-    Tools::new(Arc::new(tools))
+    let tools = tools::ToolPolicy::new(&patterns, &overrides).expect("options").expect("something to decide");
+    ToolFilter::new(Arc::new(tools))
 }
 
 /// A server with those tools, as text in a list.
@@ -101,7 +101,7 @@ async fn the_header_follows_the_name_in_the_stateless_era() {
         let (status, _) = read(run(layer(&[], &[(own, "beta", "")]), request, &server).await).await;
         assert_eq!(status, 200);
         let (got, headers) = server.got.lock().expect("a lock").pop().expect("a request");
-        assert_eq!(headers.get(NAME).expect("a name"), header);
+        assert_eq!(headers.get(MCP_NAME).expect("a name"), header);
         let got: Value = serde_json::from_str(&got).expect("JSON");
         assert_eq!(got["params"]["name"], json!(own));
     }
@@ -150,7 +150,7 @@ async fn a_hidden_tool_is_refused_as_one_that_does_not_exist() {
 }
 
 #[tokio::test]
-async fn other_ways_to_write_a_call_get_nowhere() {
+async fn other_spellings_of_a_call_are_denied() {
     for (body, reason) in [
         (r#"{"jsonrpc":"2.0","method":"tools/call","params":{"name":"b"}}"#, "tools.not_listed"),
         (r#"{"jsonrpc":"2.0","id":1,"method":"tools\/call","params":{"name":"b"}}"#, "tools.not_listed"),
@@ -217,7 +217,7 @@ proptest! {
         let given = |text: &str| ToolOverride { name: Some(text.to_owned()), description: None };
         let map = overrides.iter().map(|(own, new, _)| ((*own).to_owned(), given(new))).collect();
         let texts: Vec<String> = patterns.iter().map(|one| (*one).to_owned()).collect();
-        prop_assume!(tools::Tools::new(&texts, &map).is_ok());
+        prop_assume!(tools::ToolPolicy::new(&texts, &map).is_ok());
         let list = r#"{"tools":[{"name":"a"},{"name":"b"},{"name":"c"},{"name":"A"},{"name":"ab"},{"name":"bb"}]}"#;
         let escaped: String = name.chars().map(|letter| format!("\\u{:04x}", u32::from(letter))).collect();
         let plain = call(&name);

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use http::{HeaderValue, Method, StatusCode, header};
 
-use super::authenticate::Gate;
+use super::authenticate::Authenticator;
 use crate::proxy::{
-    layer::{Answer, Layer, Next},
-    resource::WELL_KNOWN,
+    layer::{Layer, Next, ResponseFuture},
+    protected_resource::WELL_KNOWN,
     respond::{self, Request, Response},
 };
 
@@ -15,15 +15,15 @@ const METHODS: &str = "GET, HEAD, OPTIONS";
 
 /// The layer.
 #[derive(Debug)]
-pub(crate) struct WellKnown(Arc<Gate>);
+pub(crate) struct WellKnown(Arc<Authenticator>);
 
 impl WellKnown {
-    pub(crate) fn new(gate: Arc<Gate>) -> Self {
+    pub(crate) fn new(gate: Arc<Authenticator>) -> Self {
         Self(gate)
     }
 
     fn answer(&self, request: &Request, suffix: &str) -> Response {
-        if !self.0.resource().is_described_at(suffix, request.headers()) {
+        if !self.0.resource().is_metadata_path(suffix, request.headers()) {
             return respond::empty(StatusCode::NOT_FOUND);
         }
         match *request.method() {
@@ -42,7 +42,7 @@ impl WellKnown {
 }
 
 impl Layer for WellKnown {
-    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> Answer<'a> {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a> {
         let below = request.uri().path().strip_prefix(WELL_KNOWN);
         match below.filter(|below| below.is_empty() || below.starts_with('/')) {
             Some(suffix) => Box::pin(std::future::ready(self.answer(&request, suffix))),

@@ -1,7 +1,7 @@
 //! What an answer holds, as its `Content-Type` says, or as it begins where that says nothing.
 //!
 //! Clients read that header in different ways: some look for a word anywhere in it, some take the first of two lines
-//! and some the last. What they could take for different things is [`Ambiguous`](Content::Ambiguous).
+//! and some the last. What they could take for different things is [`Ambiguous`](ContentKind::Ambiguous).
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use http::{HeaderMap, header};
 
 use crate::{
     memory::Account,
-    transport::body::{Body, Broken},
+    transport::body::{Body, IncompleteBody},
 };
 
-const EVENTS: &[u8] = b"text/event-stream";
+const EVENT_STREAM: &[u8] = b"text/event-stream";
 /// The fields of events.
 const FIELDS: [&[u8]; 5] = [b":", b"data", b"event", b"id", b"retry"];
 /// How far an answer is looked at for its first letter.
-const FAR: usize = 4096;
+const MAX_SNIFF_BYTES: usize = 4096;
 
 /// What an answer holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Content {
+pub(super) enum ContentKind {
     Json,
     Events,
     /// It says that it holds nothing that a client takes for messages.
@@ -53,22 +53,22 @@ pub(in crate::proxy) fn is_utf8(headers: &HeaderMap) -> bool {
 }
 
 /// What the headers of an answer say that it holds.
-pub(super) fn declared(headers: &HeaderMap) -> Content {
+pub(super) fn declared(headers: &HeaderMap) -> ContentKind {
     let lines =
         || headers.get_all(header::CONTENT_TYPE).iter().map(|line| line.as_bytes().to_ascii_lowercase());
     let is_json = |text: &[u8]| memchr::memmem::find(text, b"json").is_some();
-    let is_events = |text: &[u8]| memchr::memmem::find(text, EVENTS).is_some();
+    let is_events = |text: &[u8]| memchr::memmem::find(text, EVENT_STREAM).is_some();
     let (json, events) = (lines().any(|line| is_json(&line)), lines().any(|line| is_events(&line)));
     let clear = is_utf8(headers);
     let first = lines().next().unwrap_or_default();
     let kind = first.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
     match (json, events) {
-        (false, false) => Content::Other,
+        (false, false) => ContentKind::Other,
         // `application/json`, `text/json`, `application/json-rpc`, `application/problem+json`
-        (true, false) if clear && is_json(kind) => Content::Json,
-        (false, true) if clear && kind == EVENTS => Content::Events,
-        (_, true) => Content::Ambiguous(Likely::Events),
-        (true, false) => Content::Ambiguous(Likely::Json),
+        (true, false) if clear && is_json(kind) => ContentKind::Json,
+        (false, true) if clear && kind == EVENT_STREAM => ContentKind::Events,
+        (_, true) => ContentKind::Ambiguous(Likely::Events),
+        (true, false) => ContentKind::Ambiguous(Likely::Json),
     }
 }
 
@@ -76,31 +76,34 @@ pub(super) fn declared(headers: &HeaderMap) -> Content {
 ///
 /// # Errors
 /// The answer broke off.
-pub(super) async fn begun(mut body: Body, account: &Arc<Account>) -> Result<(Content, Body), Broken> {
+pub(super) async fn sniff(
+    mut body: Body,
+    account: &Arc<Account>,
+) -> Result<(ContentKind, Body), IncompleteBody> {
     let mut looked = 0;
-    for most in [1, 64, FAR] {
+    for most in [1, 64, MAX_SNIFF_BYTES] {
         let wanted = most.max(looked + 1);
         let (begun, rest) = body.peek(wanted, Arc::clone(account)).await?;
         (body, looked) = (rest, begun.len());
         let ended = looked < wanted;
-        if let Some(content) = looks(&begun, ended) {
+        if let Some(content) = classify_prefix(&begun, ended) {
             return Ok((content, body));
         }
     }
     // Nobody pads so much without a purpose.
-    Ok((Content::Ambiguous(Likely::Json), body))
+    Ok((ContentKind::Ambiguous(Likely::Json), body))
 }
 
 /// What a text begins like; `None` when more of it must be seen.
-fn looks(text: &[u8], ended: bool) -> Option<Content> {
+fn classify_prefix(text: &[u8], ended: bool) -> Option<ContentKind> {
     let text = without_padding(text);
     match text.first() {
-        None if ended => Some(Content::Other),
+        None if ended => Some(ContentKind::Other),
         None => None,
-        Some(b'{' | b'[') => Some(Content::Json),
-        Some(_) if FIELDS.iter().any(|field| text.starts_with(field)) => Some(Content::Events),
+        Some(b'{' | b'[') => Some(ContentKind::Json),
+        Some(_) if FIELDS.iter().any(|field| text.starts_with(field)) => Some(ContentKind::Events),
         Some(_) if !ended && FIELDS.iter().any(|field| field.starts_with(text)) => None,
-        Some(_) => Some(Content::Other),
+        Some(_) => Some(ContentKind::Other),
     }
 }
 
@@ -111,7 +114,7 @@ pub(super) fn without_padding(mut text: &[u8]) -> &[u8] {
         let length = match byte {
             0x21..=0x7e => break,
             0..=0x7f => 1,
-            _ => wide_padding(text),
+            _ => multibyte_padding_length(text),
         };
         if length == 0 {
             break;
@@ -121,17 +124,17 @@ pub(super) fn without_padding(mut text: &[u8]) -> &[u8] {
     text
 }
 
-fn is_passed_over(letter: char) -> bool {
+fn is_padding(letter: char) -> bool {
     let is_mark = matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}');
     is_mark || letter.is_whitespace() || letter.is_control()
 }
 
 /// How long the character is at the beginning of a text, if it is one that some readers pass over.
-fn wide_padding(text: &[u8]) -> usize {
+fn multibyte_padding_length(text: &[u8]) -> usize {
     let begun = &text[..text.len().min(4)];
     let valid = begun.utf8_chunks().next().map_or("", |chunk| chunk.valid());
     match valid.chars().next() {
-        Some(letter) if is_passed_over(letter) => letter.len_utf8(),
+        Some(letter) if is_padding(letter) => letter.len_utf8(),
         Some(_) => 0,
         // Half a byte order mark, or one of wider characters.
         None => usize::from(matches!(begun.first(), Some(0xef | 0xbb | 0xbf | 0xfe | 0xff))),
@@ -144,15 +147,15 @@ mod tests {
 
     #[test]
     fn a_type_that_clients_read_in_different_ways_is_ambiguous() {
-        let (json, events) = (Content::Ambiguous(Likely::Json), Content::Ambiguous(Likely::Events));
+        let (json, events) = (ContentKind::Ambiguous(Likely::Json), ContentKind::Ambiguous(Likely::Events));
         for (lines, content) in [
-            (&[][..], Content::Other),
-            (&["text/html"], Content::Other),
-            (&["text/html; charset=iso-8859-1"], Content::Other),
-            (&["application/json"], Content::Json),
-            (&["Application/Problem+JSON; charset=\"UTF-8\""], Content::Json),
-            (&["text/event-stream"], Content::Events),
-            (&["Text/Event-Stream;charset=utf-8"], Content::Events),
+            (&[][..], ContentKind::Other),
+            (&["text/html"], ContentKind::Other),
+            (&["text/html; charset=iso-8859-1"], ContentKind::Other),
+            (&["application/json"], ContentKind::Json),
+            (&["Application/Problem+JSON; charset=\"UTF-8\""], ContentKind::Json),
+            (&["text/event-stream"], ContentKind::Events),
+            (&["Text/Event-Stream;charset=utf-8"], ContentKind::Events),
             (&["application/json; charset=utf-16"], json),
             (&["text/event-stream; charset=utf-16le"], events),
             (&["text/plain; x=application/json"], json),
@@ -176,24 +179,24 @@ mod tests {
     #[test]
     fn a_text_is_known_by_how_it_begins() {
         for (text, ended, content) in [
-            (&b""[..], true, Some(Content::Other)),
+            (&b""[..], true, Some(ContentKind::Other)),
             (b"", false, None),
             (b" \r\n", false, None),
-            (b" \r\n{", false, Some(Content::Json)),
-            (b"\xef\xbb\xbf[", false, Some(Content::Json)),
-            (b"\xff\xfe{\0", false, Some(Content::Json)),
-            (b"\0{", false, Some(Content::Json)),
-            (b"\x0b\x1c\x7f{", false, Some(Content::Json)),
-            ("\u{85}\u{a0}\u{2028}\u{3000}\u{200b}[".as_bytes(), false, Some(Content::Json)),
-            ("\u{e9}{".as_bytes(), false, Some(Content::Other)),
-            (b"<html>", false, Some(Content::Other)),
+            (b" \r\n{", false, Some(ContentKind::Json)),
+            (b"\xef\xbb\xbf[", false, Some(ContentKind::Json)),
+            (b"\xff\xfe{\0", false, Some(ContentKind::Json)),
+            (b"\0{", false, Some(ContentKind::Json)),
+            (b"\x0b\x1c\x7f{", false, Some(ContentKind::Json)),
+            ("\u{85}\u{a0}\u{2028}\u{3000}\u{200b}[".as_bytes(), false, Some(ContentKind::Json)),
+            ("\u{e9}{".as_bytes(), false, Some(ContentKind::Other)),
+            (b"<html>", false, Some(ContentKind::Other)),
             (b"dat", false, None),
-            (b"dat", true, Some(Content::Other)),
-            (b"data: {}", false, Some(Content::Events)),
-            (b": hello", false, Some(Content::Events)),
-            (b"Accepted", false, Some(Content::Other)),
+            (b"dat", true, Some(ContentKind::Other)),
+            (b"data: {}", false, Some(ContentKind::Events)),
+            (b": hello", false, Some(ContentKind::Events)),
+            (b"Accepted", false, Some(ContentKind::Other)),
         ] {
-            assert_eq!(looks(text, ended), content, "{:?}", String::from_utf8_lossy(text));
+            assert_eq!(classify_prefix(text, ended), content, "{:?}", String::from_utf8_lossy(text));
         }
     }
 }

@@ -6,15 +6,15 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::events::{lines, value};
+use super::sse_body::{lines, value};
 
 /// Whether a text holds one of them: VT, FF, U+001C to U+001E, U+0085, U+2028 or U+2029.
-pub(super) fn holds_other(text: &[u8]) -> bool {
-    found(text).is_some()
+pub(super) fn has_unicode_line_break(text: &[u8]) -> bool {
+    find_unicode_line_break(text).is_some()
 }
 
 /// Where the first of them is, and how long it is.
-fn found(text: &[u8]) -> Option<(usize, usize)> {
+fn find_unicode_line_break(text: &[u8]) -> Option<(usize, usize)> {
     text.iter().enumerate().find_map(|(at, byte)| {
         let length = match (byte, text.get(at + 1), text.get(at + 2)) {
             (0x0b | 0x0c | 0x1c..=0x1e, ..) => 1,
@@ -28,10 +28,10 @@ fn found(text: &[u8]) -> Option<(usize, usize)> {
 
 /// Writes those in a JSON text in the other way that JSON has for them, which is only allowed in its strings, and so are
 /// they.
-pub(super) fn escaped(text: &[u8]) -> Bytes {
+pub(super) fn escape_unicode_line_breaks(text: &[u8]) -> Bytes {
     let mut out = BytesMut::with_capacity(text.len() + 16);
     let mut rest = text;
-    while let Some((at, length)) = found(rest) {
+    while let Some((at, length)) = find_unicode_line_break(rest) {
         out.put_slice(&rest[..at]);
         let code: u32 = match rest[at..at + length] {
             [one] => one.into(),
@@ -47,8 +47,8 @@ pub(super) fn escaped(text: &[u8]) -> Bytes {
 }
 
 /// An event without the lines that hold one, but for its data.
-pub(super) fn without_other(block: Bytes) -> Bytes {
-    let goes = |line: &&[u8]| !holds_other(line) || value(line, b"data").is_some();
+pub(super) fn without_unicode_line_breaks(block: Bytes) -> Bytes {
+    let goes = |line: &&[u8]| !has_unicode_line_break(line) || value(line, b"data").is_some();
     if lines(&block).all(|line| goes(&line)) {
         block
     } else {
@@ -61,10 +61,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_string_says_the_same_without_them() {
+    fn escaping_line_breaks_keeps_the_string() {
         let text = "{\"a\":\"\u{85}\u{2028}x\u{2029}\\\\\u{2028}\u{2027}\u{a0}\"}";
-        let other = escaped(text.as_bytes());
-        assert!(holds_other(text.as_bytes()) && !holds_other(&other));
+        let other = escape_unicode_line_breaks(text.as_bytes());
+        assert!(has_unicode_line_break(text.as_bytes()) && !has_unicode_line_break(&other));
         assert_eq!(
             std::str::from_utf8(&other),
             Ok("{\"a\":\"\\u0085\\u2028x\\u2029\\\\\\u2028\u{2027}\u{a0}\"}")
@@ -74,8 +74,8 @@ mod tests {
     }
 
     #[test]
-    fn only_data_keeps_them() {
+    fn only_data_lines_keep_unicode_line_breaks() {
         let block = Bytes::from("id: 1\n: \u{b}x\ndata: \u{2028}\ndata\u{c}: x\nevent: \u{1d}\n\n");
-        assert_eq!(without_other(block), "id: 1\ndata: \u{2028}\n\n");
+        assert_eq!(without_unicode_line_breaks(block), "id: 1\ndata: \u{2028}\n\n");
     }
 }

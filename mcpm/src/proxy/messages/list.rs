@@ -8,18 +8,18 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use super::Verdict;
+use super::HookVerdict;
 use crate::{
     explain::Reason,
     mcp::{
         fields::Fields,
-        message::{Kind, Message, splice},
+        message::{Message, MessageKind, splice},
     },
     proxy::denial::Denial,
 };
 
 /// What becomes of an item.
-pub(in crate::proxy) enum Item {
+pub(in crate::proxy) enum ListItem {
     Keep,
     Drop,
     /// It is written so.
@@ -28,18 +28,18 @@ pub(in crate::proxy) enum Item {
 
 /// Decides about each item of the lists that a result has under `keys`, if it has one; `decide` is told by place which
 /// key it is. Everything else of the message stays as it is: a cursor, hints for caches, fields that nobody knows.
-pub(in crate::proxy) fn rewrite<const N: usize>(
+pub(in crate::proxy) fn rewrite_lists<const N: usize>(
     message: &Message,
     keys: [&str; N],
-    mut decide: impl FnMut(usize, &str) -> Item,
-) -> Verdict {
-    if message.kind() != Kind::Response || !message.result().starts_with('{') {
-        return Verdict::Keep;
+    mut decide: impl FnMut(usize, &str) -> ListItem,
+) -> HookVerdict {
+    if message.kind() != MessageKind::Response || !message.result().starts_with('{') {
+        return HookVerdict::Keep;
     }
     let Some(fields) = Fields::read(message.result()) else { return unreadable(keys[0]) };
     let mut edits = Vec::new();
     for (place, key) in keys.into_iter().enumerate() {
-        let list = match fields.one(key) {
+        let list = match fields.get_unique(key) {
             Ok(Some(list)) if list.get().starts_with('[') => list,
             Ok(_) => continue,
             Err(_) => return unreadable(key),
@@ -51,9 +51,9 @@ pub(in crate::proxy) fn rewrite<const N: usize>(
         let mut same = true;
         for item in items {
             match decide(place, item.get()) {
-                Item::Keep => kept.push(Cow::Borrowed(item.get().as_bytes())),
-                Item::Drop => same = false,
-                Item::Change(text) => {
+                ListItem::Keep => kept.push(Cow::Borrowed(item.get().as_bytes())),
+                ListItem::Drop => same = false,
+                ListItem::Change(text) => {
                     same = false;
                     kept.push(Cow::Owned(text.to_vec()));
                 }
@@ -64,14 +64,14 @@ pub(in crate::proxy) fn rewrite<const N: usize>(
         }
     }
     if edits.is_empty() {
-        return Verdict::Keep;
+        return HookVerdict::Keep;
     }
     let mut edits: Vec<_> = edits.iter().map(|(span, text)| (span.clone(), text.as_slice())).collect();
-    Verdict::Replace(splice(message.bytes(), &mut edits).freeze())
+    HookVerdict::Replace(splice(message.bytes(), &mut edits).freeze())
 }
 
 /// What cannot be read in one way only is not shown.
-fn unreadable(key: &str) -> Verdict {
+fn unreadable(key: &str) -> HookVerdict {
     let denial = Denial::new(Reason::AnswerUnclear).input("list", key);
-    Verdict::Refuse(Box::new(denial), format!("the server's list of `{key}` cannot be read"))
+    HookVerdict::Deny(Box::new(denial), format!("the server's list of `{key}` cannot be read"))
 }

@@ -20,21 +20,21 @@ use crate::{
 
 /// Drops what says `secret`, replaces what says `old`, and remembers what it saw.
 #[derive(Clone, Default)]
-struct Censor(Arc<Mutex<Vec<String>>>);
+struct RedactingHook(Arc<Mutex<Vec<String>>>);
 
-impl Hook for Censor {
-    fn message(&mut self, said: &Said<'_>) -> Verdict {
+impl Hook for RedactingHook {
+    fn on_message(&mut self, said: &ResponseMessage<'_>) -> HookVerdict {
         let text = String::from_utf8_lossy(said.message.bytes()).into_owned();
-        let method = said.asked.map(Message::method).unwrap_or_default();
+        let method = said.request.map(Message::method).unwrap_or_default();
         self.0.lock().expect("a lock").push(format!("{method} {text}"));
         match text.as_str() {
-            text if text.contains("secret") => Verdict::Drop,
-            text if text.contains("old") => Verdict::Replace(text.replace("\"old\"", "\"new\"\n").into()),
-            _ => Verdict::Keep,
+            text if text.contains("secret") => HookVerdict::Drop,
+            text if text.contains("old") => HookVerdict::Replace(text.replace("\"old\"", "\"new\"\n").into()),
+            _ => HookVerdict::Keep,
         }
     }
 
-    fn end(&mut self, broken: bool) {
+    fn on_end(&mut self, broken: bool) {
         self.0.lock().expect("a lock").push(format!("end {broken}"));
     }
 }
@@ -60,21 +60,23 @@ fn answer(kind: &str, text: &str, size: usize) -> Response {
     response
 }
 
-fn asked(text: &str) -> Arc<Asked> {
-    Arc::new(Asked::read(&HeaderMap::new(), Bytes::copy_from_slice(text.as_bytes())).expect("messages"))
+fn asked(text: &str) -> Arc<RequestMessages> {
+    Arc::new(
+        RequestMessages::read(&HeaderMap::new(), Bytes::copy_from_slice(text.as_bytes())).expect("messages"),
+    )
 }
 
-async fn through(
+async fn run(
     response: Response,
-    asked: Option<Arc<Asked>>,
+    asked: Option<Arc<RequestMessages>>,
     strict: bool,
 ) -> (StatusCode, String, String) {
-    let censor = Censor::default();
+    let censor = RedactingHook::default();
     let hooks = Hooks::default();
     hooks.add(censor.clone());
-    let response = hooked(response, &hooks, asked, None, strict, strict, Account::new()).await;
+    let response = run_hooks(response, &hooks, asked, None, strict, strict, Account::new()).await;
     let (status, length) = (response.status(), response.headers().get(header::CONTENT_LENGTH).cloned());
-    let body = response.into_body().whole(Account::new).await.expect("a body");
+    let body = response.into_body().collect(Account::new).await.expect("a body");
     if let Some(length) = length {
         assert_eq!(length.to_str().ok(), Some(body.len().to_string().as_str()));
     }
@@ -107,7 +109,7 @@ async fn messages_of_a_stream_pass_however_they_arrive() {
     );
     for size in [1, 2, 3, 7, 10_000] {
         let asked = asked(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#);
-        let (_, body, seen) = through(answer("text/event-stream", &text, size), Some(asked), true).await;
+        let (_, body, seen) = run(answer("text/event-stream", &text, size), Some(asked), true).await;
         assert_eq!(body, expected, "in pieces of {size}");
         assert!(seen.starts_with(&format!("tools/list {A}|tools/list {OLD}| {SECRET}|")), "{seen}");
         assert!(seen.ends_with("end false"), "{seen}");
@@ -115,7 +117,7 @@ async fn messages_of_a_stream_pass_however_they_arrive() {
 }
 
 #[tokio::test]
-async fn no_reader_of_a_stream_finds_a_line_that_was_not_looked_at() {
+async fn no_sse_parser_sees_a_line_the_hooks_did_not() {
     let good = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"a\u{2028}data: b\"}";
     let replaced = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"x\":\"old\",\"y\":\"\u{85}\"}}";
     for end in ["\u{b}", "\u{c}", "\u{1c}", "\u{1d}", "\u{1e}", "\u{85}", "\u{2028}", "\u{2029}"] {
@@ -131,9 +133,9 @@ async fn no_reader_of_a_stream_finds_a_line_that_was_not_looked_at() {
             replaced.replace("\"old\"", "\"new\" ").replace('\u{85}', "\\u0085")
         );
         for size in [1, 1000] {
-            let (_, body, _) = through(answer("text/event-stream", &text, size), None, true).await;
+            let (_, body, _) = run(answer("text/event-stream", &text, size), None, true).await;
             assert_eq!(body, expected, "{end:?} in pieces of {size}");
-            let (_, body, _) = through(answer("text/event-stream", &text, size), None, false).await;
+            let (_, body, _) = run(answer("text/event-stream", &text, size), None, false).await;
             assert!(body.starts_with(&format!(": hello{end}data")), "nothing depends on it");
         }
     }
@@ -147,29 +149,29 @@ async fn json_is_changed_whole_and_otherwise_untouched() {
         (SECRET, 202, ""),
         (r#" [{"jsonrpc":"2.0","method":"secret"}] "#, 202, ""),
     ] {
-        let (got, body, seen) = through(answer("application/json; charset=utf-8", text, 5), None, true).await;
+        let (got, body, seen) = run(answer("application/json; charset=utf-8", text, 5), None, true).await;
         assert_eq!((got.as_u16(), body.as_str()), (status, expected));
         assert!(seen.ends_with("|end false"), "{seen}");
     }
     let html = "<html>secret</html>";
-    let (_, body, seen) = through(answer("text/html", html, 5), None, true).await;
+    let (_, body, seen) = run(answer("text/html", html, 5), None, true).await;
     assert_eq!((body.as_str(), seen.as_str()), (html, "end false"));
 }
 
 #[tokio::test]
-async fn a_message_is_seen_whatever_its_server_says_of_it() {
+async fn messages_are_inspected_whatever_their_content_type() {
     let event = |text: &str| format!("data: {text}\n\n");
     // Where the type says nothing, the text does.
     for kind in ["text/html", "text/plain", "application/octet-stream"] {
         for size in [1, 100] {
-            let (status, body, _) = through(answer(kind, SECRET, size), None, true).await;
+            let (status, body, _) = run(answer(kind, SECRET, size), None, true).await;
             assert_eq!((status.as_u16(), body.as_str()), (202, ""), "{kind}");
-            let (_, body, _) = through(answer(kind, &event(SECRET), size), None, true).await;
+            let (_, body, _) = run(answer(kind, &event(SECRET), size), None, true).await;
             assert_eq!(body, "", "{kind}");
-            let (_, body, seen) = through(answer(kind, "Accepted", size), None, true).await;
+            let (_, body, seen) = run(answer(kind, "Accepted", size), None, true).await;
             assert_eq!((body.as_str(), seen.as_str()), ("Accepted", "end false"));
         }
-        let (_, body, seen) = through(answer(kind, SECRET, 9), None, false).await;
+        let (_, body, seen) = run(answer(kind, SECRET, 9), None, false).await;
         assert_eq!((body.as_str(), seen.as_str()), (SECRET, "end false"), "nothing depends on it");
     }
     // Readers of events pass over lines that they do not know.
@@ -177,14 +179,14 @@ async fn a_message_is_seen_whatever_its_server_says_of_it() {
         for begun in ["x: y\n", "x\r\n", "Accepted\n\n"] {
             for asked in [None, Some(asked(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#))] {
                 let (_, body, seen) =
-                    through(answer(kind, &format!("{begun}{}", event(SECRET)), 9), asked, true).await;
+                    run(answer(kind, &format!("{begun}{}", event(SECRET)), 9), asked, true).await;
                 assert!(!body.contains("secret") && seen.contains("secret"), "{body:?} {seen}");
             }
         }
     }
     let mut silent = answer("text/html", SECRET, 9);
     silent.headers_mut().remove(header::CONTENT_TYPE);
-    assert_eq!(through(silent, None, true).await.1, "");
+    assert_eq!(run(silent, None, true).await.1, "");
     // Where clients would read different things, none does.
     let asks = || Some(asked(r#"{"jsonrpc":"2.0","id":1,"method":"a"}"#));
     for kind in [
@@ -194,16 +196,16 @@ async fn a_message_is_seen_whatever_its_server_says_of_it() {
         "application/json; charset=utf-7",
     ] {
         for asks in [asks(), None] {
-            let (status, body, seen) = through(answer(kind, A, 9), asks, true).await;
+            let (status, body, seen) = run(answer(kind, A, 9), asks, true).await;
             assert_eq!(status, StatusCode::BAD_GATEWAY, "{kind}");
             assert!(!body.contains("\"n\"") && seen == "end true", "{kind}: {body}");
         }
-        assert_eq!(through(answer(kind, A, 9), asks(), false).await.1, A);
+        assert_eq!(run(answer(kind, A, 9), asks(), false).await.1, A);
     }
 }
 
 #[tokio::test]
-async fn what_could_be_read_as_another_message_does_not_pass() {
+async fn ambiguous_messages_are_rejected() {
     let doubled = r#"{"jsonrpc":"2.0","id":1,"result":{},"result":"other"}"#;
     let folded = r#"{"jsonrpc":"2.0","id":1,"result":{},"Result":"other"}"#;
     let no_json = r#"{"jsonrpc":"2.0","id":1,"result":"other",}"#;
@@ -213,39 +215,39 @@ async fn what_could_be_read_as_another_message_does_not_pass() {
         for (status, asks) in [(200, asks()), (200, None), (400, asks()), (404, None)] {
             let mut response = answer("application/json", text, 9);
             *response.status_mut() = StatusCode::from_u16(status).expect("a status");
-            let (got, body, _) = through(response, asks, true).await;
+            let (got, body, _) = run(response, asks, true).await;
             assert_eq!(got, StatusCode::BAD_GATEWAY, "{status} {text}");
             assert!(!body.contains("other"), "{body}");
         }
-        let (_, body, _) = through(answer("application/json", text, 9), asks(), false).await;
+        let (_, body, _) = run(answer("application/json", text, 9), asks(), false).await;
         assert_eq!(body, text);
         let event = format!("data: {text}\n\ndata: {A}\n\n");
         assert_eq!(
-            through(answer("text/event-stream", &event, 9), asks(), true).await.1,
+            run(answer("text/event-stream", &event, 9), asks(), true).await.1,
             format!("data: {A}\n\n")
         );
     }
     // What is no message to anybody passes.
     for text in [r#"{"error":"invalid_token"}"#, r#"{"resource":"x"}"#, "[1,2]"] {
-        let (status, body, _) = through(answer("application/json", text, 9), None, true).await;
+        let (status, body, _) = run(answer("application/json", text, 9), None, true).await;
         assert_eq!((status, body.as_str()), (StatusCode::OK, text));
     }
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_passes_only_when_nothing_depends_on_it() {
+async fn unparseable_responses_pass_only_without_strict_hooks() {
     let asks = || Some(asked(r#"{"jsonrpc":"2.0","id":"x","method":"a"}"#));
     for text in [r#"{"id":1,"result":{}}"#, r#"{"jsonrpc":"2.0","id":1,"id":2,"result":{}}"#, "{", "[{}]"] {
-        let (status, body, _) = through(answer("application/json", text, 9), asks(), true).await;
+        let (status, body, _) = run(answer("application/json", text, 9), asks(), true).await;
         assert_eq!(status, StatusCode::BAD_GATEWAY, "{text}");
         assert!(body.starts_with(r#"{"jsonrpc":"2.0","id":"x","error":{"code":-32603"#), "{body}");
         assert!(body.contains(r#""reason":"messages.answer_unclear""#), "{body}");
-        let (status, body, _) = through(answer("application/json", text, 9), asks(), false).await;
+        let (status, body, _) = run(answer("application/json", text, 9), asks(), false).await;
         assert_eq!((status, body.as_str()), (StatusCode::OK, text));
         let event = format!("event: x\ndata: {text}\n\ndata: {A}\n\n");
-        let (_, body, _) = through(answer("text/event-stream", &event, 9), asks(), true).await;
+        let (_, body, _) = run(answer("text/event-stream", &event, 9), asks(), true).await;
         assert_eq!(body, format!("data: {A}\n\n"));
-        let (_, body, _) = through(answer("text/event-stream", &event, 9), asks(), false).await;
+        let (_, body, _) = run(answer("text/event-stream", &event, 9), asks(), false).await;
         assert_eq!(body, event);
     }
     let encoded = || {
@@ -253,12 +255,12 @@ async fn what_cannot_be_read_passes_only_when_nothing_depends_on_it() {
         response.headers_mut().insert(header::CONTENT_ENCODING, "gzip".parse().expect("a header value"));
         response
     };
-    assert_eq!(through(encoded(), asks(), true).await.0, StatusCode::BAD_GATEWAY);
-    assert_eq!(through(encoded(), asks(), false).await.1, A);
+    assert_eq!(run(encoded(), asks(), true).await.0, StatusCode::BAD_GATEWAY);
+    assert_eq!(run(encoded(), asks(), false).await.1, A);
     // A failed request is often answered in a form of its own, which may be JSON too.
     let mut refused = answer("application/json", r#"{"error":"invalid_token"}"#, 9);
     *refused.status_mut() = StatusCode::UNAUTHORIZED;
-    assert_eq!(through(refused, asks(), true).await.1, r#"{"error":"invalid_token"}"#);
+    assert_eq!(run(refused, asks(), true).await.1, r#"{"error":"invalid_token"}"#);
 }
 
 #[test]
@@ -267,21 +269,22 @@ fn an_event_beyond_the_limit_ends_the_stream_or_passes_unread() {
     let text =
         format!("data: {A}\n\ndata: {{\"jsonrpc\":\"2.0\",\ndata: {long}\ndata: }}\n\ndata: {OLD}\n\n");
     let run = |strict| {
-        let hooks: Vec<Box<dyn Hook>> = vec![Box::new(Censor::default())];
+        let hooks: Vec<Box<dyn Hook>> = vec![Box::new(RedactingHook::default())];
         let asked = asked(r#"[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":2,"method":"b"}]"#);
-        let passage = passage::Passage {
+        let passage = hook_chain::HookChain {
             hooks,
-            asked: Some(asked),
+            request: Some(asked),
             recent: None,
             strict,
-            answered: Vec::new(),
+            answered_ids: Vec::new(),
             account: Account::new(),
         };
         let pieces: Vec<Bytes> = text.as_bytes().chunks(10).map(Bytes::copy_from_slice).collect();
         let body = Body::stream(Pieces(pieces.into_iter()));
-        let body = Body::stream(events::Events::new(body, passage, 100));
-        let body =
-            futures_util::FutureExt::now_or_never(body.whole(Account::new)).expect("ready").expect("a body");
+        let body = Body::stream(sse_body::HookedSseBody::new(body, passage, 100));
+        let body = futures_util::FutureExt::now_or_never(body.collect(Account::new))
+            .expect("ready")
+            .expect("a body");
         String::from_utf8(body.to_vec()).expect("text")
     };
     let strict = run(true);
@@ -299,24 +302,24 @@ fn an_event_beyond_the_limit_ends_the_stream_or_passes_unread() {
 async fn the_hook_of_the_innermost_layer_sees_a_message_first() {
     struct Appends(&'static str);
     impl Hook for Appends {
-        fn message(&mut self, said: &Said<'_>) -> Verdict {
+        fn on_message(&mut self, said: &ResponseMessage<'_>) -> HookVerdict {
             let text =
                 String::from_utf8_lossy(said.message.bytes()).replace("\"}", &format!("{}\"}}", self.0));
-            Verdict::Replace(text.into())
+            HookVerdict::Replace(text.into())
         }
     }
     let mut request = http::Request::new(Body::empty());
-    let hooks = Hooks::of(&mut request);
+    let hooks = Hooks::of_request(&mut request);
     hooks.add(Appends(" outer"));
-    Hooks::of(&mut request).add(Appends(" inner"));
+    Hooks::of_request(&mut request).add(Appends(" inner"));
     let response =
-        hooked(answer("application/json", OLD, 5), &hooks, None, None, true, false, Account::new()).await;
-    let body = response.into_body().whole(Account::new).await.expect("a body");
+        run_hooks(answer("application/json", OLD, 5), &hooks, None, None, true, false, Account::new()).await;
+    let body = response.into_body().collect(Account::new).await.expect("a body");
     assert_eq!(&body[..], br#"{"jsonrpc":"2.0","id":1,"result":"old inner outer"}"#);
 }
 
 #[test]
-fn an_answer_is_known_by_its_id_unless_two_share_it() {
+fn a_response_is_matched_by_id_unless_two_requests_share_it() {
     let asked = asked(
         r#"[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":"1","method":"b"},
             {"jsonrpc":"2.0","id":2,"method":"c"},{"jsonrpc":"2.0","id":2,"method":"d"}]"#,
@@ -324,7 +327,7 @@ fn an_answer_is_known_by_its_id_unless_two_share_it() {
     let method = |id: &str| {
         let answer = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":1}}"#);
         let answer = Message::parse(answer.into()).expect("an answer");
-        asked.of_answer(&answer).map(|asked| asked.method().to_owned())
+        asked.request_for(&answer).map(|asked| asked.method().to_owned())
     };
     assert_eq!(method("1").as_deref(), Some("a"));
     assert_eq!(method(r#""\u0031""#).as_deref(), Some("b"));
@@ -333,11 +336,11 @@ fn an_answer_is_known_by_its_id_unless_two_share_it() {
 }
 
 /// Keeps everything.
-struct Looks;
+struct Noop;
 
-impl Hook for Looks {
-    fn message(&mut self, _: &Said<'_>) -> Verdict {
-        Verdict::Keep
+impl Hook for Noop {
+    fn on_message(&mut self, _: &ResponseMessage<'_>) -> HookVerdict {
+        HookVerdict::Keep
     }
 }
 
@@ -355,13 +358,13 @@ proptest! {
     ) {
         let text = parts.concat();
         let hooks = Hooks::default();
-        hooks.add(Looks);
+        hooks.add(Noop);
         let response = answer("text/event-stream", &text, size);
         let passed = futures_util::FutureExt::now_or_never(async {
-            hooked(response, &hooks, None, None, false, false, Account::new())
+            run_hooks(response, &hooks, None, None, false, false, Account::new())
                 .await
                 .into_body()
-                .whole(Account::new)
+                .collect(Account::new)
                 .await.expect("a body")
         });
         prop_assert_eq!(passed.expect("ready"), text.as_bytes());
@@ -373,13 +376,13 @@ async fn a_large_answer_that_is_there_already_is_neither_copied_nor_booked_again
     let text = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"x":"{}"}}}}"#, "x".repeat(30 << 20));
     let asked = asked(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#);
     let account = Account::new();
-    let body = account.hold(Bytes::from(text));
+    let body = account.reserve_until_dropped(Bytes::from(text));
     let begin = body.as_ptr();
     let response = crate::proxy::respond::json(StatusCode::OK, body);
     let hooks = Hooks::default();
-    hooks.add(Censor::default());
-    let response = hooked(response, &hooks, Some(asked), None, true, false, account).await;
+    hooks.add(RedactingHook::default());
+    let response = run_hooks(response, &hooks, Some(asked), None, true, false, account).await;
     assert_eq!(response.status(), StatusCode::OK);
-    let body = response.into_body().whole(Account::new).await.expect("a body");
+    let body = response.into_body().collect(Account::new).await.expect("a body");
     assert_eq!(body.as_ptr(), begin);
 }

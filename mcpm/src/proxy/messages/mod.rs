@@ -5,33 +5,33 @@
 //! complete message of an answer passes them, the one of the innermost layer first. What no hook changes stays
 //! as the server wrote it: fields, order of keys, forms of numbers, ids and comments of event streams.
 
-mod asked;
-mod body;
+mod ambiguity;
 mod content;
-mod events;
+mod hook_chain;
+mod hooked_response;
 mod line_ends;
 mod list;
 #[cfg(test)]
 mod messages_tests;
-mod passage;
-mod unmistakable;
+mod request_messages;
+mod sse_body;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-pub(super) use asked::batch_of;
-pub(crate) use asked::{Asked, is_modern};
-pub(super) use body::{hooked, is_encoded};
+pub(super) use ambiguity::check_unambiguous;
 pub(super) use content::is_utf8;
-pub(super) use list::{Item, rewrite};
-pub(super) use unmistakable::unmistakable;
+pub(super) use hooked_response::{is_encoded, run_hooks};
+pub(super) use list::{ListItem, rewrite_lists};
+pub(super) use request_messages::batch_of;
+pub(crate) use request_messages::{RequestMessages, is_modern};
 
 use super::{denial::Denial, respond::Request};
 use crate::mcp::message::Message;
 
 /// Largest message of an answer that is held in memory to be looked at: as large as a line of a process may be.
-pub(crate) const LARGEST: usize = 32 << 20;
+pub(crate) const MAX_MESSAGE_BYTES: usize = 32 << 20;
 
 /// Why a message of an answer is not looked at although it is no larger.
 const NO_ROOM: &str = "too much is held for other requests to look at the server's answer now";
@@ -39,30 +39,30 @@ const NO_ROOM: &str = "too much is held for other requests to look at the server
 /// Looks at the messages of one answer. Dropped when the answer is over or its client has gone.
 pub(crate) trait Hook: Send {
     /// Decides about a message on its way to the client.
-    fn message(&mut self, said: &Said<'_>) -> Verdict;
+    fn on_message(&mut self, said: &ResponseMessage<'_>) -> HookVerdict;
 
     /// Is told that the answer is over: to its end, or `broken` off before. Not called when the client has gone.
-    fn end(&mut self, broken: bool) {
+    fn on_end(&mut self, broken: bool) {
         let _ = broken;
     }
 }
 
 /// A message of an answer: an answer to a request, or a request or notification of the server.
 #[derive(Debug)]
-pub(crate) struct Said<'a> {
+pub(crate) struct ResponseMessage<'a> {
     pub(crate) message: &'a Message,
     /// The request of the same exchange that it answers, if it is the only one with that id.
     ///
     /// Of use to tell things about an answer, and not to decide about it: servers mix up the answers to requests that
     /// are under way with the same id, and those on streams of their own belong to requests of other exchanges.
-    pub(crate) asked: Option<&'a Message>,
+    pub(crate) request: Option<&'a Message>,
     /// Why it stands in place of one that a layer further in has refused.
     pub(crate) denial: Option<&'a Denial>,
 }
 
 /// What becomes of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum HookVerdict {
     /// It stays as it is.
     Keep,
     /// This message goes on in its place.
@@ -70,7 +70,7 @@ pub(crate) enum Verdict {
     /// It does not go on.
     Drop,
     /// An error goes on in its place, with these words.
-    Refuse(Box<Denial>, String),
+    Deny(Box<Denial>, String),
 }
 
 /// The hooks of a request. A clone is the same list, so that a layer outside of the one that reads messages can add
@@ -80,7 +80,7 @@ pub(crate) struct Hooks(Arc<Mutex<Vec<Box<dyn Hook>>>>);
 
 impl Hooks {
     /// The list of a request.
-    pub(crate) fn of(request: &mut Request) -> Self {
+    pub(crate) fn of_request(request: &mut Request) -> Self {
         request.extensions_mut().get_or_insert_default::<Self>().clone()
     }
 

@@ -11,11 +11,11 @@ use serde::Deserialize;
 use crate::{Error, ErrorKind, Result, docker_config::read_json, environment::EngineSettings};
 
 /// The context that stands for no context at all.
-const NO_CONTEXT: &str = "default";
+const DEFAULT_CONTEXT: &str = "default";
 
 /// The engine that a context names.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Context {
+pub(super) struct DockerContext {
     /// What set it, for people.
     pub(super) set_by: String,
     /// Its address.
@@ -23,21 +23,21 @@ pub(super) struct Context {
 }
 
 #[derive(Deserialize)]
-struct ConfigFile {
+struct DockerConfigFile {
     #[serde(default, rename = "currentContext")]
     current_context: String,
 }
 
 #[derive(Deserialize)]
-struct Meta {
+struct ContextMetadata {
     #[serde(rename = "Name")]
     name: String,
     #[serde(default, rename = "Endpoints")]
-    endpoints: BTreeMap<String, Endpoint>,
+    endpoints: BTreeMap<String, ContextEndpoint>,
 }
 
 #[derive(Deserialize)]
-struct Endpoint {
+struct ContextEndpoint {
     #[serde(default, rename = "Host")]
     host: String,
 }
@@ -47,17 +47,17 @@ struct Endpoint {
 /// # Errors
 /// `EngineUnavailable` when the current context does not exist, `CorruptState` or `Io` when a file of Docker's
 /// cannot be read.
-pub(super) fn current(settings: &EngineSettings) -> Result<Option<Context>> {
+pub(super) fn current(settings: &EngineSettings) -> Result<Option<DockerContext>> {
     let Some(dir) = &settings.docker_config_dir else { return Ok(None) };
     let (name, set_by) = match &settings.docker_context {
         Some(name) => (name.clone(), "DOCKER_CONTEXT".to_owned()),
         None => {
             let path = dir.join("config.json");
-            let Some(config) = read_json::<ConfigFile>(&path)? else { return Ok(None) };
+            let Some(config) = read_json::<DockerConfigFile>(&path)? else { return Ok(None) };
             (config.current_context, format!("docker context use {}", path.display()))
         }
     };
-    if name.is_empty() || name == NO_CONTEXT {
+    if name.is_empty() || name == DEFAULT_CONTEXT {
         return Ok(None);
     }
     let unusable = |why: &str| {
@@ -76,14 +76,14 @@ pub(super) fn current(settings: &EngineSettings) -> Result<Option<Context>> {
         )
         .hint("choose another with `docker context use`"));
     }
-    Ok(Some(Context { set_by, address }))
+    Ok(Some(DockerContext { set_by, address }))
 }
 
 /// Folders are named by a digest of the context's name, which each also holds in clear.
-fn find(dir: &Path, name: &str) -> Result<Option<(PathBuf, Meta)>> {
+fn find(dir: &Path, name: &str) -> Result<Option<(PathBuf, ContextMetadata)>> {
     let Ok(entries) = fs::read_dir(dir.join("contexts/meta")) else { return Ok(None) };
     for entry in entries.flatten() {
-        if let Some(meta) = read_json::<Meta>(&entry.path().join("meta.json"))?
+        if let Some(meta) = read_json::<ContextMetadata>(&entry.path().join("meta.json"))?
             && meta.name == name
         {
             return Ok(Some((PathBuf::from(entry.file_name()), meta)));

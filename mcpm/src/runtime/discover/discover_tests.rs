@@ -9,7 +9,7 @@ use tokio::{
 };
 
 use super::*;
-use crate::testing::within;
+use crate::testing::with_timeout;
 /// Answers as an engine of that name would, for as long as the test runs.
 fn serve(socket: &Path, name: &'static str, api: &'static str) {
     fs::create_dir_all(socket.parent().unwrap()).unwrap();
@@ -101,7 +101,7 @@ async fn settings_come_before_sockets_and_docker_host_before_the_context() {
 }
 
 #[tokio::test]
-async fn the_default_context_is_none() {
+async fn the_default_context_selects_no_engine() {
     let mut machine = Machine::new();
     serve(&machine.path("known"), "Engine", "1.41");
     machine.context("current", "unix:///missing", true);
@@ -130,7 +130,7 @@ async fn an_engine_that_was_set_is_never_replaced() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_reached_yet_is_refused_and_not_downgraded() {
+async fn unsupported_endpoints_are_rejected_without_fallback() {
     let mut machine = Machine::new();
     serve(&machine.path("known"), "Engine", "1.41");
     machine.context("tls", "tcp://engine.example:1234", true);
@@ -167,7 +167,7 @@ async fn every_place_is_named_with_its_reason_on_one_line() {
     drop(std::os::unix::net::UnixListener::bind(machine.path("dead")).unwrap());
     let silent = UnixListener::bind(machine.path("silent")).unwrap();
     let places = ["missing", "old", "dead", "silent"];
-    let error = within(machine.search(None, &places)).await.unwrap_err();
+    let error = with_timeout(machine.search(None, &places)).await.unwrap_err();
     drop(silent);
     assert_eq!(error.kind(), ErrorKind::EngineUnavailable);
     let text = error.to_string();
@@ -183,7 +183,7 @@ async fn every_place_is_named_with_its_reason_on_one_line() {
 }
 
 #[tokio::test]
-async fn nobody_is_told_to_start_what_is_not_installed() {
+async fn the_hint_does_not_name_an_engine_that_is_not_installed() {
     let machine = Machine::new();
     let text = machine.search(None, &["a", "b"]).await.unwrap_err().to_string();
     assert!(text.ends_with("install Docker Engine or Podman and start it"), "{text}");
@@ -194,7 +194,7 @@ async fn nobody_is_told_to_start_what_is_not_installed() {
 // Elsewhere the users of a process are those of all its threads.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_socket_that_may_not_be_used_says_how_to() {
+fn permission_denied_on_the_socket_has_a_hint() {
     // The superuser may use every socket, so a thread of its own becomes nobody. Only that thread does.
     let thread = std::thread::spawn(|| {
         let machine = Machine::new();

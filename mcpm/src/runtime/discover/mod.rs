@@ -8,7 +8,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use super::{
     EngineName, Runtime,
-    docker::{Docker, Endpoint},
+    docker::{Docker, EngineEndpoint},
 };
 use crate::{Error, ErrorKind, Result, environment::EngineSettings, image::credentials::CredentialStore};
 
@@ -28,8 +28,8 @@ pub async fn discover(settings: &EngineSettings, wanted: Option<EngineName>) -> 
 ///
 /// # Errors
 /// `EngineUnavailable` when it does not answer; `InvalidOption` when `address` is none.
-pub async fn reach(settings: &EngineSettings, address: &str) -> Result<Arc<dyn Runtime>> {
-    let endpoint = Endpoint::parse(address)?;
+pub async fn connect_to(settings: &EngineSettings, address: &str) -> Result<Arc<dyn Runtime>> {
+    let endpoint = EngineEndpoint::parse(address)?;
     match Docker::connect(&endpoint, CredentialStore::new(settings)).await {
         Ok(found) => Ok(Arc::new(found)),
         Err(failure) => {
@@ -44,7 +44,7 @@ pub async fn reach(settings: &EngineSettings, address: &str) -> Result<Arc<dyn R
 /// A place where an engine may be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Candidate {
-    endpoint: Endpoint,
+    endpoint: EngineEndpoint,
     /// What set it; `None` for a well-known socket.
     set_by: Option<String>,
 }
@@ -55,7 +55,7 @@ async fn search(
     sockets: &[PathBuf],
 ) -> Result<Docker> {
     let credentials = CredentialStore::new(settings);
-    if let Some(candidate) = set_by_user(settings, wanted)? {
+    if let Some(candidate) = configured_engine(settings, wanted)? {
         return match attempt(&candidate, wanted, &credentials).await {
             Ok(found) => Ok(found),
             Err(failure) => Err(set_engine_failed(&candidate, &failure)),
@@ -63,7 +63,7 @@ async fn search(
     }
     let mut tried = Vec::new();
     for socket in distinct(sockets) {
-        let candidate = Candidate { endpoint: Endpoint::Unix(socket), set_by: None };
+        let candidate = Candidate { endpoint: EngineEndpoint::Unix(socket), set_by: None };
         match attempt(&candidate, wanted, &credentials).await {
             Ok(found) => return Ok(found),
             Err(failure) => tried.push((candidate.endpoint, failure)),
@@ -88,9 +88,9 @@ async fn attempt(
 }
 
 /// Returns the engine that the user set. A setting of one engine's tools says nothing to who wants the other.
-fn set_by_user(settings: &EngineSettings, wanted: Option<EngineName>) -> Result<Option<Candidate>> {
+fn configured_engine(settings: &EngineSettings, wanted: Option<EngineName>) -> Result<Option<Candidate>> {
     let candidate = |set_by: &str, address: &str| {
-        let endpoint = Endpoint::parse(address).map_err(|error| error.with("set by", set_by))?;
+        let endpoint = EngineEndpoint::parse(address).map_err(|error| error.with("set by", set_by))?;
         Ok(Some(Candidate { endpoint, set_by: Some(set_by.to_owned()) }))
     };
     if wanted != Some(EngineName::Podman) {
@@ -166,7 +166,7 @@ fn set_engine_failed(candidate: &Candidate, failure: &Error) -> Error {
         .hint(hint)
 }
 
-fn nothing_found(wanted: Option<EngineName>, tried: &[(Endpoint, Error)]) -> Error {
+fn nothing_found(wanted: Option<EngineName>, tried: &[(EngineEndpoint, Error)]) -> Error {
     let engine = wanted.map_or_else(|| "container engine".to_owned(), |wanted| format!("{wanted} engine"));
     let places: Vec<_> =
         tried.iter().map(|(endpoint, failure)| format!("`{endpoint}`: {}", reason(failure))).collect();
@@ -177,7 +177,7 @@ fn nothing_found(wanted: Option<EngineName>, tried: &[(Endpoint, Error)]) -> Err
     };
     // A socket that is there says more than nine that are not.
     let hint = tried.iter().find_map(|(endpoint, failure)| match endpoint {
-        Endpoint::Unix(path) if path.exists() => failure.next_step().map(str::to_owned),
+        EngineEndpoint::Unix(path) if path.exists() => failure.next_step().map(str::to_owned),
         _ => None,
     });
     Error::new(ErrorKind::EngineUnavailable, format!("no {engine} answers ({})", places.join("; ")))

@@ -6,17 +6,17 @@ use std::collections::HashMap;
 use bollard::{body_full, models::BuildInfo, query_parameters::BuildImageOptionsBuilder};
 use futures_util::StreamExt;
 
-use super::{Docker, errors::Failure};
+use super::{Docker, errors::EngineFailure};
 use crate::{
     Error, ErrorKind, Result,
     runtime::{BuildProgress, BuildRequest},
 };
 
 /// Lines that explain a failed step, and the most bytes of them.
-const LAST_LINES: usize = 8;
-const LAST_BYTES: usize = 1000;
+const MAX_EXCERPT_LINES: usize = 8;
+const MAX_EXCERPT_BYTES: usize = 1000;
 /// The longest line that is kept.
-const LONGEST_LINE: usize = 4096;
+const MAX_LINE_BYTES: usize = 4096;
 
 impl Docker {
     pub(super) async fn build_image(
@@ -30,28 +30,28 @@ impl Docker {
             .dockerfile("Dockerfile")
             .buildargs(&args)
             .labels(&labels)
-            .nocache(request.afresh)
+            .nocache(request.no_cache)
             .rm(true)
             .forcerm(true);
         if let Some(tag) = &request.tag {
             options = options.t(tag);
         }
-        let mut log = Log::new(args.values());
+        let mut log = BuildLog::new(args.values());
         let mut id = None;
         let mut pieces =
             Box::pin(self.api.build_image(options.build(), None, Some(body_full(request.context))));
         while let Some(piece) = pieces.next().await {
-            let piece = piece.map_err(|error| match Failure::of(&error) {
-                Failure::Refused(_, why) => log.failed(&why),
+            let piece = piece.map_err(|error| match EngineFailure::from_api(&error) {
+                EngineFailure::ErrorStatus(_, why) => log.build_error(&why),
                 failure => failure.into_error("cannot build an image"),
             })?;
             if let Some(detail) = piece.error_detail.as_ref() {
-                return Err(log.failed(detail.message.as_deref().unwrap_or_default()));
+                return Err(log.build_error(detail.message.as_deref().unwrap_or_default()));
             }
             id = id_of(&piece).or(id);
-            log.take(piece.stream.as_deref().unwrap_or_default(), progress);
+            log.push(piece.stream.as_deref().unwrap_or_default(), progress);
         }
-        log.take("\n", progress);
+        log.push("\n", progress);
         let id = id.or(log.built);
         id.ok_or_else(|| Error::new(ErrorKind::Engine, "the engine built an image and did not say which one"))
     }
@@ -62,30 +62,30 @@ fn id_of(piece: &BuildInfo) -> Option<String> {
 }
 
 /// What a build wrote, in lines.
-struct Log {
+struct BuildLog {
     /// A line that has not ended.
     partial: String,
     /// The step that runs.
     step: Option<String>,
     /// The end of what the step wrote.
-    last: Vec<String>,
+    recent_lines: Vec<String>,
     /// What must not be shown.
-    hidden: Vec<String>,
+    secrets: Vec<String>,
     /// The image that was built, for engines that say it in words alone.
     built: Option<String>,
 }
 
-impl Log {
+impl BuildLog {
     fn new<'a>(args: impl Iterator<Item = &'a String>) -> Self {
-        let hidden = args.flat_map(|value| logins(value)).collect();
-        Self { partial: String::new(), step: None, last: Vec::new(), hidden, built: None }
+        let hidden = args.flat_map(|value| url_credentials(value)).collect();
+        Self { partial: String::new(), step: None, recent_lines: Vec::new(), secrets: hidden, built: None }
     }
 
     /// Takes a piece of output, which may be a part of a line or many lines.
-    fn take(&mut self, piece: &str, progress: &(dyn Fn(BuildProgress) + Send + Sync)) {
+    fn push(&mut self, piece: &str, progress: &(dyn Fn(BuildProgress) + Send + Sync)) {
         for part in piece.split_inclusive(['\n', '\r']) {
             self.partial.push_str(part);
-            if part.ends_with(['\n', '\r']) || self.partial.len() > LONGEST_LINE {
+            if part.ends_with(['\n', '\r']) || self.partial.len() > MAX_LINE_BYTES {
                 let line = std::mem::take(&mut self.partial);
                 self.line(&line, progress);
             }
@@ -93,8 +93,8 @@ impl Log {
     }
 
     fn line(&mut self, line: &str, progress: &(dyn Fn(BuildProgress) + Send + Sync)) {
-        let mut line = plain(line).trim().to_owned();
-        for hidden in &self.hidden {
+        let mut line = strip_ansi(line).trim().to_owned();
+        for hidden in &self.secrets {
             line = line.replace(hidden.as_str(), "***");
         }
         if line.is_empty() {
@@ -104,7 +104,7 @@ impl Log {
             if let BuildProgress::Step { number, total, instruction } = &step {
                 self.step = Some(format!("step {number}/{total} `{instruction}`"));
             }
-            self.last.clear();
+            self.recent_lines.clear();
             progress(step);
             return;
         }
@@ -115,15 +115,15 @@ impl Log {
         if line.starts_with("---> ") || line.starts_with("Removing intermediate container ") {
             return;
         }
-        if self.last.len() == LAST_LINES {
-            self.last.remove(0);
+        if self.recent_lines.len() == MAX_EXCERPT_LINES {
+            self.recent_lines.remove(0);
         }
-        self.last.push(line.clone());
+        self.recent_lines.push(line.clone());
         progress(BuildProgress::Line(line));
     }
 
     /// Makes the error of a build that failed, from what the engine said of it.
-    fn failed(&mut self, said: &str) -> Error {
+    fn build_error(&mut self, said: &str) -> Error {
         let rest = std::mem::take(&mut self.partial);
         self.line(&rest, &|_| {});
         let what = self.step.as_deref().unwrap_or("the build");
@@ -132,15 +132,15 @@ impl Log {
             None => format!("{what} failed"),
         };
         let error = Error::new(ErrorKind::ImageUnavailable, message);
-        let mut words = self.last.join(" | ");
-        if words.len() > LAST_BYTES {
-            let cut = words.len() - LAST_BYTES;
+        let mut words = self.recent_lines.join(" | ");
+        if words.len() > MAX_EXCERPT_BYTES {
+            let cut = words.len() - MAX_EXCERPT_BYTES;
             let start = (cut..words.len()).find(|at| words.is_char_boundary(*at)).unwrap_or(cut);
             words.drain(..start);
         }
         if exit_code(said).is_none() || words.is_empty() {
-            let mut said = plain(said);
-            for hidden in &self.hidden {
+            let mut said = strip_ansi(said);
+            for hidden in &self.secrets {
                 said = said.replace(hidden.as_str(), "***");
             }
             return error.source(said);
@@ -173,7 +173,7 @@ fn exit_code(said: &str) -> Option<i64> {
 }
 
 /// The text without the colours that builders and tools put in.
-fn plain(text: &str) -> String {
+fn strip_ansi(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('\x1b') {
@@ -192,7 +192,7 @@ fn plain(text: &str) -> String {
 }
 
 /// What of a variable's value is a login: the user and password of a URL.
-fn logins(value: &str) -> Vec<String> {
+fn url_credentials(value: &str) -> Vec<String> {
     let urls = value.split([',', ' ', '|']).filter_map(|url| url.split_once("://"));
     urls.filter_map(|(_, rest)| {
         let authority = rest.split(['/', '?', '#']).next()?;

@@ -2,15 +2,15 @@ use std::sync::Mutex;
 
 use super::*;
 
-fn told(log: &mut Log, pieces: &[&str]) -> Vec<BuildProgress> {
+fn push_all(log: &mut BuildLog, pieces: &[&str]) -> Vec<BuildProgress> {
     let told = Mutex::new(Vec::new());
     for piece in pieces {
-        log.take(piece, &|progress| told.lock().unwrap().push(progress));
+        log.push(piece, &|progress| told.lock().unwrap().push(progress));
     }
     told.into_inner().unwrap()
 }
 
-fn begun(number: u32, total: u32, instruction: &str) -> BuildProgress {
+fn step(number: u32, total: u32, instruction: &str) -> BuildProgress {
     BuildProgress::Step { number, total, instruction: instruction.to_owned() }
 }
 
@@ -19,9 +19,9 @@ fn line(text: &str) -> BuildProgress {
 }
 
 #[test]
-fn steps_and_lines_are_told_of_both_engines() {
+fn parses_build_progress_of_both_engines() {
     let none: [String; 0] = [];
-    let mut log = Log::new(none.iter());
+    let mut log = BuildLog::new(none.iter());
     let docker = [
         "Step 1/2 : FROM a",
         "\n",
@@ -30,42 +30,42 @@ fn steps_and_lines_are_told_of_both_engines() {
         "\x1b[91mhe",
         "llo\n\x1b[0m",
     ];
-    assert_eq!(told(&mut log, &docker), [begun(1, 2, "FROM a"), begun(2, 2, "RUN [\"x\"]"), line("hello")]);
+    assert_eq!(push_all(&mut log, &docker), [step(1, 2, "FROM a"), step(2, 2, "RUN [\"x\"]"), line("hello")]);
     let podman = ["STEP 1/2: FROM a\n", "[2/3] STEP 2/2: RUN [\"x\"]\n", "50%\r100%\n"];
-    let expected = [begun(1, 2, "FROM a"), begun(2, 2, "RUN [\"x\"]"), line("50%"), line("100%")];
-    assert_eq!(told(&mut log, &podman), expected);
-    assert_eq!(told(&mut log, &["Step by step\n"]), [line("Step by step")]);
-    told(&mut log, &["Successfully built 0123456789ab\n"]);
+    let expected = [step(1, 2, "FROM a"), step(2, 2, "RUN [\"x\"]"), line("50%"), line("100%")];
+    assert_eq!(push_all(&mut log, &podman), expected);
+    assert_eq!(push_all(&mut log, &["Step by step\n"]), [line("Step by step")]);
+    push_all(&mut log, &["Successfully built 0123456789ab\n"]);
     assert_eq!(log.built.as_deref(), Some("0123456789ab"));
 }
 
 #[test]
 fn a_failure_names_the_step_its_exit_code_and_its_last_words() {
     let none: [String; 0] = [];
-    let mut log = Log::new(none.iter());
-    told(&mut log, &["Step 1/1 : RUN [\"x\"]\n", "one\n", "two"]);
-    let error = log.failed("The command '/bin/sh x' returned a non-zero code: 42");
+    let mut log = BuildLog::new(none.iter());
+    push_all(&mut log, &["Step 1/1 : RUN [\"x\"]\n", "one\n", "two"]);
+    let error = log.build_error("The command '/bin/sh x' returned a non-zero code: 42");
     assert_eq!(error.kind(), ErrorKind::ImageUnavailable);
     let text = "step 1/1 `RUN [\"x\"]` failed with exit code 42: it last wrote: one | two";
     assert_eq!(error.to_string(), text);
-    let error = Log::new(none.iter()).failed("dockerfile parse error");
+    let error = BuildLog::new(none.iter()).build_error("dockerfile parse error");
     assert_eq!(error.to_string(), "the build failed: dockerfile parse error");
-    let mut log = Log::new(none.iter());
-    told(&mut log, &["STEP 1/1: RUN [\"x\"]\n", &"é".repeat(4000), "\n"]);
-    let error = log.failed("while running runtime: exit status 2").to_string();
-    assert!(error.contains("exit code 2") && error.len() < LAST_BYTES + 100, "{error}");
+    let mut log = BuildLog::new(none.iter());
+    push_all(&mut log, &["STEP 1/1: RUN [\"x\"]\n", &"é".repeat(4000), "\n"]);
+    let error = log.build_error("while running runtime: exit status 2").to_string();
+    assert!(error.contains("exit code 2") && error.len() < MAX_EXCERPT_BYTES + 100, "{error}");
 }
 
 #[test]
 fn logins_in_variables_are_shown_nowhere() {
     let args =
         ["https://user:pass-word@index.example/simple".to_owned(), "http://token@proxy.example".to_owned()];
-    let mut log = Log::new(args.iter());
-    let shown = told(
+    let mut log = BuildLog::new(args.iter());
+    let shown = push_all(
         &mut log,
         &["Step 1/1 : RUN x\n", "GET https://user:pass-word@index.example/a by token, pass-word\n"],
     );
     assert_eq!(shown[1], line("GET https://***@index.example/a by ***, ***"));
-    let error = log.failed("cannot reach https://user:pass-word@index.example").to_string();
+    let error = log.build_error("cannot reach https://user:pass-word@index.example").to_string();
     assert!(!error.contains("pass-word"), "{error}");
 }

@@ -5,7 +5,7 @@ use std::{fmt, path::PathBuf, time::Duration};
 use bollard::{API_DEFAULT_VERSION, BollardRequest, models::SystemVersion};
 use serde::Deserialize;
 
-use super::{Docker, errors::translate, get::get_json};
+use super::{Docker, errors::api_error, raw_get::get_json};
 use crate::{
     Error, ErrorKind, Result,
     image::credentials::CredentialStore,
@@ -13,13 +13,13 @@ use crate::{
 };
 
 /// The oldest API that is spoken: Docker Engine 20.10.
-const OLDEST_API: (u32, u32) = (1, 41);
+const MIN_API_VERSION: (u32, u32) = (1, 41);
 /// How long an engine may take to answer its first request.
-const FIRST_ANSWER: Duration = Duration::from_secs(2);
+const PING_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long an engine may take to describe itself.
-const DESCRIPTION: Duration = Duration::from_secs(10);
+const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long any later request may take until its answer begins. Stopping gets its grace on top.
-pub(super) const ANSWER: Duration = Duration::from_secs(120);
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 /// The port of an engine's API without TLS.
 const PLAIN_PORT: u16 = 2375;
 /// The port of an engine's API with TLS.
@@ -27,14 +27,14 @@ const TLS_PORT: u16 = 2376;
 
 /// Where an engine's API is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Endpoint {
+pub enum EngineEndpoint {
     /// A socket on this machine.
     Unix(PathBuf),
     /// Host and port of an API without TLS.
     Tcp(String),
 }
 
-impl Endpoint {
+impl EngineEndpoint {
     /// Reads an address as `DOCKER_HOST` and `CONTAINER_HOST` hold it.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ impl Endpoint {
     }
 }
 
-impl fmt::Display for Endpoint {
+impl fmt::Display for EngineEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unix(path) => write!(f, "unix://{}", path.display()),
@@ -84,23 +84,23 @@ impl Docker {
     ///
     /// # Errors
     /// `EngineUnavailable` with the reason as its cause.
-    pub async fn connect(endpoint: &Endpoint, credentials: CredentialStore) -> Result<Self> {
+    pub async fn connect(endpoint: &EngineEndpoint, credentials: CredentialStore) -> Result<Self> {
         let operation = || format!("cannot use the engine at `{endpoint}`");
         let unavailable = |why: String| Error::new(ErrorKind::EngineUnavailable, operation()).source(why);
-        let seconds = ANSWER.as_secs();
+        let seconds = REQUEST_TIMEOUT.as_secs();
         let api = match endpoint {
-            Endpoint::Unix(path) => match path.to_str() {
+            EngineEndpoint::Unix(path) => match path.to_str() {
                 Some(path) => bollard::Docker::connect_with_unix(path, seconds, API_DEFAULT_VERSION),
                 None => return Err(unavailable("its path is not UTF-8".to_owned())),
             },
-            Endpoint::Tcp(authority) => {
+            EngineEndpoint::Tcp(authority) => {
                 bollard::Docker::connect_with_http(authority, seconds, API_DEFAULT_VERSION)
             }
         };
-        let failed = |error| translate(&error, operation());
+        let failed = |error| api_error(&error, operation());
         let late = |_| unavailable("no answer in time".to_owned());
         let api = api.map_err(failed)?;
-        tokio::time::timeout(FIRST_ANSWER, api.ping()).await.map_err(late)?.map_err(failed)?;
+        tokio::time::timeout(PING_TIMEOUT, api.ping()).await.map_err(late)?.map_err(failed)?;
         // Podman runs programs to find out its versions, which takes its time on a busy machine.
         let describe = async {
             let api = api.negotiate_version().await?;
@@ -108,7 +108,7 @@ impl Docker {
             Ok((api, version))
         };
         let (api, version) =
-            tokio::time::timeout(DESCRIPTION, describe).await.map_err(late)?.map_err(failed)?;
+            tokio::time::timeout(DESCRIBE_TIMEOUT, describe).await.map_err(late)?.map_err(failed)?;
         let offered = version.api_version.clone().unwrap_or_default();
         if !is_new_enough(&offered) {
             return Err(unavailable(format!("it speaks API {offered} only"))
@@ -117,11 +117,12 @@ impl Docker {
         let spoken = api.client_version().to_string();
         let api = api.with_request_modifier(pin_version(&spoken));
         let path = format!("/v{spoken}/info");
-        let info =
-            tokio::time::timeout(DESCRIPTION, get_json::<SystemInfo>(endpoint, &path)).await.map_err(late)?;
+        let info = tokio::time::timeout(DESCRIBE_TIMEOUT, get_json::<SystemInfo>(endpoint, &path))
+            .await
+            .map_err(late)?;
         let info = info.map_err(|failure| failure.into_error(operation()))?;
         let name = engine_name(&version);
-        let traits = Traits::of(name, endpoint, &info);
+        let traits = EngineCapabilities::detect(name, endpoint, &info);
         let engine = EngineInfo {
             name,
             version: version.version.unwrap_or_default(),
@@ -129,7 +130,7 @@ impl Docker {
             endpoint: endpoint.to_string(),
             reaches_container_addresses: traits.same_kernel && !info.is_rootless(),
             shares_sockets: traits.same_kernel,
-            architecture: info.processor().to_owned(),
+            architecture: info.architecture().to_owned(),
         };
         Ok(Self { api, endpoint: endpoint.clone(), engine, traits, credentials })
     }
@@ -157,7 +158,7 @@ struct Commit {
 
 impl SystemInfo {
     /// The processor, as Rust has it; one engine asks the kernel, the other the language it is written in.
-    fn processor(&self) -> &str {
+    fn architecture(&self) -> &str {
         match self.architecture.as_str() {
             "amd64" => "x86_64",
             "arm64" => "aarch64",
@@ -166,31 +167,31 @@ impl SystemInfo {
     }
 
     fn is_rootless(&self) -> bool {
-        self.rootless || self.has("rootless")
+        self.rootless || self.has_security_option("rootless")
     }
 
-    fn has(&self, security: &str) -> bool {
+    fn has_security_option(&self, security: &str) -> bool {
         self.security_options.iter().flatten().any(|option| option.contains(security))
     }
 }
 
 /// What an engine can do, which requests depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Traits {
+pub(super) struct EngineCapabilities {
     /// Whether it has the small init program that forwards signals and reaps processes.
     pub(super) init: bool,
     /// The log driver, when it is one whose size can be bounded.
     pub(super) bounded_log_driver: Option<String>,
     /// Whether a folder in memory begins with the image's files in it, unless told otherwise.
-    pub(super) fills_tmpfs: bool,
+    pub(super) copies_image_into_tmpfs: bool,
     /// Whether the engine labels containers and files for SELinux.
     pub(super) selinux: bool,
     /// Whether containers run on the kernel that this process runs on.
     pub(super) same_kernel: bool,
 }
 
-impl Traits {
-    fn of(name: EngineName, endpoint: &Endpoint, info: &SystemInfo) -> Self {
+impl EngineCapabilities {
+    fn detect(name: EngineName, endpoint: &EngineEndpoint, info: &SystemInfo) -> Self {
         let log_driver = match name {
             EngineName::Docker => info.logging_driver.as_str(),
             // It does not tell its default, and always has its own.
@@ -201,9 +202,9 @@ impl Traits {
             // Docker writes this when it cannot run the program.
             init: info.init_commit.id != "N/A",
             bounded_log_driver: is_bounded.then(|| log_driver.to_owned()),
-            fills_tmpfs: name == EngineName::Podman,
-            selinux: info.has("selinux"),
-            same_kernel: matches!(endpoint, Endpoint::Unix(_)) && runs_on_this_kernel(info),
+            copies_image_into_tmpfs: name == EngineName::Podman,
+            selinux: info.has_security_option("selinux"),
+            same_kernel: matches!(endpoint, EngineEndpoint::Unix(_)) && runs_on_this_kernel(info),
         }
     }
 }
@@ -243,7 +244,7 @@ fn runs_on_this_kernel(info: &SystemInfo) -> bool {
 fn is_new_enough(api: &str) -> bool {
     let parsed =
         api.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
-    parsed.is_some_and(|version: (u32, u32)| version >= OLDEST_API)
+    parsed.is_some_and(|version: (u32, u32)| version >= MIN_API_VERSION)
 }
 
 #[cfg(test)]

@@ -13,21 +13,21 @@ fn addresses_are_read() {
         ("tcp://engine.example/", "tcp://engine.example:2375"),
         ("http://[::1]:2375", "tcp://[::1]:2375"),
     ] {
-        assert_eq!(Endpoint::parse(text).unwrap().to_string(), endpoint);
+        assert_eq!(EngineEndpoint::parse(text).unwrap().to_string(), endpoint);
     }
 }
 
 #[test]
-fn what_cannot_be_reached_yet_is_told_from_nonsense() {
+fn unsupported_addresses_differ_from_invalid_ones() {
     for text in ["ssh://host", "https://host:2376", "tcp://host:2376", "npipe:////./pipe/docker_engine"] {
-        let error = Endpoint::parse(text).unwrap_err();
+        let error = EngineEndpoint::parse(text).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{text}");
         assert!(error.to_string().contains("not supported yet"), "{error}");
     }
     for text in
         ["", "unix://relative", "docker", "tcp://", "tcp://user@host:1", "ftp://host", "tcp://host/path"]
     {
-        assert_eq!(Endpoint::parse(text).unwrap_err().kind(), ErrorKind::InvalidOption, "{text}");
+        assert_eq!(EngineEndpoint::parse(text).unwrap_err().kind(), ErrorKind::InvalidOption, "{text}");
     }
 }
 
@@ -60,26 +60,26 @@ fn podman_is_known_by_its_components() {
 }
 
 #[test]
-fn an_engine_is_near_only_over_a_socket_and_on_this_kernel() {
-    let socket = Endpoint::Unix("/s".into());
-    let tcp = Endpoint::Tcp("127.0.0.1:1".to_owned());
+fn same_kernel_needs_a_unix_socket_and_this_kernel() {
+    let socket = EngineEndpoint::Unix("/s".into());
+    let tcp = EngineEndpoint::Tcp("127.0.0.1:1".to_owned());
     let kernel = rustix::system::uname().release().to_str().unwrap().to_owned();
     let here = SystemInfo { kernel_version: kernel, ..SystemInfo::default() };
     let in_a_machine = SystemInfo { kernel_version: "6.6.6-linuxkit".to_owned(), ..SystemInfo::default() };
-    let near = |endpoint, info| Traits::of(EngineName::Docker, endpoint, info).same_kernel;
+    let near = |endpoint, info| EngineCapabilities::detect(EngineName::Docker, endpoint, info).same_kernel;
     assert_eq!(near(&socket, &here), cfg!(target_os = "linux"));
     assert!(!near(&tcp, &here) && !near(&socket, &in_a_machine) && !near(&socket, &SystemInfo::default()));
 }
 
 #[test]
-fn what_is_missing_is_not_asked_for() {
-    let socket = Endpoint::Unix("/s".into());
+fn missing_capabilities_are_not_requested() {
+    let socket = EngineEndpoint::Unix("/s".into());
     let json = r#"{"InitCommit":{"ID":"N/A","Expected":"x"},"LoggingDriver":"journald"}"#;
     let info: SystemInfo = serde_json::from_str(json).unwrap();
-    let docker = Traits::of(EngineName::Docker, &socket, &info);
+    let docker = EngineCapabilities::detect(EngineName::Docker, &socket, &info);
     assert_eq!((docker.init, docker.bounded_log_driver.as_deref()), (false, None));
     assert_eq!(
-        Traits::of(EngineName::Podman, &socket, &info).bounded_log_driver.as_deref(),
+        EngineCapabilities::detect(EngineName::Podman, &socket, &info).bounded_log_driver.as_deref(),
         Some("k8s-file")
     );
 }
@@ -97,7 +97,7 @@ fn requests_name_the_version_once() {
 }
 
 #[test]
-fn both_engines_tell_that_they_are_rootless() {
+fn detects_rootless_mode_of_both_engines() {
     for (json, rootless) in [
         (r#"{"SecurityOptions":["name=seccomp,profile=default","name=rootless"]}"#, true),
         (r#"{"SecurityOptions":["name=seccomp,profile=default"],"Rootless":true}"#, true),

@@ -16,11 +16,11 @@ use futures_util::StreamExt;
 
 use super::{
     Docker,
-    body::{create_body, missing_source},
-    connect::ANSWER,
-    errors::Failure,
-    get::get_json,
+    connect::REQUEST_TIMEOUT,
+    create_body::{create_body, missing_source},
+    errors::EngineFailure,
     inspect::{Description, Summary},
+    raw_get::get_json,
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -28,43 +28,43 @@ use crate::{
 };
 
 /// The filter `{"label":["mcpm=true"]}`, encoded for a request.
-const OURS: &str = "%7B%22label%22%3A%5B%22mcpm%3Dtrue%22%5D%7D";
+const MANAGED_FILTER: &str = "%7B%22label%22%3A%5B%22mcpm%3Dtrue%22%5D%7D";
 /// How long a container that is being removed may take to be gone.
-const REMOVAL: Duration = Duration::from_secs(30);
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Docker {
     /// Returns the container of exactly that name or full id, if it is ours.
-    pub(super) async fn find_ours(&self, id_or_name: &str) -> Result<Option<Description>> {
+    pub(super) async fn find_managed(&self, id_or_name: &str) -> Result<Option<Description>> {
         let found = self.find_any(id_or_name).await?;
-        Ok(found.filter(Description::is_ours))
+        Ok(found.filter(Description::is_managed))
     }
 
     /// Returns the container of exactly that name or full id, whoever made it. It is looked at and never touched.
     pub(super) async fn find_any(&self, id_or_name: &str) -> Result<Option<Description>> {
-        if !is_name(id_or_name) {
+        if !is_valid_name(id_or_name) {
             return Ok(None);
         }
         let path = format!("/v{}/containers/{id_or_name}/json", self.engine.api_version);
         match get_json::<Description>(&self.endpoint, &path).await {
-            Ok(found) => Ok(Some(found).filter(|found| found.is_called(id_or_name))),
-            Err(Failure::Refused(404, _)) => Ok(None),
+            Ok(found) => Ok(Some(found).filter(|found| found.matches_name_or_id(id_or_name))),
+            Err(EngineFailure::ErrorStatus(404, _)) => Ok(None),
             Err(failure) => Err(failure.into_error(format!("cannot look at container `{id_or_name}`"))),
         }
     }
 
     /// Returns the container of that id, which must be ours.
-    pub(super) async fn our(&self, id: &ContainerId) -> Result<Description> {
-        let found = self.find_ours(&id.0).await?;
+    pub(super) async fn require_managed(&self, id: &ContainerId) -> Result<Description> {
+        let found = self.find_managed(&id.0).await?;
         found.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("mcpm has no container `{id}`")))
     }
 
     pub(super) async fn list_containers(&self) -> Result<Vec<ContainerInfo>> {
-        let path = format!("/v{}/containers/json?all=true&filters={OURS}", self.engine.api_version);
+        let path = format!("/v{}/containers/json?all=true&filters={MANAGED_FILTER}", self.engine.api_version);
         let listed = get_json::<Vec<Summary>>(&self.endpoint, &path).await;
         let mut infos = Vec::new();
         // A list holds no exit code, so each is looked at; one that is gone by then is left out.
         for summary in listed.map_err(|failure| failure.into_error("cannot list containers"))? {
-            if let Some(found) = self.find_ours(&summary.id).await? {
+            if let Some(found) = self.find_managed(&summary.id).await? {
                 infos.push(found.info(self.traits.same_kernel)?);
             }
         }
@@ -91,14 +91,14 @@ impl Docker {
     }
 
     pub(super) async fn start_container(&self, id: &ContainerId) -> Result<()> {
-        let ours = self.our(id).await?;
+        let ours = self.require_managed(id).await?;
         let started = self.api.start_container(&ours.id, None::<StartContainerOptions>).await;
         started.map_err(|error| start_failed(id, &error))
     }
 
     pub(super) async fn wait_container(&self, id: &ContainerId) -> Result<Exit> {
         let operation = || format!("cannot wait for container `{id}`");
-        let ours = self.our(id).await?;
+        let ours = self.require_managed(id).await?;
         let mut answers = Box::pin(self.api.wait_container(&ours.id, None::<WaitContainerOptions>));
         let code = match answers.next().await {
             Some(Ok(answer)) => answer.status_code,
@@ -106,33 +106,43 @@ impl Docker {
             Some(Err(ApiError::DockerContainerWaitError { code, .. })) => code,
             Some(Err(error)) => return Err(waiting_failed(&error, operation())),
             None => {
-                return Err(Failure::Lost("it ended without an answer".to_owned()).into_error(operation()));
+                return Err(EngineFailure::ConnectionLost("it ended without an answer".to_owned())
+                    .into_error(operation()));
             }
         };
         // Only a description tells of a lack of memory; a container that is gone by now has none.
-        let described = self.find_ours(&ours.id).await?;
+        let described = self.find_managed(&ours.id).await?;
         Ok(Exit { code, out_of_memory: described.is_some_and(|ours| ours.ran_out_of_memory()) })
     }
 
     pub(super) async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<()> {
-        let Some(ours) = self.find_ours(&id.0).await? else { return Ok(()) };
+        let Some(ours) = self.find_managed(&id.0).await? else { return Ok(()) };
         let seconds =
             i32::try_from(grace.as_secs() + u64::from(grace.subsec_nanos() > 0)).unwrap_or(i32::MAX);
         let options = StopContainerOptionsBuilder::default().t(seconds).build();
         // The answer comes when the container has ended.
-        let api = self.api.clone().with_timeout(ANSWER.saturating_add(grace));
-        match api.stop_container(&ours.id, Some(options)).await.map_err(|error| Failure::of(&error)) {
-            Ok(()) | Err(Failure::Refused(304 | 404, _)) => Ok(()),
+        let api = self.api.clone().with_timeout(REQUEST_TIMEOUT.saturating_add(grace));
+        match api
+            .stop_container(&ours.id, Some(options))
+            .await
+            .map_err(|error| EngineFailure::from_api(&error))
+        {
+            Ok(()) | Err(EngineFailure::ErrorStatus(304 | 404, _)) => Ok(()),
             Err(failure) => Err(failure.into_error(format!("cannot stop container `{id}`"))),
         }
     }
 
     pub(super) async fn remove_container(&self, id: &ContainerId) -> Result<()> {
-        let Some(ours) = self.find_ours(&id.0).await? else { return Ok(()) };
+        let Some(ours) = self.find_managed(&id.0).await? else { return Ok(()) };
         let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-        match self.api.remove_container(&ours.id, Some(options)).await.map_err(|error| Failure::of(&error)) {
-            Ok(()) | Err(Failure::Refused(404, _)) => Ok(()),
-            Err(Failure::Refused(409, why)) if why.contains("in progress") => {
+        match self
+            .api
+            .remove_container(&ours.id, Some(options))
+            .await
+            .map_err(|error| EngineFailure::from_api(&error))
+        {
+            Ok(()) | Err(EngineFailure::ErrorStatus(404, _)) => Ok(()),
+            Err(EngineFailure::ErrorStatus(409, why)) if why.contains("in progress") => {
                 self.wait_until_gone(&ours.id).await
             }
             Err(failure) => Err(failure.into_error(format!("cannot remove container `{id}`"))),
@@ -143,9 +153,9 @@ impl Docker {
     async fn wait_until_gone(&self, id: &str) -> Result<()> {
         let options = WaitContainerOptionsBuilder::default().condition("removed").build();
         let mut answers = Box::pin(self.api.wait_container(id, Some(options)));
-        match tokio::time::timeout(REMOVAL, answers.next()).await {
+        match tokio::time::timeout(REMOVAL_TIMEOUT, answers.next()).await {
             Ok(_) => Ok(()),
-            Err(_) => Err(Failure::TimedOut.into_error(format!("cannot remove container `{id}`"))),
+            Err(_) => Err(EngineFailure::TimedOut.into_error(format!("cannot remove container `{id}`"))),
         }
     }
 
@@ -165,22 +175,22 @@ impl Docker {
                 });
                 Ok(gateways.collect())
             }
-            Err(error) => match Failure::of(&error) {
+            Err(error) => match EngineFailure::from_api(&error) {
                 // An engine can do without it.
-                Failure::Refused(404, _) => Ok(Vec::new()),
+                EngineFailure::ErrorStatus(404, _) => Ok(Vec::new()),
                 failure => Err(failure.into_error(format!("cannot look at network `{name}`"))),
             },
         }
     }
 
     pub(super) async fn find_network(&self, name: &str) -> Result<bool> {
-        if !is_name(name) {
+        if !is_valid_name(name) {
             return Ok(false);
         }
         match self.api.inspect_network(name, None).await {
             Ok(network) => Ok(network.name.as_deref() == Some(name) || network.id.as_deref() == Some(name)),
-            Err(error) => match Failure::of(&error) {
-                Failure::Refused(404, _) => Ok(false),
+            Err(error) => match EngineFailure::from_api(&error) {
+                EngineFailure::ErrorStatus(404, _) => Ok(false),
                 failure => Err(failure.into_error(format!("cannot look at network `{name}`"))),
             },
         }
@@ -188,20 +198,20 @@ impl Docker {
 }
 
 /// Names go into the path of a request, where `..` or `?` would ask for something else.
-fn is_name(text: &str) -> bool {
+fn is_valid_name(text: &str) -> bool {
     text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
 }
 
 /// Podman looks for its init program only when a container is created.
 fn lacks_init(error: &ApiError) -> bool {
-    matches!(Failure::of(error), Failure::Refused(_, why) if why.contains("init binary") || why.contains("catatonit"))
+    matches!(EngineFailure::from_api(error), EngineFailure::ErrorStatus(_, why) if why.contains("init binary") || why.contains("catatonit"))
 }
 
 fn creation_failed(spec: &ContainerSpec, error: &ApiError) -> Error {
     let (name, image) = (&spec.name, &spec.image);
-    let failure = Failure::of(error);
-    if let Failure::Refused(status, why) = &failure {
+    let failure = EngineFailure::from_api(error);
+    if let EngineFailure::ErrorStatus(status, why) = &failure {
         if why.contains("already in use") && why.contains("name") {
             return Error::new(ErrorKind::NameTaken, format!("a container named `{name}` exists already"))
                 .hint("choose another name, or remove that container");
@@ -224,8 +234,8 @@ fn creation_failed(spec: &ContainerSpec, error: &ApiError) -> Error {
 
 fn start_failed(id: &ContainerId, error: &ApiError) -> Error {
     let operation = format!("cannot start container `{id}`");
-    let failure = Failure::of(error);
-    let Failure::Refused(_, why) = &failure else { return failure.into_error(operation) };
+    let failure = EngineFailure::from_api(error);
+    let EngineFailure::ErrorStatus(_, why) = &failure else { return failure.into_error(operation) };
     let why = why.to_ascii_lowercase();
     let says = |texts: &[&str]| texts.iter().any(|text| why.contains(text));
     let kind = if says(&["port is already allocated", "address already in use"]) {
@@ -245,8 +255,8 @@ fn start_failed(id: &ContainerId, error: &ApiError) -> Error {
 
 /// An engine that is stopped meanwhile ends its answers, which is no different from a lost connection.
 fn waiting_failed(error: &ApiError, operation: String) -> Error {
-    match Failure::of(error) {
-        Failure::Garbled(why) => Failure::Lost(why).into_error(operation),
+    match EngineFailure::from_api(error) {
+        EngineFailure::InvalidResponse(why) => EngineFailure::ConnectionLost(why).into_error(operation),
         failure => failure.into_error(operation),
     }
 }

@@ -8,17 +8,17 @@ fn refusal(status_code: u16, message: &str) -> ApiError {
 }
 
 #[test]
-fn a_name_never_leads_a_request_elsewhere() {
+fn a_name_cannot_change_the_request_path() {
     for good in ["server", "0a", "a_b.c-d"] {
-        assert!(is_name(good), "{good}");
+        assert!(is_valid_name(good), "{good}");
     }
     for bad in ["", "..", ".", "../images", "a/b", "a?b", "a#b", "a b", "-a", "a%2e"] {
-        assert!(!is_name(bad), "{bad}");
+        assert!(!is_valid_name(bad), "{bad}");
     }
 }
 
 #[test]
-fn refusals_to_create_are_told_apart() {
+fn maps_create_errors() {
     let spec = ContainerSpec {
         name: "server".to_owned(),
         image: "image:1".to_owned(),
@@ -58,7 +58,7 @@ fn refusals_to_create_are_told_apart() {
 }
 
 #[test]
-fn refusals_to_start_are_told_apart() {
+fn maps_start_errors() {
     let id = ContainerId("0".to_owned());
     let cases = [
         ("driver failed: Bind for 127.0.0.1:80 failed: port is already allocated", ErrorKind::PortTaken),

@@ -8,9 +8,9 @@ use crate::{Error, ErrorKind};
 
 /// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(super) enum EngineFailure {
     /// The engine answered with this HTTP status and message.
-    Refused(u16, String),
+    ErrorStatus(u16, String),
     /// No socket is where one was looked for.
     NoSocket,
     /// The socket may not be used by this user.
@@ -20,53 +20,53 @@ pub(super) enum Failure {
     /// No answer came in time.
     TimedOut,
     /// The connection broke.
-    Lost(String),
+    ConnectionLost(String),
     /// The answer makes no sense.
-    Garbled(String),
+    InvalidResponse(String),
 }
 
-impl Failure {
-    pub(super) fn of(error: &ApiError) -> Self {
+impl EngineFailure {
+    pub(super) fn from_api(error: &ApiError) -> Self {
         match error {
             ApiError::DockerResponseServerError { status_code, message } => {
-                Self::refused(*status_code, message)
+                Self::error_status(*status_code, message)
             }
             // Errors within a stream come after the status was sent as 200.
-            ApiError::DockerStreamError { error } => Self::refused(500, error),
+            ApiError::DockerStreamError { error } => Self::error_status(500, error),
             ApiError::SocketNotFoundError(_) => Self::NoSocket,
             ApiError::RequestTimeoutError => Self::TimedOut,
-            ApiError::IOError { err } => Self::of_io(err),
-            ApiError::HyperResponseError { err } => Self::of_chain(err),
-            ApiError::HyperLegacyError { err } => Self::of_chain(err),
-            ApiError::DockerContainerWaitError { error, .. } => Self::Garbled(one_line(error)),
-            other => Self::Garbled(one_line(&other.to_string())),
+            ApiError::IOError { err } => Self::from_io(err),
+            ApiError::HyperResponseError { err } => Self::from_error_chain(err),
+            ApiError::HyperLegacyError { err } => Self::from_error_chain(err),
+            ApiError::DockerContainerWaitError { error, .. } => Self::InvalidResponse(one_line(error)),
+            other => Self::InvalidResponse(one_line(&other.to_string())),
         }
     }
 
-    pub(super) fn refused(status: u16, message: &str) -> Self {
-        Self::Refused(status, one_line(message))
+    pub(super) fn error_status(status: u16, message: &str) -> Self {
+        Self::ErrorStatus(status, one_line(message))
     }
 
-    pub(super) fn of_chain(error: &(dyn StdError + 'static)) -> Self {
+    pub(super) fn from_error_chain(error: &(dyn StdError + 'static)) -> Self {
         let mut deepest = error;
         loop {
             if let Some(error) = deepest.downcast_ref::<io::Error>() {
-                return Self::of_io(error);
+                return Self::from_io(error);
             }
             match deepest.source() {
                 Some(source) => deepest = source,
-                None => return Self::Lost(one_line(&deepest.to_string())),
+                None => return Self::ConnectionLost(one_line(&deepest.to_string())),
             }
         }
     }
 
-    pub(super) fn of_io(error: &io::Error) -> Self {
+    pub(super) fn from_io(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound => Self::NoSocket,
             io::ErrorKind::PermissionDenied => Self::PermissionDenied,
             io::ErrorKind::ConnectionRefused => Self::ConnectionRefused,
             io::ErrorKind::TimedOut => Self::TimedOut,
-            _ => Self::Lost(one_line(&error.to_string())),
+            _ => Self::ConnectionLost(one_line(&error.to_string())),
         }
     }
 
@@ -76,24 +76,24 @@ impl Failure {
             Self::PermissionDenied => {
                 Some("join the group that owns the socket (`sudo usermod -aG docker $USER`) and log in again")
             }
-            Self::ConnectionRefused | Self::NoSocket | Self::Lost(_) => {
+            Self::ConnectionRefused | Self::NoSocket | Self::ConnectionLost(_) => {
                 Some("start the container engine and try again")
             }
             Self::TimedOut => Some("see whether the container engine still answers"),
-            Self::Refused(..) | Self::Garbled(_) => None,
+            Self::ErrorStatus(..) | Self::InvalidResponse(_) => None,
         }
     }
 
     /// Makes the error of an operation, such as `cannot start container x`, that needs no closer look.
     pub(super) fn into_error(self, operation: impl Into<Cow<'static, str>>) -> Error {
         let kind = match &self {
-            Self::Refused(404, _) => ErrorKind::NotFound,
-            Self::Refused(..) | Self::Garbled(_) => ErrorKind::Engine,
+            Self::ErrorStatus(404, _) => ErrorKind::NotFound,
+            Self::ErrorStatus(..) | Self::InvalidResponse(_) => ErrorKind::Engine,
             Self::NoSocket
             | Self::PermissionDenied
             | Self::ConnectionRefused
             | Self::TimedOut
-            | Self::Lost(_) => ErrorKind::EngineUnavailable,
+            | Self::ConnectionLost(_) => ErrorKind::EngineUnavailable,
         };
         let hint = self.hint();
         let error = Error::new(kind, operation).source(self);
@@ -104,26 +104,28 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for EngineFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(status, message) if message.is_empty() => write!(f, "the engine answered {status}"),
-            Self::Refused(_, message) => f.write_str(message),
+            Self::ErrorStatus(status, message) if message.is_empty() => {
+                write!(f, "the engine answered {status}")
+            }
+            Self::ErrorStatus(_, message) => f.write_str(message),
             Self::NoSocket => f.write_str("no socket there"),
             Self::PermissionDenied => f.write_str("permission denied"),
             Self::ConnectionRefused => f.write_str("connection refused"),
             Self::TimedOut => f.write_str("no answer in time"),
-            Self::Lost(why) => write!(f, "connection lost ({why})"),
-            Self::Garbled(why) => write!(f, "the engine's answer makes no sense ({why})"),
+            Self::ConnectionLost(why) => write!(f, "connection lost ({why})"),
+            Self::InvalidResponse(why) => write!(f, "the engine's answer makes no sense ({why})"),
         }
     }
 }
 
-impl StdError for Failure {}
+impl StdError for EngineFailure {}
 
 /// Makes the error of an operation that needs no closer look.
-pub(super) fn translate(error: &ApiError, operation: impl Into<Cow<'static, str>>) -> Error {
-    Failure::of(error).into_error(operation)
+pub(super) fn api_error(error: &ApiError, operation: impl Into<Cow<'static, str>>) -> Error {
+    EngineFailure::from_api(error).into_error(operation)
 }
 
 /// Engines answer with line breaks and trailing space.
@@ -136,18 +138,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cause_of_a_broken_connection_is_found_and_named_once() {
+    fn the_root_cause_of_a_connection_error_is_named_once() {
         let error = ApiError::IOError { err: io::Error::from(io::ErrorKind::PermissionDenied) };
-        let error = translate(&error, "cannot list containers");
+        let error = api_error(&error, "cannot list containers");
         assert_eq!(error.kind(), ErrorKind::EngineUnavailable);
         let text = error.to_string();
         assert!(text.starts_with("cannot list containers: permission denied; join the group"), "{text}");
     }
 
     #[test]
-    fn what_the_engine_says_is_kept_on_one_line() {
+    fn engine_messages_become_one_line() {
         let error = ApiError::DockerResponseServerError { status_code: 500, message: "a\n  b\n".to_owned() };
-        let error = translate(&error, "cannot start `x`");
+        let error = api_error(&error, "cannot start `x`");
         assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Engine, "cannot start `x`: a b"));
     }
 }

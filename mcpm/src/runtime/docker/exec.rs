@@ -8,14 +8,14 @@ use bollard::{
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 
-use super::{Docker, errors::translate, streams::chunk};
+use super::{Docker, errors::api_error, streams::chunk};
 use crate::{
     Error, ErrorKind, Result,
     runtime::{Attachment, ContainerId},
 };
 
 /// Bytes of a stream that are read at once.
-const PIECE: usize = 64 * 1024;
+const READ_BUFFER_BYTES: usize = 64 * 1024;
 
 impl Docker {
     pub(super) async fn upload_program(
@@ -26,18 +26,18 @@ impl Docker {
         program: &[u8],
     ) -> Result<()> {
         let operation = || format!("cannot bring `{folder}/{name}` into container `{id}`");
-        let ours = self.our(id).await?;
+        let ours = self.require_managed(id).await?;
         let archive = archive(name, program)
             .map_err(|error| Error::new(ErrorKind::Internal, operation()).source(error))?;
         let options = UploadToContainerOptionsBuilder::default().path(folder).build();
         let uploaded =
             self.api.upload_to_container(&ours.id, Some(options), body_full(Bytes::from(archive))).await;
-        uploaded.map_err(|error| translate(&error, operation()))
+        uploaded.map_err(|error| api_error(&error, operation()))
     }
 
     pub(super) async fn execute_in(&self, id: &ContainerId, command: &[String]) -> Result<Attachment> {
         let operation = || format!("cannot run a program in container `{id}`");
-        let ours = self.our(id).await?;
+        let ours = self.require_managed(id).await?;
         let options = CreateExecOptions {
             attach_stdin: Some(true),
             attach_stdout: Some(true),
@@ -46,10 +46,11 @@ impl Docker {
             ..CreateExecOptions::default()
         };
         let made = self.api.create_exec(&ours.id, options).await;
-        let made = made.map_err(|error| translate(&error, operation()))?;
-        let options = StartExecOptions { output_capacity: Some(PIECE), ..StartExecOptions::default() };
+        let made = made.map_err(|error| api_error(&error, operation()))?;
+        let options =
+            StartExecOptions { output_capacity: Some(READ_BUFFER_BYTES), ..StartExecOptions::default() };
         let started = self.api.start_exec(&made.id, Some(options)).await;
-        match started.map_err(|error| translate(&error, operation()))? {
+        match started.map_err(|error| api_error(&error, operation()))? {
             StartExecResults::Attached { output, input } => {
                 let reading = format!("cannot read from a program in container `{id}`");
                 let output = output.filter_map(move |piece| std::future::ready(chunk(piece, &reading)));

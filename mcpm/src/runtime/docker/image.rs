@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 
 use super::{
     Docker,
-    errors::{Failure, translate},
+    errors::{EngineFailure, api_error},
     inspect::parse_port,
 };
 use crate::{
@@ -27,8 +27,8 @@ impl Docker {
     pub(super) async fn find_image(&self, reference: &ImageReference) -> Result<Option<ImageInfo>> {
         match self.api.inspect_image(&reference.to_string()).await {
             Ok(found) => Ok(Some(image_info(reference, found))),
-            Err(error) => match Failure::of(&error) {
-                Failure::Refused(404, _) => Ok(None),
+            Err(error) => match EngineFailure::from_api(&error) {
+                EngineFailure::ErrorStatus(404, _) => Ok(None),
                 failure => Err(failure.into_error(format!("cannot look for image `{reference}`"))),
             },
         }
@@ -50,10 +50,10 @@ impl Docker {
             CreateImageOptionsBuilder::default().from_image(&reference.familiar_name()).tag(version).build();
         let credentials = login.map(|login| docker_credentials(reference.registry(), login));
         let mut steps = Box::pin(self.api.create_image(Some(options), None, credentials));
-        let mut layers = Layers::default();
+        let mut layers = LayerProgress::default();
         while let Some(step) = steps.next().await {
-            let step = step.map_err(|error| match Failure::of(&error) {
-                Failure::Refused(_, why) => unavailable(reference, &why, login_problem.as_ref()),
+            let step = step.map_err(|error| match EngineFailure::from_api(&error) {
+                EngineFailure::ErrorStatus(_, why) => pull_error(reference, &why, login_problem.as_ref()),
                 failure => failure.into_error(format!("cannot pull image `{reference}`")),
             })?;
             if let Some(state) = layers.record(&step) {
@@ -62,7 +62,7 @@ impl Docker {
         }
         let pulled = self.api.inspect_image(&reference.to_string()).await;
         let pulled =
-            pulled.map_err(|error| translate(&error, format!("cannot look at image `{reference}`")))?;
+            pulled.map_err(|error| api_error(&error, format!("cannot look at image `{reference}`")))?;
         Ok(image_info(reference, pulled))
     }
 
@@ -70,9 +70,9 @@ impl Docker {
         let filters = HashMap::from([("dangling", vec!["true"]), ("label", vec![label])]);
         let options = ListImagesOptionsBuilder::default().filters(&filters).build();
         let found = self.api.list_images(Some(options)).await;
-        let found = found.map_err(|error| translate(&error, "cannot list images".to_owned()))?;
+        let found = found.map_err(|error| api_error(&error, "cannot list images".to_owned()))?;
         let untagged = found.into_iter().map(|mut image| UntaggedImage {
-            value: image.labels.remove(label).unwrap_or_default(),
+            label_value: image.labels.remove(label).unwrap_or_default(),
             id: image.id,
             created: image.created,
         });
@@ -82,8 +82,8 @@ impl Docker {
     pub(super) async fn remove_unused_image(&self, id: &str) -> Result<()> {
         match self.api.remove_image(id, None::<RemoveImageOptions>, None).await {
             Ok(_) => Ok(()),
-            Err(error) => match Failure::of(&error) {
-                Failure::Refused(404 | 409, _) => Ok(()),
+            Err(error) => match EngineFailure::from_api(&error) {
+                EngineFailure::ErrorStatus(404 | 409, _) => Ok(()),
                 failure => Err(failure.into_error(format!("cannot remove image `{id}`"))),
             },
         }
@@ -105,9 +105,9 @@ fn docker_credentials(registry: &str, login: Credentials) -> DockerCredentials {
 
 /// Bytes of each layer that is being downloaded.
 #[derive(Default)]
-struct Layers(BTreeMap<String, (u64, u64)>);
+struct LayerProgress(BTreeMap<String, (u64, u64)>);
 
-impl Layers {
+impl LayerProgress {
     fn record(&mut self, step: &CreateImageInfo) -> Option<PullProgress> {
         let layer = step.id.clone()?;
         match step.status.as_deref()? {
@@ -157,7 +157,7 @@ fn image_info(reference: &ImageReference, found: ImageInspect) -> ImageInfo {
 }
 
 /// Makes the error for an image that the engine could not pull, from what the engine said.
-fn unavailable(reference: &ImageReference, why: &str, login_problem: Option<&Error>) -> Error {
+fn pull_error(reference: &ImageReference, why: &str, login_problem: Option<&Error>) -> Error {
     let registry = reference.registry();
     let said = why.to_ascii_lowercase();
     let says = |texts: &[&str]| texts.iter().any(|text| said.contains(text));

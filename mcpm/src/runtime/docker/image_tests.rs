@@ -30,7 +30,7 @@ fn a_failed_pull_says_which_image_which_registry_and_what_to_do() {
         ("something new", "see what the registry says"),
     ];
     for (why, step) in cases {
-        let error = unavailable(&reference, why, None);
+        let error = pull_error(&reference, why, None);
         assert_eq!(error.kind(), ErrorKind::ImageUnavailable);
         let text = error.to_string();
         for part in ["`ghcr.io/o/s:1`", "registry: ghcr.io", why, step] {
@@ -40,11 +40,11 @@ fn a_failed_pull_says_which_image_which_registry_and_what_to_do() {
 }
 
 #[test]
-fn a_login_that_could_not_be_read_is_told_with_the_failed_pull() {
+fn a_failed_pull_reports_an_unreadable_login() {
     let reference = ImageReference::parse("o/s").unwrap();
     let problem =
         Error::new(ErrorKind::CorruptState, "credential helper `docker-credential-x` cannot be started");
-    let text = unavailable(&reference, "unauthorized", Some(&problem)).to_string();
+    let text = pull_error(&reference, "unauthorized", Some(&problem)).to_string();
     assert!(text.contains("docker-credential-x") && text.contains("docker login docker.io"), "{text}");
 }
 
@@ -57,7 +57,7 @@ fn progress_sums_the_layers_and_never_goes_back() {
             .map(|(current, total)| ProgressDetail { current: Some(current), total: Some(total) }),
         ..CreateImageInfo::default()
     };
-    let mut layers = Layers::default();
+    let mut layers = LayerProgress::default();
     let mut seen = Vec::new();
     for step in [
         step("1.0", "Pulling from o/s", None),
@@ -75,7 +75,7 @@ fn progress_sums_the_layers_and_never_goes_back() {
 }
 
 #[test]
-fn a_description_keeps_the_digest_of_its_own_repository() {
+fn image_info_has_the_digest_of_its_own_repository() {
     let digest = |name: &str| format!("{name}@sha256:{}", "1".repeat(64));
     let found = ImageInspect {
         id: Some("sha256:0".to_owned()),

@@ -50,7 +50,7 @@ struct State {
 #[serde(rename_all = "PascalCase", default)]
 struct NetworkSettings {
     ports: Option<HashMap<String, Option<Vec<Binding>>>>,
-    networks: Option<HashMap<String, Option<Joined>>>,
+    networks: Option<HashMap<String, Option<JoinedNetwork>>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -62,7 +62,7 @@ struct Binding {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Joined {
+struct JoinedNetwork {
     #[serde(rename = "IPAddress")]
     v4: String,
     #[serde(rename = "GlobalIPv6Address")]
@@ -78,12 +78,12 @@ pub(super) struct Summary {
 
 impl Description {
     /// Tells whether it is the container of exactly that name or id; engines also take the start of an id.
-    pub(super) fn is_called(&self, id_or_name: &str) -> bool {
+    pub(super) fn matches_name_or_id(&self, id_or_name: &str) -> bool {
         self.bare_name() == id_or_name || self.id == id_or_name
     }
 
     /// The container whose network it is in, if that is another one.
-    pub(super) fn network_of(&self) -> Option<&str> {
+    pub(super) fn network_container(&self) -> Option<&str> {
         self.host_config.network_mode.strip_prefix("container:")
     }
 
@@ -95,7 +95,7 @@ impl Description {
     }
 
     /// Tells whether its labels mark it as ours.
-    pub(super) fn is_ours(&self) -> bool {
+    pub(super) fn is_managed(&self) -> bool {
         self.config
             .labels
             .as_ref()

@@ -15,16 +15,20 @@ fn only_the_label_makes_a_container_ours() {
         ("null", false),
     ] {
         let found = describe(&format!(r#"{{"Id":"1","Name":"/mcpm","Config":{{"Labels":{labels}}}}}"#));
-        assert_eq!(found.is_ours(), ours, "{labels}");
+        assert_eq!(found.is_managed(), ours, "{labels}");
     }
-    assert!(!describe(r#"{"Id":"1"}"#).is_ours());
+    assert!(!describe(r#"{"Id":"1"}"#).is_managed());
 }
 
 #[test]
 fn a_container_is_called_by_its_whole_name_or_id() {
     let found = describe(r#"{"Id":"0123456789ab","Name":"/server"}"#);
-    assert!(found.is_called("server") && found.is_called("0123456789ab"));
-    assert!(!found.is_called("0123") && !found.is_called("/server") && !found.is_called("serv"));
+    assert!(found.matches_name_or_id("server") && found.matches_name_or_id("0123456789ab"));
+    assert!(
+        !found.matches_name_or_id("0123")
+            && !found.matches_name_or_id("/server")
+            && !found.matches_name_or_id("serv")
+    );
 }
 
 #[test]

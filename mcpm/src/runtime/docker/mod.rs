@@ -10,7 +10,7 @@ use std::{net::IpAddr, time::Duration};
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 
-use self::{connect::Traits, errors::translate};
+use self::{connect::EngineCapabilities, errors::api_error};
 use super::{
     Attachment, BuildProgress, BuildRequest, ContainerId, ContainerInfo, ContainerSpec, EngineInfo,
     EngineName, Exit, ImageInfo, LogChunk, LogOptions, PullProgress, Runtime, UntaggedImage,
@@ -20,26 +20,26 @@ use crate::{
     image::{ImageReference, credentials::CredentialStore},
 };
 
-mod body;
 mod build;
 mod connect;
 mod container;
+mod create_body;
 mod errors;
 mod exec;
-mod get;
 mod image;
 mod inspect;
+mod raw_get;
 mod streams;
 
-pub use connect::Endpoint;
+pub use connect::EngineEndpoint;
 
 /// A connection to an engine that speaks Docker's API, 1.41 or newer.
 #[derive(Debug, Clone)]
 pub struct Docker {
     api: bollard::Docker,
-    endpoint: Endpoint,
+    endpoint: EngineEndpoint,
     engine: EngineInfo,
-    traits: Traits,
+    traits: EngineCapabilities,
     credentials: CredentialStore,
 }
 
@@ -50,7 +50,7 @@ impl Docker {
     }
 
     /// Returns where it was found.
-    pub fn endpoint(&self) -> &Endpoint {
+    pub fn endpoint(&self) -> &EngineEndpoint {
         &self.endpoint
     }
 }
@@ -59,7 +59,7 @@ impl Docker {
 impl Runtime for Docker {
     async fn engine(&self) -> Result<EngineInfo> {
         let operation = format!("cannot use the engine at `{}`", self.engine.endpoint);
-        self.api.ping().await.map_err(|error| translate(&error, operation))?;
+        self.api.ping().await.map_err(|error| api_error(&error, operation))?;
         Ok(self.engine.clone())
     }
 
@@ -116,8 +116,8 @@ impl Runtime for Docker {
     }
 
     async fn inspect(&self, id_or_name: &str) -> Result<Option<ContainerInfo>> {
-        let Some(mut found) = self.find_ours(id_or_name).await? else { return Ok(None) };
-        if let Some(other) = found.network_of()
+        let Some(mut found) = self.find_managed(id_or_name).await? else { return Ok(None) };
+        if let Some(other) = found.network_container()
             && let Some(other) = self.find_any(other).await?
         {
             found = found.with_network_of(other);

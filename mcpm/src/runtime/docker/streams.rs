@@ -11,7 +11,7 @@ use futures_util::{StreamExt, stream::BoxStream};
 
 use super::{
     Docker,
-    errors::{Failure, translate},
+    errors::{EngineFailure, api_error},
 };
 use crate::{
     Result,
@@ -20,12 +20,12 @@ use crate::{
 
 impl Docker {
     pub(super) async fn attach_container(&self, id: &ContainerId) -> Result<Attachment> {
-        let ours = self.our(id).await?;
+        let ours = self.require_managed(id).await?;
         let options =
             AttachContainerOptionsBuilder::default().stdin(true).stdout(true).stderr(true).stream(true);
         let attached = self.api.attach_container(&ours.id, Some(options.build())).await;
         let attached =
-            attached.map_err(|error| translate(&error, format!("cannot attach to container `{id}`")))?;
+            attached.map_err(|error| api_error(&error, format!("cannot attach to container `{id}`")))?;
         let operation = format!("cannot read the output of container `{id}`");
         let output = attached.output.filter_map(move |piece| std::future::ready(chunk(piece, &operation)));
         Ok(Attachment { stdin: Box::new(attached.input), output: output.boxed() })
@@ -36,7 +36,7 @@ impl Docker {
         id: &ContainerId,
         options: LogOptions,
     ) -> Result<BoxStream<'static, Result<LogChunk>>> {
-        let ours = self.our(id).await?;
+        let ours = self.require_managed(id).await?;
         let tail = options.tail.map_or_else(|| "all".to_owned(), |lines| lines.to_string());
         let query = LogsOptionsBuilder::default()
             .stdout(true)
@@ -60,8 +60,9 @@ pub(super) fn chunk(piece: Result<LogOutput, ApiError>, operation: &str) -> Opti
         Ok(LogOutput::StdErr { message }) => Some(Ok(LogChunk { stream: LogStream::Stderr, bytes: message })),
         Ok(LogOutput::StdIn { .. }) => None,
         Ok(LogOutput::Console { .. }) => {
-            Some(Err(Failure::Lost("in the middle of a message".to_owned()).into_error(operation.to_owned())))
+            Some(Err(EngineFailure::ConnectionLost("in the middle of a message".to_owned())
+                .into_error(operation.to_owned())))
         }
-        Err(error) => Some(Err(translate(&error, operation.to_owned()))),
+        Err(error) => Some(Err(api_error(&error, operation.to_owned()))),
     }
 }

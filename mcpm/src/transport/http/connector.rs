@@ -10,19 +10,19 @@ use http::Uri;
 use hyper_util::rt::TokioIo;
 use tower_service::Service;
 
-use super::{Client, stream::Stream};
+use super::{Http1Client, stream::Stream};
 use crate::{Error, Result};
 
 /// Opens connections as a client of requests does, with the same limits.
 #[derive(Clone)]
 pub(crate) struct Connector {
-    client: Arc<Client>,
+    client: Arc<Http1Client>,
     failed: Arc<dyn Fn(&Error) + Send + Sync>,
 }
 
 impl Connector {
     /// `failed` is told why there is no connection: who speaks HTTP/2 keeps that to itself.
-    pub(crate) fn new(client: Client, failed: impl Fn(&Error) + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(client: Http1Client, failed: impl Fn(&Error) + Send + Sync + 'static) -> Self {
         Self { client: Arc::new(client), failed: Arc::new(failed) }
     }
 }
@@ -40,7 +40,11 @@ impl Service<Uri> for Connector {
     fn call(&mut self, _: Uri) -> Self::Future {
         let Self { client, failed } = self.clone();
         Box::pin(async move {
-            client.in_time(client.open()).await.map(TokioIo::new).inspect_err(|error| failed(error))
+            client
+                .with_connect_timeout(client.open())
+                .await
+                .map(TokioIo::new)
+                .inspect_err(|error| failed(error))
         })
     }
 }

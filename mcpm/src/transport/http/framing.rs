@@ -2,10 +2,10 @@
 
 use bytes::{Buf as _, Bytes};
 
-use super::broken::Broken;
+use super::error::ConnectionError;
 
 /// Longest line that says how long a chunk is, and longest trailer section, in bytes.
-const LONGEST: u16 = 8 << 10;
+const MAX_CHUNK_METADATA_BYTES: u16 = 8 << 10;
 
 /// What is left of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) enum Chunk {
     /// In the digits of a size.
     Size { size: u64, digits: u8 },
     /// Behind them, in blanks.
-    Blank { size: u64, length: u16 },
+    SizeWhitespace { size: u64, length: u16 },
     /// In what a server may add for others.
     Extension { size: u64, length: u16 },
     /// Before the line feed that ends the line of a size.
@@ -32,11 +32,11 @@ pub(super) enum Chunk {
     /// In its data.
     Data { left: u64 },
     /// Before the carriage return, or the line feed, behind its data.
-    DataEnd { returned: bool },
+    DataEnd { seen_cr: bool },
     /// Behind the last one: in a trailer, of which `line` bytes stand on the present line.
     Trailer { length: u16, line: u16, returned: bool },
     /// Nothing is left.
-    Over,
+    Done,
 }
 
 impl Framing {
@@ -45,21 +45,21 @@ impl Framing {
     }
 
     /// Whether nothing is left.
-    pub(super) fn is_over(self) -> bool {
-        matches!(self, Self::Sized(0) | Self::Chunked(Chunk::Over))
+    pub(super) fn is_done(self) -> bool {
+        matches!(self, Self::Sized(0) | Self::Chunked(Chunk::Done))
     }
 
     /// Checks what was read of a body, and takes nothing from it.
-    pub(super) fn check(self, mut read: &[u8]) -> Result<(), Broken> {
+    pub(super) fn check(self, mut read: &[u8]) -> Result<(), ConnectionError> {
         let Self::Chunked(mut chunk) = self else { return Ok(()) };
         while let Some((byte, rest)) = read.split_first() {
             match chunk {
-                Chunk::Over => break,
+                Chunk::Done => break,
                 Chunk::Data { left } => {
                     let Some(rest) = usize::try_from(left).ok().and_then(|left| read.get(left..)) else {
                         break;
                     };
-                    (chunk, read) = (Chunk::DataEnd { returned: false }, rest);
+                    (chunk, read) = (Chunk::DataEnd { seen_cr: false }, rest);
                 }
                 _ => (chunk, read) = (chunk.next(*byte)?, rest),
             }
@@ -68,7 +68,7 @@ impl Framing {
     }
 
     /// Takes the next piece of the body from what was read; `None` when there is none in it.
-    pub(super) fn take(&mut self, read: &mut Bytes) -> Result<Option<Bytes>, Broken> {
+    pub(super) fn take(&mut self, read: &mut Bytes) -> Result<Option<Bytes>, ConnectionError> {
         match self {
             Self::UntilClosed => Ok((!read.is_empty()).then(|| std::mem::take(read))),
             Self::Sized(left) => Ok(take(left, read)),
@@ -86,22 +86,22 @@ fn take(left: &mut u64, read: &mut Bytes) -> Option<Bytes> {
 
 impl Chunk {
     /// Takes the next piece, and reads on while no byte of the body follows, so that an end that was read is known.
-    fn take(&mut self, read: &mut Bytes) -> Result<Option<Bytes>, Broken> {
+    fn take(&mut self, read: &mut Bytes) -> Result<Option<Bytes>, ConnectionError> {
         self.skip(read)?;
         let Self::Data { left } = self else { return Ok(None) };
         let piece = take(left, read);
         if *left == 0 {
-            *self = Self::DataEnd { returned: false };
+            *self = Self::DataEnd { seen_cr: false };
             self.skip(read)?;
         }
         Ok(piece)
     }
 
     /// Reads up to the next byte of data.
-    fn skip(&mut self, read: &mut Bytes) -> Result<(), Broken> {
+    fn skip(&mut self, read: &mut Bytes) -> Result<(), ConnectionError> {
         let mut length = 0;
         for byte in read.iter() {
-            if matches!(self, Self::Data { .. } | Self::Over) {
+            if matches!(self, Self::Data { .. } | Self::Done) {
                 break;
             }
             *self = self.next(*byte)?;
@@ -111,32 +111,36 @@ impl Chunk {
         Ok(())
     }
 
-    fn next(self, byte: u8) -> Result<Self, Broken> {
-        self.after(byte).ok_or(Broken::Malformed("a chunk of its body is none"))
+    fn next(self, byte: u8) -> Result<Self, ConnectionError> {
+        self.after(byte).ok_or(ConnectionError::Malformed("a chunk of its body is none"))
     }
 
     fn after(self, byte: u8) -> Option<Self> {
-        let longer = |length: u16| length.checked_add(1).filter(|length| *length <= LONGEST);
+        let longer = |length: u16| length.checked_add(1).filter(|length| *length <= MAX_CHUNK_METADATA_BYTES);
         Some(match (self, byte) {
             (Self::Size { size, digits: 1.. }, b'\r') => Self::SizeEnd { size },
             (Self::Size { size, digits: 1.. }, b';') => Self::Extension { size, length: 0 },
-            (Self::Size { size, digits: 1.. }, b' ' | b'\t') => Self::Blank { size, length: 0 },
+            (Self::Size { size, digits: 1.. }, b' ' | b'\t') => Self::SizeWhitespace { size, length: 0 },
             (Self::Size { size, digits }, digit) => {
                 let value = char::from(digit).to_digit(16)?;
                 // Sixteen digits are all that a number of 64 bits has.
                 (digits < 16).then_some(())?;
                 Self::Size { size: size << 4 | u64::from(value), digits: digits + 1 }
             }
-            (Self::Blank { size, length }, b' ' | b'\t') => Self::Blank { size, length: longer(length)? },
-            (Self::Blank { size, length }, b';') => Self::Extension { size, length },
-            (Self::Blank { size, .. } | Self::Extension { size, .. }, b'\r') => Self::SizeEnd { size },
+            (Self::SizeWhitespace { size, length }, b' ' | b'\t') => {
+                Self::SizeWhitespace { size, length: longer(length)? }
+            }
+            (Self::SizeWhitespace { size, length }, b';') => Self::Extension { size, length },
+            (Self::SizeWhitespace { size, .. } | Self::Extension { size, .. }, b'\r') => {
+                Self::SizeEnd { size }
+            }
             (Self::Extension { .. }, b'\n') => return None,
             (Self::Extension { size, length }, _) => Self::Extension { size, length: longer(length)? },
             (Self::SizeEnd { size: 0 }, b'\n') => Self::Trailer { length: 0, line: 0, returned: false },
             (Self::SizeEnd { size }, b'\n') => Self::Data { left: size },
-            (Self::DataEnd { returned: false }, b'\r') => Self::DataEnd { returned: true },
-            (Self::DataEnd { returned: true }, b'\n') => Self::Size { size: 0, digits: 0 },
-            (Self::Trailer { line: 0, returned: true, .. }, b'\n') => Self::Over,
+            (Self::DataEnd { seen_cr: false }, b'\r') => Self::DataEnd { seen_cr: true },
+            (Self::DataEnd { seen_cr: true }, b'\n') => Self::Size { size: 0, digits: 0 },
+            (Self::Trailer { line: 0, returned: true, .. }, b'\n') => Self::Done,
             (Self::Trailer { length, returned: true, .. }, b'\n') => {
                 Self::Trailer { length: longer(length)?, line: 0, returned: false }
             }
@@ -146,8 +150,8 @@ impl Chunk {
                 Self::Trailer { length: longer(length)?, line: line + 1, returned: false }
             }
             // Data is no matter of single bytes.
-            (Self::Blank { .. } | Self::SizeEnd { .. } | Self::DataEnd { .. }, _) => return None,
-            (Self::Data { .. } | Self::Over, _) => return None,
+            (Self::SizeWhitespace { .. } | Self::SizeEnd { .. } | Self::DataEnd { .. }, _) => return None,
+            (Self::Data { .. } | Self::Done, _) => return None,
         })
     }
 }

@@ -22,11 +22,11 @@ fn read(mut framing: Framing, pieces: &[&[u8]]) -> Option<(Vec<u8>, bool, Vec<u8
         assert!(is_sound, "`check` sees no more than `take`");
         behind.extend_from_slice(&read);
     }
-    Some((body, framing.is_over(), behind))
+    Some((body, framing.is_done(), behind))
 }
 
 #[test]
-fn what_is_no_chunk_is_refused() {
+fn malformed_chunks_are_rejected() {
     for text in [
         "\r\n",
         "g\r\n",
@@ -52,18 +52,18 @@ fn what_is_no_chunk_is_refused() {
 }
 
 #[test]
-fn trailers_and_extensions_are_passed_over() {
+fn trailers_and_extensions_are_skipped() {
     let text = b"3 ;a=\"b\"\r\nabc\r\n00A\r\n0123456789\r\n0;x\r\nA: b\r\nC: d\r\n\r\nnext";
     let read = read(Framing::chunked(), &[text]);
     assert_eq!(read, Some((b"abc0123456789".to_vec(), true, b"next".to_vec())));
 }
 
 #[test]
-fn an_end_that_was_read_is_known_with_the_last_piece() {
+fn the_end_of_a_body_is_known_with_its_last_chunk() {
     let mut framing = Framing::chunked();
     let mut text = Bytes::from_static(b"3\r\nabc\r\n0\r\n\r\n");
     assert_eq!(framing.take(&mut text).ok().flatten(), Some(Bytes::from_static(b"abc")));
-    assert!(framing.is_over());
+    assert!(framing.is_done());
 }
 
 proptest! {

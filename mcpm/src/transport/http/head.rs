@@ -7,32 +7,33 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, 
 use http_body::Body as _;
 use hyper::ext::ReasonPhrase;
 
-use super::{broken::Broken, framing::Framing};
+use super::{error::ConnectionError, framing::Framing};
 use crate::transport::body::Body;
 
 /// Most headers of an answer.
-const HEADERS: usize = 128;
+const MAX_HEADERS: usize = 128;
 /// Largest head of an answer in bytes.
-pub(super) const LARGEST: usize = 64 << 10;
+pub(super) const MAX_HEAD_BYTES: usize = 64 << 10;
 const VERSION: &str = " HTTP/1.1\r\n";
 const LINE: &str = "\r\n";
 const CHUNKED: &str = "transfer-encoding: chunked\r\n";
 
 /// The head of a request, written out.
 #[derive(Clone)]
-pub(crate) struct Head {
+pub(crate) struct RequestHead {
     method: Method,
     text: Bytes,
     /// Whether its body says piece by piece how long it is.
     chunked: bool,
 }
 
-impl Head {
+impl RequestHead {
     /// Writes the head of a request, with what `body` needs to be understood and nothing that is said of another.
     pub(crate) fn new(parts: &request::Parts, body: &Body) -> Self {
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
         let size = body.size_hint().exact();
-        let length = size.filter(|size| *size > 0 || tells_length(parts)).map(|size| size.to_string());
+        let length =
+            size.filter(|size| *size > 0 || needs_content_length(parts)).map(|size| size.to_string());
         let framing = match (&length, size) {
             (Some(length), _) => [header::CONTENT_LENGTH.as_str(), ": ", length, LINE],
             (None, Some(_)) => [""; 4],
@@ -61,7 +62,7 @@ impl Head {
 
     /// What was written; `None` for what this crate would not have written.
     pub(crate) fn parts(&self) -> Option<request::Parts> {
-        let mut headers = [const { MaybeUninit::uninit() }; HEADERS];
+        let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
         let mut read = httparse::Request::new(&mut []);
         let parsed = read.parse_with_uninit_headers(&self.text, &mut headers).ok()?;
         if parsed.is_partial() {
@@ -84,14 +85,14 @@ impl Head {
 }
 
 /// The text may hold credentials.
-impl std::fmt::Debug for Head {
+impl std::fmt::Debug for RequestHead {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Head({} ..)", self.method)
     }
 }
 
 /// Whether a body of length 0 is said to be that (RFC 9110 section 8.6).
-fn tells_length(parts: &request::Parts) -> bool {
+fn needs_content_length(parts: &request::Parts) -> bool {
     matches!(parts.method, Method::POST | Method::PUT | Method::PATCH)
         || parts.headers.contains_key(header::CONTENT_LENGTH)
 }
@@ -103,46 +104,54 @@ fn is_framing(name: &HeaderName) -> bool {
 
 /// The head of an answer, and what was read beyond it.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct ResponseHead {
     pub(super) parts: response::Parts,
     pub(super) framing: Framing,
     /// Whether another request can follow on the connection.
-    pub(super) lasts: bool,
+    pub(super) keep_alive: bool,
     pub(super) rest: Bytes,
 }
 
-impl Answer {
+impl ResponseHead {
     /// Reads a head; `None` when it has not all come. What only announces an answer is passed over.
-    pub(super) fn read(text: &mut Bytes, method: &Method) -> Result<Option<Self>, Broken> {
+    pub(super) fn read(text: &mut Bytes, method: &Method) -> Result<Option<Self>, ConnectionError> {
         loop {
-            let mut room = [const { MaybeUninit::uninit() }; HEADERS];
+            let mut room = [const { MaybeUninit::uninit() }; MAX_HEADERS];
             let mut read = httparse::Response::new(&mut []);
             let config = httparse::ParserConfig::default();
             let parsed = config
                 .parse_response_with_uninit_headers(&mut read, text, &mut room)
-                .map_err(|error| Broken::Malformed(because(error)))?;
+                .map_err(|error| ConnectionError::Malformed(parse_error_message(error)))?;
             let httparse::Status::Complete(used) = parsed else {
-                let larger = text.len() > LARGEST;
-                return if larger { Err(Broken::Malformed("its head is too large")) } else { Ok(None) };
+                let larger = text.len() > MAX_HEAD_BYTES;
+                return if larger {
+                    Err(ConnectionError::Malformed("its head is too large"))
+                } else {
+                    Ok(None)
+                };
             };
             let status = read.code.and_then(|code| StatusCode::from_u16(code).ok());
-            let status = status.ok_or(Broken::Malformed("its status is none"))?;
+            let status = status.ok_or(ConnectionError::Malformed("its status is none"))?;
             if status.is_informational() {
                 if status == StatusCode::SWITCHING_PROTOCOLS {
-                    return Err(Broken::Malformed("it changes the protocol unasked"));
+                    return Err(ConnectionError::Malformed("it changes the protocol unasked"));
                 }
                 *text = text.slice(used..);
                 continue;
             }
             let mut headers = headers(text, read.headers)?;
             let is_old = read.version == Some(0);
-            let mut lasts = if is_old { says(&headers, "keep-alive") } else { !says(&headers, "close") };
+            let mut lasts = if is_old {
+                connection_has_token(&headers, "keep-alive")
+            } else {
+                !connection_has_token(&headers, "close")
+            };
             let mut framing = framing(&mut headers, is_old, &mut lasts)?;
             let bodiless = matches!(*method, Method::HEAD | Method::CONNECT)
                 || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
             if bodiless {
                 // A server that sends the body that it announces is not listened to any more.
-                lasts &= framing.is_over() || framing == Framing::UntilClosed && *method != Method::CONNECT;
+                lasts &= framing.is_done() || framing == Framing::UntilClosed && *method != Method::CONNECT;
                 framing = Framing::Sized(0);
             }
             let (mut parts, ()) = http::Response::new(()).into_parts();
@@ -151,12 +160,12 @@ impl Answer {
             if let Some(reason) = reason.and_then(|reason| ReasonPhrase::try_from(reason.as_bytes()).ok()) {
                 parts.extensions.insert(reason);
             }
-            return Ok(Some(Self { parts, framing, lasts, rest: text.slice(used..) }));
+            return Ok(Some(Self { parts, framing, keep_alive: lasts, rest: text.slice(used..) }));
         }
     }
 }
 
-fn because(error: httparse::Error) -> &'static str {
+fn parse_error_message(error: httparse::Error) -> &'static str {
     match error {
         httparse::Error::TooManyHeaders => "it has too many headers",
         _ => "it is not HTTP/1.1",
@@ -164,14 +173,14 @@ fn because(error: httparse::Error) -> &'static str {
 }
 
 /// Copies no value: they stay parts of `text`.
-fn headers(text: &Bytes, read: &[httparse::Header<'_>]) -> Result<HeaderMap, Broken> {
+fn headers(text: &Bytes, read: &[httparse::Header<'_>]) -> Result<HeaderMap, ConnectionError> {
     // With room for one more, since the other side adds `Date`, and twice the room costs a call to the allocator.
     let mut headers = HeaderMap::with_capacity(read.len() + 1);
     for line in read {
         let name = HeaderName::from_bytes(line.name.as_bytes());
         let value = HeaderValue::from_maybe_shared(text.slice_ref(line.value));
         let (Ok(name), Ok(value)) = (name, value) else {
-            return Err(Broken::Malformed("it has a header that is none"));
+            return Err(ConnectionError::Malformed("it has a header that is none"));
         };
         headers.append(name, value);
     }
@@ -179,7 +188,7 @@ fn headers(text: &Bytes, read: &[httparse::Header<'_>]) -> Result<HeaderMap, Bro
 }
 
 /// Whether `Connection` has a word.
-fn says(headers: &HeaderMap, word: &str) -> bool {
+fn connection_has_token(headers: &HeaderMap, word: &str) -> bool {
     let words = |line: &HeaderValue| {
         line.to_str().is_ok_and(|line| line.split(',').any(|said| said.trim().eq_ignore_ascii_case(word)))
     };
@@ -187,12 +196,12 @@ fn says(headers: &HeaderMap, word: &str) -> bool {
 }
 
 /// Where the body of an answer ends (RFC 9112 section 6.3).
-fn framing(headers: &mut HeaderMap, is_old: bool, lasts: &mut bool) -> Result<Framing, Broken> {
+fn framing(headers: &mut HeaderMap, is_old: bool, lasts: &mut bool) -> Result<Framing, ConnectionError> {
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     if let Some(coding) = codings.next() {
         let is_chunked = coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
         if is_old || !is_chunked || codings.next().is_some() {
-            return Err(Broken::Malformed("its transfer coding is not `chunked`"));
+            return Err(ConnectionError::Malformed("its transfer coding is not `chunked`"));
         }
         // Whoever says both may mean to have one answer taken for two.
         *lasts &= headers.remove(header::CONTENT_LENGTH).is_none();
@@ -212,7 +221,7 @@ fn framing(headers: &mut HeaderMap, is_old: bool, lasts: &mut bool) -> Result<Fr
             }
             Ok(Framing::Sized(size))
         }
-        Some(_) => Err(Broken::Malformed("its length is none")),
+        Some(_) => Err(ConnectionError::Malformed("its length is none")),
     }
 }
 

@@ -10,20 +10,20 @@ use tokio::{
     net::{TcpListener, UnixStream},
 };
 
-use super::{Address, Client, Dial};
+use super::{Address, Dial, Http1Client};
 use crate::transport::body::Body;
 
-async fn listener() -> (TcpListener, Client) {
+async fn listener() -> (TcpListener, Http1Client) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("an address").port();
-    (listener, Client::new(Address { host: "127.0.0.1".to_owned(), port, tls: false }))
+    (listener, Http1Client::new(Address { host: "127.0.0.1".to_owned(), port, tls: false }))
 }
 
 fn post(body: impl Into<Body>) -> Request<Body> {
     Request::post("/mcp").header("host", "server").body(body.into()).expect("a request")
 }
 
-async fn exchange(client: &Client, body: impl Into<Body>) -> Bytes {
+async fn exchange(client: &Http1Client, body: impl Into<Body>) -> Bytes {
     let response = client.send(post(body)).await.expect("an answer");
     response.into_body().collect().await.expect("a body").to_bytes()
 }
@@ -108,7 +108,7 @@ async fn a_malformed_chunk_behind_the_head_fails_before_the_status_is_passed_on(
 }
 
 /// What a client makes of an answer: its body, and whether its connection is kept.
-async fn made_of(answer: &str) -> Result<(String, bool), String> {
+async fn exchange_result(answer: &str) -> Result<(String, bool), String> {
     let (listener, client) = listener().await;
     let server = async {
         let (mut stream, _) = listener.accept().await.expect("a connection");
@@ -132,10 +132,10 @@ async fn made_of(answer: &str) -> Result<(String, bool), String> {
 
 /// A server that has closed a connection as soon as it is there.
 #[derive(Debug)]
-struct Gone;
+struct ClosingServer;
 
 #[async_trait::async_trait]
-impl Dial for Gone {
+impl Dial for ClosingServer {
     async fn dial(&self) -> io::Result<UnixStream> {
         UnixStream::pair().map(|(ours, _)| ours)
     }
@@ -144,7 +144,7 @@ impl Dial for Gone {
 #[tokio::test]
 async fn a_request_of_which_nothing_was_sent_did_not_reach_the_server() {
     let address = Address { host: "server".to_owned(), port: 80, tls: false };
-    let error = Client::through(Arc::new(Gone), address).send(post(Body::empty())).await;
+    let error = Http1Client::with_dialer(Arc::new(ClosingServer), address).send(post(Body::empty())).await;
     let error = error.expect_err("nobody listens");
     assert_eq!(error.message(), "cannot reach the server at `server:80`");
     let cause = std::error::Error::source(&error);
@@ -156,7 +156,7 @@ fn said(error: &crate::Error) -> String {
 }
 
 #[tokio::test]
-async fn an_answer_ends_where_it_says() {
+async fn a_response_body_ends_where_its_framing_says() {
     for (answer, body, kept) in [
         ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", "ok", true),
         ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 x\r\na: b\r\n\r\nHTTP/1.1 204 x\r\n\r\n", "", true),
@@ -175,12 +175,12 @@ async fn an_answer_ends_where_it_says() {
             false,
         ),
     ] {
-        assert_eq!(made_of(answer).await, Ok((body.to_owned(), kept)), "{answer:?}");
+        assert_eq!(exchange_result(answer).await, Ok((body.to_owned(), kept)), "{answer:?}");
     }
 }
 
 #[tokio::test]
-async fn what_is_no_answer_is_refused() {
+async fn malformed_responses_are_rejected() {
     let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(129));
     let large = format!("HTTP/1.1 200 OK\r\na: {}", "b".repeat(70_000));
     for (answer, reason) in [
@@ -200,7 +200,7 @@ async fn what_is_no_answer_is_refused() {
         (&many, "too many headers"),
         (&large, "too large"),
     ] {
-        let refused = made_of(answer).await.expect_err(answer);
+        let refused = exchange_result(answer).await.expect_err(answer);
         assert!(refused.contains(reason), "{answer:?}: {refused}");
     }
 }
@@ -279,7 +279,7 @@ async fn a_request_that_nobody_answers_fails_with_its_connection() {
 }
 
 #[tokio::test]
-async fn a_connection_that_was_closed_is_not_taken_by_a_task_at_the_end_of_its_turn() {
+async fn a_closed_connection_is_not_reused_when_the_coop_budget_is_used_up() {
     let (listener, client) = listener().await;
     let server = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.expect("a connection");
@@ -298,10 +298,10 @@ async fn a_connection_that_was_closed_is_not_taken_by_a_task_at_the_end_of_its_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_says_nothing_to_a_handshake_is_not_waited_for() {
+async fn a_silent_tls_handshake_times_out() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("an address").port();
-    let client = Client::new(Address { host: "127.0.0.1".to_owned(), port, tls: true });
+    let client = Http1Client::new(Address { host: "127.0.0.1".to_owned(), port, tls: true });
     let accepted = async {
         let silent = listener.accept().await;
         std::future::pending::<()>().await;

@@ -6,14 +6,14 @@
 //!
 //! HTTP/1.1 is written and read here, since this is most of what a forwarded call costs (decision 0024).
 
-mod asking;
-mod broken;
+mod connection;
 mod connector;
+mod error;
 mod framing;
 mod head;
-mod link;
 mod pool;
-mod received;
+mod request_for_url;
+mod response_body;
 mod stream;
 mod upload;
 
@@ -24,16 +24,16 @@ use http::{Request, Response};
 use tokio::net::{TcpStream, UnixStream};
 
 pub(crate) use {
-    asking::{asking, is_this_machine},
-    broken::Broken,
     connector::Connector,
-    head::Head,
-    received::Received,
+    error::ConnectionError,
+    head::RequestHead,
+    request_for_url::{is_loopback_url, request_for_url},
+    response_body::ResponseBody,
 };
 
-use head::Answer;
-use link::{Failure, Link};
-use pool::Pool;
+use connection::{HttpConnection, SendError};
+use head::ResponseHead;
+use pool::ConnectionPool;
 use stream::Stream;
 
 use super::{
@@ -64,39 +64,39 @@ pub(crate) trait Dial: Send + Sync + std::fmt::Debug {
 }
 
 /// Sends requests to one server.
-pub(crate) struct Client {
+pub(crate) struct Http1Client {
     address: Address,
     /// How it is connected to, unless by its address.
     dial: Option<Arc<dyn Dial>>,
     /// Where its address was found, if nobody is to look again.
     pinned: Vec<SocketAddr>,
-    pool: Arc<Pool>,
+    pool: Arc<ConnectionPool>,
     trust: TrustStore,
 }
 
-impl std::fmt::Debug for Client {
+impl std::fmt::Debug for Http1Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Client({})", self.address)
     }
 }
 
-impl Client {
+impl Http1Client {
     pub(crate) fn new(address: Address) -> Self {
         Self { address, dial: None, pinned: Vec::new(), pool: Arc::default(), trust: TrustStore::default() }
     }
 
     /// A client that trusts the authorities of `trust`.
-    pub(crate) fn trusting(address: Address, trust: TrustStore) -> Self {
+    pub(crate) fn with_trust(address: Address, trust: TrustStore) -> Self {
         Self { trust, ..Self::new(address) }
     }
 
     /// A client that connects to these addresses alone, and trusts the authorities of `trust`.
     pub(crate) fn pinned(address: Address, at: Vec<SocketAddr>, trust: TrustStore) -> Self {
-        Self { pinned: at, ..Self::trusting(address, trust) }
+        Self { pinned: at, ..Self::with_trust(address, trust) }
     }
 
     /// A client of a server that is connected to in another way than by its address, which is for messages.
-    pub(crate) fn through(dial: Arc<dyn Dial>, address: Address) -> Self {
+    pub(crate) fn with_dialer(dial: Arc<dyn Dial>, address: Address) -> Self {
         Self { dial: Some(dial), ..Self::new(address) }
     }
 
@@ -104,31 +104,35 @@ impl Client {
     ///
     /// # Errors
     /// `Upstream` when the server cannot be reached or breaks off.
-    pub(crate) async fn send(&self, request: Request<Body>) -> Result<Response<Received>> {
+    pub(crate) async fn send(&self, request: Request<Body>) -> Result<Response<ResponseBody>> {
         let (parts, body) = request.into_parts();
-        let head = Head::new(&parts, &body);
+        let head = RequestHead::new(&parts, &body);
         drop(parts);
-        self.send_written(&head, body).await
+        self.send_with_head(&head, body).await
     }
 
     /// Sends a request whose head is written already, with the body that it was written for.
     ///
     /// # Errors
     /// As [`Self::send`].
-    pub(crate) async fn send_written(&self, head: &Head, body: Body) -> Result<Response<Received>> {
-        self.send_reached(head, body, || {}).await
+    pub(crate) async fn send_with_head(
+        &self,
+        head: &RequestHead,
+        body: Body,
+    ) -> Result<Response<ResponseBody>> {
+        self.send_with_callback(head, body, || {}).await
     }
 
     /// The same, and tells when there is a connection, just before the request is written to it.
     ///
     /// # Errors
     /// As [`Self::send`].
-    pub(crate) async fn send_reached(
+    pub(crate) async fn send_with_callback(
         &self,
-        head: &Head,
+        head: &RequestHead,
         mut body: Body,
         reached: impl Fn(),
-    ) -> Result<Response<Received>> {
+    ) -> Result<Response<ResponseBody>> {
         loop {
             let (mut link, fresh) = match self.pool.take() {
                 Some(link) => (link, false),
@@ -139,51 +143,51 @@ impl Client {
             let is_repeatable = head.method().is_idempotent() && matches!(body, Body::Full(None));
             match link.exchange(head, body).await {
                 Ok(answer) => {
-                    let Answer { parts, framing, lasts, rest } = answer;
+                    let ResponseHead { parts, framing, keep_alive: lasts, rest } = answer;
                     return Ok(Response::from_parts(
                         parts,
-                        Received::new(framing, rest, link, lasts, &self.pool),
+                        ResponseBody::new(framing, rest, link, lasts, &self.pool),
                     ));
                 }
-                Err(Failure::Unsent(unsent, _)) if !fresh => body = unsent,
-                Err(Failure::Unsent(_, error)) => return Err(self.unreachable(error)),
-                Err(Failure::Unanswered(error)) => {
+                Err(SendError::Unsent(unsent, _)) if !fresh => body = unsent,
+                Err(SendError::Unsent(_, error)) => return Err(self.connect_error(error)),
+                Err(SendError::NoResponse(error)) => {
                     if fresh {
-                        return Err(self.broken(error));
+                        return Err(self.interrupted_error(error));
                     }
                     // It closes connections without saying so, and none can be told to be open.
                     self.pool.close();
                     if !is_repeatable {
-                        return Err(self.broken(error));
+                        return Err(self.interrupted_error(error));
                     }
                     // What may be sent twice is (RFC 9110 section 9.2.2).
                     body = Body::empty();
                 }
-                Err(Failure::Broken(error)) => return Err(self.broken(error)),
+                Err(SendError::Interrupted(error)) => return Err(self.interrupted_error(error)),
             }
         }
     }
 
     /// Tells whether the server takes connections.
-    pub(crate) async fn reach(&self) -> Result<()> {
+    pub(crate) async fn check_reachable(&self) -> Result<()> {
         let dialled = async {
             match &self.dial {
                 Some(dial) => dial.dial().await.map(drop),
                 None => self.dial().await.map(drop),
             }
         };
-        self.in_time(dialled).await
+        self.with_connect_timeout(dialled).await
     }
 
-    async fn connect(&self) -> Result<Box<Link>> {
-        self.in_time(self.open()).await.map(Link::new)
+    async fn connect(&self) -> Result<Box<HttpConnection>> {
+        self.with_connect_timeout(self.open()).await.map(HttpConnection::new)
     }
 
-    async fn in_time<T>(&self, connecting: impl Future<Output = io::Result<T>>) -> Result<T> {
+    async fn with_connect_timeout<T>(&self, connecting: impl Future<Output = io::Result<T>>) -> Result<T> {
         let connected = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await;
         connected
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
-            .map_err(|error| self.unreachable(error))
+            .map_err(|error| self.connect_error(error))
     }
 
     async fn open(&self) -> io::Result<Stream> {
@@ -211,12 +215,12 @@ impl Client {
         Ok(stream)
     }
 
-    fn unreachable(&self, error: io::Error) -> Error {
+    fn connect_error(&self, error: io::Error) -> Error {
         Error::new(ErrorKind::Upstream, format!("cannot reach the server at `{}`", self.address))
             .source(error)
     }
 
-    fn broken(&self, error: Broken) -> Error {
+    fn interrupted_error(&self, error: ConnectionError) -> Error {
         Error::new(ErrorKind::Upstream, format!("the server at `{}` broke off", self.address)).source(error)
     }
 }
@@ -233,12 +237,12 @@ impl std::fmt::Display for Address {
 
 /// What is made of an answer that comes in pieces: its status, its body, and whether that has ended.
 #[cfg(any(fuzzing, test))]
-pub(crate) fn answer_of(pieces: &[&[u8]]) -> Option<(u16, Vec<u8>, bool)> {
+pub(crate) fn parse_response(pieces: &[&[u8]]) -> Option<(u16, Vec<u8>, bool)> {
     let (mut read, mut answer, mut body) = (bytes::Bytes::new(), None, Vec::new());
     for piece in pieces {
         read = [&read[..], piece].concat().into();
         if answer.is_none() {
-            answer = Answer::read(&mut read, &http::Method::GET).ok()?;
+            answer = ResponseHead::read(&mut read, &http::Method::GET).ok()?;
             if let Some(answer) = &mut answer {
                 read = std::mem::take(&mut answer.rest);
             }
@@ -248,7 +252,7 @@ pub(crate) fn answer_of(pieces: &[&[u8]]) -> Option<(u16, Vec<u8>, bool)> {
             body.extend_from_slice(&piece);
         }
     }
-    answer.map(|answer| (answer.parts.status.as_u16(), body, answer.framing.is_over()))
+    answer.map(|answer| (answer.parts.status.as_u16(), body, answer.framing.is_done()))
 }
 
 #[cfg(test)]

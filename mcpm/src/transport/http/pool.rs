@@ -7,56 +7,56 @@ use std::{
 
 use tokio::{task::AbortHandle, time::Instant};
 
-use super::link::Link;
+use super::connection::HttpConnection;
 
 /// A connection is not used again after this: common servers close theirs after 5 s of silence.
-const KEPT_FOR: Duration = Duration::from_secs(4);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 /// How long none is used twice after the server has closed one without an answer.
 const CLOSED_FOR: Duration = Duration::from_secs(60);
 /// Most connections kept.
-const KEPT: usize = 256;
+const MAX_IDLE_CONNECTIONS: usize = 256;
 
 /// The kept connections to one server, newest last.
 #[derive(Debug, Default)]
-pub(super) struct Pool {
-    kept: Mutex<Kept>,
+pub(super) struct ConnectionPool {
+    idle: Mutex<IdleConnections>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
-    links: Vec<(Box<Link>, Instant)>,
+struct IdleConnections {
+    connections: Vec<(Box<HttpConnection>, Instant)>,
     /// Keeps none until then.
     closed_until: Option<Instant>,
     /// Closes what waits too long; there is one while something waits.
     sweeper: Option<AbortHandle>,
 }
 
-impl Pool {
+impl ConnectionPool {
     /// Takes a connection that can be used.
-    pub(super) fn take(&self) -> Option<Box<Link>> {
+    pub(super) fn take(&self) -> Option<Box<HttpConnection>> {
         loop {
-            let (mut link, since) = self.lock().links.pop()?;
-            if since.elapsed() > KEPT_FOR {
+            let (mut link, since) = self.lock().connections.pop()?;
+            if since.elapsed() > IDLE_TIMEOUT {
                 // Those below are older still.
-                self.lock().links.clear();
+                self.lock().connections.clear();
                 return None;
             }
             // The server may have closed it meanwhile.
-            if link.is_silent() {
+            if link.is_open_and_idle() {
                 return Some(link);
             }
         }
     }
 
     /// Keeps a connection whose last answer was read to the end.
-    pub(super) fn keep(self: &Arc<Self>, link: Box<Link>) {
+    pub(super) fn put(self: &Arc<Self>, link: Box<HttpConnection>) {
         let mut kept = self.lock();
         if kept.closed_until.is_some_and(|until| until > Instant::now()) {
             return;
         }
         kept.closed_until = None;
-        if kept.links.len() < KEPT {
-            kept.links.push((link, Instant::now()));
+        if kept.connections.len() < MAX_IDLE_CONNECTIONS {
+            kept.connections.push((link, Instant::now()));
         }
         if kept.sweeper.is_none() {
             kept.sweeper = Some(self.sweep());
@@ -72,7 +72,7 @@ impl Pool {
             );
         }
         kept.closed_until = Some(Instant::now() + CLOSED_FOR);
-        kept.links.clear();
+        kept.connections.clear();
     }
 
     /// Nobody polls a kept connection, so one that its server closes stays until it is swept away.
@@ -80,11 +80,11 @@ impl Pool {
         let pool = Arc::downgrade(self);
         let sweeper = async move {
             loop {
-                tokio::time::sleep(KEPT_FOR).await;
+                tokio::time::sleep(IDLE_TIMEOUT).await;
                 let Some(pool) = pool.upgrade() else { return };
                 let mut kept = pool.lock();
-                kept.links.retain(|(_, since)| since.elapsed() < KEPT_FOR);
-                if kept.links.is_empty() {
+                kept.connections.retain(|(_, since)| since.elapsed() < IDLE_TIMEOUT);
+                if kept.connections.is_empty() {
                     kept.sweeper = None;
                     return;
                 }
@@ -93,13 +93,13 @@ impl Pool {
         tokio::spawn(sweeper).abort_handle()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, IdleConnections> {
         // No code panics while it holds the lock, so a poisoned lock still guards a sound value.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Pool {
+impl Drop for ConnectionPool {
     fn drop(&mut self) {
         if let Some(sweeper) = self.lock().sweeper.take() {
             sweeper.abort();

@@ -10,17 +10,17 @@ use bytes::{Buf as _, Bytes};
 use http_body::Body as _;
 use tokio::io::AsyncWrite as _;
 
-use super::{broken::Broken, stream::Stream};
+use super::{error::ConnectionError, stream::Stream};
 use crate::transport::body::Body;
 
 /// The rest of a request.
 pub(super) struct Upload {
     /// To be written now.
-    front: Bytes,
+    pending: Bytes,
     body: Body,
     chunked: bool,
     /// Whether `front` is all.
-    over: bool,
+    is_last: bool,
 }
 
 /// What is to be written may hold credentials.
@@ -32,33 +32,37 @@ impl std::fmt::Debug for Upload {
 
 impl Upload {
     pub(super) fn new(front: Bytes, body: Body, chunked: bool) -> Self {
-        Self { front, body, chunked, over: false }
+        Self { pending: front, body, chunked, is_last: false }
     }
 
     /// Writes until all is written, or the server or the client has to be waited for.
-    pub(super) fn poll(&mut self, stream: &mut Stream, cx: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+    pub(super) fn poll(
+        &mut self,
+        stream: &mut Stream,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), ConnectionError>> {
         let mut stream = Pin::new(stream);
         loop {
-            while self.front.has_remaining() {
-                let written = ready!(stream.as_mut().poll_write(cx, &self.front))?;
+            while self.pending.has_remaining() {
+                let written = ready!(stream.as_mut().poll_write(cx, &self.pending))?;
                 if written == 0 {
                     return Poll::Ready(Err(io::Error::from(io::ErrorKind::WriteZero).into()));
                 }
-                self.front.advance(written);
+                self.pending.advance(written);
             }
-            if self.over {
-                return stream.poll_flush(cx).map_err(Broken::Io);
+            if self.is_last {
+                return stream.poll_flush(cx).map_err(ConnectionError::Io);
             }
             let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) else {
                 // The server may need what it has to go on.
                 ready!(stream.poll_flush(cx))?;
                 return Poll::Pending;
             };
-            self.front = match frame {
-                Some(Ok(frame)) => frame.into_data().map(|data| self.piece(data)).unwrap_or_default(),
-                Some(Err(error)) => return Poll::Ready(Err(Broken::Request(error))),
+            self.pending = match frame {
+                Some(Ok(frame)) => frame.into_data().map(|data| self.encode_chunk(data)).unwrap_or_default(),
+                Some(Err(error)) => return Poll::Ready(Err(ConnectionError::RequestBody(error))),
                 None => {
-                    self.over = true;
+                    self.is_last = true;
                     if self.chunked { Bytes::from_static(b"0\r\n\r\n") } else { Bytes::new() }
                 }
             };
@@ -66,7 +70,7 @@ impl Upload {
     }
 
     /// A piece of the body as it is written.
-    fn piece(&self, data: Bytes) -> Bytes {
+    fn encode_chunk(&self, data: Bytes) -> Bytes {
         if !self.chunked || data.is_empty() {
             return data;
         }

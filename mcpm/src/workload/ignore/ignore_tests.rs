@@ -3,12 +3,12 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use super::*;
 
 /// A folder to be mounted, and the user's settings.
-pub(super) struct Home {
+pub(super) struct IgnoreFixture {
     root: tempfile::TempDir,
     pub(super) environment: Environment,
 }
 
-impl Home {
+impl IgnoreFixture {
     /// Makes files, with what is in them; a path that ends with `/` is a folder.
     pub(super) fn new(files: &[(&str, &str)]) -> Self {
         let root = tempfile::tempdir().unwrap();
@@ -38,8 +38,8 @@ impl Home {
         Mount { source: self.path(source), target: target.to_owned(), read_only: false, relabel: None }
     }
 
-    pub(super) fn covers(&self, mounts: &[Mount], globally: bool) -> Result<Covers> {
-        covers(mounts, globally, &self.environment)
+    pub(super) fn covers(&self, mounts: &[Mount], globally: bool) -> Result<Overlays> {
+        compute_overlays(mounts, globally, &self.environment)
     }
 
     /// What is covered when `data` is mounted at `/d`; folders with a slash at the end.
@@ -50,15 +50,17 @@ impl Home {
     fn covered_in(&self, mounts: &[Mount]) -> Result<Vec<String>> {
         let overlays = self.covers(mounts, true)?.overlays;
         assert!(overlays.iter().all(|overlay| overlay.read_only));
-        let overlays = overlays.into_iter().filter(|overlay| !covers_itself(overlay));
-        let shown = |overlay: Mount| overlay.target.clone() + if covers_folder(&overlay) { "/" } else { "" };
+        let overlays = overlays.into_iter().filter(|overlay| !is_ignore_file_overlay(overlay));
+        let shown = |overlay: Mount| {
+            overlay.target.clone() + if is_empty_folder_overlay(&overlay) { "/" } else { "" }
+        };
         Ok(overlays.map(shown).collect())
     }
 }
 
 #[test]
 fn patterns_mean_what_they_mean_to_git() {
-    let home = Home::new(&[
+    let home = IgnoreFixture::new(&[
         ("data/.mcpmignore", "# keys\n*.key\n!public.key\n/top\nbuild/\ndeep/**/x\n\\#hash\n\n"),
         ("data/a.key", ""),
         ("data/public.key", ""),
@@ -79,7 +81,7 @@ fn patterns_mean_what_they_mean_to_git() {
 
 #[test]
 fn inner_files_go_before_outer_ones_and_the_global_one_stays_in_force() {
-    let home = Home::new(&[
+    let home = IgnoreFixture::new(&[
         ("config/mcpmignore", "*.env\n*.log\n"),
         ("data/.mcpmignore", "!a.env\n/sub/secret\n"),
         ("data/a.env", ""),
@@ -100,13 +102,13 @@ fn inner_files_go_before_outer_ones_and_the_global_one_stays_in_force() {
     assert_eq!(home.covered().unwrap(), expected);
     let mounts = [home.mount("data", "/d")];
     let mut local = home.covers(&mounts, false).unwrap().overlays;
-    local.retain(|overlay| !covers_itself(overlay));
+    local.retain(|overlay| !is_ignore_file_overlay(overlay));
     assert_eq!(local.len(), 2, "{local:?}");
 }
 
 #[test]
 fn an_ignore_file_that_could_be_written_is_mounted_over_itself() {
-    let home = Home::new(&[
+    let home = IgnoreFixture::new(&[
         ("data/.mcpmignore", "hidden/\n"),
         ("data/sub/.mcpmignore", ""),
         ("data/hidden/.mcpmignore", ""),
@@ -115,7 +117,7 @@ fn an_ignore_file_that_could_be_written_is_mounted_over_itself() {
     let read_only = |source: &str| Mount { read_only: true, ..home.mount(source, "/r") };
     let mounts = [home.mount("data", "/d"), read_only("safe")];
     let found = home.covers(&mounts, true).unwrap().overlays;
-    let itself: Vec<_> = found.iter().filter(|overlay| covers_itself(overlay)).collect();
+    let itself: Vec<_> = found.iter().filter(|overlay| is_ignore_file_overlay(overlay)).collect();
     assert!(itself.iter().all(|overlay| overlay.read_only), "{itself:?}");
     let places: Vec<_> =
         itself.iter().map(|overlay| (overlay.source.clone(), overlay.target.as_str())).collect();
@@ -135,7 +137,7 @@ fn an_ignore_file_that_could_be_written_is_mounted_over_itself() {
 
 #[test]
 fn what_an_ignored_link_leads_to_is_covered() {
-    let home = Home::new(&[
+    let home = IgnoreFixture::new(&[
         ("data/.mcpmignore", "current\nkeys/\nnowhere\nloop\nself\noutside\n"),
         ("data/releases/5/file", ""),
         ("data/real/key", ""),
@@ -160,7 +162,7 @@ fn what_an_ignored_link_leads_to_is_covered() {
 
 #[test]
 fn a_folder_that_is_mounted_twice_is_covered_twice() {
-    let home = Home::new(&[
+    let home = IgnoreFixture::new(&[
         ("data/.mcpmignore", "secret\nhidden/\n"),
         ("data/sub/secret", ""),
         ("data/hidden/x", ""),
@@ -178,8 +180,8 @@ fn a_folder_that_is_mounted_twice_is_covered_twice() {
 }
 
 #[test]
-fn volumes_in_volumes_are_told_apart() {
-    let home = Home::new(&[
+fn nested_volumes_are_distinguished() {
+    let home = IgnoreFixture::new(&[
         ("data/.mcpmignore", "secret\nhidden/\n"),
         ("data/sub/secret", ""),
         ("data/hidden/x", ""),
@@ -195,13 +197,13 @@ fn volumes_in_volumes_are_told_apart() {
 }
 
 #[test]
-fn what_cannot_be_understood_stops_the_start() {
+fn invalid_patterns_stop_the_start() {
     for (file, text) in [
         ("data/.mcpmignore", "ok\nbroken[\n"),
         ("data/sub/.mcpmignore", "a{b\n"),
         ("config/mcpmignore", "[z-a]\n"),
     ] {
-        let home = Home::new(&[(file, text)]);
+        let home = IgnoreFixture::new(&[(file, text)]);
         let error = home.covered().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidOption, "{file}: {error}");
         assert!(error.message().contains(file) && error.message().starts_with("line "), "{error}");
@@ -213,7 +215,7 @@ fn what_cannot_be_understood_stops_the_start() {
         |path: &Path| fs::write(path, "a\n".repeat(1 << 20)),
     ] {
         for file in ["data/.mcpmignore", "config/mcpmignore"] {
-            let home = Home::new(&[("config/", "")]);
+            let home = IgnoreFixture::new(&[("config/", "")]);
             make(&home.path(file)).unwrap();
             assert_eq!(home.covered().unwrap_err().kind(), ErrorKind::Io, "{file}");
         }
@@ -222,13 +224,13 @@ fn what_cannot_be_understood_stops_the_start() {
 
 #[test]
 fn too_many_and_unwritable_names_are_refused() {
-    let home = Home::new(&[("data/.mcpmignore", "*.tmp\n")]);
-    for number in 0..=MOST {
+    let home = IgnoreFixture::new(&[("data/.mcpmignore", "*.tmp\n")]);
+    for number in 0..=MAX_OVERLAYS {
         home.write(&format!("data/{number}.tmp"), "");
     }
     let error = home.covered().unwrap_err();
     assert!(error.message().contains("take 502 mounts"), "{error}");
-    let home = Home::new(&[("data/.mcpmignore", "*.tmp\n")]);
+    let home = IgnoreFixture::new(&[("data/.mcpmignore", "*.tmp\n")]);
     let name = std::os::unix::ffi::OsStrExt::as_bytes(home.path("data/").as_os_str()).to_vec();
     let name = [&name[..], b"\xff.tmp"].concat();
     fs::write(Path::new(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(&name)), "").unwrap();
@@ -237,7 +239,7 @@ fn too_many_and_unwritable_names_are_refused() {
 
 #[test]
 fn nothing_is_covered_without_patterns_or_folders() {
-    let home = Home::new(&[("data/a", ""), ("one.env", ""), ("config/mcpmignore", "")]);
+    let home = IgnoreFixture::new(&[("data/a", ""), ("one.env", ""), ("config/mcpmignore", "")]);
     assert_eq!(home.covered().unwrap(), [""; 0]);
     home.write("config/mcpmignore", "*.env\n");
     assert_eq!(home.covered_in(&[home.mount("one.env", "/one.env")]).unwrap(), [""; 0]);
@@ -248,11 +250,11 @@ fn nothing_is_covered_without_patterns_or_folders() {
 }
 
 #[test]
-fn what_covers_is_empty_and_stays_so() {
-    let home = Home::new(&[]);
+fn overlay_sources_must_be_empty() {
+    let home = IgnoreFixture::new(&[]);
     prepare(&home.environment).unwrap();
     prepare(&home.environment).unwrap();
-    let Sources { folder, file } = Sources::of(&home.environment);
+    let EmptySources { folder, file } = EmptySources::below_state_dir(&home.environment);
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&folder), mode(&file)), (0o555, 0o444));
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();

@@ -18,49 +18,49 @@ use crate::{
     Environment, Error, ErrorKind, Result,
     isolation::MOUNT_POINT,
     runtime::Mount,
-    state::file::{cannot, create_folders},
+    state::file::{create_folders, file_error},
 };
 
-mod known;
+mod baseline;
+mod case_folding;
 mod rules;
-mod spelling;
 mod walk;
 
-use known::Known;
-use walk::Walked;
+use baseline::Baseline;
+use walk::WalkResult;
 
 #[cfg(any(fuzzing, test))]
 pub(super) use rules::ignores;
 
 /// Engines become slow with many mounts.
-const MOST: usize = 500;
+const MAX_OVERLAYS: usize = 500;
 
 /// What a covered place is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum CoverKind {
     File,
     Folder,
     /// An ignore file, which may be read.
-    Rules,
+    IgnoreFile,
     /// A link in the place of one.
-    LinkToRules,
+    IgnoreFileLink,
 }
 
 /// What covers the ignored parts of mounted folders.
 #[derive(Debug)]
-pub(super) struct Covers {
+pub(super) struct Overlays {
     /// What is mounted over them.
     pub(super) overlays: Vec<Mount>,
     /// What the user should know.
     pub(super) notices: Vec<String>,
     /// Folders that the server can write to.
     writable: Vec<PathBuf>,
-    walked: Walked,
+    walked: WalkResult,
     /// What the user's own file says, if that is in force.
     global: Option<String>,
 }
 
-impl Covers {
+impl Overlays {
     /// Makes what the overlays are mounted from, and writes down what a server must not undo. To be called before it
     /// is started.
     ///
@@ -70,7 +70,7 @@ impl Covers {
         if !self.overlays.is_empty() {
             prepare(environment)?;
         }
-        known::remember(&self.writable, &self.walked, self.global.as_deref(), environment)
+        baseline::update_baseline(&self.writable, &self.walked, self.global.as_deref(), environment)
     }
 }
 
@@ -79,23 +79,27 @@ impl Covers {
 /// # Errors
 /// `NotFound` when there is no such folder, or no server could write to it; `Io`; `InvalidOption`.
 pub(super) fn accept(folder: &Path, environment: &Environment) -> Result<Vec<PathBuf>> {
-    known::accept(folder, environment)
+    baseline::accept(folder, environment)
 }
 
 /// Works out what covers the ignored parts of `mounts`. Reads folders and ignore files; makes nothing.
 ///
 /// # Errors
 /// `Io` for what cannot be read, `InvalidOption` for patterns that cannot be understood or followed.
-pub(super) fn covers(mounts: &[Mount], globally: bool, environment: &Environment) -> Result<Covers> {
+pub(super) fn compute_overlays(
+    mounts: &[Mount],
+    globally: bool,
+    environment: &Environment,
+) -> Result<Overlays> {
     let global = if globally { rules::read(&environment.config_dir.join("mcpmignore"))? } else { None };
-    let known = Known::read(environment)?;
+    let known = Baseline::read(environment)?;
     let mut folders = Vec::new();
-    let mut walked = Walked::default();
+    let mut walked = WalkResult::default();
     let records = environment.state_dir.join("workloads");
     // What mcpm itself mounts has nothing of the user's, and is needed.
     let ours = |mount: &Mount| mount.target == MOUNT_POINT || mount.source.starts_with(&records);
     for mount in mounts.iter().filter(|mount| !ours(mount)) {
-        let unreadable = |error| cannot("read", &mount.source, error);
+        let unreadable = |error| file_error("read", &mount.source, error);
         if fs::metadata(&mount.source).map_err(unreadable)?.is_dir() {
             let root = mount.source.canonicalize().map_err(unreadable)?;
             walked.walk(&root, global.as_ref(), &known)?;
@@ -104,11 +108,11 @@ pub(super) fn covers(mounts: &[Mount], globally: bool, environment: &Environment
     }
     let covered = &walked.covered;
     let mut kept: BTreeMap<&PathBuf, Vec<PathBuf>> = BTreeMap::new();
-    let sources = Sources::of(environment);
+    let sources = EmptySources::below_state_dir(environment);
     let mut found: BTreeMap<String, Mount> = BTreeMap::new();
     // A folder may be mounted in two places, and a link of one may lead into another.
     for (root, mount) in &folders {
-        for (path, walk::Covered { kind, why }) in covered {
+        for (path, walk::CoveredEntry { kind, verdict: why }) in covered {
             let Ok(below) = path.strip_prefix(root) else { continue };
             let outer = path.ancestors().skip(1).take_while(|outer| *outer != root);
             // What is mounted by name is wanted, and what is in a covered folder is covered with it.
@@ -116,8 +120,10 @@ pub(super) fn covers(mounts: &[Mount], globally: bool, environment: &Environment
                 continue;
             }
             let target = target(mount, below, path)?;
-            if owner(mounts, &target).is_some_and(|owner| owner.target == mount.target) {
-                if matches!(kind, Kind::File | Kind::Folder) && spelling::is_ambiguous(root, path) {
+            if innermost_mount(mounts, &target).is_some_and(|owner| owner.target == mount.target) {
+                if matches!(kind, CoverKind::File | CoverKind::Folder)
+                    && case_folding::has_case_variant_below(root, path)
+                {
                     let message = format!(
                         "`{}` is ignored and cannot be covered: its file system ignores the case of letters, so a \
                          server could open it by another name",
@@ -127,19 +133,19 @@ pub(super) fn covers(mounts: &[Mount], globally: bool, environment: &Environment
                         .hint("move it out of the mounted folder, or mount folders that do not hold it"));
                 }
                 let source = match kind {
-                    Kind::File => sources.file.clone(),
-                    Kind::Folder => sources.folder.clone(),
+                    CoverKind::File => sources.file.clone(),
+                    CoverKind::Folder => sources.folder.clone(),
                     // Nobody can write to it.
-                    Kind::Rules | Kind::LinkToRules if mount.read_only => continue,
-                    Kind::Rules => path.clone(),
-                    Kind::LinkToRules => {
+                    CoverKind::IgnoreFile | CoverKind::IgnoreFileLink if mount.read_only => continue,
+                    CoverKind::IgnoreFile => path.clone(),
+                    CoverKind::IgnoreFileLink => {
                         let message =
                             format!("`{}` is a link, which the server could replace", path.display());
                         return Err(Error::new(ErrorKind::InvalidOption, message)
                             .hint("put the file itself there, or mount the folder with `:ro`"));
                     }
                 };
-                if why.kept {
+                if why.from_baseline {
                     kept.entry(root).or_default().push(path.clone());
                 }
                 found.insert(target.clone(), Mount { source, target, read_only: true, relabel: None });
@@ -154,18 +160,18 @@ pub(super) fn covers(mounts: &[Mount], globally: bool, environment: &Environment
                 .hint("mount it elsewhere, or change the patterns"));
         }
     }
-    if found.len() > MOST {
-        let message = format!("the ignore patterns take {} mounts, more than {MOST}", found.len());
+    if found.len() > MAX_OVERLAYS {
+        let message = format!("the ignore patterns take {} mounts, more than {MAX_OVERLAYS}", found.len());
         return Err(Error::new(ErrorKind::InvalidOption, message).hint("ignore whole folders"));
     }
-    let notices = kept.iter().filter_map(|(root, kept)| known::notice(kept, root)).collect();
+    let notices = kept.iter().filter_map(|(root, kept)| baseline::notice(kept, root)).collect();
     let overlays = found.into_values().collect();
     let mut writable: Vec<PathBuf> =
         folders.iter().filter(|(_, mount)| !mount.read_only).map(|(root, _)| root.clone()).collect();
     writable.sort();
     writable.dedup();
     let global = globally.then(|| global.map(|patterns| patterns.text).unwrap_or_default());
-    Ok(Covers { overlays, notices, writable, walked, global })
+    Ok(Overlays { overlays, notices, writable, walked, global })
 }
 
 /// Makes what the overlays are mounted from, once for all workloads.
@@ -173,18 +179,19 @@ pub(super) fn covers(mounts: &[Mount], globally: bool, environment: &Environment
 /// # Errors
 /// `Io` when it cannot be made; `CorruptState` when it is not empty.
 fn prepare(environment: &Environment) -> Result<()> {
-    let Sources { folder, file } = Sources::of(environment);
+    let EmptySources { folder, file } = EmptySources::below_state_dir(environment);
     let parent = environment.state_dir.join("overlays");
-    create_folders(&parent).map_err(|error| cannot("make", &parent, error))?;
+    create_folders(&parent).map_err(|error| file_error("make", &parent, error))?;
     let there = |made: io::Result<()>| match made {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         made => made,
     };
-    there(DirBuilder::new().mode(0o555).create(&folder)).map_err(|error| cannot("make", &folder, error))?;
+    there(DirBuilder::new().mode(0o555).create(&folder))
+        .map_err(|error| file_error("make", &folder, error))?;
     let made = OpenOptions::new().write(true).create_new(true).mode(0o444).open(&file).map(drop);
-    there(made).map_err(|error| cannot("make", &file, error))?;
-    let size = fs::metadata(&file).map_err(|error| cannot("read", &file, error))?.len();
-    let entries = fs::read_dir(&folder).map_err(|error| cannot("read", &folder, error))?.count();
+    there(made).map_err(|error| file_error("make", &file, error))?;
+    let size = fs::metadata(&file).map_err(|error| file_error("read", &file, error))?.len();
+    let entries = fs::read_dir(&folder).map_err(|error| file_error("read", &folder, error))?.count();
     if size != 0 || entries != 0 {
         let message = format!("what is in `{}` is not empty, so it covers nothing", parent.display());
         return Err(Error::new(ErrorKind::CorruptState, message).hint("remove it"));
@@ -193,28 +200,28 @@ fn prepare(environment: &Environment) -> Result<()> {
 }
 
 /// Tells whether an overlay covers a folder.
-pub(super) fn covers_folder(overlay: &Mount) -> bool {
-    overlay.source.file_name().is_some_and(|name| name == FOLDER)
+pub(super) fn is_empty_folder_overlay(overlay: &Mount) -> bool {
+    overlay.source.file_name().is_some_and(|name| name == EMPTY_FOLDER_NAME)
 }
 
 /// Tells whether an overlay is an ignore file that is mounted over itself.
-pub(super) fn covers_itself(overlay: &Mount) -> bool {
-    overlay.source.file_name().is_some_and(|name| name == walk::NAME)
+pub(super) fn is_ignore_file_overlay(overlay: &Mount) -> bool {
+    overlay.source.file_name().is_some_and(|name| name == walk::IGNORE_FILE_NAME)
 }
 
-const FOLDER: &str = "folder";
-const FILE: &str = "file";
+const EMPTY_FOLDER_NAME: &str = "folder";
+const EMPTY_FILE_NAME: &str = "file";
 
 /// The empty things that cover others.
-struct Sources {
+struct EmptySources {
     folder: PathBuf,
     file: PathBuf,
 }
 
-impl Sources {
-    fn of(environment: &Environment) -> Self {
+impl EmptySources {
+    fn below_state_dir(environment: &Environment) -> Self {
         let parent = environment.state_dir.join("overlays");
-        Self { folder: parent.join(FOLDER), file: parent.join(FILE) }
+        Self { folder: parent.join(EMPTY_FOLDER_NAME), file: parent.join(EMPTY_FILE_NAME) }
     }
 }
 
@@ -228,7 +235,7 @@ fn target(mount: &Mount, below: &Path, path: &Path) -> Result<String> {
 }
 
 /// The volume that a path in the container belongs to: the innermost.
-fn owner<'a>(mounts: &'a [Mount], target: &str) -> Option<&'a Mount> {
+fn innermost_mount<'a>(mounts: &'a [Mount], target: &str) -> Option<&'a Mount> {
     let holders = mounts.iter().filter(|mount| mount.target == target || is_below(target, &mount.target));
     holders.max_by_key(|mount| Path::new(&mount.target).components().count())
 }

@@ -6,22 +6,22 @@ use std::{fs, io, path::Path, rc::Rc};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use super::known::Said;
-use crate::{Error, ErrorKind, Result, state::file::cannot};
+use super::baseline::BaselineText;
+use crate::{Error, ErrorKind, Result, state::file::file_error};
 
 /// The longest ignore file that is read.
-const LONGEST: u64 = 1 << 20;
+const MAX_IGNORE_FILE_BYTES: u64 = 1 << 20;
 
 /// The text of an ignore file, and where it is.
 #[derive(Debug)]
-pub(super) struct Patterns {
+pub(super) struct IgnoreFile {
     pub(super) text: String,
     shown: String,
 }
 
 /// Reads an ignore file; `None` when there is none.
-pub(super) fn read(path: &Path) -> Result<Option<Patterns>> {
-    let failed = |error| cannot("read the ignore file", path, error);
+pub(super) fn read(path: &Path) -> Result<Option<IgnoreFile>> {
+    let failed = |error| file_error("read the ignore file", path, error);
     let file = match fs::metadata(path) {
         Ok(file) => file,
         // A link that leads nowhere is no missing file.
@@ -30,20 +30,20 @@ pub(super) fn read(path: &Path) -> Result<Option<Patterns>> {
         }
         Err(error) => return Err(failed(error)),
     };
-    if !file.is_file() || file.len() > LONGEST {
+    if !file.is_file() || file.len() > MAX_IGNORE_FILE_BYTES {
         return Err(failed(io::Error::other("it is no file of at most 1 MiB")));
     }
     let text = fs::read_to_string(path).map_err(failed)?;
-    Ok(Some(Patterns { text, shown: path.display().to_string() }))
+    Ok(Some(IgnoreFile { text, shown: path.display().to_string() }))
 }
 
 /// What patterns in `folder` say of a path.
 #[cfg(any(fuzzing, test))]
 pub(in crate::workload) fn ignores(text: &str, folder: &Path, path: &Path) -> Result<bool> {
-    let patterns = Patterns { text: text.to_owned(), shown: "fuzzed".to_owned() };
+    let patterns = IgnoreFile { text: text.to_owned(), shown: "fuzzed".to_owned() };
     Ok(Rules::default()
-        .with(folder, Some(&patterns), Said::First)?
-        .verdict(path, false, Case::Counts)
+        .with(folder, Some(&patterns), BaselineText::Untracked)?
+        .verdict(path, false, CaseSensitivity::Sensitive)
         .is_some())
 }
 
@@ -51,16 +51,16 @@ pub(in crate::workload) fn ignores(text: &str, folder: &Path, path: &Path) -> Re
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rules {
     /// Those that are there now, as Git would take them.
-    today: Chain,
+    current: RuleChain,
     /// Those that the user is known to have written, and of others what they ignore.
-    held: Chain,
+    enforced: RuleChain,
 }
 
 /// Why a path is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Verdict {
+pub(super) struct IgnoreVerdict {
     /// Whether it would not be by what is there now.
-    pub(super) kept: bool,
+    pub(super) from_baseline: bool,
     /// Whether the user's own file alone says so.
     pub(super) global: bool,
 }
@@ -68,131 +68,150 @@ pub(super) struct Verdict {
 impl Rules {
     /// Tells whether there are no patterns at all.
     pub(super) fn is_empty(&self) -> bool {
-        self.today.0.is_none() && self.held.0.is_none()
+        self.current.0.is_none() && self.enforced.0.is_none()
     }
 
     /// The patterns of the user's own file, for a mounted folder.
-    pub(super) fn global(folder: &Path, patterns: &Patterns) -> Result<Self> {
-        let chain = Chain::default().add(compile(folder, patterns)?, Power::Final);
-        Ok(Self { today: chain.clone(), held: chain })
+    pub(super) fn global(folder: &Path, patterns: &IgnoreFile) -> Result<Self> {
+        let chain = RuleChain::default().add(compile(folder, patterns)?, PatternAuthority::Final);
+        Ok(Self { current: chain.clone(), enforced: chain })
     }
 
     /// Adds the patterns of `folder`'s own file, which are relative to it and go before those so far: what is there
     /// now, and what is known of it.
-    pub(super) fn with(&self, folder: &Path, there: Option<&Patterns>, said: Said<'_>) -> Result<Self> {
-        let Self { mut today, mut held } = self.clone();
+    pub(super) fn with(
+        &self,
+        folder: &Path,
+        there: Option<&IgnoreFile>,
+        said: BaselineText<'_>,
+    ) -> Result<Self> {
+        let Self { current: mut today, enforced: mut held } = self.clone();
         let own = there.map(|patterns| compile(folder, patterns)).transpose()?;
         if let Some(own) = &own {
-            today = today.add(Rc::clone(own), Power::Whole);
+            today = today.add(Rc::clone(own), PatternAuthority::Full);
         }
-        let is_known = |patterns: &Patterns| match said {
-            Said::First => true,
-            Said::Text(text) => patterns.text == text,
-            Said::Nothing => false,
+        let is_known = |patterns: &IgnoreFile| match said {
+            BaselineText::Untracked => true,
+            BaselineText::Text(text) => patterns.text == text,
+            BaselineText::Absent => false,
         };
         let is_known = there.is_some_and(is_known);
-        if let (Said::Text(text), false) = (said, is_known) {
-            let shown = format!("{} as it was", folder.join(super::walk::NAME).display());
-            let before = compile(folder, &Patterns { text: text.to_owned(), shown })?;
-            held = held.add(before, Power::Whole);
+        if let (BaselineText::Text(text), false) = (said, is_known) {
+            let shown = format!("{} as it was", folder.join(super::walk::IGNORE_FILE_NAME).display());
+            let before = compile(folder, &IgnoreFile { text: text.to_owned(), shown })?;
+            held = held.add(before, PatternAuthority::Full);
         }
         if let Some(own) = own {
-            held = held.add(own, if is_known { Power::Whole } else { Power::Ignoring });
+            held =
+                held.add(own, if is_known { PatternAuthority::Full } else { PatternAuthority::IgnoreOnly });
         }
-        Ok(Self { today, held })
+        Ok(Self { current: today, enforced: held })
     }
 
     /// Says why a path is ignored, if it is. Where the file system ignores case, patterns do so, too.
-    pub(super) fn verdict(&self, path: &Path, is_folder: bool, case: Case) -> Option<Verdict> {
+    pub(super) fn verdict(
+        &self,
+        path: &Path,
+        is_folder: bool,
+        case: CaseSensitivity,
+    ) -> Option<IgnoreVerdict> {
         let (today, held) =
-            (self.today.decide(path, is_folder, case), self.held.decide(path, is_folder, case));
+            (self.current.decide(path, is_folder, case), self.enforced.decide(path, is_folder, case));
         let kept = today.is_none();
         today.or(held)?;
-        Some(Verdict { kept, global: [today, held].iter().flatten().all(|by| *by == By::Global) })
+        Some(IgnoreVerdict {
+            from_baseline: kept,
+            global: [today, held].iter().flatten().all(|by| *by == DecidedBy::Global),
+        })
     }
 }
 
 /// Whether the case of letters counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Case {
-    Counts,
-    Ignored,
+pub(super) enum CaseSensitivity {
+    Sensitive,
+    Insensitive,
 }
 
 /// What a file's patterns can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Power {
+enum PatternAuthority {
     /// Ignore, and let in.
-    Whole,
+    Full,
     /// Ignore: what they let in is so among themselves alone.
-    Ignoring,
+    IgnoreOnly,
     /// Ignore, whatever inner files let in.
     Final,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum By {
+enum DecidedBy {
     Global,
     Local,
 }
 
 /// Files that count at the same time, inner ones first.
 #[derive(Debug, Clone, Default)]
-struct Chain(Option<Rc<Level>>);
+struct RuleChain(Option<Rc<ChainLink>>);
 
 /// The patterns of one file.
 #[derive(Debug)]
 struct Compiled {
     exact: Gitignore,
-    any_case: Gitignore,
+    case_insensitive: Gitignore,
 }
 
 #[derive(Debug)]
-struct Level {
+struct ChainLink {
     own: Rc<Compiled>,
-    power: Power,
-    outer: Chain,
+    power: PatternAuthority,
+    outer: RuleChain,
 }
 
-impl Chain {
-    fn add(&self, own: Rc<Compiled>, power: Power) -> Self {
-        Self(Some(Rc::new(Level { own, power, outer: self.clone() })))
+impl RuleChain {
+    fn add(&self, own: Rc<Compiled>, power: PatternAuthority) -> Self {
+        Self(Some(Rc::new(ChainLink { own, power, outer: self.clone() })))
     }
 
-    fn decide(&self, path: &Path, is_folder: bool, case: Case) -> Option<By> {
+    fn decide(&self, path: &Path, is_folder: bool, case: CaseSensitivity) -> Option<DecidedBy> {
         let (mut chain, mut decided) = (self, None);
         while let Some(level) = &chain.0 {
             let own = match case {
-                Case::Counts => &level.own.exact,
-                Case::Ignored => &level.own.any_case,
+                CaseSensitivity::Sensitive => &level.own.exact,
+                CaseSensitivity::Insensitive => &level.own.case_insensitive,
             };
             let found = own.matched(path, is_folder);
             let ignored = found.is_ignore();
             match level.power {
-                Power::Final if ignored && decided != Some(true) => return Some(By::Global),
-                Power::Ignoring if !ignored => {}
+                PatternAuthority::Final if ignored && decided != Some(true) => {
+                    return Some(DecidedBy::Global);
+                }
+                PatternAuthority::IgnoreOnly if !ignored => {}
                 _ if found.is_none() => {}
                 _ => decided = decided.or(Some(ignored)),
             }
             chain = &level.outer;
         }
-        decided.unwrap_or(false).then_some(By::Local)
+        decided.unwrap_or(false).then_some(DecidedBy::Local)
     }
 }
 
-fn compile(folder: &Path, patterns: &Patterns) -> Result<Rc<Compiled>> {
-    let exact = compile_for(folder, patterns, Case::Counts)?;
-    Ok(Rc::new(Compiled { exact, any_case: compile_for(folder, patterns, Case::Ignored)? }))
+fn compile(folder: &Path, patterns: &IgnoreFile) -> Result<Rc<Compiled>> {
+    let exact = compile_for(folder, patterns, CaseSensitivity::Sensitive)?;
+    Ok(Rc::new(Compiled {
+        exact,
+        case_insensitive: compile_for(folder, patterns, CaseSensitivity::Insensitive)?,
+    }))
 }
 
-fn compile_for(folder: &Path, patterns: &Patterns, case: Case) -> Result<Gitignore> {
+fn compile_for(folder: &Path, patterns: &IgnoreFile, case: CaseSensitivity) -> Result<Gitignore> {
     let refused = |line: Option<usize>, error: ignore::Error| {
         let place = line.map(|line| format!("line {line} of ")).unwrap_or_default();
         let message = format!("{place}`{}` is no ignore pattern", patterns.shown);
         Error::new(ErrorKind::InvalidOption, message).source(error)
     };
     let mut builder = GitignoreBuilder::new(folder);
-    builder.case_insensitive(case == Case::Ignored).map_err(|error| refused(None, error))?;
+    builder.case_insensitive(case == CaseSensitivity::Insensitive).map_err(|error| refused(None, error))?;
     // A class that is not closed is an error, not a name with a bracket.
     builder.allow_unclosed_class(false);
     for (number, line) in patterns.text.trim_start_matches('\u{feff}').lines().enumerate() {

@@ -11,44 +11,44 @@ use std::{
 use rustix::io::Errno;
 
 use super::{
-    Kind,
-    known::Known,
-    rules::{self, Case, Patterns, Rules, Verdict},
-    spelling,
+    CoverKind,
+    baseline::Baseline,
+    case_folding,
+    rules::{self, CaseSensitivity, IgnoreFile, IgnoreVerdict, Rules},
 };
-use crate::{Result, state::file::cannot};
+use crate::{Result, state::file::file_error};
 
 /// The name of an ignore file in a mounted folder.
-pub(super) const NAME: &str = ".mcpmignore";
+pub(super) const IGNORE_FILE_NAME: &str = ".mcpmignore";
 
 /// What was found.
 #[derive(Debug, Default)]
-pub(super) struct Walked {
+pub(super) struct WalkResult {
     /// What is ignored, and the ignore files that are there.
-    pub(super) covered: BTreeMap<PathBuf, Covered>,
+    pub(super) covered: BTreeMap<PathBuf, CoveredEntry>,
     /// What the ignore files say.
     pub(super) texts: BTreeMap<PathBuf, String>,
 }
 
 /// Something that is ignored, or an ignore file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Covered {
-    pub(super) kind: Kind,
-    pub(super) why: Verdict,
+pub(super) struct CoveredEntry {
+    pub(super) kind: CoverKind,
+    pub(super) verdict: IgnoreVerdict,
 }
 
-impl Covered {
-    fn new(is_folder: bool, why: Verdict) -> Self {
-        Self { kind: if is_folder { Kind::Folder } else { Kind::File }, why }
+impl CoveredEntry {
+    fn new(is_folder: bool, why: IgnoreVerdict) -> Self {
+        Self { kind: if is_folder { CoverKind::Folder } else { CoverKind::File }, verdict: why }
     }
 }
 
-impl Walked {
+impl WalkResult {
     /// Adds what is ignored in `root`, which has no link in its path.
     ///
     /// The ignore files themselves are among it. An ignored folder is covered as a whole. A link that is ignored
     /// cannot be covered itself: what it leads to is.
-    pub(super) fn walk(&mut self, root: &Path, global: Option<&Patterns>, known: &Known) -> Result<()> {
+    pub(super) fn walk(&mut self, root: &Path, global: Option<&IgnoreFile>, known: &Baseline) -> Result<()> {
         let rules = match global {
             Some(patterns) => Rules::global(root, patterns)?,
             None => Rules::default(),
@@ -56,31 +56,31 @@ impl Walked {
         let global = global.map(|patterns| patterns.text.as_str());
         let mut open = vec![(root.to_owned(), rules)];
         while let Some((folder, outer)) = open.pop() {
-            let file = folder.join(NAME);
+            let file = folder.join(IGNORE_FILE_NAME);
             let there = match rules::read(&file) {
                 Ok(there) => there,
                 // Into a folder that this user may not enter, nobody has written patterns for this user.
                 Err(_) if outer.is_empty() && !may_enter(&folder) => continue,
                 Err(error) => return Err(error),
             };
-            let rules = outer.with(&folder, there.as_ref(), known.said(&file))?;
+            let rules = outer.with(&folder, there.as_ref(), known.baseline_of(&file))?;
             if let Some(patterns) = there {
-                let kind = if file.is_symlink() { Kind::LinkToRules } else { Kind::Rules };
-                let why = Verdict { kept: false, global: false };
-                self.covered.entry(file.clone()).or_insert(Covered { kind, why });
+                let kind = if file.is_symlink() { CoverKind::IgnoreFileLink } else { CoverKind::IgnoreFile };
+                let why = IgnoreVerdict { from_baseline: false, global: false };
+                self.covered.entry(file.clone()).or_insert(CoveredEntry { kind, verdict: why });
                 self.texts.insert(file, patterns.text);
             }
-            let failed = |error| cannot("look for ignored files in", &folder, error);
+            let failed = |error| file_error("look for ignored files in", &folder, error);
             let entries = match fs::read_dir(&folder) {
                 Err(error) if error.kind() == IoErrorKind::PermissionDenied && rules.is_empty() => continue,
                 entries => entries.map_err(failed)?,
             };
             let entries: Vec<_> = entries.collect::<Result<_, _>>().map_err(failed)?;
             let names = || entries.iter().map(DirEntry::file_name);
-            let case = if !rules.is_empty() && spelling::ignores_case(&folder, names) {
-                Case::Ignored
+            let case = if !rules.is_empty() && case_folding::ignores_case(&folder, names) {
+                CaseSensitivity::Insensitive
             } else {
-                Case::Counts
+                CaseSensitivity::Sensitive
             };
             for entry in entries {
                 let (path, kind) = (entry.path(), entry.file_type().map_err(failed)?);
@@ -88,9 +88,9 @@ impl Walked {
                 if kind.is_symlink() {
                     self.follow(&path, &rules, case)?;
                 } else if let Some(why) = rules.verdict(&path, is_folder, case) {
-                    self.covered.insert(path, Covered::new(is_folder, why));
-                } else if let Some(why) = known.covered_before(entry.ino(), &path, global)? {
-                    self.covered.entry(path).or_insert(Covered::new(is_folder, why));
+                    self.covered.insert(path, CoveredEntry::new(is_folder, why));
+                } else if let Some(why) = known.still_covered(entry.ino(), &path, global)? {
+                    self.covered.entry(path).or_insert(CoveredEntry::new(is_folder, why));
                 } else if is_folder {
                     open.push((path, rules.clone()));
                 }
@@ -101,7 +101,7 @@ impl Walked {
 
     /// Covers what an ignored link leads to. A link to a folder counts as one, too: patterns that end with `/` are
     /// meant for it.
-    fn follow(&mut self, link: &Path, rules: &Rules, case: Case) -> Result<()> {
+    fn follow(&mut self, link: &Path, rules: &Rules, case: CaseSensitivity) -> Result<()> {
         if rules.is_empty() {
             return Ok(());
         }
@@ -114,15 +114,15 @@ impl Walked {
             {
                 return Ok(());
             }
-            Err(error) => return Err(cannot("follow", link, error)),
+            Err(error) => return Err(file_error("follow", link, error)),
         };
         let is_folder = end.is_dir();
         let verdict = |is_folder| rules.verdict(link, is_folder, case);
         if let Some(why) = verdict(false).or_else(|| verdict(is_folder)) {
-            let path = link.canonicalize().map_err(|error| cannot("follow", link, error))?;
+            let path = link.canonicalize().map_err(|error| file_error("follow", link, error))?;
             // A folder that the link itself is in was not meant.
             if !link.starts_with(&path) {
-                self.covered.insert(path, Covered::new(is_folder, why));
+                self.covered.insert(path, CoveredEntry::new(is_folder, why));
             }
         }
         Ok(())

@@ -9,20 +9,20 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::{
-    mcp::message::{Kind, Message, Span, splice},
-    proxy::{messages::Asked, respond::Request},
-    telemetry::Carrier,
+    mcp::message::{Message, MessageKind, Span, splice},
+    proxy::{messages::RequestMessages, respond::Request},
+    telemetry::TraceContext,
     transport::body::Body,
 };
 
 #[derive(Deserialize)]
-struct Params<'a> {
+struct RequestParams<'a> {
     #[serde(borrow, default, rename = "_meta")]
     meta: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct Meta<'a> {
+struct TraceMeta<'a> {
     #[serde(borrow, default)]
     traceparent: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -30,8 +30,8 @@ struct Meta<'a> {
 }
 
 /// A single request with its place in it; `None` where nothing is to be changed.
-pub(super) fn placed(asked: &Asked, place: &Carrier) -> Option<Bytes> {
-    let message = asked.single().filter(|message| message.kind() == Kind::Request)?;
+pub(super) fn with_trace_context(asked: &RequestMessages, place: &TraceContext) -> Option<Bytes> {
+    let message = asked.single().filter(|message| message.kind() == MessageKind::Request)?;
     let parent = serde_json::to_string(place.traceparent()?).ok()?;
     let state = place.tracestate().map(serde_json::to_string).transpose().ok()?;
     let params = message.params();
@@ -39,7 +39,7 @@ pub(super) fn placed(asked: &Asked, place: &Carrier) -> Option<Bytes> {
         return None;
     }
     // Duplicates are refused by the reader, and then it is left as it is.
-    let read: Params<'_> = serde_json::from_str(params).ok()?;
+    let read: RequestParams<'_> = serde_json::from_str(params).ok()?;
     let mut edits: Vec<(Span, String)> = Vec::new();
     match read.meta {
         None => {
@@ -47,10 +47,10 @@ pub(super) fn placed(asked: &Asked, place: &Carrier) -> Option<Bytes> {
             if let Some(state) = &state {
                 fields += &format!(r#","tracestate":{state}"#);
             }
-            edits.push(into_object(message, params, params, &format!(r#""_meta":{{{fields}}}"#))?);
+            edits.push(insert_fields(message, params, params, &format!(r#""_meta":{{{fields}}}"#))?);
         }
         Some(meta) if meta.get().starts_with('{') => {
-            let fields: Meta<'_> = serde_json::from_str(meta.get()).ok()?;
+            let fields: TraceMeta<'_> = serde_json::from_str(meta.get()).ok()?;
             let mut added = Vec::new();
             match fields.traceparent {
                 Some(there) if there.get().starts_with('"') => edits.push((message.span_of(there), parent)),
@@ -69,7 +69,7 @@ pub(super) fn placed(asked: &Asked, place: &Carrier) -> Option<Bytes> {
                 (None, None) => {}
             }
             if !added.is_empty() {
-                edits.push(into_object(message, params, meta.get(), &added.join(","))?);
+                edits.push(insert_fields(message, params, meta.get(), &added.join(","))?);
             }
         }
         Some(_) => return None,
@@ -80,7 +80,7 @@ pub(super) fn placed(asked: &Asked, place: &Carrier) -> Option<Bytes> {
 }
 
 /// The edit that puts fields to the beginning of an object, which is a part of the params.
-fn into_object(message: &Message, params: &str, object: &str, fields: &str) -> Option<(Span, String)> {
+fn insert_fields(message: &Message, params: &str, object: &str, fields: &str) -> Option<(Span, String)> {
     let params_at = (params.as_ptr() as usize).checked_sub(message.bytes().as_ptr() as usize)?;
     let at = params_at + (object.as_ptr() as usize).checked_sub(params.as_ptr() as usize)? + 1;
     let is_empty = object[1..].trim_start().starts_with('}');
@@ -104,26 +104,26 @@ mod tests {
 
     const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-    fn carrier(state: Option<&str>) -> Carrier {
+    fn carrier(state: Option<&str>) -> TraceContext {
         let mut headers = HeaderMap::new();
         headers.insert("traceparent", PARENT.parse().expect("a value"));
         if let Some(state) = state {
             headers.insert("tracestate", state.parse().expect("a value"));
         }
-        Carrier::of_headers(&headers)
+        TraceContext::from_headers(&headers)
     }
 
-    fn put(params: &str, state: Option<&str>) -> Option<String> {
+    fn with_context(params: &str, state: Option<&str>) -> Option<String> {
         let text = format!(r#" {{"id":1.0 ,"method":"a","params":{params},"jsonrpc":"2.0"}}"#);
-        let asked = Asked::read(&HeaderMap::new(), Bytes::from(text)).expect("a message");
-        let placed = placed(&asked, &carrier(state))?;
+        let asked = RequestMessages::read(&HeaderMap::new(), Bytes::from(text)).expect("a message");
+        let placed = with_trace_context(&asked, &carrier(state))?;
         let text = String::from_utf8(placed.to_vec()).expect("text");
         let inner = text.strip_prefix(r#" {"id":1.0 ,"method":"a","params":"#).expect("the same beginning");
         Some(inner.strip_suffix(r#","jsonrpc":"2.0"}"#).expect("the same end").to_owned())
     }
 
     #[test]
-    fn a_place_is_spliced_in_and_all_else_stays() {
+    fn trace_context_is_spliced_in_and_other_bytes_stay() {
         let parent = format!(r#""traceparent":"{PARENT}""#);
         for (params, expected) in [
             ("{}", format!(r#"{{"_meta":{{{parent}}}}}"#)),
@@ -140,16 +140,16 @@ mod tests {
                 format!(r#"{{"_meta":{{{parent},"tracestate":""}}}}"#),
             ),
         ] {
-            assert_eq!(put(params, None).as_deref(), Some(expected.as_str()), "{params}");
+            assert_eq!(with_context(params, None).as_deref(), Some(expected.as_str()), "{params}");
         }
         assert_eq!(
-            put(r#"{"_meta":{"x":1}}"#, Some("b=2")),
+            with_context(r#"{"_meta":{"x":1}}"#, Some("b=2")),
             Some(format!(r#"{{"_meta":{{{parent},"tracestate":"b=2","x":1}}}}"#))
         );
     }
 
     #[test]
-    fn what_has_no_room_is_left_alone() {
+    fn other_forms_of_params_are_left_unchanged() {
         for params in [
             "[]",
             r#"{"_meta":7}"#,
@@ -157,7 +157,7 @@ mod tests {
             r#"{"_meta":{},"_meta":{}}"#,
             r#"{"_meta":{"traceparent":"a","traceparent":"b"}}"#,
         ] {
-            assert_eq!(put(params, None), None, "{params}");
+            assert_eq!(with_context(params, None), None, "{params}");
         }
         for text in [
             r#"{"jsonrpc":"2.0","id":1,"method":"a"}"#,
@@ -165,8 +165,8 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
             r#"[{"jsonrpc":"2.0","id":1,"method":"a","params":{}}]"#,
         ] {
-            let asked = Asked::read(&HeaderMap::new(), Bytes::from(text)).expect("messages");
-            assert_eq!(placed(&asked, &carrier(None)), None, "{text}");
+            let asked = RequestMessages::read(&HeaderMap::new(), Bytes::from(text)).expect("messages");
+            assert_eq!(with_trace_context(&asked, &carrier(None)), None, "{text}");
         }
     }
 }

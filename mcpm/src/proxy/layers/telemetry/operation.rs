@@ -7,13 +7,13 @@ use serde_json::value::RawValue;
 use url::Url;
 
 use crate::{
-    mcp::message::{Kind, Message, same_id},
+    mcp::message::{Message, MessageKind, same_id},
     telemetry::{cut, mcp_method},
 };
 
 /// What a message is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum OperationTarget {
     Tool(String),
     Prompt(String),
     /// Without what may be secret in it.
@@ -23,12 +23,12 @@ pub(super) enum Target {
 
 /// How a request or a notification ended.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Outcome {
+pub(super) struct OperationOutcome {
     pub(super) code: Option<i64>,
     /// Whether the call of a tool was answered with an error of the tool's.
     pub(super) is_tool_error: bool,
     /// Seconds.
-    pub(super) took: f64,
+    pub(super) duration_seconds: f64,
 }
 
 /// A request or a notification of MCP.
@@ -37,27 +37,27 @@ pub(super) struct Operation {
     pub(super) method: String,
     /// The method, if it is a known one.
     pub(super) label: &'static str,
-    pub(super) target: Target,
+    pub(super) target: OperationTarget,
     /// As it was written; empty for a notification.
     pub(super) id: Vec<u8>,
-    pub(super) outcome: Option<Outcome>,
+    pub(super) outcome: Option<OperationOutcome>,
 }
 
 /// What an `initialize` says.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Hello {
+pub(super) struct InitializeParams {
     pub(super) protocol_version: Option<String>,
-    client_info: Client,
+    client_info: ClientInfo,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Client {
+struct ClientInfo {
     name: Option<String>,
 }
 
-impl Hello {
+impl InitializeParams {
     pub(super) fn of(message: &Message) -> Self {
         serde_json::from_str(message.params()).unwrap_or_default()
     }
@@ -70,13 +70,13 @@ impl Hello {
 impl Operation {
     /// What a message asks for; an answer asks for nothing.
     pub(super) fn of(message: &Message) -> Option<Self> {
-        if message.kind() == Kind::Response {
+        if message.kind() == MessageKind::Response {
             return None;
         }
         Some(Self {
             method: cut(message.method()).to_owned(),
             label: mcp_method(message.method()),
-            target: Target::of(message),
+            target: OperationTarget::of(message),
             id: message.id_text().to_vec(),
             outcome: None,
         })
@@ -88,29 +88,31 @@ impl Operation {
     }
 
     /// Whether it is the one that a message asked for.
-    pub(super) fn is(&self, asked: &Message) -> bool {
+    pub(super) fn matches(&self, asked: &Message) -> bool {
         self.is_request() && same_id(&self.id, asked.id_text())
     }
 
     /// The id as a span has it.
-    pub(super) fn shown_id(&self) -> String {
+    pub(super) fn display_id(&self) -> String {
         let text = String::from_utf8_lossy(&self.id);
         cut(text.trim_matches('"')).to_owned()
     }
 
     /// The name of a span: of few values, and the target is the caller's to choose.
-    pub(super) fn title(&self) -> Cow<'static, str> {
+    pub(super) fn span_name(&self) -> Cow<'static, str> {
         match &self.target {
-            Target::Tool(name) | Target::Prompt(name) => format!("{} {name}", self.label).into(),
-            Target::Resource(_) | Target::None => self.label.into(),
+            OperationTarget::Tool(name) | OperationTarget::Prompt(name) => {
+                format!("{} {name}", self.label).into()
+            }
+            OperationTarget::Resource(_) | OperationTarget::None => self.label.into(),
         }
     }
 }
 
-impl Target {
+impl OperationTarget {
     fn of(message: &Message) -> Self {
         #[derive(Deserialize)]
-        struct Params<'a> {
+        struct TargetParams<'a> {
             #[serde(borrow, default)]
             name: Option<Cow<'a, str>>,
             #[serde(borrow, default)]
@@ -120,41 +122,43 @@ impl Target {
         if !matches!(method, "tools/call" | "prompts/get") && !method.starts_with("resources/") {
             return Self::None;
         }
-        let Ok(params) = serde_json::from_str::<Params<'_>>(message.params()) else { return Self::None };
+        let Ok(params) = serde_json::from_str::<TargetParams<'_>>(message.params()) else {
+            return Self::None;
+        };
         match (method, params.name, params.uri) {
             ("tools/call", Some(name), _) => Self::Tool(cut(&name).to_owned()),
             ("prompts/get", Some(name), _) => Self::Prompt(cut(&name).to_owned()),
             ("resources/read" | "resources/subscribe" | "resources/unsubscribe", _, Some(uri)) => {
-                Self::Resource(cut(&without_secrets(&uri)).to_owned())
+                Self::Resource(cut(&redact_uri(&uri)).to_owned())
             }
             _ => Self::None,
         }
     }
 }
 
-impl Outcome {
+impl OperationOutcome {
     /// How an answer ends what was asked.
     pub(super) fn of(answer: &Message, is_tool_call: bool, took: f64) -> Self {
-        let is_tool_error = is_tool_call && says_error(answer.result());
-        Self { code: answer.error_code(), is_tool_error, took }
+        let is_tool_error = is_tool_call && is_tool_error(answer.result());
+        Self { code: answer.error_code(), is_tool_error, duration_seconds: took }
     }
 }
 
 /// Whether the result of a call says that the tool failed.
-fn says_error(result: &str) -> bool {
+fn is_tool_error(result: &str) -> bool {
     #[derive(Deserialize)]
-    struct Result<'a> {
+    struct CallResult<'a> {
         #[serde(borrow, default, rename = "isError")]
         is_error: Option<&'a RawValue>,
     }
     // Results are large, and few say so.
     memchr::memmem::find(result.as_bytes(), b"\"isError\"").is_some()
-        && serde_json::from_str::<Result<'_>>(result)
+        && serde_json::from_str::<CallResult<'_>>(result)
             .is_ok_and(|result| result.is_error.is_some_and(|value| value.get() == "true"))
 }
 
 /// A URI without a query, a fragment and credentials.
-fn without_secrets(uri: &str) -> String {
+fn redact_uri(uri: &str) -> String {
     let end = uri.find(['?', '#']).unwrap_or(uri.len());
     match Url::parse(&uri[..end]) {
         Ok(mut url) if !url.username().is_empty() || url.password().is_some() => {
@@ -179,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_is_named_after_what_is_asked_for() {
+    fn a_span_is_named_after_its_method_and_target() {
         for (method, params, title) in [
             ("tools/call", r#"{"name":"add","arguments":{"name":"secret"}}"#, "tools/call add"),
             ("tools/call", r#"{"arguments":{}}"#, "tools/call"),
@@ -188,10 +192,10 @@ mod tests {
             ("resources/read", r#"{"uri":"file:///x"}"#, "resources/read"),
             ("made/up", r#"{"name":"add"}"#, "other"),
         ] {
-            assert_eq!(operation(method, params).title(), title, "{method} {params}");
+            assert_eq!(operation(method, params).span_name(), title, "{method} {params}");
         }
         let long = operation("tools/call", &format!(r#"{{"name":"{}"}}"#, "x".repeat(500)));
-        assert_eq!(long.title().len(), "tools/call ".len() + 128);
+        assert_eq!(long.span_name().len(), "tools/call ".len() + 128);
         assert!(Operation::of(&message(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#)).is_none());
     }
 
@@ -204,12 +208,15 @@ mod tests {
             ("memo:u:x", "memo:u:x"),
         ] {
             let params = format!(r#"{{"uri":"{uri}"}}"#);
-            assert_eq!(operation("resources/read", &params).target, Target::Resource(shown.to_owned()));
+            assert_eq!(
+                operation("resources/read", &params).target,
+                OperationTarget::Resource(shown.to_owned())
+            );
         }
     }
 
     #[test]
-    fn an_error_of_a_tool_is_told_from_its_words() {
+    fn a_tool_error_is_recognized_by_its_field_only() {
         for (result, expected) in [
             (r#"{"isError":true}"#, true),
             (r#"{"isError":false}"#, false),
@@ -218,8 +225,8 @@ mod tests {
             ("{}", false),
         ] {
             let answer = message(&format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#));
-            assert_eq!(Outcome::of(&answer, true, 0.0).is_tool_error, expected, "{result}");
-            assert!(!Outcome::of(&answer, false, 0.0).is_tool_error);
+            assert_eq!(OperationOutcome::of(&answer, true, 0.0).is_tool_error, expected, "{result}");
+            assert!(!OperationOutcome::of(&answer, false, 0.0).is_tool_error);
         }
     }
 }

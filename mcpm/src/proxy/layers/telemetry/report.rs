@@ -13,23 +13,29 @@ use opentelemetry::{
 use opentelemetry_sdk::trace::Span;
 
 use super::{
-    journey::{Answered, Ended, Flow, Heard, Journey, State, below, pair, seconds},
-    operation::{Operation, Target},
+    operation::{Operation, OperationTarget},
+    request_telemetry::{
+        RequestInfo, RequestOutcome, RequestTelemetry, ResponseInfo, SentBody, TelemetryState, attribute,
+        child_context, seconds,
+    },
 };
-use crate::proxy::denial::Denial;
-use crate::telemetry::{Instruments, Telemetry, http_method, mcp_version, rpc_code};
+use crate::{
+    proxy::denial::Denial,
+    telemetry::{Instruments, Telemetry, http_method, mcp_version, rpc_code},
+};
 
 /// Paths that clients use, which are few.
 const ROUTES: [&str; 4] = ["/", "/mcp", "/sse", "/messages"];
 
 /// A request begins.
-pub(super) fn begun(telemetry: &Telemetry, heard: &Heard) {
+pub(super) fn request_started(telemetry: &Telemetry, heard: &RequestInfo) {
     count_active(telemetry, heard, 1);
 }
 
-fn count_active(telemetry: &Telemetry, heard: &Heard, change: i64) {
+fn count_active(telemetry: &Telemetry, heard: &RequestInfo, change: i64) {
     let Some(instruments) = &telemetry.instruments else { return };
-    let labels = [pair("http.request.method", http_method(&heard.method)), pair("url.scheme", heard.scheme)];
+    let labels =
+        [attribute("http.request.method", http_method(&heard.method)), attribute("url.scheme", heard.scheme)];
     instruments.active.add(change, &labels);
     if let Some(legacy) = &instruments.legacy {
         legacy.connections.add(change, &legacy.server);
@@ -37,39 +43,50 @@ fn count_active(telemetry: &Telemetry, heard: &Heard, change: i64) {
 }
 
 /// A request of HTTP is over.
-pub(super) fn sent(journey: &Journey, state: &State, ended: Ended) {
+pub(super) fn http_finished(journey: &RequestTelemetry, state: &TelemetryState, ended: RequestOutcome) {
     if let Some(instruments) = &journey.telemetry.instruments {
         count_http(journey, state, instruments, ended, Instant::now());
-        count_session(&journey.heard, state, instruments);
+        count_session(&journey.info, state, instruments);
     }
-    count_active(&journey.telemetry, &journey.heard, -1);
+    count_active(&journey.telemetry, &journey.info, -1);
 }
 
 /// All that was asked for in a request is over.
-pub(super) fn finished(journey: &Journey, state: &mut State, ended: Ended, flow: Flow) {
+pub(super) fn operations_finished(
+    journey: &RequestTelemetry,
+    state: &mut TelemetryState,
+    ended: RequestOutcome,
+    flow: SentBody,
+) {
     let now = Instant::now();
     if let Some(instruments) = &journey.telemetry.instruments {
-        let took = seconds(now.duration_since(journey.since()));
+        let took = seconds(now.duration_since(journey.started_at()));
         for operation in &state.operations {
-            count_operation(&journey.heard, state, instruments, operation, ended, took);
+            count_operation(&journey.info, state, instruments, operation, ended, took);
         }
-        count_legacy(&journey.heard, state, instruments, ended, took);
+        count_legacy(&journey.info, state, instruments, ended, took);
     }
     if state.span.as_ref().is_some_and(Span::is_recording) {
-        trace(journey, state, ended, flow, now);
+        end_spans(journey, state, ended, flow, now);
     }
 }
 
 /// A request was refused.
-pub(super) fn denied(telemetry: &Telemetry, denial: &Denial) {
+pub(super) fn count_denial(telemetry: &Telemetry, denial: &Denial) {
     let Some(instruments) = &telemetry.instruments else { return };
-    let labels =
-        [pair("mcpm.denial.layer", denial.reason.layer()), pair("mcpm.denial.reason", denial.reason.id())];
+    let labels = [
+        attribute("mcpm.denial.layer", denial.reason.layer()),
+        attribute("mcpm.denial.reason", denial.reason.id()),
+    ];
     instruments.denials.add(1, &labels);
 }
 
 /// How an operation failed, in few words, if it did.
-fn failure(operation: &Operation, answered: Option<&Answered>, ended: Ended) -> Option<String> {
+fn operation_error_type(
+    operation: &Operation,
+    answered: Option<&ResponseInfo>,
+    ended: RequestOutcome,
+) -> Option<String> {
     if let Some(outcome) = &operation.outcome {
         return match outcome.code {
             Some(code) => Some(rpc_code(code)),
@@ -77,136 +94,156 @@ fn failure(operation: &Operation, answered: Option<&Answered>, ended: Ended) -> 
         };
     }
     match (answered, ended) {
-        (_, Ended::Panicked) => Some("panic".to_owned()),
+        (_, RequestOutcome::Panicked) => Some("panic".to_owned()),
         (None, _) => Some("cancelled".to_owned()),
         (Some(answered), _) if answered.status.as_u16() >= 400 => Some(answered.status.as_str().to_owned()),
         _ if !operation.is_request() => None,
         // It is answered on another stream, which is not known.
-        (Some(answered), Ended::Whole) if answered.status == StatusCode::ACCEPTED => None,
-        (_, Ended::Gone) => Some("cancelled".to_owned()),
-        (_, Ended::Broken) => Some("broken_off".to_owned()),
-        (_, Ended::Whole) => Some("no_answer".to_owned()),
+        (Some(answered), RequestOutcome::Complete) if answered.status == StatusCode::ACCEPTED => None,
+        (_, RequestOutcome::ClientGone) => Some("cancelled".to_owned()),
+        (_, RequestOutcome::Truncated) => Some("broken_off".to_owned()),
+        (_, RequestOutcome::Complete) => Some("no_answer".to_owned()),
     }
 }
 
 /// How the request as a whole failed, if it did.
-fn error_type(answered: Option<&Answered>, ended: Ended) -> Option<String> {
+fn error_type(answered: Option<&ResponseInfo>, ended: RequestOutcome) -> Option<String> {
     match (answered, ended) {
-        (_, Ended::Panicked) => Some("panic".to_owned()),
+        (_, RequestOutcome::Panicked) => Some("panic".to_owned()),
         (None, _) => Some("cancelled".to_owned()),
         (Some(answered), _) if answered.status.as_u16() >= 400 => Some(answered.status.as_str().to_owned()),
-        (_, Ended::Broken) => Some("broken_off".to_owned()),
+        (_, RequestOutcome::Truncated) => Some("broken_off".to_owned()),
         _ => None,
     }
 }
 
 /// The status that a client saw, or would have seen.
-fn status_of(answered: Option<&Answered>, ended: Ended) -> Option<u16> {
+fn status_of(answered: Option<&ResponseInfo>, ended: RequestOutcome) -> Option<u16> {
     match (answered, ended) {
         (Some(answered), _) => Some(answered.status.as_u16()),
-        (None, Ended::Panicked) => Some(500),
+        (None, RequestOutcome::Panicked) => Some(500),
         (None, _) => None,
     }
 }
 
-fn count_http(journey: &Journey, state: &State, instruments: &Instruments, ended: Ended, now: Instant) {
-    let heard = &journey.heard;
-    let answered = state.answered.as_ref();
-    let took = seconds(now.duration_since(journey.since()));
+fn count_http(
+    journey: &RequestTelemetry,
+    state: &TelemetryState,
+    instruments: &Instruments,
+    ended: RequestOutcome,
+    now: Instant,
+) {
+    let heard = &journey.info;
+    let answered = state.response.as_ref();
+    let took = seconds(now.duration_since(journey.started_at()));
     // Who only listens may do so for hours; how fast that began is what tells something.
     let is_stream = heard.method == Method::GET && answered.is_some_and(|answered| answered.is_events);
-    let until_head = answered.map(|answered| seconds(answered.at.duration_since(journey.since())));
+    let until_head = answered.map(|answered| seconds(answered.at.duration_since(journey.started_at())));
     let http_took = until_head.filter(|_| is_stream).unwrap_or(took);
     let mut labels = vec![
-        pair("http.request.method", http_method(&heard.method)),
-        pair("url.scheme", heard.scheme),
-        pair("network.protocol.version", heard.version),
+        attribute("http.request.method", http_method(&heard.method)),
+        attribute("url.scheme", heard.scheme),
+        attribute("network.protocol.version", heard.version),
     ];
     if let Some(route) = ROUTES.into_iter().find(|route| *route == heard.path) {
-        labels.push(pair("http.route", route));
+        labels.push(attribute("http.route", route));
     }
     if let Some(status) = status_of(answered, ended) {
-        labels.push(pair("http.response.status_code", i64::from(status)));
+        labels.push(attribute("http.response.status_code", i64::from(status)));
     }
-    labels.extend(error_type(answered, ended).map(|failure| pair("error.type", failure)));
+    labels.extend(error_type(answered, ended).map(|failure| attribute("error.type", failure)));
     instruments.http.record(http_took, &labels);
     if let Some(denial) = answered.and_then(|answered| answered.denial.as_ref()) {
-        denied(&journey.telemetry, denial);
+        count_denial(&journey.telemetry, denial);
     }
 }
 
 fn count_operation(
-    heard: &Heard,
-    state: &State,
+    heard: &RequestInfo,
+    state: &TelemetryState,
     instruments: &Instruments,
     operation: &Operation,
-    ended: Ended,
+    ended: RequestOutcome,
     took: f64,
 ) {
-    let failure = failure(operation, state.answered.as_ref(), ended);
-    let mut labels = vec![pair("mcp.method.name", operation.label)];
-    labels.extend(of_wire(heard, state));
+    let failure = operation_error_type(operation, state.response.as_ref(), ended);
+    let mut labels = vec![attribute("mcp.method.name", operation.label)];
+    labels.extend(transport_attributes(heard, state));
     let known = operation.outcome.as_ref().is_some_and(|outcome| outcome.code.is_none());
     match &operation.target {
-        Target::Tool(name) => {
+        OperationTarget::Tool(name) => {
             let name = instruments.tool(name, known);
             if let Some(legacy) = &instruments.legacy {
                 let status = if failure.is_some() { "error" } else { "success" };
                 let [server, _] = legacy.server.clone();
-                let labels = [server, pair("tool", name.clone()), pair("status", status)];
+                let labels = [server, attribute("tool", name.clone()), attribute("status", status)];
                 legacy.tool_calls.add(1, &labels);
             }
-            labels.extend([pair("gen_ai.tool.name", name), pair("gen_ai.operation.name", "execute_tool")]);
+            labels.extend([
+                attribute("gen_ai.tool.name", name),
+                attribute("gen_ai.operation.name", "execute_tool"),
+            ]);
         }
-        Target::Prompt(name) => labels.push(pair("gen_ai.prompt.name", instruments.prompt(name, known))),
-        Target::Resource(_) | Target::None => {}
+        OperationTarget::Prompt(name) => {
+            labels.push(attribute("gen_ai.prompt.name", instruments.prompt(name, known)))
+        }
+        OperationTarget::Resource(_) | OperationTarget::None => {}
     }
     if let Some(code) = operation.outcome.as_ref().and_then(|outcome| outcome.code) {
-        labels.push(pair("rpc.response.status_code", rpc_code(code)));
+        labels.push(attribute("rpc.response.status_code", rpc_code(code)));
     }
-    labels.extend(failure.map(|failure| pair("error.type", failure)));
-    let took = operation.outcome.as_ref().map_or(took, |outcome| outcome.took);
+    labels.extend(failure.map(|failure| attribute("error.type", failure)));
+    let took = operation.outcome.as_ref().map_or(took, |outcome| outcome.duration_seconds);
     instruments.operations.record(took, &labels);
 }
 
 /// What is said of all operations and sessions.
-fn of_wire(heard: &Heard, state: &State) -> Vec<KeyValue> {
+fn transport_attributes(heard: &RequestInfo, state: &TelemetryState) -> Vec<KeyValue> {
     let mut labels = vec![
-        pair("network.transport", "tcp"),
-        pair("network.protocol.name", "http"),
-        pair("network.protocol.version", heard.version),
+        attribute("network.transport", "tcp"),
+        attribute("network.protocol.name", "http"),
+        attribute("network.protocol.version", heard.version),
     ];
     if let Some(version) = &state.version {
-        labels.push(pair("mcp.protocol.version", mcp_version(version)));
+        labels.push(attribute("mcp.protocol.version", mcp_version(version)));
     }
     labels
 }
 
-fn count_session(heard: &Heard, state: &State, instruments: &Instruments) {
-    let Some(answered) = &state.answered else { return };
+fn count_session(heard: &RequestInfo, state: &TelemetryState, instruments: &Instruments) {
+    let Some(answered) = &state.response else { return };
     let opens = state.operations.iter().any(|operation| operation.label == "initialize");
     if let Some(session) = answered.session.as_ref().filter(|_| opens && answered.status.is_success()) {
-        instruments.opened(session.as_bytes(), of_wire(heard, state));
+        instruments.session_opened(session.as_bytes(), transport_attributes(heard, state));
     }
     let Some(session) = &heard.session else { return };
     let is_closed = heard.method == Method::DELETE && answered.status.is_success();
     if is_closed || answered.status == StatusCode::NOT_FOUND {
-        instruments.closed(session.as_bytes(), !is_closed);
+        instruments.session_closed(session.as_bytes(), !is_closed);
     }
 }
 
-fn count_legacy(heard: &Heard, state: &State, instruments: &Instruments, ended: Ended, took: f64) {
+fn count_legacy(
+    heard: &RequestInfo,
+    state: &TelemetryState,
+    instruments: &Instruments,
+    ended: RequestOutcome,
+    took: f64,
+) {
     let Some(legacy) = &instruments.legacy else { return };
-    let answered = state.answered.as_ref();
+    let answered = state.response.as_ref();
     let failed = error_type(answered, ended).is_some()
-        || state.operations.iter().any(|operation| failure(operation, answered, ended).is_some());
+        || state
+            .operations
+            .iter()
+            .any(|operation| operation_error_type(operation, answered, ended).is_some());
     let (method, target) = match &state.operations[..] {
         [one] if !state.is_batch => {
             let known = one.outcome.as_ref().is_some_and(|outcome| outcome.code.is_none());
             let target = match &one.target {
-                Target::Tool(name) => instruments.tool(name, known),
-                Target::Prompt(name) => instruments.prompt(name, known),
-                Target::Resource(_) | Target::None => String::new(),
+                OperationTarget::Tool(name) => instruments.tool(name, known),
+                OperationTarget::Prompt(name) => instruments.prompt(name, known),
+                OperationTarget::Resource(_) | OperationTarget::None => String::new(),
             };
             (one.label, target)
         }
@@ -214,11 +251,14 @@ fn count_legacy(heard: &Heard, state: &State, instruments: &Instruments, ended: 
     };
     let [server, transport] = legacy.server.clone();
     let labels = [
-        pair("method", http_method(&heard.method)),
-        pair("status_code", status_of(answered, ended).map_or(String::new(), |status| status.to_string())),
-        pair("status", if failed { "error" } else { "success" }),
-        pair("mcp_method", method),
-        pair("mcp_resource_id", target),
+        attribute("method", http_method(&heard.method)),
+        attribute(
+            "status_code",
+            status_of(answered, ended).map_or(String::new(), |status| status.to_string()),
+        ),
+        attribute("status", if failed { "error" } else { "success" }),
+        attribute("mcp_method", method),
+        attribute("mcp_resource_id", target),
         server,
         transport,
     ];
@@ -230,29 +270,36 @@ fn count_legacy(heard: &Heard, state: &State, instruments: &Instruments, ended: 
 }
 
 /// Ends the spans of a request, and makes those of its parts.
-fn trace(journey: &Journey, state: &mut State, ended: Ended, flow: Flow, now: Instant) {
+fn end_spans(
+    journey: &RequestTelemetry,
+    state: &mut TelemetryState,
+    ended: RequestOutcome,
+    flow: SentBody,
+    now: Instant,
+) {
     let Some(mut span) = state.span.take() else { return };
     let parent = span.span_context().clone();
-    parts(journey, state, &parent, now);
-    backend(journey, state, ended, flow, now);
-    span.set_attributes(of_http(journey, state, ended, flow, now));
-    span.set_attributes(of_mcp(journey, state, ended));
+    phase_spans(journey, state, &parent, now);
+    end_backend_span(journey, state, ended, flow, now);
+    span.set_attributes(http_attributes(journey, state, ended, flow, now));
+    span.set_attributes(mcp_attributes(journey, state, ended));
     span.set_attributes(journey.telemetry.variables.iter().cloned());
-    let failed = state.operations.iter().find_map(|one| failure(one, state.answered.as_ref(), ended));
-    let is_broken = status_of(state.answered.as_ref(), ended).is_none_or(|status| status >= 500);
-    if let Some(failure) = failed.clone().or_else(|| error_type(state.answered.as_ref(), ended)) {
-        span.set_attribute(pair("error.type", failure));
+    let failed =
+        state.operations.iter().find_map(|one| operation_error_type(one, state.response.as_ref(), ended));
+    let is_broken = status_of(state.response.as_ref(), ended).is_none_or(|status| status >= 500);
+    if let Some(failure) = failed.clone().or_else(|| error_type(state.response.as_ref(), ended)) {
+        span.set_attribute(attribute("error.type", failure));
     }
     // What a client did wrong is no failure of a server (HTTP conventions); an error in the protocol is (MCP).
-    if is_broken || ended == Ended::Broken || failed.is_some() {
+    if is_broken || ended == RequestOutcome::Truncated || failed.is_some() {
         span.set_status(Status::error(""));
     }
-    span.end_with_timestamp(journey.on_clock(now));
+    span.end_with_timestamp(journey.to_system_time(now));
 }
 
 /// A part of a request that is over.
-fn part(
-    journey: &Journey,
+fn child_span(
+    journey: &RequestTelemetry,
     name: &'static str,
     parent: &SpanContext,
     from: Instant,
@@ -262,98 +309,110 @@ fn part(
     let Some(tracer) = &journey.telemetry.tracer else { return };
     let builder = SpanBuilder::from_name(name)
         .with_kind(SpanKind::Internal)
-        .with_start_time(journey.on_clock(from))
+        .with_start_time(journey.to_system_time(from))
         .with_attributes(attributes);
-    let mut span = tracer.build_with_context(builder, &below(Some(parent.clone())));
-    span.end_with_timestamp(journey.on_clock(to));
+    let mut span = tracer.build_with_context(builder, &child_context(Some(parent.clone())));
+    span.end_with_timestamp(journey.to_system_time(to));
 }
 
 /// What came before the server behind: each part ends when the next begins.
-fn parts(journey: &Journey, state: &State, parent: &SpanContext, now: Instant) {
-    let last = state.sending.as_ref().map(|(_, at)| *at);
-    let last = last.or(state.answered.as_ref().map(|answered| answered.at)).unwrap_or(now);
-    for (place, (name, from)) in state.marks.iter().enumerate() {
-        let to = state.marks.get(place + 1).map_or(last, |(_, next)| *next);
-        let is_last = place + 1 == state.marks.len() && state.sending.is_none();
+fn phase_spans(journey: &RequestTelemetry, state: &TelemetryState, parent: &SpanContext, now: Instant) {
+    let last = state.backend_span.as_ref().map(|(_, at)| *at);
+    let last = last.or(state.response.as_ref().map(|answered| answered.at)).unwrap_or(now);
+    for (place, (name, from)) in state.phases.iter().enumerate() {
+        let to = state.phases.get(place + 1).map_or(last, |(_, next)| *next);
+        let is_last = place + 1 == state.phases.len() && state.backend_span.is_none();
         let denial =
-            state.answered.as_ref().and_then(|answered| answered.denial.as_ref()).filter(|_| is_last);
-        let attributes = denial.map(|denial| vec![pair("mcpm.denial.reason", denial.reason.id())]);
-        part(journey, name, parent, *from, to, attributes.unwrap_or_default());
+            state.response.as_ref().and_then(|answered| answered.denial.as_ref()).filter(|_| is_last);
+        let attributes = denial.map(|denial| vec![attribute("mcpm.denial.reason", denial.reason.id())]);
+        child_span(journey, name, parent, *from, to, attributes.unwrap_or_default());
     }
 }
 
 /// What the server behind did, from when it was waited for.
-fn backend(journey: &Journey, state: &mut State, ended: Ended, flow: Flow, now: Instant) {
-    let Some((mut span, from)) = state.sending.take() else { return };
+fn end_backend_span(
+    journey: &RequestTelemetry,
+    state: &mut TelemetryState,
+    ended: RequestOutcome,
+    flow: SentBody,
+    now: Instant,
+) {
+    let Some((mut span, from)) = state.backend_span.take() else { return };
     let place = span.span_context().clone();
-    let head = state.head.unwrap_or(now);
-    part(journey, "queue", &place, from, state.sent.unwrap_or(head), Vec::new());
-    if state.head.is_some() {
-        let mut attributes = vec![pair("http.response.body.size", count_of(flow.size))];
-        if let Some(first) = flow.first {
+    let head = state.response_started_at.unwrap_or(now);
+    child_span(journey, "queue", &place, from, state.sent_at.unwrap_or(head), Vec::new());
+    if state.response_started_at.is_some() {
+        let mut attributes = vec![attribute("http.response.body.size", count_of(flow.size))];
+        if let Some(first) = flow.first_byte_at {
             let waited = seconds(first.duration_since(from));
-            attributes.push(pair("mcpm.time_to_first_byte", waited));
+            attributes.push(attribute("mcpm.time_to_first_byte", waited));
         }
-        part(journey, "stream", &place, head, now, attributes);
+        child_span(journey, "stream", &place, head, now, attributes);
     }
-    let transport = if journey.heard.is_stdio { "pipe" } else { "tcp" };
-    span.set_attribute(pair("network.transport", transport));
-    if state.sent.is_none() {
-        span.set_attribute(pair("error.type", "not_reached"));
+    let transport = if journey.info.is_stdio { "pipe" } else { "tcp" };
+    span.set_attribute(attribute("network.transport", transport));
+    if state.sent_at.is_none() {
+        span.set_attribute(attribute("error.type", "not_reached"));
         span.set_status(Status::error(""));
-    } else if let Some(failure) = error_type(state.answered.as_ref(), ended) {
-        span.set_attribute(pair("error.type", failure));
+    } else if let Some(failure) = error_type(state.response.as_ref(), ended) {
+        span.set_attribute(attribute("error.type", failure));
         span.set_status(Status::error(""));
     }
-    span.end_with_timestamp(journey.on_clock(now));
+    span.end_with_timestamp(journey.to_system_time(now));
 }
 
 fn count_of(size: u64) -> i64 {
     i64::try_from(size).unwrap_or(i64::MAX)
 }
 
-fn of_http(journey: &Journey, state: &State, ended: Ended, flow: Flow, now: Instant) -> Vec<KeyValue> {
-    let Heard { path, scheme, host, agent, size, method, version, .. } = &journey.heard;
+fn http_attributes(
+    journey: &RequestTelemetry,
+    state: &TelemetryState,
+    ended: RequestOutcome,
+    flow: SentBody,
+    now: Instant,
+) -> Vec<KeyValue> {
+    let RequestInfo { path, scheme, host, user_agent: agent, size, method, version, .. } = &journey.info;
     let is_legacy = journey.telemetry.legacy;
     let method = http_method(method);
     let mut all = vec![
-        pair("http.request.method", method),
-        pair("url.scheme", *scheme),
-        pair("url.path", path.clone()),
-        pair("network.protocol.name", "http"),
-        pair("network.protocol.version", *version),
-        pair("http.response.body.size", count_of(flow.size)),
+        attribute("http.request.method", method),
+        attribute("url.scheme", *scheme),
+        attribute("url.path", path.clone()),
+        attribute("network.protocol.name", "http"),
+        attribute("network.protocol.version", *version),
+        attribute("http.response.body.size", count_of(flow.size)),
     ];
     let full = host.as_ref().map(|host| format!("{scheme}://{host}{path}"));
-    let status = status_of(state.answered.as_ref(), ended);
-    all.extend(status.map(|status| pair("http.response.status_code", i64::from(status))));
-    all.extend(size.map(|size| pair("http.request.body.size", count_of(size))));
-    all.extend(agent.clone().map(|agent| pair("user_agent.original", agent)));
-    all.extend(full.clone().map(|full| pair("url.full", full)));
+    let status = status_of(state.response.as_ref(), ended);
+    all.extend(status.map(|status| attribute("http.response.status_code", i64::from(status))));
+    all.extend(size.map(|size| attribute("http.request.body.size", count_of(size))));
+    all.extend(agent.clone().map(|agent| attribute("user_agent.original", agent)));
+    all.extend(full.clone().map(|full| attribute("url.full", full)));
     if let Some((name, port)) = host.as_deref().map(name_and_port) {
-        all.push(pair("server.address", name.to_owned()));
-        all.extend(port.map(|port| pair("server.port", i64::from(port))));
+        all.push(attribute("server.address", name.to_owned()));
+        all.extend(port.map(|port| attribute("server.port", i64::from(port))));
     }
-    all.extend(of_client(&journey.heard));
+    all.extend(client_attributes(&journey.info));
     if is_legacy {
         all.extend([
-            pair("http.method", method),
-            pair("http.scheme", *scheme),
-            pair("http.target", path.clone()),
-            pair("http.response_content_length", count_of(flow.size)),
-            pair("http.duration_ms", seconds(now.duration_since(journey.since())) * 1000.0),
+            attribute("http.method", method),
+            attribute("http.scheme", *scheme),
+            attribute("http.target", path.clone()),
+            attribute("http.response_content_length", count_of(flow.size)),
+            attribute("http.duration_ms", seconds(now.duration_since(journey.started_at())) * 1000.0),
         ]);
-        all.extend(status.map(|status| pair("http.status_code", i64::from(status))));
-        all.extend(size.map(|size| pair("http.request_content_length", count_of(size))));
-        all.extend(agent.clone().map(|agent| pair("http.user_agent", agent)));
-        all.extend(full.map(|full| pair("http.url", full)));
-        all.extend(host.clone().map(|host| pair("http.host", host)));
+        all.extend(status.map(|status| attribute("http.status_code", i64::from(status))));
+        all.extend(size.map(|size| attribute("http.request_content_length", count_of(size))));
+        all.extend(agent.clone().map(|agent| attribute("http.user_agent", agent)));
+        all.extend(full.map(|full| attribute("http.url", full)));
+        all.extend(host.clone().map(|host| attribute("http.host", host)));
     }
-    if let Some(denial) = state.answered.as_ref().and_then(|answered| answered.denial.as_ref()) {
+    if let Some(denial) = state.response.as_ref().and_then(|answered| answered.denial.as_ref()) {
         all.extend([
-            pair("mcpm.denial.layer", denial.reason.layer()),
-            pair("mcpm.denial.reason", denial.reason.id()),
-            pair("mcpm.denial.refusal", denial.refusal.as_str().to_owned()),
+            attribute("mcpm.denial.layer", denial.reason.layer()),
+            attribute("mcpm.denial.reason", denial.reason.id()),
+            attribute("mcpm.denial.refusal", denial.id.as_str().to_owned()),
         ]);
     }
     all
@@ -361,18 +420,18 @@ fn of_http(journey: &Journey, state: &State, ended: Ended, flow: Flow, now: Inst
 
 /// Who is at the other end (HTTP conventions): `client` is whoever began, `network.peer` whoever is connected, which
 /// may be a proxy in front.
-fn of_client(heard: &Heard) -> Vec<KeyValue> {
+fn client_attributes(heard: &RequestInfo) -> Vec<KeyValue> {
     let peer = heard.peer.map(|peer| (peer.ip().to_canonical().to_string(), i64::from(peer.port())));
     let mut all = Vec::new();
     match (&heard.forwarded, &peer) {
-        (Some(client), _) => all.push(pair("client.address", client.clone())),
+        (Some(client), _) => all.push(attribute("client.address", client.clone())),
         (None, Some((address, port))) => {
-            all.extend([pair("client.address", address.clone()), pair("client.port", *port)]);
+            all.extend([attribute("client.address", address.clone()), attribute("client.port", *port)]);
         }
         (None, None) => {}
     }
     if let Some((address, port)) = peer {
-        all.extend([pair("network.peer.address", address), pair("network.peer.port", port)]);
+        all.extend([attribute("network.peer.address", address), attribute("network.peer.port", port)]);
     }
     all
 }
@@ -386,67 +445,83 @@ fn name_and_port(host: &str) -> (&str, Option<u16>) {
     (name, port.and_then(|port| port.parse().ok()))
 }
 
-fn of_mcp(journey: &Journey, state: &State, ended: Ended) -> Vec<KeyValue> {
+fn mcp_attributes(
+    journey: &RequestTelemetry,
+    state: &TelemetryState,
+    ended: RequestOutcome,
+) -> Vec<KeyValue> {
     let is_legacy = journey.telemetry.legacy;
     let name = journey.telemetry.server.clone();
-    let mut all = vec![pair("network.transport", "tcp"), pair("mcp.server.name", name)];
-    let session = journey.heard.session.clone();
-    let session = session.or(state.answered.as_ref().and_then(|answered| answered.session.clone()));
-    all.extend(session.map(|session| pair("mcp.session.id", session)));
-    all.extend(state.version.clone().map(|version| pair("mcp.protocol.version", version)));
-    all.extend(state.client.clone().map(|client| pair("mcp.client.name", client)));
+    let mut all = vec![attribute("network.transport", "tcp"), attribute("mcp.server.name", name)];
+    let session = journey.info.session.clone();
+    let session = session.or(state.response.as_ref().and_then(|answered| answered.session.clone()));
+    all.extend(session.map(|session| attribute("mcp.session.id", session)));
+    all.extend(state.version.clone().map(|version| attribute("mcp.protocol.version", version)));
+    all.extend(state.client.clone().map(|client| attribute("mcp.client.name", client)));
     if is_legacy {
-        let transport = if journey.heard.is_stdio { "stdio" } else { "http" };
-        all.push(pair("mcp.transport", transport));
+        let transport = if journey.info.is_stdio { "stdio" } else { "http" };
+        all.push(attribute("mcp.transport", transport));
     }
     match &state.operations[..] {
-        [one] if !state.is_batch => all.extend(of_operation(one, is_legacy)),
+        [one] if !state.is_batch => all.extend(operation_attributes(one, is_legacy)),
         [] => {}
         several => {
-            let failed = several.iter().filter(|one| failure(one, state.answered.as_ref(), ended).is_some());
+            let failed = several
+                .iter()
+                .filter(|one| operation_error_type(one, state.response.as_ref(), ended).is_some());
             all.extend([
-                pair("mcpm.batch.size", i64::try_from(several.len()).unwrap_or(i64::MAX)),
-                pair("mcpm.batch.failed", i64::try_from(failed.count()).unwrap_or(i64::MAX)),
+                attribute("mcpm.batch.size", i64::try_from(several.len()).unwrap_or(i64::MAX)),
+                attribute("mcpm.batch.failed", i64::try_from(failed.count()).unwrap_or(i64::MAX)),
             ]);
         }
     }
     all
 }
 
-fn of_operation(operation: &Operation, is_legacy: bool) -> Vec<KeyValue> {
+fn operation_attributes(operation: &Operation, is_legacy: bool) -> Vec<KeyValue> {
     let method = operation.method.clone();
     let mut all = vec![
-        pair("mcp.method.name", method.clone()),
-        pair("rpc.system.name", "jsonrpc"),
-        pair("jsonrpc.protocol.version", "2.0"),
+        attribute("mcp.method.name", method.clone()),
+        attribute("rpc.system.name", "jsonrpc"),
+        attribute("jsonrpc.protocol.version", "2.0"),
     ];
     if operation.is_request() {
-        all.push(pair("jsonrpc.request.id", operation.shown_id()));
+        all.push(attribute("jsonrpc.request.id", operation.display_id()));
     }
     let code = operation.outcome.as_ref().and_then(|outcome| outcome.code);
-    all.extend(code.map(|code| pair("rpc.response.status_code", code.to_string())));
-    let mut old = vec![pair("mcp.method", method), pair("rpc.system", "jsonrpc"), pair("rpc.service", "mcp")];
+    all.extend(code.map(|code| attribute("rpc.response.status_code", code.to_string())));
+    let mut old = vec![
+        attribute("mcp.method", method),
+        attribute("rpc.system", "jsonrpc"),
+        attribute("rpc.service", "mcp"),
+    ];
     if operation.is_request() {
-        old.push(pair("mcp.request.id", operation.shown_id()));
+        old.push(attribute("mcp.request.id", operation.display_id()));
     }
-    old.extend(code.map(|code| pair("rpc.jsonrpc.error_code", code)));
+    old.extend(code.map(|code| attribute("rpc.jsonrpc.error_code", code)));
     match &operation.target {
-        Target::Tool(name) => {
+        OperationTarget::Tool(name) => {
             all.extend([
-                pair("gen_ai.tool.name", name.clone()),
-                pair("gen_ai.operation.name", "execute_tool"),
+                attribute("gen_ai.tool.name", name.clone()),
+                attribute("gen_ai.operation.name", "execute_tool"),
             ]);
-            old.extend([pair("mcp.tool.name", name.clone()), pair("mcp.resource.id", name.clone())]);
+            old.extend([
+                attribute("mcp.tool.name", name.clone()),
+                attribute("mcp.resource.id", name.clone()),
+            ]);
         }
-        Target::Prompt(name) => {
-            all.push(pair("gen_ai.prompt.name", name.clone()));
-            old.extend([pair("mcp.prompt.name", name.clone()), pair("mcp.resource.id", name.clone())]);
+        OperationTarget::Prompt(name) => {
+            all.push(attribute("gen_ai.prompt.name", name.clone()));
+            old.extend([
+                attribute("mcp.prompt.name", name.clone()),
+                attribute("mcp.resource.id", name.clone()),
+            ]);
         }
-        Target::Resource(uri) => {
-            all.push(pair("mcp.resource.uri", uri.clone()));
-            old.push(pair("mcp.resource.id", uri.clone()));
+        OperationTarget::Resource(uri) => {
+            all.push(attribute("mcp.resource.uri", uri.clone()));
+            old.push(attribute("mcp.resource.id", uri.clone()));
         }
-        Target::None => {}
+        OperationTarget::None => {}
     }
     if is_legacy {
         all.extend(old);

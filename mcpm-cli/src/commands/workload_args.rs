@@ -1,0 +1,62 @@
+//! How commands are told which workloads they are for.
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
+
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
+use mcpm::{Result, workload::Workloads};
+
+use crate::{exit, flag_names};
+
+const NAME: &str = "name";
+const ALL: &str = "all";
+const GROUP: &str = "group";
+
+/// One name.
+pub(crate) fn name_arg() -> Arg {
+    Arg::new(NAME).value_name("NAME").required(true).help("Name of the workload")
+}
+
+/// The name that [`name_arg`] read.
+pub(crate) fn name_of(matches: &ArgMatches) -> &str {
+    matches.get_one::<String>(NAME).map_or("", String::as_str)
+}
+
+/// Names, or all, or those of a group.
+pub(crate) fn name_args(command: Command) -> Command {
+    command
+        .arg(Arg::new(NAME).value_name("NAME").action(ArgAction::Append).help("Names of the workloads"))
+        .arg(Arg::new(ALL).long(ALL).action(ArgAction::SetTrue).help("All workloads"))
+        .arg(Arg::new(GROUP).long(GROUP).value_name("GROUP").help("All workloads of a group"))
+        .group(ArgGroup::new("which").args([NAME, ALL, GROUP]).required(true))
+}
+
+/// The names that [`name_args`] read.
+pub(crate) async fn names_of(matches: &ArgMatches, workloads: &Workloads) -> Result<Vec<String>> {
+    if let Some(names) = matches.get_many::<String>(NAME) {
+        return Ok(names.cloned().collect());
+    }
+    let group = matches.get_one::<String>(GROUP);
+    let all = workloads.list().await?;
+    let wanted = all.into_iter().filter(|one| group.is_none_or(|group| one.group.as_ref() == Some(group)));
+    Ok(wanted.map(|one| one.name).collect())
+}
+
+/// Does something to each name, says which failed, and gives the first failure's exit code.
+pub(crate) async fn for_each_workload(
+    names: Vec<String>,
+    work: impl AsyncFn(String) -> Result<()>,
+) -> ExitCode {
+    let mut code = ExitCode::SUCCESS;
+    for name in names {
+        if let Err(error) = work(name).await {
+            let _ = writeln!(io::stderr(), "error: {}", flag_names::with_flags(&error.to_string()));
+            if code == ExitCode::SUCCESS {
+                code = exit::of_error(error.kind());
+            }
+        }
+    }
+    code
+}

@@ -1,0 +1,228 @@
+//! The guarded client: every request that concerns authentication goes through it.
+//!
+//! It speaks HTTPS, unless that is waived or the host is this machine; it connects only to addresses it has looked
+//! at, which must be public ones unless that is waived; it follows no redirect; and it bounds the time and the size
+//! of every answer. The certificates of `--mcpm-ca-bundle` are trusted beside those that the machine trusts.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use url::{Host, Url, form_urlencoded};
+
+use crate::{
+    Error, ErrorKind, Result, isolation,
+    options::Secret,
+    redact::url::redact_url,
+    transport::{
+        body::Body,
+        http::{Http1Client, is_loopback_url, request_for_url},
+        tls::TrustStore,
+    },
+};
+
+/// How long a request may take, from looking up the name to the end of the answer.
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What is waived, and what is trusted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ClientGuard {
+    /// Whether plain HTTP is spoken with others than this machine.
+    pub(crate) allow_http: bool,
+    /// Whether addresses that are not public are connected to.
+    pub(crate) allow_private: bool,
+    /// Certificates that are trusted beside those of the machine.
+    pub(crate) ca_bundle: Option<PathBuf>,
+}
+
+/// The client.
+pub(crate) struct GuardedClient {
+    guard: ClientGuard,
+    trust: TrustStore,
+}
+
+impl std::fmt::Debug for GuardedClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Http").field(&self.guard).finish()
+    }
+}
+
+/// A request.
+#[derive(Debug)]
+pub(crate) struct ProviderRequest {
+    pub(crate) method: Method,
+    pub(crate) url: Url,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// An answer, whole.
+#[derive(Debug)]
+pub(crate) struct ProviderResponse {
+    pub(crate) status: StatusCode,
+    pub(crate) body: Bytes,
+}
+
+impl ClientGuard {
+    /// Reads a URL and refuses what would not be asked.
+    ///
+    /// # Errors
+    /// `InvalidOption` says why.
+    pub(crate) fn parse_url(&self, text: &str) -> Result<Url> {
+        let refused = |why: &str| {
+            // What stands before `@` is not repeated.
+            let shown = text.rsplit_once('@').map_or(text, |(_, rest)| rest);
+            Error::new(ErrorKind::InvalidOption, format!("`{shown}` cannot be asked: {why}"))
+        };
+        let url = Url::parse(text).map_err(|error| refused("it is no URL").source(error))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(refused("it holds credentials"));
+        }
+        if url.fragment().is_some() {
+            return Err(refused("it has a fragment"));
+        }
+        match url.scheme() {
+            "https" => Ok(url),
+            "http" if self.allow_http || is_loopback_url(&url) => Ok(url),
+            "http" => Err(refused("it is not `https`")
+                .hint("use `https`, or set `oidc_insecure_allow_http` to `true` for development")),
+            _ => Err(refused("it is neither `https` nor `http`")),
+        }
+    }
+
+    /// Where a host may be connected to.
+    async fn addresses(&self, host: &Host<&str>, port: u16) -> Result<Vec<SocketAddr>> {
+        let found: Vec<SocketAddr> = match host {
+            Host::Ipv4(ip) => vec![SocketAddr::new((*ip).into(), port)],
+            Host::Ipv6(ip) => vec![SocketAddr::new((*ip).into(), port)],
+            Host::Domain(name) => tokio::net::lookup_host((*name, port))
+                .await
+                .map_err(|error| failed(format!("`{name}` was not found")).source(error))?
+                .collect(),
+        };
+        let allowed: Vec<SocketAddr> =
+            found.iter().copied().filter(|at| self.allow_private || isolation::is_public(at.ip())).collect();
+        match (found.first(), allowed.is_empty()) {
+            (Some(private), true) => Err(failed(format!("`{}` is a private address", private.ip()))
+                .hint("allow it with `jwks_allow_private_ip`")),
+            (None, _) => Err(failed(format!("`{host}` has no address"))),
+            _ => Ok(allowed),
+        }
+    }
+}
+
+/// What a client says of itself to an endpoint (RFC 6749 section 2.3.1).
+///
+/// # Errors
+/// `InvalidOption` for what no header can hold.
+pub(crate) fn basic(client_id: &str, secret: &Secret) -> Result<HeaderValue> {
+    // Each part is encoded as in a form first.
+    let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+    let pair = BASE64_STANDARD.encode(format!("{}:{}", encoded(client_id), encoded(secret.expose())));
+    let mut value = HeaderValue::from_str(&format!("Basic {pair}"))
+        .map_err(|_| Error::new(ErrorKind::InvalidOption, "the client secret cannot be sent"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn failed(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Upstream, message.into())
+}
+
+impl GuardedClient {
+    /// Makes a client, and reads the certificates that it trusts.
+    ///
+    /// # Errors
+    /// `InvalidOption` for a bundle that cannot be read or holds no certificate.
+    pub(crate) fn new(guard: ClientGuard) -> Result<Self> {
+        let trust = TrustStore::with_bundle(guard.ca_bundle.as_deref())?;
+        Ok(Self { guard, trust })
+    }
+
+    pub(crate) fn guard(&self) -> &ClientGuard {
+        &self.guard
+    }
+
+    /// Sends a request and reads the answer, up to `largest` bytes.
+    ///
+    /// # Errors
+    /// `Upstream` when there is no such answer in time; what a guard refuses, too.
+    pub(crate) async fn send(&self, ask: ProviderRequest, largest: usize) -> Result<ProviderResponse> {
+        let shown = redact_url(&ask.url);
+        let in_context = |error: Error| error.with("url", &shown);
+        match tokio::time::timeout(REQUEST_TIMEOUT, Box::pin(self.exchange(ask, largest))).await {
+            Ok(outcome) => outcome.map_err(in_context),
+            Err(_) => Err(in_context(failed(format!("no answer within {} s", REQUEST_TIMEOUT.as_secs())))),
+        }
+    }
+
+    /// Fetches a document, which is what a redirect is not.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send), and `Upstream` for any status but 200.
+    pub(crate) async fn get(&self, url: Url, headers: HeaderMap, largest: usize) -> Result<Bytes> {
+        let shown = redact_url(&url);
+        let ask = ProviderRequest { method: Method::GET, url, headers, body: Bytes::new() };
+        match self.send(ask, largest).await? {
+            ProviderResponse { status: StatusCode::OK, body } => Ok(body),
+            ProviderResponse { status, .. } => {
+                Err(failed(format!("the answer is {status}")).with("url", shown))
+            }
+        }
+    }
+
+    async fn exchange(&self, ask: ProviderRequest, largest: usize) -> Result<ProviderResponse> {
+        let url = self.guard.parse_url(ask.url.as_str())?;
+        let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
+            return Err(failed("the URL names no host"));
+        };
+        let at = self.guard.addresses(&host, port).await?;
+        let (address, request) = request_for_url(ask.method, &url, ask.headers, Body::from(ask.body))?;
+        let client = Http1Client::pinned(address, at, self.trust.clone());
+        let (parts, body) = client.send(request).await?.into_parts();
+        let body = Limited::new(body, largest).collect().await.map_err(|error| {
+            failed(format!("the answer broke off, or is larger than {largest} bytes")).source(error)
+        })?;
+        Ok(ProviderResponse { status: parts.status, body: body.to_bytes() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_http_is_for_this_machine_unless_it_is_waived() {
+        let strict = ClientGuard::default();
+        let waived = ClientGuard { allow_http: true, ..ClientGuard::default() };
+        for url in ["https://a.example/x?y", "http://localhost:1", "http://127.0.0.9/", "http://[::1]:2/x"] {
+            assert!(strict.parse_url(url).is_ok(), "{url}");
+        }
+        for url in ["http://a.example", "http://localhost.a.example/", "http://10.0.0.1/"] {
+            assert!(strict.parse_url(url).is_err(), "{url}");
+            assert!(waived.parse_url(url).is_ok(), "{url}");
+        }
+        for url in ["", "a.example", "ftp://a.example", "https://u:p@a.example", "https://a.example/#f"] {
+            let error = waived.parse_url(url).expect_err(url).to_string();
+            assert!(!error.contains("u:p"), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_address_that_is_not_public_is_not_connected_to() {
+        let strict = ClientGuard::default();
+        let waived = ClientGuard { allow_private: true, ..ClientGuard::default() };
+        for ip in ["127.0.0.1", "10.1.2.3", "169.254.169.254", "100.64.0.1", "192.0.2.1"] {
+            let host = Host::Ipv4(ip.parse().expect("an address"));
+            let refused = strict.addresses(&host, 443).await;
+            assert_eq!(refused.is_err(), ip != "192.0.2.1", "{ip}");
+            assert!(waived.addresses(&host, 443).await.is_ok(), "{ip}");
+        }
+        // The rule is about the address that a name has, not about the name.
+        let error = strict.addresses(&Host::Domain("localhost"), 443).await.expect_err("a refusal");
+        assert!(error.to_string().contains("`jwks_allow_private_ip`"), "{error}");
+        assert!(strict.addresses(&Host::Ipv4([8, 8, 8, 8].into()), 443).await.is_ok());
+    }
+}

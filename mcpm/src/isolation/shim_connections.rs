@@ -1,0 +1,207 @@
+//! Takes the connections of containers and reads what each is for.
+
+use std::{
+    io,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::UnixListener,
+    sync::Semaphore,
+};
+
+use super::{
+    EgressDecision, EgressDenial, IsolationState, Rule, ShimStream, policy::EgressError, proxy, sniff, tunnel,
+};
+use crate::permission::Host;
+
+/// Most connections to hosts at once.
+const MAX_HOST_CONNECTIONS: usize = 256;
+/// Most connections of any kind at once; more wait.
+const MAX_CONNECTIONS: usize = 512;
+/// Longest line that says what a connection is for.
+const MAX_LINE_BYTES: usize = 512;
+/// How long that line may take.
+const FIRST_LINE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Pause after a connection could not be taken, for lack of files say.
+const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Most failed connections that are logged in a period; a server can try for ever.
+const MAX_LOGGED_FAILURES: u32 = 64;
+const FAILURE_LOG_PERIOD: Duration = Duration::from_secs(60);
+
+/// What bounds the connections of one workload.
+#[derive(Debug)]
+pub(super) struct ConnectionLimits {
+    /// When the period began, and how many failures were logged since.
+    reports: Mutex<(Instant, u32)>,
+    /// Connections of any kind.
+    pub(super) any_connections: Arc<Semaphore>,
+    /// Connections to hosts.
+    host_connections: Arc<Semaphore>,
+}
+
+impl Default for ConnectionLimits {
+    fn default() -> Self {
+        Self {
+            reports: Mutex::new((Instant::now(), 0)),
+            any_connections: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+            host_connections: Arc::new(Semaphore::new(MAX_HOST_CONNECTIONS)),
+        }
+    }
+}
+
+impl ConnectionLimits {
+    /// Logs why a connection that is allowed failed, if few did so lately.
+    pub(super) fn log_failure(&self, why: &str) {
+        if self.may_log(Instant::now()) {
+            tracing::info!("{why}");
+        } else {
+            tracing::debug!("{why}");
+        }
+    }
+
+    fn may_log(&self, now: Instant) -> bool {
+        // No code panics while it holds the lock.
+        let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.duration_since(reports.0) >= FAILURE_LOG_PERIOD {
+            *reports = (now, 0);
+        }
+        reports.1 = reports.1.saturating_add(1);
+        reports.1 <= MAX_LOGGED_FAILURES
+    }
+}
+
+/// Takes connections until it is dropped.
+pub(super) async fn serve(listener: UnixListener, gate: Arc<IsolationState>) {
+    loop {
+        let Ok(permit) = Arc::clone(&gate.limits.any_connections).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((link, _)) => spawn_connection(link, permit, &gate),
+            Err(error) => {
+                tracing::warn!(%error, "a connection of a container could not be taken");
+                tokio::time::sleep(ACCEPT_RETRY_INTERVAL).await;
+            }
+        }
+    }
+}
+
+/// Serves one connection for as long as the workload is held; `permit` is one of its bounds.
+pub(super) fn spawn_connection(link: ShimStream, permit: impl Send + 'static, gate: &Arc<IsolationState>) {
+    let stop = gate.stop.clone();
+    let tasks = gate.tasks.clone();
+    let gate = Arc::clone(gate);
+    tasks.spawn(stop.run_until_cancelled_owned(async move {
+        if let Err(error) = handle_connection(link, gate).await {
+            tracing::debug!(%error, "a connection of a container broke off");
+        }
+        drop(permit);
+    }));
+}
+
+async fn handle_connection(mut link: ShimStream, gate: Arc<IsolationState>) -> io::Result<()> {
+    let late = |_| io::Error::from(io::ErrorKind::TimedOut);
+    let line = tokio::time::timeout(FIRST_LINE_TIMEOUT, read_line(&mut link)).await.map_err(late)??;
+    let mut words = line.split(' ');
+    let permit = || Arc::clone(&gate.limits.host_connections).try_acquire_owned();
+    match (words.next().unwrap_or_default(), words.next(), words.next()) {
+        ("start", Some(slot), None) => {
+            let config = slot.parse().ok().and_then(|slot| gate.take_config(slot));
+            link.write_all(&config.unwrap_or_default()).await?;
+            link.shutdown().await
+        }
+        ("proxy", None, None) => match permit() {
+            Ok(_permit) => proxy::serve(link, Arc::clone(&gate)).await,
+            // Closing says enough to a client of a proxy.
+            Err(_) => Ok(()),
+        },
+        ("open", Some(port), Some(name)) => {
+            let (Ok(port), Ok(host)) = (port.parse(), name.parse::<Host>()) else { return Ok(()) };
+            let Ok(_permit) = permit() else {
+                gate.notify_denied(&EgressDenial::new(&host, Some(port), Rule::TooManyConnections));
+                return Ok(());
+            };
+            open_to_host(link, &gate, &host, port).await
+        }
+        // Those that are too many find no room, and are closed.
+        ("inbound", None, None) => {
+            let _ = gate.reverse_connections.try_send(link);
+            Ok(())
+        }
+        ("looked-up", Some(name), None) => {
+            let host = name.parse::<Host>().ok();
+            if let Some(host @ Host::Name(_)) = host.filter(|host| gate.policy.allows_lookup(host)) {
+                (gate.on_decision)(EgressDecision::LookedUp { host });
+            }
+            Ok(())
+        }
+        ("refused", Some("dns"), Some(name)) => {
+            if let Ok(host) = name.parse::<Host>() {
+                gate.policy
+                    .denial_for_attempt(&host, None)
+                    .iter()
+                    .for_each(|denial| gate.notify_denied(denial));
+            }
+            Ok(())
+        }
+        ("refused", Some("connect" | "send"), Some(address)) => {
+            let port = words.next().and_then(|port| port.parse::<u16>().ok());
+            if let (Ok(address), Some(port)) = (address.parse::<std::net::IpAddr>(), port) {
+                let host = Host::Address(address.to_canonical());
+                let refusal = gate.policy.denial_for_attempt(&host, Some(port));
+                let direct = || EgressDenial::new(&host, Some(port), Rule::DirectConnection);
+                gate.notify_denied(&refusal.unwrap_or_else(direct));
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Reads a line, and not a byte more.
+async fn read_line(link: &mut ShimStream) -> io::Result<String> {
+    let mut line = Vec::new();
+    loop {
+        match link.read_u8().await? {
+            b'\n' => break,
+            _ if line.len() >= MAX_LINE_BYTES => return Err(io::ErrorKind::InvalidData.into()),
+            byte => line.push(byte),
+        }
+    }
+    String::from_utf8(line).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// A client that ignores proxies and took an address of the shim's for that of a host.
+async fn open_to_host(mut link: ShimStream, gate: &IsolationState, host: &Host, port: u16) -> io::Result<()> {
+    match tunnel::dial(gate, host, port).await {
+        Ok(server) => tunnel::splice(gate, host, port, link, server).await,
+        Err(no) => {
+            // It speaks to a host for all it knows, so it is told in that host's language where that is known.
+            let answer = match (no, port) {
+                (EgressError::Denied(denial), 80) => proxy::denial_response(&denial).into_bytes(),
+                (EgressError::Denied(_), 443) => sniff::TLS_ACCESS_DENIED_ALERT.to_vec(),
+                (EgressError::Denied(_) | EgressError::Failed(_), _) => Vec::new(),
+            };
+            link.write_all(&answer).await?;
+            link.shutdown().await
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_logged_up_to_a_bound_in_each_period() {
+        let bounds = ConnectionLimits::default();
+        let begin = Instant::now();
+        assert_eq!(
+            (0..2 * MAX_LOGGED_FAILURES).filter(|_| bounds.may_log(begin)).count(),
+            MAX_LOGGED_FAILURES as usize
+        );
+        assert!(bounds.may_log(begin + FAILURE_LOG_PERIOD));
+    }
+}

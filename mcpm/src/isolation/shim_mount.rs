@@ -1,0 +1,91 @@
+//! The folder that an isolated container sees: the shim, and the socket that it connects to.
+//!
+//! It lies in the workload's own folder, which other users of the machine cannot enter; in the container it is
+//! mounted read-only, and anybody there may connect.
+
+use std::{
+    fs::{self, File, Permissions},
+    io,
+    os::{fd::AsRawFd as _, unix::fs::PermissionsExt as _},
+    path::Path,
+};
+
+use tokio::net::UnixListener;
+
+use crate::{Error, ErrorKind, Result};
+
+/// Where the folder is in the container.
+pub(crate) const MOUNT_POINT: &str = "/.mcpm";
+/// The program's name in there.
+pub(crate) const SHIM_FILE_NAME: &str = "shim";
+/// The programs, made by the build script, by the architecture of the engine; empty where there is none.
+const SHIM_BINARIES: [(&str, &[u8]); 2] = [
+    ("x86_64", include_bytes!(concat!(env!("OUT_DIR"), "/shim-x86_64"))),
+    ("aarch64", include_bytes!(concat!(env!("OUT_DIR"), "/shim-aarch64"))),
+];
+
+/// Returns the program that runs in containers of an engine with that architecture.
+///
+/// # Errors
+/// `Unsupported` when this build has none.
+pub(crate) fn shim_binary(architecture: &str) -> Result<&'static [u8]> {
+    let found = SHIM_BINARIES.iter().find(|(of, program)| *of == architecture && !program.is_empty());
+    let none =
+        || super::unsupported(&format!("this build of mcpm has no program for engines on `{architecture}`"));
+    found.map(|(_, program)| *program).ok_or_else(none)
+}
+
+/// Makes the folder whole, with that program in it, and listens on its socket.
+pub(super) fn prepare(folder: &Path, program: &[u8]) -> Result<UnixListener> {
+    let cannot = |error: io::Error| {
+        let message = format!("cannot make ready `{}` for an isolated container", folder.display());
+        Error::new(ErrorKind::Io, message).source(error)
+    };
+    make(folder, program).map_err(cannot)
+}
+
+fn make(folder: &Path, shim: &[u8]) -> io::Result<UnixListener> {
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    fs::set_permissions(folder, Permissions::from_mode(0o755))?;
+    let program = folder.join(SHIM_FILE_NAME);
+    if fs::read(&program).ok().as_deref() != Some(shim) {
+        // One that runs cannot be written to, but gives way to another.
+        let draft = folder.join(".shim.new");
+        fs::write(&draft, shim)?;
+        fs::rename(&draft, &program)?;
+    }
+    fs::set_permissions(&program, Permissions::from_mode(0o755))?;
+    // The path of a socket has at most 107 bytes, and a folder may lie deep.
+    let opened = File::open(folder)?;
+    let socket = Path::new("/proc/self/fd").join(opened.as_raw_fd().to_string()).join("link.sock");
+    match fs::remove_file(&socket) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&socket)?;
+    fs::set_permissions(&socket, Permissions::from_mode(0o666))?;
+    Ok(listener)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shim_binaries_match_their_architecture() {
+        let has = |architecture| shim_binary(architecture).is_ok();
+        assert_eq!(has(std::env::consts::ARCH), cfg!(target_os = "linux"));
+        assert!(!has("riscv64"));
+        if option_env!("MCPM_REQUIRE_SHIMS") == Some("1") {
+            assert!(SHIM_BINARIES.iter().all(|(_, program)| !program.is_empty()));
+        }
+        for (architecture, program) in SHIM_BINARIES.iter().filter(|(_, program)| !program.is_empty()) {
+            let machine: u16 = if *architecture == "x86_64" { 0x3e } else { 0xb7 };
+            assert!(program.starts_with(b"\x7fELF\x02\x01"), "{architecture}");
+            assert_eq!(program[18..20], machine.to_le_bytes(), "{architecture}");
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! A file that lines are appended to, and that is put aside when it is large.
+//!
+//! Several processes may write to one: each locks the file while it writes, and whoever has locked the file that the
+//! path leads to is the only one who puts it aside.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use super::{LineSink, MAX_BATCH_BYTES};
+
+/// When a file is put aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rotation {
+    /// Bytes that it has at most.
+    pub(crate) size: u64,
+    /// How many are kept beside it; the oldest goes.
+    pub(crate) count: u32,
+}
+
+/// The file. The one before it is `NAME.1`, the one before that `NAME.2`.
+#[derive(Debug)]
+pub(crate) struct RotatingFile {
+    path: PathBuf,
+    rotation: Rotation,
+    file: File,
+    /// Only a file can be put aside, and no device.
+    regular: bool,
+    /// The size up to which its lines are known to be whole.
+    intact_size: u64,
+    /// Whether it was said that it cannot be put aside.
+    rotation_failed: bool,
+}
+
+/// Where an older file is.
+pub(crate) fn rotated_path(path: &Path, number: u32) -> PathBuf {
+    let mut name: OsString = path.as_os_str().to_owned();
+    name.push(format!(".{number}"));
+    name.into()
+}
+
+impl RotatingFile {
+    /// Opens the file, or makes it for its owner alone.
+    pub(crate) fn open(path: PathBuf, rotation: Rotation) -> io::Result<Self> {
+        let (file, regular) = open(&path)?;
+        Ok(Self { path, rotation, file, regular, intact_size: 0, rotation_failed: false })
+    }
+
+    /// Locks the file that the path leads to, and returns its size.
+    ///
+    /// It is opened anew when another process, or another program, put it aside: what is written to the old one would
+    /// soon be gone.
+    fn lock_current(&mut self) -> io::Result<u64> {
+        loop {
+            lock(&self.file)?;
+            if let Some(size) = self.current_size() {
+                return Ok(size);
+            }
+            self.reopen()?;
+            if !self.regular {
+                return Ok(0);
+            }
+        }
+    }
+
+    /// Locks a file that has room for that many bytes more, as far as it can be put aside, and returns its size.
+    fn make_room(&mut self, more: u64) -> io::Result<u64> {
+        loop {
+            let size = self.lock_current()?;
+            if size == 0 || size + more <= self.rotation.size || !self.regular {
+                return Ok(size);
+            }
+            if let Err(error) = self.rotate() {
+                self.report_rotation_error(&error);
+                return Ok(size);
+            }
+        }
+    }
+
+    fn report_rotation_error(&mut self, error: &io::Error) {
+        if !std::mem::replace(&mut self.rotation_failed, true) {
+            let path = self.path.display();
+            tracing::error!(%error, %path, "a file cannot be put aside; it is written on as it is");
+        }
+    }
+
+    /// The size of the file, if the path still leads to it.
+    fn current_size(&self) -> Option<u64> {
+        let (found, own) = (fs::metadata(&self.path).ok()?, self.file.metadata().ok()?);
+        ((found.dev(), found.ino()) == (own.dev(), own.ino())).then_some(own.len())
+    }
+
+    fn rotate(&self) -> io::Result<()> {
+        let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        // After one that was begun and failed there is a gap: older ones need not move again.
+        let is_there = |number: &u32| fs::symlink_metadata(rotated_path(&self.path, *number)).is_ok();
+        let last = (1..self.rotation.count).take_while(is_there).last().unwrap_or_default();
+        for number in (1..=last).rev() {
+            match fs::rename(rotated_path(&self.path, number), rotated_path(&self.path, number + 1)) {
+                Err(error) if !gone(&error) => return Err(error),
+                _ => {}
+            }
+        }
+        match self.rotation.count {
+            0 => fs::remove_file(&self.path),
+            _ => fs::rename(&self.path, rotated_path(&self.path, 1)),
+        }
+    }
+
+    fn reopen(&mut self) -> io::Result<()> {
+        (self.file, self.regular) = open(&self.path)?;
+        (self.intact_size, self.rotation_failed) = (0, false);
+        Ok(())
+    }
+
+    /// Writes lines behind all others, while nobody else does.
+    fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+        let size = self.make_room(lines.len() as u64)?;
+        // Somebody else may have written meanwhile, and been ended in the middle of a line.
+        let torn = size > self.intact_size && is_torn(&self.path, size);
+        let begin = if torn { &b"\n"[..] } else { b"" };
+        match self.file.write_all(begin).and_then(|()| self.file.write_all(lines)) {
+            Ok(()) => {
+                self.intact_size = size + (begin.len() + lines.len()) as u64;
+                Ok(())
+            }
+            Err(error) => {
+                // Some of it may be there. When it cannot be taken back either, the next line begins a new one.
+                if self.regular {
+                    let _ = self.file.set_len(size);
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Keeps other processes out until the file is unlocked or closed.
+fn lock(file: &File) -> io::Result<()> {
+    let locked = file.lock();
+    // Where there are no locks, nobody else is expected.
+    let known = |error: &io::Error| {
+        error.kind() == io::ErrorKind::Unsupported
+            || error.raw_os_error() == Some(rustix::io::Errno::NOLCK.raw_os_error())
+    };
+    if locked.as_ref().is_err_and(known) { Ok(()) } else { locked }
+}
+
+fn open(path: &Path) -> io::Result<(File, bool)> {
+    // A pipe that nobody reads must not be waited for.
+    let flags = rustix::fs::OFlags::NONBLOCK.bits();
+    let flags = i32::try_from(flags).unwrap_or_default();
+    let file = OpenOptions::new().create(true).append(true).mode(0o600).custom_flags(flags).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() && !found.file_type().is_char_device() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
+    }
+    Ok((file, found.is_file()))
+}
+
+/// Whether the last line has no end: whoever wrote it was ended in the middle of it.
+fn is_torn(path: &Path, size: u64) -> bool {
+    let mut last = [0];
+    // What may not be read is taken for whole.
+    let read = File::open(path).and_then(|file| file.read_exact_at(&mut last, size - 1));
+    read.is_ok() && last != *b"\n"
+}
+
+impl LineSink for RotatingFile {
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        if !self.regular {
+            return self.file.write_all(lines);
+        }
+        let written = self.append(lines);
+        // Others wait for it. It cannot fail for a file that is open.
+        let _ = self.file.unlock();
+        written
+    }
+
+    fn max_batch_bytes(&self) -> usize {
+        // So that no file is larger than it is said to be at most.
+        usize::try_from(self.rotation.size).map_or(MAX_BATCH_BYTES, |most| most.min(MAX_BATCH_BYTES))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(path: &Path) -> String {
+        fs::read_to_string(path).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_file_is_rotated_at_its_size_limit_and_the_oldest_deleted() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log");
+        let mut file = RotatingFile::open(path.clone(), Rotation { size: 10, count: 2 }).expect("a file");
+        for line in ["1234\n", "567\n", "89\n", "a line that is longer\n", "b\n", "c\n"] {
+            file.write(line.as_bytes()).expect("room");
+        }
+        assert_eq!(text(&path), "b\nc\n");
+        assert_eq!(text(&rotated_path(&path, 1)), "a line that is longer\n");
+        assert_eq!(text(&rotated_path(&path, 2)), "89\n");
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 3);
+        for file in [path.clone(), rotated_path(&path, 2)] {
+            assert_eq!(fs::metadata(file).expect("a file").mode() & 0o777, 0o600);
+        }
+        // What others put aside is not written on, and neither is one begun anew when opened again.
+        fs::rename(&path, folder.path().join("taken")).expect("a file");
+        file.write(b"d\n").expect("room");
+        let mut again = RotatingFile::open(path.clone(), Rotation { size: 10, count: 2 }).expect("a file");
+        again.write(b"e\n").expect("room");
+        assert_eq!(text(&path), "d\ne\n");
+    }
+
+    #[test]
+    fn a_failed_reopen_deletes_no_rotated_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log");
+        let mut file = RotatingFile::open(path.clone(), Rotation { size: 3, count: 3 }).expect("a file");
+        for line in ["1\n", "2\n", "3\n"] {
+            file.write(line.as_bytes()).expect("room");
+        }
+        // What stands in its place is no file.
+        fs::rename(&path, folder.path().join("taken")).expect("a file");
+        fs::create_dir(&path).expect("a folder");
+        for line in ["4\n", "5\n", "6\n"] {
+            file.write(line.as_bytes()).expect_err("no file");
+        }
+        assert_eq!(
+            (text(&rotated_path(&path, 1)), text(&rotated_path(&path, 2))),
+            ("2\n".to_owned(), "1\n".to_owned())
+        );
+        fs::remove_dir(&path).expect("a folder");
+        file.write(b"7\n").expect("room");
+        assert_eq!(text(&path), "7\n");
+        // One that cannot be put aside, however often that is tried.
+        let mut other = RotatingFile::open(path.clone(), Rotation { size: 3, count: 2 }).expect("a file");
+        fs::remove_file(rotated_path(&path, 1)).expect("a file");
+        fs::create_dir(rotated_path(&path, 1)).expect("a folder");
+        fs::remove_file(rotated_path(&path, 2)).expect("a file");
+        fs::create_dir_all(rotated_path(&path, 2).join("full")).expect("a folder");
+        other.write(b"8\n").expect("it is written on");
+        assert_eq!(text(&path), "7\n8\n");
+    }
+
+    #[test]
+    fn a_torn_line_is_terminated_before_the_next_write() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log");
+        for (before, after) in [("", "a\n"), ("whole\n", "whole\na\n"), ("bro", "bro\na\n")] {
+            fs::write(&path, before).expect("a file");
+            let rotation = Rotation { size: 100, count: 0 };
+            let mut file = RotatingFile::open(path.clone(), rotation).expect("a file");
+            file.write(b"a\n").expect("room");
+            assert_eq!(text(&path), after);
+        }
+    }
+
+    #[test]
+    fn several_writers_lose_no_line_and_break_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log");
+        let rotation = Rotation { size: 2000, count: 1000 };
+        let write = |writer: usize| {
+            let mut file = RotatingFile::open(path.clone(), rotation).expect("a file");
+            for number in 0..500 {
+                let line = format!("{writer} {number} {}\n", "x".repeat(number % 90));
+                file.write(line.as_bytes()).expect("room");
+            }
+        };
+        std::thread::scope(|scope| {
+            for writer in 0..4 {
+                scope.spawn(move || write(writer));
+            }
+        });
+        let mut found: Vec<String> = Vec::new();
+        for file in fs::read_dir(folder.path()).expect("a folder").map(|file| file.expect("a file").path()) {
+            let text = text(&file);
+            assert!(text.len() <= 2000 && text.ends_with('\n'), "{}: {}", file.display(), text.len());
+            found.extend(text.lines().map(str::to_owned));
+        }
+        let numbers = (0..4).flat_map(|writer| (0..500).map(move |number| (writer, number)));
+        let mut expected: Vec<String> = numbers
+            .map(|(writer, number)| format!("{writer} {number} {}", "x".repeat(number % 90)))
+            .collect();
+        found.sort();
+        expected.sort();
+        assert!(found == expected, "{} of {} lines", found.len(), expected.len());
+    }
+
+    #[test]
+    fn without_older_files_none_is_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log");
+        let mut file = RotatingFile::open(path.clone(), Rotation { size: 3, count: 0 }).expect("a file");
+        for line in ["1\n", "2\n", "3\n"] {
+            file.write(line.as_bytes()).expect("room");
+        }
+        assert_eq!(text(&path), "3\n");
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_and_a_full_device_fails() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let rotation = Rotation { size: 10, count: 2 };
+        RotatingFile::open(folder.path().to_owned(), rotation).expect_err("a folder is no file");
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).expect("a pipe");
+        RotatingFile::open(pipe, rotation).expect_err("a pipe is no file");
+        let mut full = RotatingFile::open("/dev/full".into(), rotation).expect("a device");
+        full.write(b"0123456789abcdef\n").expect_err("it is full");
+    }
+}

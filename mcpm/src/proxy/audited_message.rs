@@ -1,0 +1,257 @@
+//! One message of a request, and what was answered, as the audit log tells of them.
+
+use bytes::Bytes;
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::{
+    audit::{Audit, EventType, InFlightGuard, new_id, put},
+    mcp::{
+        fields::Fields,
+        message::{Message, MessageKind, same_id},
+    },
+    proxy::{audited_request::put_denial, denial::Denial},
+    redact::{Redactor, strip_query, truncate},
+};
+
+use std::sync::Arc;
+
+/// Longest name of a tool, a prompt or a resource that is recorded, and longest message of an error.
+const MAX_TEXT_BYTES: usize = 256;
+const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+
+/// A message, or a request over HTTP that has none.
+#[derive(Debug)]
+pub(super) struct AuditedMessage {
+    pub(super) kind: EventType,
+    pub(super) audit_id: String,
+    pub(super) is_request: bool,
+    /// Name and version of the client, where it says them.
+    pub(super) client: Option<(String, Option<String>)>,
+    pub(super) response: Option<AuditedResponse>,
+    pub(super) settled: bool,
+    pub(super) in_flight: Option<InFlightGuard>,
+    id: Bytes,
+    method: String,
+    /// Its kind, and its name.
+    target: Option<(&'static str, String)>,
+    batch: bool,
+    trace: Option<(String, String)>,
+    data: Option<Value>,
+}
+
+/// What was answered.
+#[derive(Debug)]
+pub(super) struct AuditedResponse {
+    /// Whether it is an error, of JSON-RPC or of a tool.
+    pub(super) failed: bool,
+    code: Option<i64>,
+    message: Option<String>,
+    is_tool_error: bool,
+    size: u64,
+    data: Option<Value>,
+    /// Why it stands in place of the server's.
+    denial: Option<Denial>,
+}
+
+impl AuditedMessage {
+    pub(super) fn new(
+        audit: &Arc<Audit>,
+        message: &Message,
+        batch: bool,
+        masks: &Redactor,
+        traceparent: Option<&str>,
+    ) -> Self {
+        let is_request = message.kind() == MessageKind::Request;
+        let kind = match message.kind() {
+            MessageKind::Response => EventType::Response,
+            _ => EventType::of_method(message.method()),
+        };
+        let params = Fields::read(message.params());
+        let text = |name: &str| params.as_ref()?.get_unique_string(name).ok().flatten();
+        let plain = |text: String| truncate(&masks.redact(&text), MAX_TEXT_BYTES).into_owned();
+        let of = match message.method() {
+            "tools/call" => text("name").map(|name| ("tool", plain(name))),
+            "prompts/get" => text("name").map(|name| ("prompt", plain(name))),
+            "resources/read" | "resources/subscribe" | "resources/unsubscribe" => {
+                text("uri").map(|uri| ("resource", plain(strip_query(&uri).to_owned())))
+            }
+            _ => None,
+        };
+        let meta = if message.may_have_meta() {
+            params.as_ref().and_then(|params| params.get_unique("_meta").ok().flatten())
+        } else {
+            None
+        };
+        let meta = meta.and_then(|meta| Fields::read(meta.get()));
+        let told = meta.as_ref().and_then(|meta| meta.get_unique_string("traceparent").ok().flatten());
+        let client = match message.method() {
+            "initialize" => params.as_ref().and_then(|params| params.get_unique("clientInfo").ok().flatten()),
+            _ => meta.as_ref().and_then(|meta| meta.get_unique(CLIENT_INFO).ok().flatten()),
+        };
+        let client = client.and_then(|client| Fields::read(client.get())).and_then(|client| {
+            let text = |name: &str| client.get_unique_string(name).ok().flatten();
+            Some((plain(text("name")?), text("version").map(plain)))
+        });
+        let shown = if message.kind() == MessageKind::Response { message.result() } else { message.params() };
+        let data = (audit.spec().include_request_data && !shown.is_empty()).then(|| audit.data(shown, masks));
+        let audit_id = new_id();
+        let method = truncate(&masks.redact(message.method()), MAX_TEXT_BYTES).into_owned();
+        let name = of.as_ref().map(|(_, name)| name.as_str());
+        let in_flight = is_request.then(|| audit.track_call(&audit_id, &method, name));
+        Self {
+            kind,
+            audit_id,
+            is_request,
+            client,
+            response: None,
+            settled: false,
+            in_flight,
+            id: message.id(),
+            method,
+            target: of,
+            batch,
+            trace: told
+                .as_deref()
+                .and_then(parse_traceparent)
+                .or_else(|| traceparent.and_then(parse_traceparent)),
+            data,
+        }
+    }
+
+    /// A request that has no message, or whose messages were not read.
+    pub(super) fn without_message(kind: EventType, method: &Method, traceparent: Option<&str>) -> Self {
+        Self {
+            kind,
+            audit_id: new_id(),
+            is_request: false,
+            client: None,
+            response: None,
+            settled: false,
+            in_flight: None,
+            id: Bytes::new(),
+            method: truncate(method.as_str(), MAX_TEXT_BYTES).into_owned(),
+            target: None,
+            batch: false,
+            trace: traceparent.and_then(parse_traceparent),
+            data: None,
+        }
+    }
+
+    pub(super) fn matches_response(&self, answer: &Message) -> bool {
+        self.is_request && self.response.is_none() && same_id(&self.id, answer.id_text())
+    }
+
+    pub(super) fn failed(&self) -> bool {
+        self.response.as_ref().is_some_and(|answered| answered.failed)
+    }
+
+    /// Whether the answer of the server did not go on.
+    pub(super) fn is_denied(&self) -> bool {
+        self.response.as_ref().is_some_and(|answered| answered.denial.is_some())
+    }
+
+    pub(super) fn response_size(&self) -> Option<u64> {
+        self.response.as_ref().map(|answered| answered.size)
+    }
+
+    pub(super) fn write_target(&self, target: &mut Map<String, Value>) {
+        put(target, "method", Some(self.method.clone()));
+        if let Some((kind, name)) = &self.target {
+            put(target, "name", Some(name.clone()));
+            put(target, "type", Some(*kind));
+        }
+    }
+
+    /// `own` are the ids of the request's own span, which tell more than those of its parent.
+    pub(super) fn describe(
+        &self,
+        extra: &mut Map<String, Value>,
+        own: Option<(String, String)>,
+        data: &mut Map<String, Value>,
+    ) {
+        if self.batch {
+            put(extra, "batch", Some(true));
+        }
+        if let Some((trace, span)) = own.or_else(|| self.trace.clone()) {
+            put(extra, "trace_id", Some(trace));
+            put(extra, "span_id", Some(span));
+        }
+        put(data, "request", self.data.clone());
+        if let Some(answered) = &self.response {
+            put(extra, "jsonrpc_error_code", answered.code);
+            put(extra, "jsonrpc_error_message", answered.message.clone());
+            if answered.is_tool_error {
+                put(extra, "tool_error", Some(true));
+            }
+            put(data, "response", answered.data.clone());
+            if let Some(denial) = &answered.denial {
+                put_denial(extra, denial);
+            }
+        }
+    }
+}
+
+impl AuditedResponse {
+    pub(super) fn of(audit: &Audit, message: &Message, denial: Option<&Denial>, masks: &Redactor) -> Self {
+        #[derive(Deserialize)]
+        struct ToolResult {
+            #[serde(default, rename = "isError")]
+            is_error: bool,
+        }
+        let code = message.error_code();
+        let error = message.error();
+        let of_error =
+            Fields::read(error).and_then(|error| error.get_unique_string("message").ok().flatten());
+        let text = of_error.map(|text| truncate(&masks.redact_with_urls(&text), MAX_TEXT_BYTES).into_owned());
+        let is_marked = || memchr::memmem::find(message.result().as_bytes(), b"isError").is_some();
+        let of_tool = is_marked()
+            && serde_json::from_str::<ToolResult>(message.result()).is_ok_and(|result| result.is_error);
+        let shown = if error.is_empty() { message.result() } else { error };
+        let data = audit.spec().include_response_data.then(|| audit.data(shown, masks));
+        let size = message.bytes().len() as u64;
+        let (failed, denial) = (of_tool || !error.is_empty(), denial.cloned());
+        Self { failed, code, message: text, is_tool_error: of_tool, size, data, denial }
+    }
+}
+
+/// The ids of a trace and of the span in it (W3C Trace Context, "traceparent").
+fn parse_traceparent(text: &str) -> Option<(String, String)> {
+    let mut parts = text.trim().split('-');
+    let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let digits = |text: &str, length: usize| {
+        text.len() == length && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let is_some = |text: &str| text.bytes().any(|byte| byte != b'0');
+    let sound =
+        digits(version, 2) && version != "ff" && digits(trace, 32) && digits(span, 16) && digits(flags, 2);
+    // Only a later version may have more parts.
+    let whole = version != "00" || parts.next().is_none();
+    (sound && whole && is_some(trace) && is_some(span)).then(|| (trace.to_owned(), span.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_traceparent;
+
+    #[test]
+    fn a_trace_is_read_or_left_out() {
+        let (trace_id, span) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
+        let read = |text: &str| parse_traceparent(text);
+        let whole = Some((trace_id.to_owned(), span.to_owned()));
+        assert_eq!(read(&format!("00-{trace_id}-{span}-01")), whole);
+        assert_eq!(read(&format!("01-{trace_id}-{span}-01-more")), whole);
+        for text in [
+            String::new(),
+            format!("00-{trace_id}-{span}-01-more"),
+            format!("ff-{trace_id}-{span}-01"),
+            format!("00-{}-{span}-01", "0".repeat(32)),
+            format!("00-{}-{span}-01", trace_id.to_uppercase()),
+            format!("00-{trace_id}-{span}"),
+            "Bearer canary".to_owned(),
+        ] {
+            assert_eq!(read(&text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! A stream of events that ends when the token does with which it was asked for.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+    time::{Duration, SystemTime},
+};
+
+use bytes::Bytes;
+use http::header;
+use http_body::{Body as HttpBody, Frame};
+use tokio::time::{Instant, Sleep};
+
+use super::respond::Response;
+use crate::transport::body::{Body, BodyError};
+
+/// What ends later than that is as good as endless.
+const MAX_LIFETIME: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// How long is slept at most: a machine that is suspended meanwhile sleeps on for as long as was left before.
+const MAX_SLEEP: Duration = Duration::from_secs(30);
+
+/// The stream.
+struct ExpiringBody {
+    body: Body,
+    deadline: ExpiryDeadline,
+    timer: Pin<Box<Sleep>>,
+    ended: bool,
+}
+
+/// When it ends, which either clock may tell: one goes on while the machine is suspended, and nobody sets the other back.
+struct ExpiryDeadline {
+    wall_clock: SystemTime,
+    monotonic: Instant,
+    now: fn() -> SystemTime,
+}
+
+impl ExpiryDeadline {
+    /// When to look again; `None` when it is over.
+    fn next_check(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let over = (self.now)() >= self.wall_clock || now >= self.monotonic;
+        (!over).then(|| self.monotonic.min(now + MAX_SLEEP))
+    }
+}
+
+/// Has an answer end at `end`, if it is a stream of events. Any other is one answer to one request, which was allowed.
+///
+/// The stream ends as it does when its server has nothing more to say: a client opens another, with a token that holds.
+pub(super) fn with_expiry(response: Response, end: SystemTime) -> Response {
+    with_expiry_by_clock(response, end, SystemTime::now)
+}
+
+fn with_expiry_by_clock(response: Response, end: SystemTime, now: fn() -> SystemTime) -> Response {
+    let kind = response.headers().get(header::CONTENT_TYPE).map(|kind| kind.as_bytes().to_ascii_lowercase());
+    if !kind.is_some_and(|kind| kind.starts_with(b"text/event-stream")) {
+        return response;
+    }
+    // One that has ended already ends at once.
+    let left = end.duration_since(now()).unwrap_or_default();
+    if left > MAX_LIFETIME {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    // It may become shorter than it was said to be.
+    parts.headers.remove(header::CONTENT_LENGTH);
+    let latest = Instant::now() + left;
+    let nap = Box::pin(tokio::time::sleep_until(latest.min(Instant::now() + MAX_SLEEP)));
+    let end = ExpiryDeadline { wall_clock: end, monotonic: latest, now };
+    Response::from_parts(parts, Body::stream(ExpiringBody { body, deadline: end, timer: nap, ended: false }))
+}
+
+impl HttpBody for ExpiringBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        while !self.ended && self.timer.as_mut().poll(cx).is_ready() {
+            if let Some(nap) = self.deadline.next_check() {
+                self.timer.as_mut().reset(nap);
+                continue;
+            }
+            tracing::debug!("a stream was ended with its caller's token");
+            self.ended = true;
+            // The server need not go on talking.
+            self.body = Body::empty();
+        }
+        if self.ended { Poll::Ready(None) } else { Pin::new(&mut self.body).poll_frame(cx) }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ended || self.body.is_end_stream()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::{memory::Account, testing::with_timeout};
+
+    struct Ticks(tokio::time::Interval);
+
+    impl HttpBody for Ticks {
+        type Data = Bytes;
+        type Error = BodyError;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+            self.0.poll_tick(cx).map(|_| Some(Ok(Frame::data(Bytes::from_static(b":\n\n")))))
+        }
+    }
+
+    fn stream(kind: &'static str, left: Duration) -> Response {
+        stream_by(kind, left, SystemTime::now)
+    }
+
+    fn stream_by(kind: &'static str, left: Duration, now: fn() -> SystemTime) -> Response {
+        let ticks = Ticks(tokio::time::interval(Duration::from_secs(10)));
+        let mut response = Response::new(Body::stream(ticks));
+        response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static(kind));
+        with_expiry_by_clock(response, SystemTime::now() + left, now)
+    }
+
+    /// What a stream says until its end, which comes within a day of the clock that jumps.
+    async fn whole(stream: Response) -> Bytes {
+        let whole =
+            tokio::time::timeout(Duration::from_secs(24 * 3600), stream.into_body().collect(Account::new));
+        whole.await.expect("an end").expect("a clean end")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_ends_cleanly_when_its_token_expires() {
+        let stream = stream("text/event-stream; charset=utf-8", Duration::from_secs(95));
+        let text = whole(stream).await;
+        assert_eq!(text, ":\n\n".repeat(10));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_ends_when_its_token_expired_while_the_machine_was_suspended() {
+        /// Asked for the third time, it is a day later, and the machine's other clock has not noticed.
+        fn suspended() -> SystemTime {
+            static ASKED: AtomicUsize = AtomicUsize::new(0);
+            let days = u64::from(ASKED.fetch_add(1, Ordering::Relaxed) >= 2);
+            SystemTime::now() + Duration::from_secs(days * 24 * 3600)
+        }
+        let stream = stream_by("text/event-stream", Duration::from_secs(3600), suspended);
+        let text = whole(stream).await;
+        assert_eq!(text, ":\n\n".repeat(6));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn streams_with_distant_expiry_and_other_responses_are_not_limited() {
+        for mut body in [
+            stream("text/event-stream", MAX_LIFETIME * 2).into_body(),
+            stream("application/json", Duration::ZERO).into_body(),
+        ] {
+            for _ in 0..1000 {
+                assert!(with_timeout(body.next_chunk()).await.expect("a piece").is_some());
+            }
+        }
+        let over = stream("text/event-stream", Duration::ZERO);
+        assert!(whole(over).await.is_empty());
+    }
+}

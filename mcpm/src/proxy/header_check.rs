@@ -1,0 +1,151 @@
+//! Checks that the headers of a stateless request say what its body says (MCP 2026-07-28, "Standard Request
+//! Headers" and "Custom headers from tool parameters"): whoever decides by a header must not be lied to.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use http::{HeaderMap, StatusCode};
+use serde_json::Value;
+
+use crate::{
+    mcp::{
+        era::ModernMeta,
+        error_code,
+        fields::{AmbiguousField, Fields},
+        message::Message,
+    },
+    stdio::mux::{ParamHeader, RpcError},
+};
+
+pub(super) const MCP_PROTOCOL_VERSION: &str = "mcp-protocol-version";
+const MCP_METHOD: &str = "mcp-method";
+const MCP_NAME: &str = "mcp-name";
+
+/// Checks what every stateless request carries.
+pub(super) fn check_required(
+    headers: &HeaderMap,
+    message: &Message,
+    meta: Option<&ModernMeta<'_>>,
+) -> Result<(), RpcError> {
+    let missing = |what: &str| {
+        Err(RpcError::new(
+            StatusCode::BAD_REQUEST,
+            error_code::INVALID_PARAMS,
+            format!("`_meta` lacks {what}"),
+        ))
+    };
+    let Some(meta) = meta else { return missing("the protocol version and the client's capabilities") };
+    let Some(version) = meta.version() else { return missing("`io.modelcontextprotocol/protocolVersion`") };
+    if meta.capabilities.is_none_or(|capabilities| !capabilities.get().starts_with('{')) {
+        return missing("`io.modelcontextprotocol/clientCapabilities`");
+    }
+    expect_header(headers, MCP_PROTOCOL_VERSION, Some(&version))?;
+    expect_header(headers, MCP_METHOD, Some(message.method()))?;
+    if let Some(field) = name_param(message.method()) {
+        let name = single_header(headers, MCP_NAME)?.map(decode).transpose()?;
+        if name != param_text(message, field)? {
+            return Err(mismatch(MCP_NAME));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the headers which name what a message is about, if they are there, say what it says.
+pub(super) fn check_optional(headers: &HeaderMap, message: &Message) -> Result<(), RpcError> {
+    let method = single_header(headers, MCP_METHOD)?;
+    if method.is_some_and(|method| method != message.method()) {
+        return Err(mismatch(MCP_METHOD));
+    }
+    let Some(name) = single_header(headers, MCP_NAME)?.map(decode).transpose()? else { return Ok(()) };
+    let said = name_param(message.method()).map(|field| param_text(message, field)).transpose()?.flatten();
+    if said.is_none_or(|said| said == name) { Ok(()) } else { Err(mismatch(MCP_NAME)) }
+}
+
+/// Checks the arguments of a tool that are mirrored in headers.
+pub(super) fn check_params(
+    headers: &HeaderMap,
+    message: &Message,
+    mirrored: &[ParamHeader],
+) -> Result<(), RpcError> {
+    if mirrored.is_empty() {
+        return Ok(());
+    }
+    let params: Value = serde_json::from_str(message.params()).unwrap_or_default();
+    for ParamHeader { path, header } in mirrored {
+        let value = path.iter().fold(&params["arguments"], |value, name| &value[name.as_str()]);
+        let sent = single_header(headers, header)?.map(decode).transpose()?;
+        let agrees = match (value, sent) {
+            (Value::Null, None) => true,
+            (Value::String(text), Some(sent)) => *text == sent,
+            (Value::Bool(truth), Some(sent)) => truth.to_string() == sent,
+            (Value::Number(number), Some(sent)) => same_number(&number.to_string(), &sent),
+            // What has no header form is not mirrored.
+            (Value::Array(_) | Value::Object(_), None) => true,
+            _ => false,
+        };
+        if !agrees {
+            return Err(mismatch(header));
+        }
+    }
+    Ok(())
+}
+
+/// A text among the params.
+fn param_text(message: &Message, field: &str) -> Result<Option<String>, RpcError> {
+    let Some(fields) = Fields::read(message.params()) else { return Ok(None) };
+    let ambiguous = |error: AmbiguousField| {
+        RpcError::new(StatusCode::BAD_REQUEST, error_code::INVALID_PARAMS, error.to_string())
+    };
+    let text = fields.get_unique(field).map_err(ambiguous)?;
+    Ok(text.and_then(|text| serde_json::from_str(text.get()).ok()))
+}
+
+/// The field of the params that `Mcp-Name` repeats.
+fn name_param(method: &str) -> Option<&'static str> {
+    match method {
+        "tools/call" | "prompts/get" => Some("name"),
+        "resources/read" => Some("uri"),
+        "tasks/get" | "tasks/update" | "tasks/cancel" => Some("taskId"),
+        _ => None,
+    }
+}
+
+fn expect_header(headers: &HeaderMap, name: &str, expected: Option<&str>) -> Result<(), RpcError> {
+    if single_header(headers, name)? == expected { Ok(()) } else { Err(mismatch(name)) }
+}
+
+fn single_header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, RpcError> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(mismatch(name));
+    }
+    value.to_str().map(|value| Some(value.trim_matches([' ', '\t']))).map_err(|_| mismatch(name))
+}
+
+/// Decodes the form `=?base64?...?=`; other text stands for itself.
+fn decode(value: &str) -> Result<String, RpcError> {
+    let Some(encoded) = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else {
+        return Ok(value.to_owned());
+    };
+    let decoded = STANDARD.decode(encoded).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    decoded.ok_or_else(|| {
+        RpcError::new(
+            StatusCode::BAD_REQUEST,
+            error_code::HEADER_MISMATCH,
+            "a header's base64 form is broken",
+        )
+    })
+}
+
+/// Whether two decimal numbers are the same: `42.0` is `42`.
+fn same_number(body: &str, sent: &str) -> bool {
+    let plain = |text: &str| {
+        let whole = text.split_once('.').filter(|(_, part)| part.bytes().all(|digit| digit == b'0'));
+        whole.map_or(text, |(whole, _)| whole).to_owned()
+    };
+    !sent.is_empty() && plain(body) == plain(sent)
+}
+
+fn mismatch(name: &str) -> RpcError {
+    let message = format!("Header mismatch: `{name}` does not say what the body says");
+    RpcError::new(StatusCode::BAD_REQUEST, error_code::HEADER_MISMATCH, message)
+}

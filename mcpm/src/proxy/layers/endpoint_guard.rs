@@ -1,0 +1,162 @@
+//! Where something decides about messages, lets requests reach nothing of a server but its MCP endpoints.
+//!
+//! Rules are about messages. A request without one, a form for example, or a message that is sent to another path of
+//! the same host, may do there what no rule has seen.
+
+use std::sync::Arc;
+
+use http::{Method, StatusCode};
+use http_body::Body as _;
+
+use crate::{
+    explain::Reason,
+    mcp::error_code,
+    proxy::{
+        denial::Denial,
+        layer::{Layer, Next, ResponseFuture},
+        message_errors,
+        messages::RequestMessages,
+        respond::{self, Request, Response},
+        session_owners::{EndpointRegistrar, Owner, SessionOwners, is_plain_path},
+    },
+};
+
+/// Where a host says things about itself (RFC 8615), its authorization server among them.
+const WELL_KNOWN: &str = "/.well-known/";
+
+/// The layer.
+#[derive(Debug)]
+pub(crate) struct EndpointGuard {
+    owners: Arc<SessionOwners>,
+}
+
+impl EndpointGuard {
+    /// Takes what knows the server's own paths, and where it has said that messages are posted.
+    pub(crate) fn new(owners: Arc<SessionOwners>) -> Self {
+        Self { owners }
+    }
+
+    fn deny(&self, request: &Request) -> Option<Response> {
+        let path = request.uri().path();
+        let place = request.uri().path_and_query().map_or(path, |place| place.as_str());
+        let asked = request.extensions().get::<Arc<RequestMessages>>();
+        let is_empty = request.body().is_end_stream() || request.body().size_hint().exact() == Some(0);
+        let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+        let refused = |status, reason: Reason, text: &str| {
+            let denial =
+                Denial::new(reason).rule(text).input("method", request.method().as_str()).input("path", path);
+            let code = error_code::INVALID_REQUEST;
+            Some(match asked.and_then(|asked| Some((asked, asked.messages().first()?))) {
+                Some((asked, first)) => {
+                    message_errors::deny_message(asked, first, status, (code, text), denial)
+                }
+                None => respond::deny(status, code, text, b"", denial),
+            })
+        };
+        let tells = is_empty && (*request.method() == Method::OPTIONS || reads && is_well_known_path(path));
+        if !tells && !self.owners.is_endpoint(place) {
+            let text = "only the MCP endpoint of this server can be reached here";
+            return refused(StatusCode::FORBIDDEN, Reason::NotAnEndpoint, text);
+        }
+        if tells || asked.is_some() || is_empty && (reads || *request.method() == Method::DELETE) {
+            return None;
+        }
+        refused(StatusCode::BAD_REQUEST, Reason::NoMessage, "the request holds no JSON-RPC message")
+    }
+}
+
+fn is_well_known_path(path: &str) -> bool {
+    path.strip_prefix(WELL_KNOWN).is_some_and(|below| is_plain_path(below.trim_end_matches('/')))
+}
+
+impl Layer for EndpointGuard {
+    fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> ResponseFuture<'a> {
+        if let Some(refused) = self.deny(&request) {
+            return Box::pin(std::future::ready(refused));
+        }
+        if *request.method() == Method::GET && request.extensions().get::<EndpointRegistrar>().is_none() {
+            // Nobody is asked who they are, so what place is whose nobody can say.
+            request.extensions_mut().insert(EndpointRegistrar::new(&self.owners, Owner::anonymous()));
+        }
+        next.handle(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        proxy::layers::policy_tests::{Server, post, run},
+        transport::body::Body,
+    };
+
+    const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+
+    fn request(method: &str, path: &str, body: &str) -> Request {
+        let mut request = if body.is_empty() { Request::new(Body::empty()) } else { post(body) };
+        *request.method_mut() = method.parse().expect("a method");
+        *request.uri_mut() = path.parse().expect("a path");
+        request
+    }
+
+    #[tokio::test]
+    async fn only_mcp_endpoints_and_well_known_documents_are_reachable() {
+        let owners = Arc::new(SessionOwners::new(["/", "/mcp", "/sse", "/v1/mcp"]));
+        let _noted =
+            EndpointRegistrar::new(&owners, Owner::anonymous()).register("/messages?session_id=a", "/sse");
+        let form = "jsonrpc=2.0&method=tools/call&params[name]=x";
+        let (elsewhere, empty) = (Some("reach.not_an_endpoint"), Some("reach.no_message"));
+        for (method, path, body, reason) in [
+            ("POST", "/mcp", PING, None),
+            ("POST", "/", PING, None),
+            ("POST", "/v1/mcp/?key=x", PING, None),
+            ("POST", "/mcp/messages/7", PING, None),
+            ("POST", "/messages?session_id=a", PING, None),
+            ("PUT", "/mcp", PING, None),
+            ("GET", "/mcp", "", None),
+            ("HEAD", "/sse", "", None),
+            ("DELETE", "/v1/mcp", "", None),
+            ("OPTIONS", "/anything", "", None),
+            ("GET", "/.well-known/oauth-authorization-server/v1/mcp", "", None),
+            ("HEAD", "/.well-known/openid-configuration", "", None),
+            ("POST", "/mcp", "", empty),
+            ("PUT", "/mcp", "", empty),
+            ("POST", "/mcp", form, empty),
+            ("GET", "/mcp", form, empty),
+            ("DELETE", "/mcp", form, empty),
+            ("OPTIONS", "/mcp", form, empty),
+            ("POST", "/messages?session_id=a", form, empty),
+            ("DELETE", "/api/orders/1", "", elsewhere),
+            ("GET", "/api/orders", "", elsewhere),
+            ("POST", "/api/orders/1/cancel", PING, elsewhere),
+            ("POST", "/api/orders", form, elsewhere),
+            ("OPTIONS", "/api/orders", form, elsewhere),
+            ("POST", "/messages?session_id=b", PING, elsewhere),
+            ("POST", "/messages", PING, elsewhere),
+            ("POST", "/mcp/../api", PING, elsewhere),
+            ("POST", "/mcp/%2e%2e/api", PING, elsewhere),
+            ("POST", "/mcp/..;/api", PING, elsewhere),
+            ("GET", "/mcp/..%5capi", "", elsewhere),
+            ("GET", "/mcp//api", "", elsewhere),
+            ("GET", "//mcp", "", elsewhere),
+            ("GET", "/mcpx", "", elsewhere),
+            ("POST", "/.well-known/x", PING, elsewhere),
+            ("DELETE", "/.well-known/x", "", elsewhere),
+            ("GET", "/.well-known/../api", "", elsewhere),
+            ("GET", "/.well-known/%2e%2e/api", "", elsewhere),
+            ("GET", "/.well-known/..;/api", "", elsewhere),
+        ] {
+            let shown = format!("{method} {path} {body}");
+            let mut asking = request(method, path, body);
+            if body == form {
+                let form = "application/x-www-form-urlencoded; x=application/json";
+                asking.headers_mut().insert("content-type", form.parse().expect("a value"));
+            }
+            let server = Server::new(false, |_| None);
+            let response = run(EndpointGuard::new(Arc::clone(&owners)), asking, &server).await;
+            let denial = response.extensions().get::<Denial>().map(|denial| denial.reason.id());
+            assert_eq!(denial, reason, "{shown}");
+            assert_eq!(server.methods().len(), usize::from(reason.is_none()), "{shown}");
+        }
+    }
+}

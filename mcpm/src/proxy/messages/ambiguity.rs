@@ -1,0 +1,75 @@
+//! Texts that could be read in more than one way, or could be messages although they are none to us.
+
+use super::content::without_padding;
+use crate::mcp::{
+    error_code,
+    fields::Fields,
+    message::{Malformed, Message, each_element},
+};
+
+/// The fields of a message that say what it is.
+const FIELDS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
+
+/// Refuses a message with a field that some readers take for another.
+pub(in crate::proxy) fn check_unambiguous(message: &Message) -> Result<(), Malformed> {
+    // That it is an object was seen when it was scanned.
+    let Some(fields) = std::str::from_utf8(message.bytes()).ok().and_then(Fields::read) else {
+        return Ok(());
+    };
+    for name in FIELDS {
+        fields.get_unique(name).map_err(|ambiguous| Malformed {
+            code: error_code::INVALID_REQUEST,
+            reason: ambiguous.to_string(),
+        })?;
+    }
+    Ok(())
+}
+
+/// Whether some client might take a text for a message that could not be read as one here: it is none that we can read
+/// at all, or it says that it is one.
+pub(super) fn could_be_message(text: &[u8]) -> bool {
+    let text = without_padding(text);
+    if !matches!(text.first(), Some(b'{' | b'[')) {
+        return false;
+    }
+    let Ok(text) = std::str::from_utf8(text) else { return true };
+    let says_so = |object: &str| {
+        Fields::read(object).is_none_or(|fields| !matches!(fields.get_unique("jsonrpc"), Ok(None)))
+    };
+    if text.starts_with('{') {
+        return says_so(text);
+    }
+    let mut is_said = false;
+    let read = each_element(text, |one| {
+        is_said = is_said || one.get().starts_with('{') && says_so(one.get());
+        Ok(())
+    });
+    is_said || read.is_err()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_with_a_jsonrpc_field_could_be_a_message() {
+        for text in [
+            r#"{"jsonrpc":"2.0","jsonrpc":"2.0","result":1}"#,
+            r#"{"jsonRPC":"2.0","result":1}"#,
+            r#"[1,{"\u006asonrpc":"2.0"}]"#,
+            "{",
+            "[{]",
+            "{\"a\":NaN}",
+            "{}\n{\"jsonrpc\":\"2.0\",\"result\":1}",
+        ] {
+            assert!(could_be_message(text.as_bytes()), "{text}");
+        }
+        assert!(could_be_message(b"\xff\xfe{\0\"\0"));
+        assert!(could_be_message(b"{\"a\":\"\xff\"}"));
+        for text in
+            ["", "<html>", "7", "{}", r#"{"error":"invalid_token"}"#, "[1]", r#"[{"a":{"jsonrpc":1}}]"#]
+        {
+            assert!(!could_be_message(text.as_bytes()), "{text}");
+        }
+    }
+}

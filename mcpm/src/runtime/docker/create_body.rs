@@ -1,0 +1,204 @@
+//! Says in the engine's words what a container is created from.
+//!
+//! The fences are the same for every container: no capabilities, no new privileges, an init process, a bound on
+//! processes and on the size of the log, and no restart by the engine (mcpm restarts servers itself).
+
+use std::{collections::HashMap, path::Path};
+
+use bollard::models::{
+    ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount as ApiMount, MountType, PortBinding, PortMap,
+    RestartPolicy, RestartPolicyNameEnum,
+};
+
+use super::connect::EngineCapabilities;
+use crate::{
+    Error, ErrorKind, Result,
+    runtime::{Confinement, ContainerSpec, Mount, Relabel, labels},
+};
+
+/// Size and number of the files that keep a container's output.
+const LOG_ROTATION: [(&str, &str); 2] = [("max-size", "10m"), ("max-file", "3")];
+
+/// When memory runs out, servers go before the programs of the machine.
+const OOM_SCORE: i64 = 500;
+/// Lets any user of the container listen on any port in it.
+const UNPRIVILEGED_PORTS_SYSCTL: [&str; 2] = ["net.ipv4.ip_unprivileged_port_start", "0"];
+
+/// Makes the request that creates a container.
+///
+/// # Errors
+/// `InvalidOption` when a mount cannot be said to the engine, or its source is known to be missing.
+pub(super) fn create_body(spec: &ContainerSpec, traits: &EngineCapabilities) -> Result<ContainerCreateBody> {
+    let mut labels: HashMap<_, _> = spec.labels.clone().into_iter().collect();
+    // Without it, nobody could remove the container again.
+    labels.insert(labels::MANAGED.to_owned(), "true".to_owned());
+    let ports = port_bindings(spec);
+    let confinement = &spec.confinement;
+    let privileged = confinement.privileged;
+    let bytes = |number: Option<u64>| number.map(|number| i64::try_from(number).unwrap_or(i64::MAX));
+    Ok(ContainerCreateBody {
+        image: Some(spec.image.clone()),
+        // An entry point takes the image's arguments away, too.
+        entrypoint: spec.entry.as_ref().map(|entry| entry.command.clone()),
+        cmd: (!spec.args.is_empty()).then(|| spec.args.clone()),
+        env: Some(spec.env.iter().map(|(name, value)| format!("{name}={value}")).collect()),
+        labels: Some(labels),
+        tty: Some(false),
+        open_stdin: Some(spec.stdin),
+        attach_stdin: Some(spec.stdin),
+        attach_stdout: Some(true),
+        attach_stderr: Some(true),
+        // The server is ended by stopping it: one engine passes the end of input on, the other does not.
+        stdin_once: Some(false),
+        exposed_ports: Some(ports.keys().cloned().collect()),
+        host_config: Some(HostConfig {
+            privileged: privileged.then_some(true),
+            cap_drop: (!privileged).then(|| vec!["ALL".to_owned()]),
+            security_opt: (!privileged).then(|| security(spec, traits)),
+            init: Some(traits.init && spec.entry.is_none()),
+            pids_limit: Some(spec.pids_limit),
+            oom_score_adj: Some(OOM_SCORE),
+            memory: bytes(confinement.memory),
+            // The same number leaves no swap beyond it.
+            memory_swap: bytes(confinement.memory),
+            nano_cpus: bytes(confinement.nano_cpus),
+            readonly_rootfs: confinement.read_only_root.then_some(true),
+            tmpfs: (!confinement.tmpfs.is_empty()).then(|| tmpfs(confinement, traits)),
+            dns: spec.entry.as_ref().map(|entry| vec![entry.name_server.to_string()]),
+            // Podman, unlike Docker, keeps low ports for root otherwise.
+            sysctls: spec
+                .entry
+                .as_ref()
+                .map(|_| HashMap::from([UNPRIVILEGED_PORTS_SYSCTL.map(str::to_owned).into()])),
+            restart_policy: Some(RestartPolicy {
+                name: Some(RestartPolicyNameEnum::NO),
+                maximum_retry_count: None,
+            }),
+            log_config: traits.bounded_log_driver.as_deref().map(log_config),
+            network_mode: Some(spec.network.to_string()),
+            port_bindings: Some(ports),
+            mounts: Some(mounts(spec)?),
+            binds: Some(relabelled_mounts(&spec.mounts)?),
+            ..HostConfig::default()
+        }),
+        ..ContainerCreateBody::default()
+    })
+}
+
+fn security(spec: &ContainerSpec, traits: &EngineCapabilities) -> Vec<String> {
+    let mut options = vec!["no-new-privileges".to_owned()];
+    if spec.entry.as_ref().is_some_and(|entry| entry.volume.is_none()) && traits.selinux {
+        // Else the container may not connect to the socket that is mounted for it.
+        options.push("label=disable".to_owned());
+    }
+    options
+}
+
+fn tmpfs(confinement: &Confinement, traits: &EngineCapabilities) -> HashMap<String, String> {
+    let empty = if traits.copies_image_into_tmpfs { ",notmpcopyup" } else { "" };
+    let options = |size: &u64| format!("rw,noexec,nosuid,nodev,mode=1777,size={size}{empty}");
+    confinement.tmpfs.iter().map(|(target, size)| (target.clone(), options(size))).collect()
+}
+
+fn log_config(driver: &str) -> HostConfigLogConfig {
+    let config = LOG_ROTATION.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    HostConfigLogConfig { typ: Some(driver.to_owned()), config: Some(config.into()) }
+}
+
+fn port_bindings(spec: &ContainerSpec) -> PortMap {
+    let mut bindings = PortMap::new();
+    for port in &spec.ports {
+        let key = format!("{}/{}", port.container_port, port.protocol);
+        let host_port = (port.host_port != 0).then(|| port.host_port.to_string());
+        let binding = PortBinding {
+            host_ip: Some(port.host_ip.to_string()),
+            host_port: Some(host_port.unwrap_or_default()),
+        };
+        bindings.entry(key).or_default().get_or_insert_default().push(binding);
+    }
+    bindings
+}
+
+/// What is mounted, but for what is relabelled.
+fn mounts(spec: &ContainerSpec) -> Result<Vec<ApiMount>> {
+    let mut all = plain_mounts(spec.mounts.iter().chain(&spec.overlays))?;
+    let volume = spec.entry.as_ref().and_then(|entry| entry.volume.as_ref());
+    // Without a name, it goes with the container.
+    all.extend(volume.map(|folder| ApiMount {
+        typ: Some(MountType::VOLUME),
+        target: Some(folder.clone()),
+        ..ApiMount::default()
+    }));
+    Ok(all)
+}
+
+/// Mounts in the form that makes no source that is missing.
+fn plain_mounts<'a>(mounts: impl Iterator<Item = &'a Mount>) -> Result<Vec<ApiMount>> {
+    let plain = mounts.filter(|mount| mount.relabel.is_none());
+    plain
+        .map(|mount| {
+            Ok(ApiMount {
+                typ: Some(MountType::BIND),
+                source: Some(existing_source(&mount.source)?.to_owned()),
+                target: Some(mount.target.clone()),
+                read_only: Some(mount.read_only),
+                ..ApiMount::default()
+            })
+        })
+        .collect()
+}
+
+/// Mounts in the older form, the only one that knows relabelling. It makes an empty folder of a missing source
+/// and gives colons a meaning.
+fn relabelled_mounts(mounts: &[Mount]) -> Result<Vec<String>> {
+    let relabelled = mounts.iter().filter_map(|mount| Some((mount, mount.relabel?)));
+    relabelled
+        .map(|(mount, relabel)| {
+            let source = existing_source(&mount.source)?;
+            if source.contains(':') || mount.target.contains(':') {
+                return Err(Error::new(
+                    ErrorKind::InvalidOption,
+                    format!(
+                        "cannot mount `{source}` at `{}`: a relabelled path must not contain `:`",
+                        mount.target
+                    ),
+                ));
+            }
+            let access = if mount.read_only { "ro" } else { "rw" };
+            let label = match relabel {
+                Relabel::Shared => "z",
+                Relabel::Private => "Z",
+            };
+            Ok(format!("{source}:{}:{access},{label}", mount.target))
+        })
+        .collect()
+}
+
+/// Makes the error for a source that does not exist, whoever found out.
+pub(super) fn missing_source(source: &str) -> Error {
+    Error::new(ErrorKind::InvalidOption, format!("cannot mount `{source}`: it does not exist"))
+        .hint("create it first, or correct the path")
+}
+
+/// Podman finds out that a source is missing only when the container starts.
+fn existing_source(path: &Path) -> Result<&str> {
+    let source = text(path)?;
+    // What this user cannot see, the engine may.
+    match path.try_exists() {
+        Ok(false) => Err(missing_source(source)),
+        Ok(true) | Err(_) => Ok(source),
+    }
+}
+
+fn text(path: &Path) -> Result<&str> {
+    path.to_str().ok_or_else(|| {
+        Error::new(
+            ErrorKind::InvalidOption,
+            format!("cannot mount `{}`: the path is not UTF-8", path.display()),
+        )
+    })
+}
+
+#[cfg(test)]
+#[path = "create_body_tests.rs"]
+mod tests;

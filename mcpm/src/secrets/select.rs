@@ -1,0 +1,180 @@
+//! Which store is used: what is injected, what the environment says, what was set up, the encrypted file.
+
+use std::{collections::BTreeMap, fmt, fs, io, path::PathBuf, str::FromStr, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    SecretStore, command::CommandStore, encrypted::EncryptedFile, environment::EnvironmentStore,
+    password::Password,
+};
+use crate::{
+    Environment, Error, ErrorKind, Result,
+    options::Secret,
+    state::{FORMAT_VERSION, document, file},
+};
+
+/// What the library is told of secrets.
+#[derive(Debug, Clone, Default)]
+pub struct SecretSettings {
+    /// The store to use, instead of the one that is set up.
+    pub store: Option<Arc<dyn SecretStore>>,
+    /// Values by name, which go before those of the store: `MCPM_SECRET_NAME`.
+    pub overrides: BTreeMap<String, Secret>,
+    /// Name of the store, instead of the one that is set up: `MCPM_SECRETS_PROVIDER`.
+    pub provider: Option<String>,
+    /// The password of the encrypted file: `MCPM_SECRETS_PASSWORD`.
+    pub password: Option<Secret>,
+    /// A file that holds it: `MCPM_SECRETS_PASSWORD_FILE`.
+    pub password_file: Option<PathBuf>,
+    /// The message bus of the desktop, where a keyring is found: `DBUS_SESSION_BUS_ADDRESS`.
+    pub session_bus: Option<String>,
+}
+
+/// A kind of store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Provider {
+    /// A file below the state folder, under a password.
+    #[default]
+    Encrypted,
+    /// The keyring of the desktop (Secret Service).
+    Keyring,
+    /// Variables `MCPM_SECRET_NAME` and nothing else.
+    Environment,
+    /// A program that prints a value.
+    Command,
+}
+
+impl Provider {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Encrypted, Self::Keyring, Self::Environment, Self::Command];
+
+    /// Returns the name as users write it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Encrypted => "encrypted",
+            Self::Keyring => "keyring",
+            Self::Environment => "environment",
+            Self::Command => "command",
+        }
+    }
+}
+
+impl fmt::Display for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Provider {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|provider| provider.as_str() == text).ok_or_else(|| {
+            Error::new(ErrorKind::InvalidOption, format!("there is no provider of secrets `{text}`"))
+                .hint("choose `encrypted`, `keyring`, `environment` or `command`")
+        })
+    }
+}
+
+/// What was set up, as kept in `secrets.json` of the settings folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoreConfig {
+    /// The version of the format.
+    pub version: u32,
+    /// The kind of store.
+    pub provider: Provider,
+    /// For `encrypted`: whether the desktop's keyring keeps the password.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub password_in_keyring: bool,
+    /// For `command`: the program and its arguments; `{name}` stands for the name of the secret.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+}
+
+impl Default for StoreConfig {
+    fn default() -> Self {
+        Self {
+            version: FORMAT_VERSION,
+            provider: Provider::default(),
+            password_in_keyring: false,
+            command: Vec::new(),
+        }
+    }
+}
+
+impl StoreConfig {
+    /// Returns what the environment says, else what was set up, else the encrypted file.
+    ///
+    /// # Errors
+    /// `InvalidOption` for an unknown provider; `Io` and `CorruptState` for settings that cannot be read.
+    pub fn load(environment: &Environment) -> Result<Self> {
+        let path = path(environment);
+        let set_up = match fs::read(&path) {
+            Ok(bytes) => document::decode(&bytes, &path, FORMAT_VERSION, |_, _| None)
+                .map_err(|error| error.hint("set it up anew with `mcpm secret provider encrypted`")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(file::file_error("read", &path, error)),
+        };
+        match environment.secrets.provider.as_deref().map(Provider::from_str).transpose()? {
+            None => set_up,
+            // Damaged settings matter only to those who need something of them.
+            Some(provider @ (Provider::Keyring | Provider::Environment)) => {
+                Ok(Self { provider, ..Self::default() })
+            }
+            Some(provider) => Ok(Self { provider, ..set_up? }),
+        }
+    }
+
+    /// Keeps the choice for the times to come.
+    ///
+    /// # Errors
+    /// `InvalidOption` when the parts do not fit together; `Unsupported` for a store this build lacks; `Io`.
+    pub fn save(&self, environment: &Environment) -> Result<()> {
+        if self.password_in_keyring && self.provider != Provider::Encrypted {
+            let message = "only the encrypted file has a password";
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
+        if self.provider != Provider::Command && !self.command.is_empty() {
+            let message = format!("the provider `{}` takes no program", self.provider);
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
+        self.store(environment)?;
+        let path = path(environment);
+        let bytes = document::encode(self, FORMAT_VERSION)?;
+        file::create_folders(&environment.config_dir)
+            .and_then(|()| file::replace(&path, &bytes))
+            .map_err(|error| file::file_error("write", &path, error))
+    }
+
+    /// Returns the store itself; it is not opened yet.
+    pub(super) fn store(&self, environment: &Environment) -> Result<Arc<dyn SecretStore>> {
+        Ok(match self.provider {
+            Provider::Encrypted => {
+                let password = Password::new(environment, self.password_in_keyring)?;
+                Arc::new(EncryptedFile::new(&environment.state_dir, password))
+            }
+            Provider::Keyring => keyring(environment)?,
+            Provider::Environment => Arc::new(EnvironmentStore(environment.secrets.overrides.clone())),
+            Provider::Command => Arc::new(CommandStore::new(&self.command)?),
+        })
+    }
+}
+
+fn path(environment: &Environment) -> PathBuf {
+    environment.config_dir.join("secrets.json")
+}
+
+#[cfg(feature = "keyring")]
+#[expect(clippy::unnecessary_wraps, reason = "a build without keyrings fails here")]
+pub(super) fn keyring(environment: &Environment) -> Result<Arc<dyn SecretStore>> {
+    Ok(Arc::new(super::keyring::Keyring::new(environment, "mcpm")))
+}
+
+#[cfg(not(feature = "keyring"))]
+pub(super) fn keyring(_environment: &Environment) -> Result<Arc<dyn SecretStore>> {
+    Err(Error::new(ErrorKind::Unsupported, "this mcpm was built without support for keyrings")
+        .hint("choose `mcpm secret provider encrypted`"))
+}

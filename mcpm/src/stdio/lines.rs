@@ -1,0 +1,232 @@
+//! Lines between a process and its lane: one JSON-RPC message a line (MCP, transports, "stdio").
+
+use std::{io, sync::Arc};
+
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    sync::mpsc,
+};
+
+use super::ProcessOutput;
+use crate::{
+    explain::Reason,
+    memory::{Account, Reservation},
+    stdio::{
+        id_scan::IdScan,
+        mux::{Multiplexer, line_cost},
+    },
+};
+
+/// Longest line that is taken. A call whose answer is longer gets an error.
+const MAX_LINE_BYTES: usize = 32 << 20;
+/// Room made for reads, and when it is made anew.
+const READ_SIZE: usize = 64 << 10;
+const MIN_READ_CAPACITY: usize = 4 << 10;
+/// Lines written with one call, and the most bytes copied for that.
+const MAX_BATCH_LINES: usize = 64;
+const MAX_BATCH_BYTES: usize = 64 << 10;
+
+/// Hands every line of a process's output to its lane, until the output ends.
+pub(super) async fn read_lines(output: ProcessOutput, lane: Arc<Multiplexer>) {
+    let mut lines = LineSplitter::default();
+    match output {
+        ProcessOutput::Pipe(mut pipe) => loop {
+            if lines.buffer.capacity() - lines.buffer.len() < MIN_READ_CAPACITY {
+                lines.buffer.reserve(READ_SIZE);
+            }
+            match pipe.read_buf(&mut lines.buffer).await {
+                Ok(0) => break,
+                Ok(_) => lines.drain_lines(|line| line.deliver_to(&lane)),
+                Err(error) => {
+                    tracing::debug!(%error, "the server's output broke");
+                    break;
+                }
+            }
+        },
+        ProcessOutput::Chunks(mut pieces) => {
+            while let Some(piece) = pieces.next().await {
+                match piece {
+                    Ok(piece) => {
+                        lines.push(&piece);
+                        lines.drain_lines(|line| line.deliver_to(&lane));
+                    }
+                    Err(error) => {
+                        tracing::debug!(%error, "the server's output broke");
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Writes what the lane sends into a process's input, until the process stops reading.
+pub(super) async fn write_lines(
+    mut input: Box<dyn AsyncWrite + Send + Unpin>,
+    mut lines: mpsc::UnboundedReceiver<Bytes>,
+    queued: Arc<Account>,
+) -> io::Result<()> {
+    let mut batch = Vec::with_capacity(MAX_BATCH_LINES);
+    let mut joined = BytesMut::new();
+    while lines.recv_many(&mut batch, MAX_BATCH_LINES).await > 0 {
+        let total: usize = batch.iter().map(Bytes::len).sum();
+        let booked: usize = batch.iter().map(line_cost).sum();
+        if batch.len() > 1 && total <= MAX_BATCH_BYTES {
+            joined.clear();
+            batch.drain(..).for_each(|line| joined.extend_from_slice(&line));
+            input.write_all(&joined).await?;
+        } else {
+            for line in batch.drain(..) {
+                input.write_all(&line).await?;
+            }
+        }
+        input.flush().await?;
+        queued.release(booked);
+    }
+    Ok(())
+}
+
+/// One line of a process's output.
+#[derive(Debug, PartialEq, Eq)]
+enum Line {
+    Whole(Bytes),
+    /// It was passed over: why, the id of its message, and whether that has a method.
+    Skipped(Skipped, Option<String>, bool),
+}
+
+/// Why a line is passed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Skipped {
+    /// It is longer than any line may be.
+    TooLong,
+    /// What is held already leaves no room for it.
+    NoRoom,
+}
+
+impl Line {
+    fn deliver_to(self, lane: &Multiplexer) {
+        match self {
+            Self::Whole(line) => lane.handle_line(line),
+            Self::Skipped(Skipped::TooLong, id, is_request) => {
+                let text = format!("a message of the server is larger than {} MiB", MAX_LINE_BYTES >> 20);
+                lane.take_skipped(id.as_deref(), is_request, &text, None);
+            }
+            Self::Skipped(Skipped::NoRoom, id, is_request) => {
+                let text = "too much is held for other requests to take a message of the server now";
+                lane.take_skipped(id.as_deref(), is_request, text, Some(Reason::NoMemory));
+            }
+        }
+    }
+}
+
+/// Cuts a stream of bytes at line feeds.
+#[derive(Debug, Default)]
+struct LineSplitter {
+    buffer: BytesMut,
+    /// How much of the buffer is known to hold no line feed.
+    scanned: usize,
+    /// What the beginning of a line is booked on.
+    booking: Reservation,
+    /// Reads on in a line that is being passed over, and why it is.
+    oversized: Option<(Skipped, IdScan)>,
+}
+
+impl LineSplitter {
+    fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    fn drain_lines(&mut self, mut take: impl FnMut(Line)) {
+        while let Some(at) = memchr::memchr(b'\n', &self.buffer[self.scanned..]) {
+            let mut line = self.buffer.split_to(self.scanned + at + 1);
+            line.truncate(self.scanned + at);
+            self.scanned = 0;
+            // Whoever takes the line books it.
+            self.booking.shrink(self.buffer.len());
+            match self.oversized.take() {
+                None => take(Line::Whole(line.freeze())),
+                Some((why, mut scan)) => {
+                    scan.feed(&line);
+                    let (id, is_request) = scan.finish();
+                    take(Line::Skipped(why, id, is_request));
+                }
+            }
+        }
+        self.scanned = self.buffer.len();
+        let skipped = if self.oversized.is_some() || self.scanned > MAX_LINE_BYTES {
+            Some(Skipped::TooLong)
+        } else {
+            (!self.booking.resize(self.scanned)).then_some(Skipped::NoRoom)
+        };
+        if let Some(why) = skipped {
+            let (_, scan) = self.oversized.get_or_insert_with(|| (why, IdScan::default()));
+            scan.feed(&self.buffer);
+            // What is passed over need not stay allocated.
+            self.buffer = BytesMut::new();
+            self.scanned = 0;
+            self.booking = Reservation::default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole(text: &'static str) -> Line {
+        Line::Whole(Bytes::from_static(text.as_bytes()))
+    }
+
+    #[test]
+    fn lines_are_whole_however_the_bytes_arrive() {
+        let text = b"one\n\ntwo three\nfo";
+        for size in 1..text.len() {
+            let (mut lines, mut got) = (LineSplitter::default(), Vec::new());
+            for piece in text.chunks(size) {
+                lines.push(piece);
+                lines.drain_lines(|line| got.push(line));
+            }
+            assert_eq!(got, [whole("one"), whole(""), whole("two three")], "in pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn an_oversized_line_is_skipped_and_its_id_reported() {
+        let (mut lines, mut got) = (LineSplitter::default(), Vec::new());
+        lines.push(b"{\"result\":\"");
+        lines.push(&vec![b'x'; MAX_LINE_BYTES]);
+        lines.drain_lines(|line| got.push(line));
+        lines.push(b"rest\",");
+        lines.drain_lines(|line| got.push(line));
+        lines.push(b"\"id\":7}\nnext\n");
+        lines.drain_lines(|line| got.push(line));
+        assert_eq!(got, [Line::Skipped(Skipped::TooLong, Some("7".to_owned()), false), whole("next")]);
+    }
+
+    #[test]
+    fn a_line_that_is_handed_on_is_no_longer_booked_and_one_without_room_says_so() {
+        let (account, mut got) = (Account::new(), Vec::new());
+        let mut lines =
+            LineSplitter { booking: Reservation::of(Arc::clone(&account)), ..LineSplitter::default() };
+        lines.push(&vec![b'x'; 30 << 20]);
+        lines.drain_lines(|_| panic!("no line yet"));
+        lines.push(b"\n");
+        lines.drain_lines(|line| {
+            // It is taken for a client.
+            let Line::Whole(line) = line else { panic!("{line:?}") };
+            let client = Account::new();
+            assert!(client.try_reserve(line.len()));
+        });
+        let greedy = Account::new();
+        while greedy.try_reserve(1 << 20) {}
+        greedy.reserve(64 << 20);
+        lines.push(b"{\"id\":7,\"result\":\"");
+        lines.push(&vec![b'x'; 100 << 10]);
+        lines.drain_lines(|_| panic!("no line yet"));
+        lines.push(b"\"}\n");
+        lines.drain_lines(|line| got.push(line));
+        assert_eq!(got, [Line::Skipped(Skipped::NoRoom, Some("7".to_owned()), false)]);
+    }
+}

@@ -1,0 +1,90 @@
+//! A stdio server that is an ordinary process of this machine.
+
+use std::{ffi::OsString, process::Stdio, time::Duration};
+
+use async_trait::async_trait;
+use rustix::process::{Pid, Signal};
+use tokio::process::{Child, Command};
+
+use super::{Process, ProcessControl, ProcessExit, ProcessOutput, Spawn};
+use crate::{Error, ErrorKind, Result, runtime::Exit};
+
+/// Starts a program of this machine as a stdio server. Nothing confines it.
+///
+/// Its standard error goes where that of this process goes.
+#[derive(Debug, Clone)]
+pub struct LocalProcess {
+    program: OsString,
+    args: Vec<OsString>,
+}
+
+impl LocalProcess {
+    /// Names the program, which is looked for on `PATH`, and its arguments.
+    pub fn new(program: impl Into<OsString>, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        Self { program: program.into(), args: args.into_iter().map(Into::into).collect() }
+    }
+}
+
+#[async_trait]
+impl Spawn for LocalProcess {
+    async fn spawn(&self, _slot: usize) -> Result<Process> {
+        let failed = |error| {
+            let message = format!("cannot start `{}`", self.program.display());
+            Error::new(ErrorKind::StartFailed, message).source(error)
+        };
+        let mut child = Command::new(&self.program)
+            .args(&self.args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(failed)?;
+        let lost = || failed(std::io::ErrorKind::BrokenPipe.into());
+        Ok(Process {
+            stdin: Box::new(child.stdin.take().ok_or_else(lost)?),
+            stdout: ProcessOutput::Pipe(Box::new(child.stdout.take().ok_or_else(lost)?)),
+            control: Box::new(LocalControl(child)),
+        })
+    }
+}
+
+#[derive(Debug)]
+struct LocalControl(Child);
+
+#[async_trait]
+impl ProcessControl for LocalControl {
+    async fn wait(&mut self) -> ProcessExit {
+        match self.0.wait().await {
+            Ok(status) => {
+                use std::os::unix::process::ExitStatusExt as _;
+                let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+                let code = i64::from(code.unwrap_or_default());
+                let exit = Exit { code, out_of_memory: false };
+                ProcessExit {
+                    exit: Some(exit),
+                    reason: format!("ended with exit code {code}"),
+                    transient: false,
+                }
+            }
+            Err(error) => ProcessExit { exit: None, reason: format!("was lost: {error}"), transient: false },
+        }
+    }
+
+    async fn stop(&mut self, grace: Duration) {
+        // Most servers take the end of their input as the sign to end; the signal is for the others.
+        let by_itself = grace / 2;
+        if tokio::time::timeout(by_itself, self.0.wait()).await.is_ok() {
+            return;
+        }
+        if let Some(pid) = self.0.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?))
+            && let Err(error) = rustix::process::kill_process(pid, Signal::TERM)
+        {
+            tracing::debug!(%error, "the server had ended");
+        }
+        if tokio::time::timeout(grace - by_itself, self.0.wait()).await.is_err()
+            && let Err(error) = self.0.kill().await
+        {
+            tracing::warn!(%error, "the server could not be killed");
+        }
+    }
+}

@@ -1,0 +1,438 @@
+//! What the server says: answers, notifications, requests of its own, and whom each concerns.
+
+use std::{sync::Arc, time::Instant};
+
+use bytes::{Bytes, BytesMut};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{
+    InFlightCall, MAX_ELICITATIONS, MAX_PENDING_SERVER_REQUESTS, MAX_PENDING_SERVER_REQUESTS_PER_SESSION,
+    Multiplexer, MuxState, PendingServerRequest, Purpose, error_response, error_response_with_data,
+    is_within,
+};
+use crate::{
+    explain::Reason,
+    mcp::{
+        era::{self, Era},
+        error_code,
+        message::{
+            ID_TOO_LONG, MAX_ID_BYTES, Malformed, Message, MessageKind, Span, batch, result_response,
+            same_id, splice,
+        },
+    },
+    stdio::{
+        replay_stream::MessageStream,
+        session::{LogLevel, Session, SessionId},
+    },
+};
+
+/// Messages kept for a session that has no stream open for them.
+const MAX_UNREAD_MESSAGES: usize = 1000;
+
+/// What a proxy reads of a notification's or a request's params.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ServerParams<'a> {
+    #[serde(borrow, default)]
+    progress_token: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    request_id: Option<&'a RawValue>,
+    #[serde(default)]
+    uri: Option<String>,
+    #[serde(default)]
+    level: Option<String>,
+    #[serde(default)]
+    elicitation_id: Option<String>,
+    #[serde(default)]
+    task_id: Option<String>,
+    #[serde(default)]
+    status: Option<String>,
+}
+
+/// Why no session can be named.
+enum NoRecipient {
+    /// No session is open, or none can do this.
+    NoneCapable,
+    /// Several sessions could be meant.
+    Ambiguous,
+    /// The process has worked for several owners, and it could be about any of them.
+    SharedByOwners,
+}
+
+impl Multiplexer {
+    /// Takes one line of the server's standard output.
+    pub(crate) fn handle_line(&self, line: Bytes) {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return;
+        }
+        if !line.trim_ascii_start().starts_with(b"[") {
+            return self.take_message(line);
+        }
+        // Protocol version 2025-03-26 allowed several messages in one array, and none in an array in that.
+        let text = std::str::from_utf8(&line).unwrap_or_default();
+        match batch(text) {
+            Ok(messages) => {
+                messages.iter().for_each(|one| self.take_message(line.slice_ref(one.get().as_bytes())))
+            }
+            Err(malformed) => log_malformed(&line, &malformed),
+        }
+    }
+
+    fn take_message(&self, text: Bytes) {
+        match Message::parse(text.clone()) {
+            Ok(message) => self.lock().handle_message(message),
+            Err(malformed) => {
+                log_malformed(&text, &malformed);
+                if malformed.reason == ID_TOO_LONG {
+                    tracing::warn!("refused a message of the server: {ID_TOO_LONG}");
+                    self.lock().reply(error_response(b"", malformed.code, ID_TOO_LONG));
+                }
+            }
+        }
+    }
+}
+
+impl Multiplexer {
+    /// Takes a line that was passed over, for the cause that `text` tells: `id` is the id of the message, as far as it
+    /// could be told.
+    ///
+    /// A call whose answer it is gets an error, and so does the server, if it is a request of its.
+    pub(crate) fn take_skipped(
+        &self,
+        id: Option<&str>,
+        is_request: bool,
+        text: &str,
+        reason: Option<Reason>,
+    ) {
+        tracing::warn!(id, "dropped a line of the server: {text}");
+        let Some(id) = id else { return };
+        let data = reason.map(|reason| format!(r#"{{"reason":"{}"}}"#, reason.id()));
+        let error = |code| error_response_with_data(id.as_bytes(), code, text, data.as_deref());
+        let mut state = self.lock();
+        if is_request {
+            state.reply(error(error_code::INVALID_REQUEST));
+            return;
+        }
+        if let Ok(answer) = Message::parse(error(error_code::INTERNAL_ERROR).freeze()) {
+            state.handle_message(answer);
+        }
+    }
+}
+
+fn log_malformed(text: &[u8], malformed: &Malformed) {
+    let text = String::from_utf8_lossy(&text[..text.len().min(200)]).into_owned();
+    tracing::debug!(reason = malformed.reason, text, "the server wrote a line that is no message");
+}
+
+impl MuxState {
+    fn handle_message(&mut self, message: Message) {
+        match message.kind() {
+            MessageKind::Response => self.handle_response(message),
+            // A copy, since clients that do not read it at once would keep the buffer in which it came.
+            MessageKind::Notification => self.handle_notification(&message.into_owned()),
+            MessageKind::Request => self.handle_request(&message),
+        }
+    }
+
+    fn handle_response(&mut self, message: Message) {
+        let Some(id) = message.numeric_id() else { return };
+        if let Some(waiting) = self.own_requests.remove(&id) {
+            // Whoever asked may have stopped waiting.
+            let _ = waiting.send(message);
+            return;
+        }
+        if self.handle_listen_response(&message) {
+            return;
+        }
+        // A cancelled call may be answered all the same; nobody waits for that any more.
+        let Some(call) = self.calls.remove(&id) else { return };
+        self.track_task_progress(id, &call, &message);
+        let answer = self
+            .rewrite_task_response(&call, &message)
+            .unwrap_or_else(|| splice(message.bytes(), &mut [(message.id_span(), &call.id)]).freeze());
+        if matches!(call.purpose, Purpose::ListTools) {
+            // The cursor is the client's to follow.
+            let _ = self.tool_headers.update_from_list(message.result());
+        }
+        let mut shared = false;
+        if let Some(session) = call.session.as_ref().and_then(|id| self.sessions.get_mut(id)) {
+            session.last_used = Instant::now();
+            shared = session.single_stream;
+            if !message.result().is_empty() {
+                match call.purpose {
+                    Purpose::Subscribe(uri) => {
+                        session.subscriptions.insert(uri);
+                    }
+                    Purpose::Unsubscribe(uri) => {
+                        session.subscriptions.remove(&uri);
+                    }
+                    Purpose::Plain | Purpose::ListTools => {}
+                }
+            }
+        }
+        if shared {
+            call.stream.push(answer);
+        } else {
+            call.stream.push_response(answer);
+        }
+    }
+
+    fn handle_notification(&mut self, message: &Message) {
+        let params: ServerParams<'_> = serde_json::from_str(message.params()).unwrap_or_default();
+        if let Some(span) = subscription_id_span(message, message.params()) {
+            self.notify_subscribers(message, &span);
+            return;
+        }
+        match message.method() {
+            "notifications/progress" => self.handle_progress(message, params.progress_token),
+            "notifications/cancelled" => self.handle_server_cancel(message, params.request_id),
+            "notifications/resources/updated" => {
+                let uri = params.uri.unwrap_or_default();
+                let subscribed = |session: &&Session| {
+                    session.subscriptions.iter().any(|wanted| is_within(&uri, wanted.uri()))
+                };
+                for session in self.sessions.values_mut().filter(|session| subscribed(&&**session)) {
+                    push_if_room(session.standalone(), message.bytes());
+                }
+            }
+            "notifications/tools/list_changed"
+            | "notifications/prompts/list_changed"
+            | "notifications/resources/list_changed" => {
+                for session in self.sessions.values_mut().filter(|session| session.negotiated.is_some()) {
+                    push_if_room(session.standalone(), message.bytes());
+                }
+            }
+            "notifications/elicitation/complete" => {
+                let at =
+                    self.elicitations.iter().position(|(id, _)| Some(id) == params.elicitation_id.as_ref());
+                let owner = at.and_then(|at| self.elicitations.remove(at)).map(|(_, owner)| owner);
+                match owner.and_then(|id| self.sessions.get_mut(&id)) {
+                    Some(session) => push_if_room(session.standalone(), message.bytes()),
+                    None => self.deliver_if_unambiguous(message, None),
+                }
+            }
+            "notifications/tasks/status" => {
+                let is_over = matches!(params.status.as_deref(), Some("completed" | "failed" | "cancelled"));
+                if let Some(task) = params.task_id.filter(|_| is_over) {
+                    self.tasks.end_progress(&task);
+                }
+                self.deliver_if_unambiguous(message, None);
+            }
+            "notifications/message" => {
+                self.deliver_if_unambiguous(message, params.level.as_deref().and_then(LogLevel::parse));
+            }
+            _ => self.deliver_if_unambiguous(message, None),
+        }
+    }
+
+    fn handle_progress(&mut self, message: &Message, token: Option<&RawValue>) {
+        let Some(token) = token else { return };
+        let Ok(number) = token.get().parse::<u64>() else { return };
+        let Some(call) = self.calls.get_mut(&number) else {
+            if let Some((session, own)) = self.tasks.progress(number) {
+                let line = splice(message.bytes(), &mut [(message.span_of(token), own)]).freeze();
+                let session = session.clone();
+                self.delivery_stream(&session).inspect(|outlet| push_if_room(outlet, &line));
+            }
+            return;
+        };
+        call.last_activity = Instant::now();
+        let Some(own) = &call.token else { return };
+        if call.can_stream {
+            call.stream.push(splice(message.bytes(), &mut [(message.span_of(token), own)]).freeze());
+        }
+    }
+
+    /// The server takes back a request of its own, or (stateless era) ends a listen stream.
+    fn handle_server_cancel(&mut self, message: &Message, request_id: Option<&RawValue>) {
+        let Some(wanted) = request_id else { return };
+        let asked = self
+            .server_requests
+            .iter()
+            .find(|(_, asked)| same_id(&asked.id, wanted.get().as_bytes()))
+            .map(|(id, _)| *id);
+        if let Some(id) = asked
+            && let Some(asked) = self.take_asked(id)
+        {
+            let line =
+                splice(message.bytes(), &mut [(message.span_of(wanted), id.to_string().as_bytes())]).freeze();
+            if let Some(outlet) = self.delivery_stream(&asked.session) {
+                push_if_room(&outlet, &line);
+            }
+            return;
+        }
+        if let Ok(id) = wanted.get().parse() {
+            self.handle_listen_cancelled(id);
+        }
+    }
+
+    /// Delivers what carries no sign of whom it concerns, if it can concern one client only.
+    fn deliver_if_unambiguous(&mut self, message: &Message, level: Option<LogLevel>) {
+        if self.era == Some(Era::Modern) {
+            if self.owners.is_several() {
+                tracing::debug!(
+                    method = message.method(),
+                    "dropped a notification: several owners share the server"
+                );
+            } else if let Some(call) = self.only_call_with_logs() {
+                call.last_activity = Instant::now();
+                call.stream.push(message.bytes().clone());
+            }
+            return;
+        }
+        let Ok((id, outlet)) = self.sole_recipient(None) else {
+            tracing::debug!(
+                method = message.method(),
+                "dropped a notification: no telling which client it concerns"
+            );
+            return;
+        };
+        if let (Some(level), Some(session)) = (level, self.sessions.get(&id))
+            && !session.wants_log(level)
+        {
+            return;
+        }
+        push_if_room(&outlet, message.bytes());
+    }
+
+    /// The one call in flight that asked for log messages: on a pipe they do not say which call they are of.
+    fn only_call_with_logs(&mut self) -> Option<&mut InFlightCall> {
+        let mut calls = self.calls.values_mut().filter(|call| call.wants_logs && call.can_stream);
+        calls.next().filter(|_| calls.next().is_none())
+    }
+
+    fn handle_request(&mut self, message: &Message) {
+        if message.method() == "ping" {
+            self.reply(BytesMut::from(&result_response(&message.id(), b"{}")[..]));
+            return;
+        }
+        let (code, refusal) = match self.sole_recipient(era::capability_for(message.method())) {
+            Ok((session, outlet)) => {
+                let Err((reason, full)) = self.forward_to_client(message, session, &outlet) else { return };
+                let data = serde_json::json!({ "reason": reason.id() }).to_string();
+                let code = error_code::INTERNAL_ERROR;
+                return self.reply(error_response_with_data(&message.id(), code, full, Some(&data)));
+            }
+            Err(NoRecipient::NoneCapable) => {
+                (error_code::METHOD_NOT_FOUND, "no connected client can do this")
+            }
+            Err(NoRecipient::SharedByOwners) => (
+                error_code::METHOD_NOT_FOUND,
+                "the server works for several callers, so no telling which of them it asks",
+            ),
+            Err(NoRecipient::Ambiguous) => (
+                error_code::METHOD_NOT_FOUND,
+                "several clients are connected and none alone has a call in flight, so the request cannot be routed",
+            ),
+        };
+        self.reply(error_response(&message.id(), code, refusal));
+    }
+
+    /// Puts a request of the server on a session's stream, or says why it cannot be put there.
+    fn forward_to_client(
+        &mut self,
+        message: &Message,
+        session: SessionId,
+        outlet: &MessageStream,
+    ) -> Result<(), (Reason, &'static str)> {
+        let of_session = self.server_requests.values().filter(|asked| asked.session == session).count();
+        if self.server_requests.len() >= MAX_PENDING_SERVER_REQUESTS
+            || of_session >= MAX_PENDING_SERVER_REQUESTS_PER_SESSION
+        {
+            return Err((Reason::TooManyCalls, "too many requests wait for an answer of the client"));
+        }
+        let id = self.new_id();
+        let line = splice(message.bytes(), &mut [(message.id_span(), id.to_string().as_bytes())]).freeze();
+        if !outlet.push(line) {
+            return Err((Reason::NoMemory, "the client reads too slowly"));
+        }
+        let params: ServerParams<'_> = serde_json::from_str(message.params()).unwrap_or_default();
+        if let Some(elicitation) = params.elicitation_id.filter(|id| id.len() <= MAX_ID_BYTES) {
+            if self.elicitations.len() >= MAX_ELICITATIONS {
+                self.elicitations.pop_front();
+            }
+            self.elicitations.push_back((elicitation, session.clone()));
+        }
+        self.note_life(&session);
+        self.server_requests
+            .insert(id, PendingServerRequest { session, id: message.id(), sent_at: Instant::now() });
+        Ok(())
+    }
+
+    /// The one session a message of the server can concern, and the stream to put it on.
+    fn sole_recipient(
+        &mut self,
+        needs: Option<&str>,
+    ) -> Result<(SessionId, Arc<MessageStream>), NoRecipient> {
+        // Also when all others are gone: what is said now may be about one of their calls.
+        if self.owners.is_several() {
+            return Err(NoRecipient::SharedByOwners);
+        }
+        let able = |id: &&SessionId| {
+            self.sessions.get(*id).is_some_and(|session| {
+                session.negotiated.is_some()
+                    && needs.is_none_or(|capability| session.has_capability(capability))
+            })
+        };
+        let mut busy: Vec<&SessionId> =
+            self.calls.values().filter_map(|call| call.session.as_ref()).collect();
+        busy.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
+        busy.dedup();
+        let any_busy = !busy.is_empty();
+        let mut found = busy.into_iter().filter(able);
+        let only = match (found.next(), found.next()) {
+            (Some(only), None) => only,
+            (Some(_), Some(_)) => return Err(NoRecipient::Ambiguous),
+            (None, _) if any_busy => return Err(NoRecipient::NoneCapable),
+            (None, _) => {
+                let mut open = self.sessions.keys().filter(able);
+                match (open.next(), open.next()) {
+                    (Some(only), None) => only,
+                    (Some(_), Some(_)) => return Err(NoRecipient::Ambiguous),
+                    (None, _) => return Err(NoRecipient::NoneCapable),
+                }
+            }
+        };
+        let only = only.clone();
+        let outlet = self.delivery_stream(&only).ok_or(NoRecipient::NoneCapable)?;
+        Ok((only, outlet))
+    }
+
+    /// The stream of the session's newest call that somebody reads, else its standalone stream.
+    fn delivery_stream(&mut self, session: &SessionId) -> Option<Arc<MessageStream>> {
+        let newest = self
+            .calls
+            .iter()
+            .filter(|(_, call)| call.can_stream && call.session.as_ref() == Some(session))
+            .filter(|(_, call)| call.stream.is_reachable())
+            .max_by_key(|(id, _)| **id)
+            .map(|(_, call)| Arc::clone(&call.stream));
+        newest.or_else(|| self.sessions.get_mut(session).map(|session| Arc::clone(session.standalone())))
+    }
+}
+
+/// Puts a message on a stream, unless nobody reads it and it is full.
+fn push_if_room(outlet: &MessageStream, bytes: &Bytes) {
+    if outlet.is_attached() || outlet.unread() < MAX_UNREAD_MESSAGES {
+        outlet.push(bytes.clone());
+    }
+}
+
+/// Where `_meta["io.modelcontextprotocol/subscriptionId"]` stands in a message, given its params or result.
+pub(super) fn subscription_id_span(message: &Message, part: &str) -> Option<Span> {
+    #[derive(Deserialize)]
+    struct Outer<'a> {
+        #[serde(borrow, rename = "_meta")]
+        meta: Inner<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Inner<'a> {
+        #[serde(borrow, rename = "io.modelcontextprotocol/subscriptionId")]
+        id: &'a RawValue,
+    }
+    if !part.contains("io.modelcontextprotocol/subscriptionId") {
+        return None;
+    }
+    serde_json::from_str::<Outer<'_>>(part).ok().map(|outer| message.span_of(outer.meta.id))
+}

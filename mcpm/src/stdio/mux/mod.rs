@@ -1,0 +1,579 @@
+//! Multiplexes one stdio server process among the clients that share it.
+//!
+//! Each client gets its own responses and nothing else: every request is sent to the server with a fresh numeric id and
+//! progress token, and the response carries the client's own id again, with its JSON type. A message that the server
+//! initiates goes to the only session that it can concern; if several are possible, a request is rejected and a
+//! notification dropped. In a process that has served several owners, every such message is ambiguous. The multiplexer
+//! opens no socket: [`shared_handshake`] admits clients, [`from_client`] handles their messages, [`from_server`] the
+//! server's, [`subscriptions`] the subscriptions of the stateless era, and [`lifecycle`] the start, restart and end of
+//! the process while its clients stay.
+
+mod from_client;
+mod from_server;
+mod lifecycle;
+#[cfg(test)]
+mod owner_tests;
+mod param_headers;
+#[cfg(test)]
+mod resource_limit_tests;
+mod shared_handshake;
+mod subscriptions;
+#[cfg(test)]
+mod subscriptions_tests;
+mod task_owners;
+#[cfg(test)]
+mod timeout_tests;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use tokio::sync::{mpsc, oneshot, watch};
+
+pub(crate) use from_client::{CancelOnDrop, PendingResponse};
+pub(crate) use param_headers::ParamHeader;
+pub(crate) use shared_handshake::{Availability, EndStreamOnDrop, HandshakeLease, InitializeOutcome};
+
+use super::{
+    handshake::CompletedHandshake,
+    owner::{Owner, ProcessOwners},
+    replay_stream::{MessageStream, StreamEnd},
+    session::{Session, SessionId, Subscription},
+};
+use crate::{
+    explain::Reason,
+    mcp::{
+        era::Era,
+        error_code,
+        message::{Message, replace_line_breaks},
+    },
+    memory::Account,
+};
+
+/// Most requests of one process that wait for a client's answer, and most that wait for one session's.
+const MAX_PENDING_SERVER_REQUESTS: usize = 1000;
+const MAX_PENDING_SERVER_REQUESTS_PER_SESSION: usize = 100;
+/// Most URLs that sessions of one process were shown, and that are yet to be visited.
+const MAX_ELICITATIONS: usize = 1000;
+/// What a line in a process's queue costs beside its bytes.
+const LINE_OVERHEAD: usize = 64;
+
+/// Bounds of what clients can make mcpm hold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MuxLimits {
+    /// A call without any sign of life ends after this long.
+    pub(crate) call_idle_timeout: Duration,
+    /// A call ends after this long, whatever comes.
+    pub(crate) call_timeout: Duration,
+    /// A session that is not used ends after this long.
+    pub(crate) session_idle_timeout: Duration,
+    /// A process that nobody has used for this long can be taken from its clients when another needs one.
+    pub(crate) reclaim_after: Duration,
+    /// The server answers a handshake within this long.
+    pub(crate) handshake_timeout: Duration,
+    /// How long a request waits for a process that is being started for the first time.
+    pub(crate) start_timeout: Duration,
+    /// A process that nobody uses ends after this long, unless it is the last.
+    pub(crate) process_idle_timeout: Duration,
+    /// How long a request waits for a server that is restarting.
+    pub(crate) restart_timeout: Duration,
+    /// Most calls in flight.
+    pub(crate) max_calls: usize,
+    /// Most sessions.
+    pub(crate) max_sessions: usize,
+    /// Most sessions of one caller, whatever clients they come with.
+    pub(crate) max_sessions_per_caller: usize,
+    /// Most processes that work for one caller alone.
+    pub(crate) max_processes_per_caller: usize,
+}
+
+impl Default for MuxLimits {
+    fn default() -> Self {
+        Self {
+            call_idle_timeout: Duration::from_secs(10 * 60),
+            call_timeout: Duration::from_secs(6 * 3600),
+            session_idle_timeout: Duration::from_secs(2 * 3600),
+            process_idle_timeout: Duration::from_secs(5 * 60),
+            reclaim_after: Duration::from_secs(60),
+            start_timeout: Duration::from_secs(75),
+            handshake_timeout: Duration::from_secs(60),
+            restart_timeout: Duration::from_secs(15),
+            max_calls: 4096,
+            max_sessions: 10_000,
+            max_sessions_per_caller: 1000,
+            max_processes_per_caller: 4,
+        }
+    }
+}
+
+/// Whether there is a server to talk to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    /// A process is being started, or is not yet known to answer.
+    Starting,
+    /// The server answers.
+    Ready,
+    /// The server is gone for good, and why.
+    Failed(String),
+}
+
+/// Why a message is not taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RpcError {
+    pub(crate) status: http::StatusCode,
+    pub(crate) code: i64,
+    pub(crate) message: String,
+    /// Which bound was hit, if one was.
+    pub(crate) reason: Option<Reason>,
+}
+
+impl RpcError {
+    pub(crate) fn new(status: http::StatusCode, code: i64, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into(), reason: None }
+    }
+
+    /// Names the bound that was hit.
+    pub(crate) fn reason(self, reason: Reason) -> Self {
+        Self { reason: Some(reason), ..self }
+    }
+
+    /// The JSON-RPC error for the request of that id.
+    pub(crate) fn answer(&self, id: &[u8]) -> Bytes {
+        let data = self.reason.map(|reason| serde_json::json!({ "reason": reason.id() }).to_string());
+        error_response_with_data(id, self.code, &self.message, data.as_deref()).freeze()
+    }
+
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(http::StatusCode::SERVICE_UNAVAILABLE, error_code::INTERNAL_ERROR, message)
+    }
+
+    pub(crate) fn unknown_session() -> Self {
+        Self::new(http::StatusCode::NOT_FOUND, error_code::SESSION_NOT_FOUND, "session not found")
+    }
+}
+
+/// One server process and its clients.
+#[derive(Debug)]
+pub(crate) struct Multiplexer {
+    state: Mutex<MuxState>,
+    readiness: watch::Sender<Readiness>,
+    limits: MuxLimits,
+}
+
+#[derive(Debug)]
+struct MuxState {
+    pipe: Option<Pipe>,
+    /// The era this process is used for: servers cannot mix them on one pipe.
+    era: Option<Era>,
+    handshake: Option<CompletedHandshake>,
+    /// A handshake that is being made with the process.
+    pending_handshake: Option<shared_handshake::PendingHandshake>,
+    /// Cloned for each client that is being let in.
+    lease_counter: Arc<()>,
+    next_id: u64,
+    calls: BTreeMap<u64, InFlightCall>,
+    /// The lane's own requests.
+    own_requests: BTreeMap<u64, oneshot::Sender<Message>>,
+    sessions: HashMap<SessionId, Session>,
+    /// For whom the process has worked.
+    owners: ProcessOwners,
+    /// Requests of the server that a client has yet to answer, by the id the client sees.
+    server_requests: BTreeMap<u64, PendingServerRequest>,
+    /// Sessions that were shown a URL to visit, by elicitation id.
+    elicitations: VecDeque<(String, SessionId)>,
+    subscriptions: subscriptions::Subscriptions,
+    tasks: task_owners::TaskRegistry,
+    tool_headers: param_headers::ToolHeaders,
+    /// Whether the process was sent an `initialize` of which nothing came: mcpm's own, to see it alive, or one that
+    /// its client did not wait for.
+    handshake_spent: bool,
+    /// When a client last called; `None` before the first.
+    last_call: Option<Instant>,
+    /// Whether the process is about to be replaced: nothing is sent to it any more.
+    is_claimed: bool,
+    /// Whether the process, or one before it, was ever ready.
+    was_ready: bool,
+}
+
+/// The way to the server's standard input.
+#[derive(Debug)]
+struct Pipe {
+    lines: mpsc::UnboundedSender<Bytes>,
+    /// The lines that are on their way, those that are held back included.
+    queue_account: Arc<Account>,
+    /// Lines held back until sessions are restored in a new process.
+    buffered: Option<Vec<Bytes>>,
+}
+
+/// A client's request that the server has not answered.
+#[derive(Debug)]
+struct InFlightCall {
+    /// `None` for a request of the stateless era.
+    session: Option<SessionId>,
+    /// Whose it is, where callers are asked who they are.
+    owner: Option<Owner>,
+    id: Bytes,
+    token: Option<Bytes>,
+    stream: Arc<MessageStream>,
+    /// Whether messages may be put before the answer.
+    can_stream: bool,
+    /// Whether log messages were asked for with the request (stateless era).
+    wants_logs: bool,
+    /// Whether it asks for the list of tasks.
+    lists_tasks: bool,
+    purpose: Purpose,
+    started_at: Instant,
+    last_activity: Instant,
+}
+
+/// What is done when the answer comes.
+#[derive(Debug)]
+enum Purpose {
+    /// Nothing but to deliver it.
+    Plain,
+    /// Notes the subscription.
+    Subscribe(Subscription),
+    /// Forgets the subscription.
+    Unsubscribe(Subscription),
+    /// Learns which arguments are mirrored in headers.
+    ListTools,
+}
+
+/// A request of the server on its way to a client.
+#[derive(Debug)]
+struct PendingServerRequest {
+    session: SessionId,
+    /// The server's id, as it wrote it.
+    id: Bytes,
+    sent_at: Instant,
+}
+
+impl Multiplexer {
+    pub(crate) fn new(limits: MuxLimits) -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::new(MuxState {
+                pipe: None,
+                era: None,
+                handshake: None,
+                pending_handshake: None,
+                lease_counter: Arc::default(),
+                next_id: 1,
+                calls: BTreeMap::new(),
+                own_requests: BTreeMap::new(),
+                sessions: HashMap::new(),
+                owners: ProcessOwners::default(),
+                server_requests: BTreeMap::new(),
+                elicitations: VecDeque::new(),
+                subscriptions: subscriptions::Subscriptions::default(),
+                tasks: task_owners::TaskRegistry::default(),
+                tool_headers: param_headers::ToolHeaders::default(),
+                handshake_spent: false,
+                last_call: None,
+                is_claimed: false,
+                was_ready: false,
+            }),
+            readiness: watch::Sender::new(Readiness::Starting),
+            limits,
+        })
+    }
+
+    /// Follows whether there is a server to talk to.
+    pub(crate) fn readiness(&self) -> watch::Receiver<Readiness> {
+        self.readiness.subscribe()
+    }
+
+    /// How many sessions and calls there are.
+    pub(crate) fn session_and_call_count(&self) -> (usize, usize) {
+        let state = self.lock();
+        (state.sessions.len(), state.calls.len() + state.subscriptions.len())
+    }
+
+    /// The sessions that are somebody's: whose, and when each was used last.
+    pub(crate) fn owned_sessions(&self) -> Vec<(Owner, Instant, SessionId)> {
+        let state = self.lock();
+        let owned = |(id, session): (&SessionId, &Session)| {
+            Some((session.owner.clone()?, session.last_used, id.clone()))
+        };
+        state.sessions.iter().filter_map(owned).collect()
+    }
+
+    /// Gives the process to a stateless request, if it is one for those: from then on no handshake can have it.
+    pub(crate) fn claim_for_stateless(&self) -> bool {
+        let mut state = self.lock();
+        let is_modern = state.era == Some(Era::Modern);
+        if is_modern {
+            state.last_call = Some(Instant::now());
+        }
+        is_modern
+    }
+
+    /// Whether no client is on the process, or about to be.
+    pub(crate) fn is_unused(&self) -> bool {
+        let state = self.lock();
+        state.sessions.is_empty() && state.pending_handshake.is_none() && !state.is_busy()
+    }
+
+    /// The session that was not used for longest, of those that nobody reads or calls in, and when that was.
+    pub(crate) fn least_recently_used(&self) -> Option<(Instant, SessionId)> {
+        let state = self.lock();
+        let busy = state.sessions_with_calls();
+        let idle = state.sessions.iter();
+        let idle = idle.filter(|(id, session)| !session.standalone.is_attached() && !busy.contains(*id));
+        idle.min_by_key(|(_, session)| session.last_used).map(|(id, session)| (session.last_used, id.clone()))
+    }
+
+    /// How long no client has called.
+    pub(crate) fn idle_duration(&self, now: Instant) -> Duration {
+        self.lock().last_call.map_or(Duration::MAX, |last| now.saturating_duration_since(last))
+    }
+
+    /// Ends sessions nobody uses, calls nobody answers, and requests of the server that no client answers.
+    pub(crate) fn sweep(&self, now: Instant) {
+        let mut state = self.lock();
+        let unanswered: Vec<u64> = state
+            .server_requests
+            .iter()
+            .filter(|(_, asked)| now.saturating_duration_since(asked.sent_at) > self.limits.call_timeout)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in unanswered {
+            state.reject_server_request(id, "the client did not answer in time");
+        }
+        // Whoever is asked something may take their time: it is a person.
+        let asked: HashSet<SessionId> =
+            state.server_requests.values().map(|asked| asked.session.clone()).collect();
+        let waits =
+            |call: &InFlightCall| call.session.as_ref().is_some_and(|session| asked.contains(session));
+        let late: Vec<u64> = state
+            .calls
+            .iter()
+            .filter(|(_, call)| {
+                now.saturating_duration_since(call.last_activity) > self.limits.call_idle_timeout
+                    && !waits(call)
+                    || now.saturating_duration_since(call.started_at) > self.limits.call_timeout
+            })
+            .map(|(id, _)| *id)
+            .collect();
+        for id in late {
+            state.cancel(id, StreamEnd::TimedOut, "timed out in the proxy");
+        }
+        state.tasks.sweep(now, self.limits.call_timeout);
+        let busy = state.sessions_with_calls();
+        let idle = |id: &SessionId, session: &Session| {
+            now.saturating_duration_since(session.last_used) > self.limits.session_idle_timeout
+                && !session.standalone.is_attached()
+                && !busy.contains(id)
+        };
+        let ended: Vec<SessionId> = state
+            .sessions
+            .iter()
+            .filter(|(id, session)| idle(id, session))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in ended {
+            state.end_session(&id);
+        }
+        state.sessions.values_mut().for_each(|session| session.evict_streams(now));
+    }
+
+    /// Ends the standalone streams of sessions that have no call in flight.
+    pub(crate) fn end_streams(&self) {
+        let state = self.lock();
+        let busy = state.sessions_with_calls();
+        for (_, session) in state.sessions.iter().filter(|(id, _)| !busy.contains(id)) {
+            session.standalone.end(StreamEnd::Complete);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, MuxState> {
+        // No code panics while it holds the lock, so a poisoned lock still guards a sound value.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl MuxState {
+    fn new_id(&mut self) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        id
+    }
+
+    /// The sessions that have a call in flight.
+    fn sessions_with_calls(&self) -> HashSet<SessionId> {
+        self.calls.values().filter_map(|call| call.session.clone()).collect()
+    }
+
+    /// Puts one message into the server's pipe, or keeps it until the handshake is over.
+    fn send(&mut self, message: BytesMut) {
+        let line = to_line(message);
+        match &mut self.pipe {
+            Some(pipe) => pipe.send(line),
+            None => tracing::debug!("dropped a message: the server is gone"),
+        }
+    }
+
+    /// Puts one message into the server's pipe past a closed gate.
+    fn send_unbuffered(&mut self, message: BytesMut) {
+        if let Some(pipe) = &self.pipe {
+            let line = to_line(message);
+            pipe.queue_account.reserve(line_cost(&line));
+            pipe.write(line);
+        }
+    }
+
+    /// Answers a request of the server, past a closed gate. A server that asks more than it reads gets no answer.
+    fn reply(&mut self, answer: BytesMut) {
+        if self.pipe.as_ref().is_some_and(|pipe| pipe.queue_account.has_room(answer.len() + LINE_OVERHEAD)) {
+            self.send_unbuffered(answer);
+        } else {
+            tracing::debug!("dropped an answer: the server does not read its input");
+        }
+    }
+
+    /// Takes away a request of the server that was answered, or that nobody will answer any more. From now on the
+    /// server can go on with the calls that it made the request for.
+    fn take_asked(&mut self, id: u64) -> Option<PendingServerRequest> {
+        let asked = self.server_requests.remove(&id)?;
+        self.note_life(&asked.session);
+        Some(asked)
+    }
+
+    /// Notes a sign of life of a session's calls.
+    fn note_life(&mut self, session: &SessionId) {
+        let now = Instant::now();
+        for call in self.calls.values_mut().filter(|call| call.session.as_ref() == Some(session)) {
+            call.last_activity = now;
+        }
+    }
+
+    /// Answers a request of the server that no client will answer any more.
+    fn reject_server_request(&mut self, id: u64, reason: &str) {
+        if let Some(asked) = self.take_asked(id) {
+            self.reply(error_response(&asked.id, error_code::INTERNAL_ERROR, reason));
+        }
+    }
+
+    /// Takes a call away from its caller and tells the server to stop.
+    fn cancel(&mut self, id: u64, end: StreamEnd, reason: &str) {
+        let Some(call) = self.calls.remove(&id) else { return };
+        self.send(cancelled_notification(id, reason));
+        if !self.shares_stream(&call) {
+            call.stream.end(end);
+        } else if end == StreamEnd::TimedOut {
+            // The stream goes on, and its reader waits for this answer on it.
+            let message = "the server did not answer in time";
+            call.stream.push(error_response(&call.id, error_code::INTERNAL_ERROR, message).freeze());
+        }
+    }
+
+    /// Ends a session, its streams and its calls, and takes back what it alone had asked of the server.
+    fn end_session(&mut self, id: &SessionId) {
+        let Some(session) = self.sessions.remove(id) else { return };
+        let calls: Vec<u64> = self
+            .calls
+            .iter()
+            .filter(|(_, call)| call.session.as_ref() == Some(id))
+            .map(|(id, _)| *id)
+            .collect();
+        let mut subscriptions: BTreeSet<String> =
+            session.subscriptions.iter().map(|wanted| wanted.uri().clone()).collect();
+        for call in calls {
+            // The server may have taken it already.
+            if let Some(Purpose::Subscribe(uri)) = self.calls.get(&call).map(|call| &call.purpose) {
+                subscriptions.insert(uri.uri().clone());
+            }
+            self.cancel(call, StreamEnd::Cancelled, "the session ended");
+        }
+        let asked: Vec<u64> = self
+            .server_requests
+            .iter()
+            .filter(|(_, asked)| asked.session == *id)
+            .map(|(id, _)| *id)
+            .collect();
+        for ask in asked {
+            self.reject_server_request(ask, "the client's session ended");
+        }
+        self.elicitations.retain(|(_, owner)| owner != id);
+        self.tasks.end_session(id);
+        session.end();
+        if self.handshake.is_some() {
+            subscriptions.retain(|uri| !self.has_other_subscribers(id, uri));
+            self.unsubscribe(subscriptions);
+            self.raise_log_level(session.log_level);
+        }
+    }
+
+    /// Whether a call is answered on a stream that other messages use too.
+    fn shares_stream(&self, call: &InFlightCall) -> bool {
+        call.session
+            .as_ref()
+            .and_then(|id| self.sessions.get(id))
+            .is_some_and(|session| session.single_stream)
+    }
+}
+
+impl Pipe {
+    /// Sends a line, or holds it back while sessions are being restored.
+    fn send(&mut self, line: Bytes) {
+        self.queue_account.reserve(line_cost(&line));
+        match &mut self.buffered {
+            Some(held) => held.push(line),
+            None => self.write(line),
+        }
+    }
+
+    /// Hands over a line that is booked.
+    fn write(&self, line: Bytes) {
+        // The writer may just have ended; the connection's end then fails whatever waits for an answer.
+        if let Err(mpsc::error::SendError(line)) = self.lines.send(line) {
+            self.queue_account.release(line_cost(&line));
+        }
+    }
+}
+
+/// What a line on its way into a process's pipe is booked with.
+pub(crate) fn line_cost(line: &Bytes) -> usize {
+    line.len() + LINE_OVERHEAD
+}
+
+fn to_line(mut message: BytesMut) -> Bytes {
+    replace_line_breaks(&mut message);
+    message.put_u8(b'\n');
+    message.freeze()
+}
+
+/// Whether a resource is the one subscribed to or lies below it (MCP schema, `ResourceUpdatedNotification`).
+fn is_within(uri: &str, subscribed: &str) -> bool {
+    uri.strip_prefix(subscribed)
+        .is_some_and(|rest| rest.is_empty() || subscribed.ends_with('/') || rest.starts_with(['/', '#', '?']))
+}
+
+/// A `notifications/cancelled` for one of the lane's ids.
+fn cancelled_notification(id: u64, reason: &str) -> BytesMut {
+    let reason = serde_json::Value::from(reason);
+    let text = format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id},"reason":{reason}}}}}"#
+    );
+    BytesMut::from(text.as_bytes())
+}
+
+/// A JSON-RPC error answer; `id` as its asker wrote it, or `null` when empty.
+pub(crate) fn error_response(id: &[u8], code: i64, message: &str) -> BytesMut {
+    error_response_with_data(id, code, message, None)
+}
+
+/// The same with `data`, which is JSON.
+pub(crate) fn error_response_with_data(id: &[u8], code: i64, message: &str, data: Option<&str>) -> BytesMut {
+    let message = serde_json::Value::from(message);
+    let mut out = BytesMut::from(&b"{\"jsonrpc\":\"2.0\",\"id\":"[..]);
+    out.extend_from_slice(if id.is_empty() { b"null" } else { id });
+    out.extend_from_slice(format!(r#","error":{{"code":{code},"message":{message}"#).as_bytes());
+    if let Some(data) = data {
+        out.extend_from_slice(format!(r#","data":{data}"#).as_bytes());
+    }
+    out.extend_from_slice(b"}}");
+    out
+}

@@ -1,0 +1,301 @@
+//! Whose tasks are whose, where callers are asked who they are (MCP 2025-11-25, "Tasks"; its extension of 2026-07-28).
+//!
+//! A server on a pipe sees one client, and so lets anybody at any task. Whoever asked for what became a task is its
+//! owner here: to all others it is unknown, as one that never was. What is no longer noted is unknown to everybody.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{InFlightCall, MuxState, error_response};
+use crate::{
+    mcp::{
+        error_code,
+        fields::Fields,
+        message::{Message, each_element, splice},
+    },
+    stdio::{owner::Owner, session::SessionId},
+};
+
+/// Most tasks that are noted of one process.
+const MAX_TASKS: usize = 10_000;
+/// Most of one owner's, whatever clients they come with.
+const MAX_TASKS_PER_CALLER: usize = 1000;
+/// Longest id in bytes that is noted.
+const MAX_TASK_ID_BYTES: usize = 1024;
+/// Most tasks of one process whose progress is passed on, and most of one session.
+const MAX_TRACKED_PROGRESS: usize = 1000;
+const MOST_PROGRESS_OF_SESSION: usize = 100;
+
+/// The tasks of one process.
+#[derive(Debug, Default)]
+pub(super) struct TaskRegistry {
+    owners: HashMap<Arc<str>, Owner>,
+    /// Whose tasks are noted, the oldest first.
+    by_caller: HashMap<Arc<str>, VecDeque<Arc<str>>>,
+    /// Calls that became tasks: progress is told under their tokens as long as the task runs.
+    progress: VecDeque<TaskProgress>,
+}
+
+/// Where the progress of a call goes that became a task.
+#[derive(Debug)]
+struct TaskProgress {
+    /// The number that the server knows for its token.
+    server_token: u64,
+    task: String,
+    session: SessionId,
+    token: Bytes,
+    since: Instant,
+}
+
+impl TaskRegistry {
+    /// Notes a task of an owner. One that is noted already stays whose it is.
+    fn insert(&mut self, id: String, owner: &Owner) {
+        if id.len() > MAX_TASK_ID_BYTES || self.owners.contains_key(&*id) {
+            return;
+        }
+        if self.by_caller.get(owner.caller_key()).is_some_and(|own| own.len() >= MAX_TASKS_PER_CALLER) {
+            self.evict_oldest(&Arc::clone(owner.caller_key()));
+        }
+        if self.owners.len() >= MAX_TASKS
+            && let Some(person) = self.by_caller.iter().max_by_key(|(_, own)| own.len())
+        {
+            let person = Arc::clone(person.0);
+            self.evict_oldest(&person);
+        }
+        let id: Arc<str> = id.into();
+        self.by_caller.entry(Arc::clone(owner.caller_key())).or_default().push_back(Arc::clone(&id));
+        self.owners.insert(id, owner.clone());
+    }
+
+    fn evict_oldest(&mut self, person: &Arc<str>) {
+        let Some(own) = self.by_caller.get_mut(person) else { return };
+        if let Some(oldest) = own.pop_front() {
+            self.owners.remove(&oldest);
+        }
+        if own.is_empty() {
+            self.by_caller.remove(person);
+        }
+    }
+
+    /// Whose the progress is that is told under this number, and what they call it.
+    pub(super) fn progress(&self, number: u64) -> Option<(&SessionId, &Bytes)> {
+        let found = self.progress.iter().find(|progress| progress.server_token == number);
+        found.map(|progress| (&progress.session, &progress.token))
+    }
+
+    /// Notes where the progress of a task goes. When there are too many, the oldest of the same session is forgotten, or
+    /// of the session that has most.
+    fn note_progress(&mut self, progress: TaskProgress) {
+        if progress.task.len() > MAX_TASK_ID_BYTES {
+            return;
+        }
+        let mut counts: HashMap<&SessionId, usize> = HashMap::new();
+        for noted in &self.progress {
+            *counts.entry(&noted.session).or_default() += 1;
+        }
+        let crowded = if counts.get(&progress.session).is_some_and(|own| *own >= MOST_PROGRESS_OF_SESSION) {
+            Some(progress.session.clone())
+        } else if self.progress.len() >= MAX_TRACKED_PROGRESS {
+            counts.into_iter().max_by_key(|(_, count)| *count).map(|(session, _)| session.clone())
+        } else {
+            None
+        };
+        let oldest = self.progress.iter().position(|noted| Some(&noted.session) == crowded.as_ref());
+        oldest.and_then(|oldest| self.progress.remove(oldest));
+        self.progress.push_back(progress);
+    }
+
+    /// Forgets the progress of a task that is over.
+    pub(super) fn end_progress(&mut self, task: &str) {
+        self.progress.retain(|progress| progress.task != task);
+    }
+
+    /// Forgets the progress of a session that has ended.
+    pub(super) fn end_session(&mut self, session: &SessionId) {
+        self.progress.retain(|progress| progress.session != *session);
+    }
+
+    /// Forgets the progress of calls that became tasks too long ago.
+    pub(super) fn sweep(&mut self, now: Instant, longest: Duration) {
+        self.progress.retain(|progress| now.saturating_duration_since(progress.since) <= longest);
+    }
+
+    fn is_owned_by(&self, id: &str, owner: &Owner) -> bool {
+        self.owners.get(id) == Some(owner)
+    }
+}
+
+impl MuxState {
+    /// The answer to a request about a task that is not its sender's.
+    pub(super) fn reject_foreign_task(&self, message: &Message, owner: Option<&Owner>) -> Option<Bytes> {
+        let owner = owner.filter(|_| message.method().starts_with("tasks/"))?;
+        // One that can be read in different ways is none.
+        let id = Fields::read(message.params()).map(|fields| fields.get_unique_string("taskId"));
+        match id {
+            Some(Ok(Some(id))) if self.tasks.is_owned_by(&id, owner) => None,
+            None | Some(Ok(None)) if message.method() == "tasks/list" => None,
+            _ => Some(error_response(&message.id(), error_code::INVALID_PARAMS, "task not found").freeze()),
+        }
+    }
+
+    /// Keeps the progress token of a call that became a task (MCP 2025-11-25, "Task Progress").
+    pub(super) fn track_task_progress(&mut self, number: u64, call: &InFlightCall, answer: &Message) {
+        let (Some(session), Some(token)) = (&call.session, &call.token) else { return };
+        let Some(task) = created_task_id(answer.result()) else { return };
+        let (session, token) = (session.clone(), token.clone());
+        self.tasks.note_progress(TaskProgress {
+            server_token: number,
+            task,
+            session,
+            token,
+            since: Instant::now(),
+        });
+    }
+
+    /// Notes the task that an answer tells of. Returns the answer, with the caller's id, if it is another for them: of
+    /// a list of tasks they get their own.
+    pub(super) fn rewrite_task_response(&mut self, call: &InFlightCall, answer: &Message) -> Option<Bytes> {
+        let owner = call.owner.as_ref()?;
+        if call.lists_tasks {
+            let unread = "the server's list of tasks cannot be read";
+            let list = self.filter_task_list(owner, &call.id, answer);
+            return list.unwrap_or_else(|| {
+                Some(error_response(&call.id, error_code::INTERNAL_ERROR, unread).freeze())
+            });
+        }
+        if let Some(id) = created_task_id(answer.result()) {
+            self.tasks.insert(id, owner);
+        }
+        None
+    }
+
+    /// An owner's part of a list of tasks: `Some(None)` when the answer stays as it is, `None` when it cannot be read.
+    fn filter_task_list(&self, owner: &Owner, id: &Bytes, answer: &Message) -> Option<Option<Bytes>> {
+        #[derive(Deserialize)]
+        struct TaskListResult<'a> {
+            #[serde(borrow, default)]
+            tasks: Option<&'a RawValue>,
+        }
+        if answer.result().is_empty() {
+            return Some(None);
+        }
+        let Some(list) = serde_json::from_str::<TaskListResult<'_>>(answer.result()).ok()?.tasks else {
+            return Some(None);
+        };
+        let (mut own, mut all) = (Vec::new(), 0);
+        let read = each_element(list.get(), |task| {
+            let is_own = |task: TaskRef| self.tasks.is_owned_by(&task.id, owner);
+            own.extend(serde_json::from_str(task.get()).is_ok_and(is_own).then_some(task.get()));
+            all += 1;
+            Ok(())
+        });
+        read.ok()?;
+        if own.len() == all {
+            return Some(None);
+        }
+        let own = format!("[{}]", own.join(","));
+        let mut edits = [(answer.id_span(), &id[..]), (answer.span_of(list), own.as_bytes())];
+        Some(Some(splice(answer.bytes(), &mut edits).freeze()))
+    }
+}
+
+#[derive(Deserialize)]
+struct TaskRef {
+    #[serde(rename = "taskId")]
+    id: String,
+}
+
+/// The id of the task that a request became, if its result says so: in an object of its own, or, where the kind of a
+/// result is said, in the result itself.
+fn created_task_id(result: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Created {
+        #[serde(default)]
+        task: Option<TaskRef>,
+        #[serde(default, rename = "resultType")]
+        kind: Option<String>,
+        #[serde(default, rename = "taskId")]
+        id: Option<String>,
+    }
+    // Few have one, and large results are searched much faster than parsed.
+    memchr::memmem::find(result.as_bytes(), b"\"taskId\"")?;
+    let created: Created = serde_json::from_str(result).ok()?;
+    let flat = created.id.filter(|_| created.kind.as_deref() == Some("task"));
+    created.task.map(|task| task.id).or(flat)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(name: &str, client: &str) -> Owner {
+        Owner::new("", name, client)
+    }
+
+    #[test]
+    fn a_task_is_found_in_both_forms_of_results() {
+        for (result, id) in [
+            (r#"{"task":{"taskId":"1","status":"working"}}"#, Some("1")),
+            (r#"{"resultType":"task","taskId":"2"}"#, Some("2")),
+            (r#"{"resultType":"task","task":{"taskId":"3"}}"#, Some("3")),
+            (r#"{"resultType":"complete","taskId":"4","status":"working"}"#, None),
+            (r#"{"taskId":"5"}"#, None),
+            (r#"{"content":[{"text":"{\"taskId\":\"6\"}"}]}"#, None),
+            (r#"{"structuredContent":{"task":{"taskId":"7"}}}"#, None),
+        ] {
+            assert_eq!(created_task_id(result).as_deref(), id, "{result}");
+        }
+    }
+
+    #[test]
+    fn nobody_has_the_progress_of_others_forgotten() {
+        let mut tasks = TaskRegistry::default();
+        let note = |tasks: &mut TaskRegistry, session: &str, number: u64| {
+            let session = SessionId::from_client(session);
+            let (task, token) = (format!("task-{number}"), Bytes::from_static(b"1"));
+            tasks.note_progress(TaskProgress {
+                server_token: number,
+                task,
+                session,
+                token,
+                since: Instant::now(),
+            });
+        };
+        note(&mut tasks, "other", 0);
+        for number in 1..=MAX_TRACKED_PROGRESS as u64 {
+            note(&mut tasks, "a", number);
+        }
+        assert_eq!(tasks.progress.len(), 1 + MOST_PROGRESS_OF_SESSION);
+        for number in 2_000..4_000 {
+            note(&mut tasks, &format!("s{}", number / 100), number);
+        }
+        assert!(tasks.progress(0).is_some() && tasks.progress.len() <= MAX_TRACKED_PROGRESS);
+        tasks.end_progress("task-0");
+        assert!(tasks.progress(0).is_none());
+    }
+
+    #[test]
+    fn a_caller_cannot_evict_tasks_of_others() {
+        let mut tasks = TaskRegistry::default();
+        let other = owner("b", "");
+        tasks.insert("b".to_owned(), &other);
+        tasks.insert("b".to_owned(), &owner("a", ""));
+        for number in 0..2 * MAX_TASKS_PER_CALLER {
+            tasks.insert(number.to_string(), &owner("a", &number.to_string()));
+        }
+        for number in 0..2 * MAX_TASKS {
+            tasks
+                .insert(format!("many-{number}"), &owner(&format!("c{}", number / MAX_TASKS_PER_CALLER), ""));
+        }
+        assert!(tasks.is_owned_by("b", &other) && tasks.owners.len() <= MAX_TASKS);
+        assert_eq!(tasks.by_caller.values().map(VecDeque::len).sum::<usize>(), tasks.owners.len());
+        assert!(tasks.by_caller.values().all(|own| own.len() <= MAX_TASKS_PER_CALLER));
+    }
+}

@@ -1,0 +1,526 @@
+//! A stream of messages on its way to one client, which the client may read again from a point it names.
+//!
+//! The writer never waits for a slow reader: what a stream holds is booked on an [`Account`], and the stream ends
+//! when there is no room for more. A replayable stream also keeps the last messages that were read, and the answer,
+//! so that a client whose connection broke can go on (MCP 2025-11-25, transports, "Resumability and redelivery").
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+
+use crate::memory::{Account, is_small, warn_no_room};
+
+/// Most bytes kept after they were read, for a replay; the answer is kept beyond that.
+const MAX_REPLAY_BYTES: usize = 256 << 10;
+/// What one queued message costs beside its bytes.
+const MESSAGE_OVERHEAD: usize = 64;
+/// What a stream costs beside its messages.
+pub(super) const STREAM_OVERHEAD: usize = 512;
+/// How long a stream that has ended can be read again.
+const REPLAY_RETENTION: Duration = Duration::from_secs(5 * 60);
+
+/// How a stream ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum StreamEnd {
+    /// Everything was said; the last message was the answer, if one was awaited.
+    Complete,
+    /// The call was cancelled, or its session ended.
+    Cancelled,
+    /// The server behind ended before it answered.
+    ServerEnded(String),
+    /// The reader fell so far behind that what waits for it leaves no room for more.
+    Overflow,
+    /// What is held for others leaves no room for a message, although the reader has read all before it.
+    NoRoom,
+    /// What was kept to be read again was given up for newer answers.
+    GivenUp,
+    /// Nothing came for too long.
+    TimedOut,
+    /// Another connection took over the stream.
+    Superseded,
+}
+
+impl StreamEnd {
+    fn is_for_want_of_room(&self) -> bool {
+        matches!(self, Self::Overflow | Self::NoRoom | Self::GivenUp)
+    }
+}
+
+/// One step of a stream.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum StreamItem {
+    /// A message, its place in the stream, and whether it is the awaited answer.
+    Message { position: u64, bytes: Bytes, is_response: bool },
+    /// Nothing follows.
+    End(StreamEnd),
+}
+
+/// The writing side, shared by the router.
+#[derive(Debug)]
+pub(crate) struct MessageStream {
+    number: u64,
+    /// The id of the request that is answered here; empty when none is.
+    request: Bytes,
+    inner: Mutex<StreamState>,
+}
+
+#[derive(Debug)]
+struct StreamState {
+    messages: VecDeque<Bytes>,
+    /// Place of the first message still kept; places begin at 1.
+    first_position: u64,
+    /// Place of the first message not read yet.
+    next_unread: u64,
+    buffered_bytes: usize,
+    has_response: bool,
+    end: Option<StreamEnd>,
+    ended_at: Option<Instant>,
+    account: Arc<Account>,
+    replayable: bool,
+    /// Whether a client that lost its connection could come back: it was told an event id.
+    resumable: bool,
+    /// Grows with each reader; an older reader ends.
+    reader_generation: u64,
+    attached: bool,
+    waker: Option<Waker>,
+}
+
+impl MessageStream {
+    /// Makes an empty stream that answers no request; `number` tells it from the session's others.
+    pub(crate) fn new(number: u64, replayable: bool, account: Arc<Account>) -> Arc<Self> {
+        Self::for_request(Bytes::new(), number, replayable, account)
+    }
+
+    /// Makes an empty stream that answers the request of that id.
+    pub(crate) fn for_request(
+        request: Bytes,
+        number: u64,
+        replayable: bool,
+        account: Arc<Account>,
+    ) -> Arc<Self> {
+        account.reserve(STREAM_OVERHEAD);
+        let inner = StreamState {
+            messages: VecDeque::new(),
+            first_position: 1,
+            next_unread: 1,
+            buffered_bytes: 0,
+            has_response: false,
+            end: None,
+            ended_at: None,
+            account,
+            replayable,
+            resumable: false,
+            reader_generation: 0,
+            attached: false,
+            waker: None,
+        };
+        Arc::new(Self { number, request, inner: Mutex::new(inner) })
+    }
+
+    /// The number given by the session.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The id of the request that is answered here; empty when none is.
+    pub(crate) fn request(&self) -> &Bytes {
+        &self.request
+    }
+
+    /// Makes the stream that follows this one under the same number; places go on where this one ended.
+    pub(crate) fn successor(&self) -> Arc<Self> {
+        let inner = self.lock();
+        let next = Self::new(self.number, inner.replayable, Arc::clone(&inner.account));
+        let place = inner.first_position + inner.messages.len() as u64;
+        drop(inner);
+        {
+            let mut fresh = next.lock();
+            (fresh.first_position, fresh.next_unread) = (place, place);
+        }
+        next
+    }
+
+    /// Adds a message; `false` when it will not be read, since the stream has ended or is full.
+    pub(crate) fn push(&self, bytes: Bytes) -> bool {
+        self.add(bytes, false)
+    }
+
+    /// Adds the awaited answer and ends the stream.
+    pub(crate) fn push_response(&self, bytes: Bytes) {
+        self.add(bytes, true);
+    }
+
+    /// Ends the stream; what waits can still be read.
+    pub(crate) fn end(&self, end: StreamEnd) {
+        let mut inner = self.lock();
+        inner.finish(end);
+        wake(inner);
+    }
+
+    /// Whether the stream ended for want of room.
+    pub(crate) fn has_overflowed(&self) -> bool {
+        self.lock().end.as_ref().is_some_and(StreamEnd::is_for_want_of_room)
+    }
+
+    /// Whether somebody reads, will do so in a moment, or could come back and read.
+    pub(crate) fn is_reachable(&self) -> bool {
+        let inner = self.lock();
+        let expected = inner.reader_generation == 0;
+        inner.end.is_none() && (expected || inner.attached || inner.resumable)
+    }
+
+    /// Whether somebody reads now.
+    pub(crate) fn is_attached(&self) -> bool {
+        self.lock().attached
+    }
+
+    /// How many messages wait for a reader.
+    pub(crate) fn unread(&self) -> usize {
+        let inner = self.lock();
+        inner.messages.len() - usize::try_from(inner.next_unread - inner.first_position).unwrap_or_default()
+    }
+
+    /// Whether the stream has ended and need not be kept: it holds nothing, or nobody has come back for long.
+    pub(crate) fn is_evictable(&self, now: Instant) -> bool {
+        let inner = self.lock();
+        let is_old = |at: Instant| now.saturating_duration_since(at) > REPLAY_RETENTION;
+        // Whoever comes back for an answer that is lost is told so.
+        let is_lost = inner.end.as_ref().is_some_and(StreamEnd::is_for_want_of_room);
+        let holds_nothing = inner.messages.is_empty() && !is_lost;
+        inner.end.is_some() && (holds_nothing || !inner.attached && inner.ended_at.is_some_and(is_old))
+    }
+
+    /// Whether the stream has ended and nobody reads it now.
+    pub(crate) fn is_ended_and_detached(&self) -> bool {
+        let inner = self.lock();
+        inner.end.is_some() && !inner.attached
+    }
+
+    /// Drops what is kept; who comes back for it is told that it is lost.
+    pub(crate) fn discard(&self) {
+        let mut inner = self.lock();
+        inner.finish(StreamEnd::GivenUp);
+        inner.clear();
+        drop(inner);
+        warn_no_room("answers that were kept to be read again were given up");
+    }
+
+    /// Attaches a reader after `place` (0 = from the start), or at the first unread message when `None`.
+    pub(crate) fn attach_reader(self: &Arc<Self>, after: Option<u64>) -> MessageReader {
+        let mut inner = self.lock();
+        inner.reader_generation += 1;
+        inner.attached = true;
+        let last = inner.first_position + inner.messages.len() as u64;
+        if inner.has_response
+            && inner.messages.is_empty()
+            && after.is_none_or(|place| place.saturating_add(1) < last)
+        {
+            // The answer was given up for want of room.
+            inner.end = Some(StreamEnd::GivenUp);
+        }
+        let next = after.map_or(inner.next_unread, |place| {
+            place.saturating_add(1).clamp(inner.first_position, inner.next_unread)
+        });
+        let reader = MessageReader { outlet: Arc::clone(self), generation: inner.reader_generation, next };
+        wake(inner);
+        reader
+    }
+
+    fn add(&self, bytes: Bytes, answer: bool) -> bool {
+        let mut inner = self.lock();
+        if inner.end.is_some() {
+            return false;
+        }
+        let cost = bytes.len() + MESSAGE_OVERHEAD;
+        let fits = inner.account.try_reserve(cost);
+        if fits {
+            inner.buffered_bytes += cost;
+            inner.messages.push_back(bytes);
+            if answer {
+                inner.has_response = true;
+                inner.finish(StreamEnd::Complete);
+            }
+        } else {
+            let waits = inner.first_position + inner.messages.len() as u64 > inner.next_unread;
+            inner.finish(if waits { StreamEnd::Overflow } else { StreamEnd::NoRoom });
+        }
+        wake(inner);
+        if !fits {
+            warn_no_room("a message on its way to a client was dropped, and its stream ended");
+        }
+        fits
+    }
+
+    fn lock(&self) -> MutexGuard<'_, StreamState> {
+        // No code panics while it holds the lock, so a poisoned lock still guards a sound value.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn wake(mut inner: MutexGuard<'_, StreamState>) {
+    let waker = inner.waker.take();
+    drop(inner);
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+/// The reading side, held by one response.
+#[derive(Debug)]
+pub(crate) struct MessageReader {
+    outlet: Arc<MessageStream>,
+    generation: u64,
+    next: u64,
+}
+
+impl MessageReader {
+    /// Books bytes that are made of messages until the client's connection has written them.
+    pub(crate) fn reserve(&self, bytes: Bytes) -> Bytes {
+        if is_small(&bytes) {
+            return bytes;
+        }
+        let account = Arc::clone(&self.outlet.lock().account);
+        account.reserve_until_dropped(bytes)
+    }
+
+    /// The stream that is read.
+    pub(crate) fn stream(&self) -> &Arc<MessageStream> {
+        &self.outlet
+    }
+
+    /// Notes that the client was told an event id and can come back.
+    pub(crate) fn set_resumable(&self) {
+        self.outlet.lock().resumable = true;
+    }
+
+    /// Waits for the next step.
+    pub(crate) async fn next(&mut self) -> StreamItem {
+        std::future::poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// Polls for the next step.
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<StreamItem> {
+        let mut guard = self.outlet.lock();
+        let inner = &mut *guard;
+        if inner.reader_generation != self.generation {
+            return Poll::Ready(StreamItem::End(StreamEnd::Superseded));
+        }
+        let place = self.next;
+        let index = usize::try_from(place - inner.first_position).unwrap_or(usize::MAX);
+        let Some(bytes) = inner.messages.get(index).cloned() else {
+            return match &inner.end {
+                Some(end) => Poll::Ready(StreamItem::End(end.clone())),
+                None => {
+                    inner.waker = Some(cx.waker().clone());
+                    Poll::Pending
+                }
+            };
+        };
+        let answer = inner.has_response && index + 1 == inner.messages.len();
+        self.next += 1;
+        inner.next_unread = inner.next_unread.max(place + 1);
+        inner.trim_replay(self.next);
+        Poll::Ready(StreamItem::Message { position: place, bytes, is_response: answer })
+    }
+}
+
+impl StreamState {
+    fn finish(&mut self, end: StreamEnd) {
+        if self.end.is_none() {
+            self.end = Some(end);
+            self.ended_at = Some(Instant::now());
+        }
+    }
+
+    /// Drops messages that were read and are beyond what a replay keeps; none that the present reader, who may
+    /// have gone back, reads at `next` or after, and not the answer, which nobody could ask for again.
+    fn trim_replay(&mut self, next: u64) {
+        let limit = if self.replayable { MAX_REPLAY_BYTES } else { 0 };
+        while self.first_position < next && self.buffered_bytes > limit {
+            if self.replayable && self.has_response && self.messages.len() == 1 {
+                return;
+            }
+            if let Some(bytes) = self.messages.pop_front() {
+                self.release(bytes.len() + MESSAGE_OVERHEAD);
+            }
+            self.first_position += 1;
+        }
+    }
+
+    fn clear(&mut self) {
+        self.first_position += self.messages.len() as u64;
+        self.next_unread = self.next_unread.max(self.first_position);
+        self.messages = VecDeque::new();
+        self.release(self.buffered_bytes);
+    }
+
+    fn release(&mut self, bytes: usize) {
+        self.buffered_bytes -= bytes;
+        self.account.release(bytes);
+    }
+}
+
+impl Drop for StreamState {
+    fn drop(&mut self) {
+        self.account.release(self.buffered_bytes + STREAM_OVERHEAD);
+    }
+}
+
+impl Drop for MessageReader {
+    fn drop(&mut self) {
+        let mut inner = self.outlet.lock();
+        if inner.reader_generation != self.generation {
+            return;
+        }
+        inner.attached = false;
+        inner.waker = None;
+        if inner.replayable && !inner.resumable {
+            // The client was never told how to come back.
+            inner.finish(StreamEnd::Cancelled);
+            inner.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use crate::{memory::MEMORY_BUDGET_BYTES, stdio::session::Session};
+
+    fn bytes(text: &'static str) -> Bytes {
+        Bytes::from_static(text.as_bytes())
+    }
+
+    fn stream(replayable: bool) -> Arc<MessageStream> {
+        MessageStream::new(1, replayable, Account::new())
+    }
+
+    /// The next step, which is there already.
+    fn next(reader: &mut MessageReader) -> StreamItem {
+        reader.next().now_or_never().expect("a step without a wait")
+    }
+
+    #[test]
+    fn a_reader_gets_everything_in_order_and_then_the_end() {
+        let outlet = stream(false);
+        let mut reader = outlet.attach_reader(None);
+        outlet.push(bytes("a"));
+        outlet.push_response(bytes("b"));
+        assert_eq!(
+            next(&mut reader),
+            StreamItem::Message { position: 1, bytes: bytes("a"), is_response: false }
+        );
+        assert_eq!(
+            next(&mut reader),
+            StreamItem::Message { position: 2, bytes: bytes("b"), is_response: true }
+        );
+        assert_eq!(next(&mut reader), StreamItem::End(StreamEnd::Complete));
+        assert!(outlet.is_evictable(Instant::now()));
+    }
+
+    #[test]
+    fn a_stream_is_reachable_until_its_first_reader_is_gone_for_good() {
+        let outlet = stream(true);
+        assert!(outlet.is_reachable());
+        let reader = outlet.attach_reader(None);
+        assert!(outlet.is_reachable());
+        drop(reader);
+        assert!(!outlet.is_reachable());
+    }
+
+    #[test]
+    fn a_second_reader_takes_over_and_can_go_back() {
+        let outlet = stream(true);
+        let mut first = outlet.attach_reader(None);
+        outlet.push(bytes("a"));
+        outlet.push(bytes("b"));
+        next(&mut first);
+        next(&mut first);
+        let mut second = outlet.attach_reader(Some(1));
+        assert_eq!(next(&mut first), StreamItem::End(StreamEnd::Superseded));
+        drop(first);
+        assert!(outlet.is_attached());
+        assert_eq!(
+            next(&mut second),
+            StreamItem::Message { position: 2, bytes: bytes("b"), is_response: false }
+        );
+    }
+
+    #[test]
+    fn a_reader_that_falls_behind_ends_instead_of_losing_messages_silently() {
+        let outlet = stream(false);
+        let part = Bytes::from(vec![b'x'; MEMORY_BUDGET_BYTES / 2]);
+        assert!(outlet.push(part.clone()));
+        assert!(!outlet.push(part));
+        let mut reader = outlet.attach_reader(None);
+        assert!(matches!(next(&mut reader), StreamItem::Message { position: 1, .. }));
+        assert_eq!(next(&mut reader), StreamItem::End(StreamEnd::Overflow));
+    }
+
+    #[test]
+    fn a_reader_that_has_read_all_is_told_that_there_is_no_room() {
+        let outlet = stream(false);
+        let mut reader = outlet.attach_reader(None);
+        assert!(outlet.push(bytes("a")));
+        assert!(matches!(next(&mut reader), StreamItem::Message { position: 1, .. }));
+        outlet.push_response(Bytes::from(vec![b'x'; MEMORY_BUDGET_BYTES]));
+        assert_eq!(next(&mut reader), StreamItem::End(StreamEnd::NoRoom));
+    }
+
+    #[test]
+    fn a_large_answer_can_be_read_again() {
+        let outlet = stream(true);
+        let mut reader = outlet.attach_reader(None);
+        reader.set_resumable();
+        let answer = Bytes::from(vec![b'x'; 2 * MAX_REPLAY_BYTES]);
+        outlet.push(answer.clone());
+        outlet.push_response(answer.clone());
+        while !matches!(next(&mut reader), StreamItem::End(_)) {}
+        drop(reader);
+        let mut reader = outlet.attach_reader(Some(0));
+        assert_eq!(next(&mut reader), StreamItem::Message { position: 2, bytes: answer, is_response: true });
+        assert_eq!(next(&mut reader), StreamItem::End(StreamEnd::Complete));
+    }
+
+    #[test]
+    fn a_discarded_response_ends_the_stream_with_overflow() {
+        let outlet = stream(true);
+        outlet.push_response(bytes("a"));
+        outlet.discard();
+        assert_eq!(next(&mut outlet.attach_reader(Some(0))), StreamItem::End(StreamEnd::GivenUp));
+    }
+
+    #[test]
+    fn streams_that_ended_are_not_kept_when_there_is_no_room_for_them() {
+        let account = Account::new();
+        let mut session = Session::new(None, false, Arc::clone(&account), Instant::now());
+        let kept = |session: &mut Session| {
+            for _ in 0..4 {
+                session.open_stream(bytes("1")).push_response(bytes("a"));
+            }
+            (1..100).filter(|number| session.stream(*number).is_some()).count()
+        };
+        assert_eq!(kept(&mut session), 4);
+        account.reserve(2 * MEMORY_BUDGET_BYTES);
+        assert_eq!(kept(&mut session), 1);
+    }
+
+    #[test]
+    fn an_ended_stream_can_be_replayed_for_a_while() {
+        let outlet = stream(true);
+        let reader = outlet.attach_reader(None);
+        reader.set_resumable();
+        outlet.push_response(bytes("a"));
+        let later = Instant::now() + REPLAY_RETENTION + Duration::from_secs(1);
+        assert!(!outlet.is_evictable(later));
+        drop(reader);
+        assert!(!outlet.is_evictable(Instant::now()) && outlet.is_evictable(later));
+    }
+}

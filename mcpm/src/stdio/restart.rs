@@ -1,0 +1,129 @@
+//! When a server that ended is started again: bounded attempts with exponential backoff.
+
+use std::time::Duration;
+
+use super::ProcessExit;
+
+/// When a server that ended is started again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RestartPolicy {
+    /// Most starts in a row; 0 never restarts.
+    pub attempts: u32,
+    /// Wait before the first restart; doubles with each.
+    pub first_delay: Duration,
+    /// Longest wait.
+    pub max_delay: Duration,
+    /// A process that lived this long starts the count anew.
+    pub stable_after: Duration,
+}
+
+impl Default for RestartPolicy {
+    fn default() -> Self {
+        Self {
+            attempts: 10,
+            first_delay: Duration::from_millis(500),
+            max_delay: Duration::from_secs(30),
+            stable_after: Duration::from_secs(30),
+        }
+    }
+}
+
+impl RestartPolicy {
+    /// Never restarts: the server's end is the workload's end.
+    pub const NEVER: Self = Self {
+        attempts: 0,
+        first_delay: Duration::ZERO,
+        max_delay: Duration::ZERO,
+        stable_after: Duration::ZERO,
+    };
+
+    /// Returns the wait before restart `attempt`, counted from 1, or `None` when there is no more.
+    pub fn delay(&self, attempt: u32) -> Option<Duration> {
+        let doubled = self.first_delay.saturating_mul(1 << attempt.saturating_sub(1).min(16));
+        (1..=self.attempts).contains(&attempt).then(|| doubled.min(self.max_delay))
+    }
+}
+
+/// Counts the restarts of one server in a row.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    policy: RestartPolicy,
+    attempt: u32,
+    /// Starts in a row that failed for a reason outside the server.
+    outage: u32,
+}
+
+impl Backoff {
+    pub(crate) fn new(policy: RestartPolicy) -> Self {
+        Self { policy, attempt: 0, outage: 0 }
+    }
+
+    /// Starts the count anew.
+    pub(crate) fn reset(&mut self) {
+        *self = Self::new(self.policy);
+    }
+
+    /// Takes the end of a server that had lived for `lived`. Returns which restart in a row comes next, and the wait
+    /// before it; `None` when the server is given up.
+    ///
+    /// A start that fails since the engine is away is repeated without end and uses up no attempt.
+    pub(crate) fn next(&mut self, ended: &ProcessExit, lived: Duration) -> Option<(u32, Duration)> {
+        if lived >= self.policy.stable_after {
+            self.reset();
+        }
+        if ended.transient {
+            self.outage += 1;
+            let delay = self.policy.delay(self.outage.min(self.policy.attempts))?;
+            return Some((self.attempt.max(1), delay));
+        }
+        self.outage = 0;
+        self.attempt += 1;
+        self.policy.delay(self.attempt).map(|delay| (self.attempt, delay))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn ended(passing: bool) -> ProcessExit {
+        ProcessExit { exit: None, reason: "ended".to_owned(), transient: passing }
+    }
+
+    fn policy() -> RestartPolicy {
+        RestartPolicy { attempts: 4, first_delay: SECOND, max_delay: SECOND * 5, stable_after: SECOND * 30 }
+    }
+
+    #[test]
+    fn the_backoff_doubles_up_to_its_limit() {
+        let mut backoff = Backoff::new(policy());
+        let delays: Vec<_> = std::iter::from_fn(|| backoff.next(&ended(false), Duration::ZERO)).collect();
+        assert_eq!(delays, [(1, SECOND), (2, SECOND * 2), (3, SECOND * 4), (4, SECOND * 5)]);
+        assert_eq!(Backoff::new(RestartPolicy::NEVER).next(&ended(false), SECOND), None);
+        assert_eq!(RestartPolicy { attempts: u32::MAX, ..policy() }.delay(u32::MAX), Some(SECOND * 5));
+    }
+
+    #[test]
+    fn a_steady_run_resets_the_count() {
+        let mut backoff = Backoff::new(policy());
+        for _ in 0..4 {
+            assert!(backoff.next(&ended(false), SECOND * 29).is_some());
+        }
+        assert_eq!(backoff.next(&ended(false), SECOND * 30), Some((1, SECOND)));
+        assert_eq!(backoff.next(&ended(false), Duration::ZERO), Some((2, SECOND * 2)));
+    }
+
+    #[test]
+    fn an_engine_outage_uses_no_attempts() {
+        let mut backoff = Backoff::new(policy());
+        assert_eq!(backoff.next(&ended(false), Duration::ZERO), Some((1, SECOND)));
+        for expected in [1, 2, 4, 5, 5, 5, 5] {
+            let (attempt, delay) = backoff.next(&ended(true), Duration::ZERO).expect("another attempt");
+            assert_eq!((attempt, delay), (1, SECOND * expected));
+        }
+        assert_eq!(backoff.next(&ended(false), Duration::ZERO), Some((2, SECOND * 2)));
+        assert_eq!(Backoff::new(RestartPolicy::NEVER).next(&ended(true), SECOND), None);
+    }
+}

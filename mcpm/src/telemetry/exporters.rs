@@ -1,0 +1,331 @@
+//! Sends spans and metrics to a collector, by OTLP over HTTP or gRPC.
+//!
+//! All of it happens beside the proxy: the SDK collects on threads of its own, which wait here, and connections live
+//! on a thread of their own as well. What is sent takes its headers from the options alone: the exporters would also
+//! take those of variables such as `OTEL_EXPORTER_OTLP_HEADERS`, which are meant for somebody else's collector.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    future::Future,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
+use http_body_util::{BodyExt as _, Limited};
+use opentelemetry_http::{HttpClient, HttpError};
+use opentelemetry_otlp::{
+    ExporterBuildError, MetricExporter, SpanExporter, WithExportConfig as _, WithHttpConfig as _,
+    WithTonicConfig as _,
+};
+use opentelemetry_sdk::{
+    Resource,
+    error::{OTelSdkError, OTelSdkResult},
+    metrics::{Temporality, data::ResourceMetrics, exporter::PushMetricExporter},
+    trace::{SpanData, SpanExporter as SendSpans},
+};
+use tokio::runtime::Handle;
+use tokio_rustls::TlsConnector;
+use tokio_util::context::TokioContext;
+use tonic::{
+    metadata::MetadataMap,
+    transport::{Channel, Endpoint},
+};
+use url::Url;
+
+use super::OtlpSpec;
+use crate::{
+    Error, ErrorKind, Result,
+    options::{Header, OtlpProtocol},
+    transport::{
+        body::Body,
+        http::{Address, Connector, Http1Client, request_for_url},
+        tls::{self, TrustStore},
+    },
+};
+
+/// How long one batch may take on its way.
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Most bytes of an answer that are read.
+const MAX_RESPONSE_BYTES: usize = 1 << 20;
+
+/// Makes exporters for one collector.
+pub(super) struct ExporterFactory<'a> {
+    spec: &'a OtlpSpec,
+    address: Address,
+    /// Whom to trust, where TLS is spoken.
+    tls: Option<TlsConnector>,
+    headers: HeaderMap,
+    runtime: Handle,
+    status: Arc<ExportStatus>,
+}
+
+impl<'a> ExporterFactory<'a> {
+    /// With the values of headers; those that are missing are left out, and that is said.
+    ///
+    /// # Errors
+    /// `InvalidOption` for what cannot be sent, and for certificates that cannot be read.
+    pub(super) fn new(spec: &'a OtlpSpec, headers: &[Header], runtime: Handle) -> Result<Self> {
+        let mut values = HeaderMap::new();
+        for header in headers {
+            let bad =
+                || Error::new(ErrorKind::InvalidOption, format!("`{}` is no header to send", header.name));
+            let name: HeaderName = header.name.parse().map_err(|_| bad())?;
+            let mut value = HeaderValue::from_str(header.value.expose()).map_err(|_| bad())?;
+            value.set_sensitive(true);
+            if spec.headers.iter().any(|known| name == known.as_str()) {
+                values.insert(name, value);
+            }
+        }
+        let missing: Vec<&str> =
+            spec.headers.iter().map(String::as_str).filter(|name| !values.contains_key(*name)).collect();
+        if !missing.is_empty() {
+            tracing::warn!(
+                headers = missing.join(", "),
+                "telemetry is sent without headers whose values are not on record; \
+                 give them in `OTEL_EXPORTER_OTLP_HEADERS`"
+            );
+        }
+        let address = address(&spec.endpoint)?;
+        let bundle = spec.ca_bundle.as_deref();
+        let tls = match spec.protocol {
+            _ if !address.tls => None,
+            OtlpProtocol::Http => Some(TrustStore::with_bundle(bundle)?.connector()?.clone()),
+            OtlpProtocol::Grpc => Some(tls::http2_connector(bundle)?),
+        };
+        let said = Arc::new(ExportStatus { endpoint: spec.endpoint.clone(), ..ExportStatus::default() });
+        Ok(Self { spec, address, tls, headers: values, runtime, status: said })
+    }
+
+    /// Sends spans.
+    pub(super) fn spans(&self) -> Result<TimedExporter<SpanExporter>> {
+        // What is made here may want to know the runtime that it will live on.
+        let _entered = self.runtime.enter();
+        let built = match self.spec.protocol {
+            OtlpProtocol::Http => SpanExporter::builder()
+                .with_http()
+                .with_http_client(OtlpHttpClient::new(self))
+                .with_protocol(opentelemetry_otlp::Protocol::HttpBinary)
+                .with_endpoint(format!("{}/v1/traces", self.spec.endpoint))
+                .with_timeout(EXPORT_TIMEOUT)
+                .build(),
+            OtlpProtocol::Grpc => SpanExporter::builder()
+                .with_tonic()
+                .with_channel(self.channel()?)
+                .with_interceptor(self.metadata())
+                .with_timeout(EXPORT_TIMEOUT)
+                .build(),
+        };
+        Ok(self.sender(built.map_err(|error| exporter_error(&error))?))
+    }
+
+    /// Sends metrics.
+    pub(super) fn metrics(&self) -> Result<TimedExporter<MetricExporter>> {
+        let _entered = self.runtime.enter();
+        let builder = MetricExporter::builder().with_temporality(Temporality::Cumulative);
+        let built = match self.spec.protocol {
+            OtlpProtocol::Http => builder
+                .with_http()
+                .with_http_client(OtlpHttpClient::new(self))
+                .with_protocol(opentelemetry_otlp::Protocol::HttpBinary)
+                .with_endpoint(format!("{}/v1/metrics", self.spec.endpoint))
+                .with_timeout(EXPORT_TIMEOUT)
+                .build(),
+            OtlpProtocol::Grpc => builder
+                .with_tonic()
+                .with_channel(self.channel()?)
+                .with_interceptor(self.metadata())
+                .with_timeout(EXPORT_TIMEOUT)
+                .build(),
+        };
+        Ok(self.sender(built.map_err(|error| exporter_error(&error))?))
+    }
+
+    fn sender<E>(&self, inner: E) -> TimedExporter<E> {
+        TimedExporter { inner, runtime: self.runtime.clone(), said: Arc::clone(&self.status) }
+    }
+
+    fn channel(&self) -> Result<Channel> {
+        let text = &self.spec.endpoint;
+        let endpoint = Endpoint::from_shared(text.clone()).map_err(|error| no_endpoint(text, error))?;
+        let said = Arc::clone(&self.status);
+        let connector = Connector::new(self.client(), move |error| said.set_cause(error));
+        Ok(endpoint.timeout(EXPORT_TIMEOUT).connect_with_connector_lazy(connector))
+    }
+
+    /// Puts our headers, and no others, into each call.
+    fn metadata(&self) -> impl tonic::service::Interceptor + Clone + use<> {
+        let ours = MetadataMap::from_headers(self.headers.clone());
+        move |mut call: tonic::Request<()>| {
+            *call.metadata_mut() = ours.clone();
+            Ok(call)
+        }
+    }
+
+    fn client(&self) -> Http1Client {
+        match &self.tls {
+            Some(tls) => Http1Client::with_trust(self.address.clone(), tls.clone().into()),
+            None => Http1Client::new(self.address.clone()),
+        }
+    }
+}
+
+fn address(endpoint: &str) -> Result<Address> {
+    let url = Url::parse(endpoint).map_err(|error| no_endpoint(endpoint, error))?;
+    request_for_url(http::Method::POST, &url, HeaderMap::new(), Body::empty()).map(|(address, _)| address)
+}
+
+fn no_endpoint(text: &str, error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::new(ErrorKind::InvalidOption, format!("`{text}` is no OTLP endpoint")).source(error)
+}
+
+fn exporter_error(error: &ExporterBuildError) -> Error {
+    Error::new(ErrorKind::InvalidOption, format!("telemetry cannot be sent: {error}"))
+}
+
+/// Sends OTLP with the crate's own client of HTTP.
+struct OtlpHttpClient {
+    client: Http1Client,
+    headers: HeaderMap,
+    said: Arc<ExportStatus>,
+}
+
+impl OtlpHttpClient {
+    fn new(collector: &ExporterFactory<'_>) -> Self {
+        let (headers, said) = (collector.headers.clone(), Arc::clone(&collector.status));
+        Self { client: collector.client(), headers, said }
+    }
+}
+
+impl fmt::Debug for OtlpHttpClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OverHttp").field(&self.client).finish()
+    }
+}
+
+#[async_trait]
+impl HttpClient for OtlpHttpClient {
+    async fn send_bytes(&self, request: Request<Bytes>) -> std::result::Result<Response<Bytes>, HttpError> {
+        let (parts, body) = request.into_parts();
+        let mut headers = self.headers.clone();
+        for name in [header::CONTENT_TYPE, header::CONTENT_ENCODING] {
+            if let Some(value) = parts.headers.get(&name) {
+                headers.insert(name, value.clone());
+            }
+        }
+        let url = Url::parse(&parts.uri.to_string())?;
+        let (_, request) = request_for_url(parts.method, &url, headers, Body::from(body))?;
+        let sent = self.client.send(request).await.inspect_err(|error| self.said.set_cause(error));
+        let (parts, body) = sent?.into_parts();
+        let body = Limited::new(body, MAX_RESPONSE_BYTES).collect().await?.to_bytes();
+        Ok(Response::from_parts(parts, body))
+    }
+}
+
+/// Sends what the SDK has collected, within a bounded time, and says once when that does not work.
+#[derive(Debug)]
+pub(super) struct TimedExporter<E> {
+    inner: E,
+    runtime: Handle,
+    said: Arc<ExportStatus>,
+}
+
+impl<E> TimedExporter<E> {
+    /// Waits for a batch to have gone, on the thread of the caller, which has no runtime of its own.
+    async fn export_with_timeout(&self, sending: impl Future<Output = OTelSdkResult>) -> OTelSdkResult {
+        let in_time = async { tokio::time::timeout(EXPORT_TIMEOUT, sending).await };
+        let outcome = TokioContext::new(in_time, self.runtime.clone()).await;
+        let outcome = outcome.unwrap_or(Err(OTelSdkError::Timeout(EXPORT_TIMEOUT)));
+        self.said.report(&outcome);
+        outcome
+    }
+}
+
+impl SendSpans for TimedExporter<SpanExporter> {
+    fn export(&self, batch: Vec<SpanData>) -> impl Future<Output = OTelSdkResult> + Send {
+        self.export_with_timeout(async { self.inner.export(batch).await })
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.inner.shutdown_with_timeout(timeout)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.inner.set_resource(resource);
+    }
+}
+
+impl PushMetricExporter for TimedExporter<MetricExporter> {
+    fn export(&self, metrics: &ResourceMetrics) -> impl Future<Output = OTelSdkResult> + Send {
+        self.export_with_timeout(self.inner.export(metrics))
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.inner.force_flush()
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        PushMetricExporter::shutdown_with_timeout(&self.inner, timeout)
+    }
+
+    fn temporality(&self) -> Temporality {
+        self.inner.temporality()
+    }
+}
+
+/// What the log was told of a collector: that it fails, once, until it works again.
+#[derive(Debug, Default)]
+struct ExportStatus {
+    endpoint: String,
+    failing: AtomicBool,
+    /// Why it could not be reached, which the exporters do not pass on.
+    cause: Mutex<Option<String>>,
+}
+
+impl ExportStatus {
+    fn set_cause(&self, error: &Error) {
+        let hint = match tls::is_untrusted_issuer(error) {
+            true => "; name its authority's certificate with `mcpm_ca_bundle`",
+            false => "",
+        };
+        *self.cause.lock().unwrap_or_else(PoisonError::into_inner) = Some(format!("{error}{hint}"));
+    }
+
+    fn report(&self, outcome: &OTelSdkResult) {
+        let cause = self.cause.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match outcome {
+            Ok(()) if self.failing.swap(false, Ordering::Relaxed) => {
+                tracing::info!(endpoint = self.endpoint, "the collector takes telemetry again");
+            }
+            Err(error) if !self.failing.swap(true, Ordering::Relaxed) => {
+                tracing::warn!(
+                    endpoint = self.endpoint,
+                    error = cause.unwrap_or_else(|| error.to_string()),
+                    "the collector does not take telemetry, which is dropped until it does"
+                );
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Headers by name, as a command or a variable lists them: `a=1,b=2` with values percent-encoded (OTLP exporter
+/// specification, "Specifying headers via environment variables").
+pub(super) fn parse_header_list(text: &str) -> HashMap<String, String> {
+    let entries = text.split(',').filter_map(|entry| entry.split_once('='));
+    entries
+        .map(|(name, value)| {
+            let decoded =
+                url::form_urlencoded::parse(format!("v={}", value.trim().replace('+', "%2B")).as_bytes())
+                    .next()
+                    .map_or_else(String::new, |(_, value)| value.into_owned());
+            (name.trim().to_ascii_lowercase(), decoded)
+        })
+        .collect()
+}

@@ -1,0 +1,188 @@
+//! Where a request stands in a trace: W3C trace context, read from messages and headers and written for servers.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use opentelemetry::{
+    Context,
+    propagation::{Extractor, Injector, TextMapPropagator as _},
+    trace::{SpanContext, TraceContextExt as _},
+};
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use serde::Deserialize;
+
+/// Names of the fields, in headers and in `_meta` alike (SEP-414).
+pub(crate) const TRACEPARENT: &str = "traceparent";
+pub(crate) const TRACESTATE: &str = "tracestate";
+
+/// What carries a place in a trace.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub(crate) struct TraceContext {
+    #[serde(default)]
+    traceparent: Option<String>,
+    #[serde(default)]
+    tracestate: Option<String>,
+}
+
+impl TraceContext {
+    /// What headers carry.
+    pub(crate) fn from_headers(headers: &HeaderMap) -> Self {
+        let one = |name: &str| {
+            let mut lines = headers.get_all(name).iter();
+            let line = lines.next().filter(|_| lines.next().is_none());
+            line.and_then(|line| line.to_str().ok()).map(str::to_owned)
+        };
+        let traceparent = one(TRACEPARENT);
+        let tracestate = traceparent.is_some().then(|| joined_tracestate(headers)).flatten();
+        Self { traceparent, tracestate }
+    }
+
+    /// What the `_meta` of a message's params carries; nothing when it is of another form.
+    pub(crate) fn from_params(params: &str) -> Self {
+        #[derive(Deserialize)]
+        struct MetaParams {
+            #[serde(default, rename = "_meta")]
+            meta: Option<TraceContext>,
+        }
+        let params = serde_json::from_str::<MetaParams>(params).ok();
+        params.and_then(|params| params.meta).unwrap_or_default()
+    }
+
+    /// The place itself, if what is carried is sound.
+    pub(crate) fn span_context(&self) -> Option<SpanContext> {
+        self.traceparent.as_ref()?;
+        let context = TraceContextPropagator::new().extract_with_context(&Context::new(), self);
+        Some(context.span().span_context().clone()).filter(SpanContext::is_valid)
+    }
+
+    /// The place of a span, for whoever comes after it.
+    pub(crate) fn from_span(place: &SpanContext) -> Self {
+        let mut carrier = Self::default();
+        let context = Context::new().with_remote_span_context(place.clone());
+        TraceContextPropagator::new().inject_context(&context, &mut carrier);
+        carrier
+    }
+
+    /// Writes it into headers, in place of what stands there.
+    pub(crate) fn write_headers(&self, headers: &mut HeaderMap) {
+        for (name, value) in [(TRACEPARENT, &self.traceparent), (TRACESTATE, &self.tracestate)] {
+            let name = HeaderName::from_static(name);
+            match value.as_deref().filter(|value| !value.is_empty()).map(HeaderValue::from_str) {
+                Some(Ok(value)) => drop(headers.insert(name, value)),
+                _ => drop(headers.remove(name)),
+            }
+        }
+    }
+
+    /// The `traceparent`, if there is one.
+    pub(crate) fn traceparent(&self) -> Option<&str> {
+        self.traceparent.as_deref()
+    }
+
+    /// The `tracestate`, if there is one.
+    pub(crate) fn tracestate(&self) -> Option<&str> {
+        self.tracestate.as_deref().filter(|state| !state.is_empty())
+    }
+}
+
+/// `tracestate` may come in several lines (W3C trace context, section 3.3.1).
+fn joined_tracestate(headers: &HeaderMap) -> Option<String> {
+    let lines = headers.get_all(TRACESTATE).iter().map(HeaderValue::to_str);
+    let lines: Vec<&str> = lines.collect::<Result<_, _>>().ok()?;
+    (!lines.is_empty()).then(|| lines.join(","))
+}
+
+impl Extractor for TraceContext {
+    fn get(&self, key: &str) -> Option<&str> {
+        match key {
+            TRACEPARENT => self.traceparent.as_deref(),
+            TRACESTATE => self.tracestate.as_deref(),
+            _ => None,
+        }
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        vec![TRACEPARENT, TRACESTATE]
+    }
+}
+
+impl Injector for TraceContext {
+    fn set(&mut self, key: &str, value: String) {
+        match key {
+            TRACEPARENT => self.traceparent = Some(value),
+            TRACESTATE => self.tracestate = Some(value),
+            _ => {}
+        }
+    }
+}
+
+/// The parent of a request's span, and a place that is linked: the message's own goes before that of its HTTP request
+/// (SEP-414), which may be some gateway's.
+pub(crate) fn parent_and_link(
+    message: &TraceContext,
+    headers: &TraceContext,
+) -> (Option<SpanContext>, Option<SpanContext>) {
+    match (message.span_context(), headers.span_context()) {
+        (Some(own), Some(other)) if own != other => (Some(own), Some(other)),
+        (Some(one), _) | (None, Some(one)) => (Some(one), None),
+        (None, None) => (None, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    const OTHER: &str = "00-11111111111111111111111111111111-2222222222222222-00";
+
+    fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(*name, value.parse().expect("a value"));
+        }
+        headers
+    }
+
+    #[test]
+    fn the_message_context_takes_precedence_and_the_header_context_is_linked() {
+        let message = TraceContext::from_params(&format!(
+            r#"{{"_meta":{{"traceparent":"{ONE}","x":[1]}},"name":"a"}}"#
+        ));
+        let header = TraceContext::from_headers(&headers(&[("traceparent", OTHER)]));
+        let (parent, link) = parent_and_link(&message, &header);
+        let trace = |place: Option<SpanContext>| place.expect("a place").trace_id().to_string();
+        assert_eq!((trace(parent), trace(link)), (ONE[3..35].to_owned(), OTHER[3..35].to_owned()));
+        let (parent, link) = parent_and_link(&TraceContext::default(), &header);
+        assert_eq!((trace(parent), link), (OTHER[3..35].to_owned(), None));
+        let (_, link) = parent_and_link(&header, &header);
+        assert_eq!(link, None);
+    }
+
+    #[test]
+    fn invalid_trace_context_is_ignored() {
+        for params in [
+            "",
+            "[]",
+            r#"{"_meta":null}"#,
+            r#"{"_meta":{"traceparent":7}}"#,
+            r#"{"_meta":{"traceparent":"00-0-0-0"}}"#,
+            r#"{"_meta":{"traceparent":"00-00000000000000000000000000000000-b7ad6b7169203331-01"}}"#,
+        ] {
+            assert_eq!(TraceContext::from_params(params).span_context(), None, "{params}");
+        }
+        let twice = headers(&[("traceparent", ONE), ("traceparent", ONE)]);
+        assert_eq!(TraceContext::from_headers(&twice).span_context(), None);
+    }
+
+    #[test]
+    fn trace_context_headers_are_replaced() {
+        let came = headers(&[("traceparent", ONE), ("tracestate", "a=1"), ("tracestate", "b=2")]);
+        let place = TraceContext::from_headers(&came).span_context().expect("a place");
+        let mut sent = headers(&[("traceparent", OTHER), ("tracestate", "c=3"), ("tracestate", "d=4")]);
+        TraceContext::from_span(&place).write_headers(&mut sent);
+        assert_eq!(sent, headers(&[("traceparent", ONE), ("tracestate", "a=1,b=2")]));
+        let place =
+            TraceContext::from_headers(&headers(&[("traceparent", OTHER)])).span_context().expect("a place");
+        TraceContext::from_span(&place).write_headers(&mut sent);
+        assert_eq!(sent, headers(&[("traceparent", OTHER)]));
+    }
+}

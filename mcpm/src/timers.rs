@@ -1,0 +1,230 @@
+//! Deadlines that are nearly always put off.
+//!
+//! A timer set for each request costs an entry in the runtime's wheel, and a system call when it is the next
+//! one due. Alarms of one length are due in about the order in which they are set, and nearly all of them are
+//! dropped before: so one timer looks after all, and only has to be set again when it rings.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use slab::Slab;
+use tokio::{task::AbortHandle, time::Instant};
+
+/// Makes alarms of about the same length, which one task looks after.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CoarseTimers {
+    set: Arc<TimerSet>,
+}
+
+/// The alarms that somebody waits for.
+#[derive(Debug, Default)]
+struct TimerSet {
+    waiting: Mutex<TimerSetState>,
+}
+
+#[derive(Debug, Default)]
+struct TimerSetState {
+    entries: Slab<TimerEntry>,
+    /// Looks after them; there is one while there are any, and it sleeps until the time beside it.
+    driver: Option<(AbortHandle, Instant)>,
+}
+
+#[derive(Debug)]
+struct TimerEntry {
+    deadline: Instant,
+    waker: Waker,
+    fired: bool,
+}
+
+impl CoarseTimers {
+    /// Rings that long from now.
+    pub(crate) fn timer(&self, patience: Duration) -> CoarseTimer {
+        CoarseTimer { deadline: Instant::now() + patience, key: None, set: Arc::clone(&self.set) }
+    }
+
+    /// Waits for a future, but not longer than that.
+    pub(crate) async fn timeout<T>(
+        &self,
+        patience: Duration,
+        mut future: Pin<&mut impl Future<Output = T>>,
+    ) -> Option<T> {
+        let mut alarm = self.timer(patience);
+        std::future::poll_fn(|cx| match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending => Pin::new(&mut alarm).poll(cx).map(|()| None),
+        })
+        .await
+    }
+}
+
+impl hyper::rt::Timer for CoarseTimers {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn hyper::rt::Sleep>> {
+        Box::pin(self.timer(duration))
+    }
+
+    fn sleep_until(&self, deadline: std::time::Instant) -> Pin<Box<dyn hyper::rt::Sleep>> {
+        Box::pin(CoarseTimer { deadline: deadline.into(), key: None, set: Arc::clone(&self.set) })
+    }
+
+    fn now(&self) -> std::time::Instant {
+        Instant::now().into_std()
+    }
+}
+
+impl TimerSet {
+    fn lock(&self) -> MutexGuard<'_, TimerSetState> {
+        // No code panics while it holds the lock, so a poisoned lock still guards a sound value.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has somebody look at the alarms at a time.
+    fn schedule_driver(self: &Arc<Self>, waiting: &mut TimerSetState, time: Instant) {
+        let keeper = tokio::spawn(drive(Arc::downgrade(self), time)).abort_handle();
+        if let Some((replaced, _)) = waiting.driver.replace((keeper, time)) {
+            replaced.abort();
+        }
+    }
+}
+
+impl Drop for TimerSet {
+    fn drop(&mut self) {
+        if let Some((keeper, _)) = self.lock().driver.take() {
+            keeper.abort();
+        }
+    }
+}
+
+/// Rings the alarms that are due, each time that the first of those that are left is.
+async fn drive(set: Weak<TimerSet>, mut time: Instant) {
+    loop {
+        tokio::time::sleep_until(time).await;
+        let Some(set) = set.upgrade() else { return };
+        let now = Instant::now();
+        let (mut due, mut next) = (Vec::new(), None);
+        let mut waiting = set.lock();
+        if waiting.driver.as_ref().map(|(keeper, _)| keeper.id()) != tokio::task::try_id() {
+            // Another one has taken over.
+            return;
+        }
+        for (_, waits) in waiting.entries.iter_mut().filter(|(_, waits)| !waits.fired) {
+            if waits.deadline <= now {
+                waits.fired = true;
+                due.push(waits.waker.clone());
+            } else if next.is_none_or(|next| waits.deadline < next) {
+                next = Some(waits.deadline);
+            }
+        }
+        match (&mut waiting.driver, next) {
+            (Some((_, looks)), Some(next)) => (time, *looks) = (next, next),
+            _ => waiting.driver = None,
+        }
+        let ends = waiting.driver.is_none();
+        drop(waiting);
+        due.into_iter().for_each(Waker::wake);
+        if ends {
+            return;
+        }
+    }
+}
+
+/// Rings once. It is looked after from when it is first polled.
+#[derive(Debug)]
+pub(crate) struct CoarseTimer {
+    deadline: Instant,
+    key: Option<usize>,
+    set: Arc<TimerSet>,
+}
+
+impl Future for CoarseTimer {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { deadline, key: place, set } = &mut *self;
+        let mut waiting = set.lock();
+        match place.and_then(|place| waiting.entries.get_mut(place)) {
+            Some(waits) if waits.fired => return Poll::Ready(()),
+            Some(waits) => waits.waker.clone_from(cx.waker()),
+            None => {
+                let waits = TimerEntry { deadline: *deadline, waker: cx.waker().clone(), fired: false };
+                *place = Some(waiting.entries.insert(waits));
+                if waiting.driver.as_ref().is_none_or(|(_, looks)| *looks > *deadline) {
+                    set.schedule_driver(&mut waiting, *deadline);
+                }
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl hyper::rt::Sleep for CoarseTimer {}
+
+impl Drop for CoarseTimer {
+    fn drop(&mut self) {
+        if let Some(place) = self.key {
+            let waits = self.set.lock().entries.try_remove(place);
+            // A waker may have much to drop, which is no reason to hold the lock.
+            drop(waits);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::pending, pin::pin};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_timer_fires_on_time_whenever_the_driver_was_due() {
+        let alarms = CoarseTimers::default();
+        let millis = Duration::from_millis;
+        // The first one is dropped long before its time, for which the keeper still sleeps: the second one is due
+        // earlier than that, the third one later.
+        for patience in [millis(60_000), millis(20), millis(60)] {
+            let begin = Instant::now();
+            let mut work = pin!(async {
+                tokio::time::sleep(millis(if patience > millis(1000) { 1 } else { 5000 })).await;
+            });
+            let done = alarms.timeout(patience, work.as_mut()).await;
+            assert_eq!(done.is_some(), patience > millis(1000));
+            // The clock stands still but for timers, and its grain is a millisecond.
+            let waited = begin.elapsed();
+            assert!(done.is_some() || (patience..=patience + millis(2)).contains(&waited), "{waited:?}");
+            assert!(alarms.set.lock().entries.is_empty(), "nothing waits any more");
+        }
+        let rang = alarms.timeout(millis(1), pin!(pending::<()>())).await;
+        assert_eq!(rang, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_of_many_timers_fires_on_time() {
+        let alarms = CoarseTimers::default();
+        let begin = Instant::now();
+        let waits = [50, 10, 30, 10, 40].map(|millis| {
+            let alarm = alarms.timer(Duration::from_millis(millis));
+            async move {
+                alarm.await;
+                begin.elapsed().as_millis().abs_diff(millis.into())
+            }
+        });
+        let late = futures_util::future::join_all(waits).await;
+        assert!(late.iter().all(|late| *late <= 2), "{late:?}");
+        assert!(alarms.set.lock().driver.is_none(), "nobody is looked after");
+    }
+
+    #[tokio::test]
+    async fn the_driver_ends_with_its_timers() {
+        let alarms = CoarseTimers::default();
+        let mut alarm = alarms.timer(Duration::from_secs(3600));
+        assert!(Pin::new(&mut alarm).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let keeper = alarms.set.lock().driver.as_ref().map(|(keeper, _)| keeper.clone()).expect("a keeper");
+        drop((alarm, alarms));
+        while !keeper.is_finished() {
+            tokio::task::yield_now().await;
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! How an exchange with a server breaks off.
+
+use std::{error::Error, fmt, io};
+
+use crate::transport::body::BodyError;
+
+/// Why an exchange broke off.
+#[derive(Debug)]
+pub(crate) enum ConnectionError {
+    /// The connection failed.
+    Io(io::Error),
+    /// The connection was closed before the answer had ended.
+    Closed,
+    /// What the server says is no HTTP.
+    Malformed(&'static str),
+    /// The body of the request broke off.
+    RequestBody(BodyError),
+}
+
+impl fmt::Display for ConnectionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(_) => f.write_str("the connection failed"),
+            Self::Closed => f.write_str("the connection was closed before the answer had ended"),
+            Self::Malformed(reason) => write!(f, "the answer cannot be read: {reason}"),
+            Self::RequestBody(_) => f.write_str("the body of the request broke off"),
+        }
+    }
+}
+
+impl Error for ConnectionError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Io(error) => Some(error),
+            Self::RequestBody(error) => Some(error.as_ref()),
+            Self::Closed | Self::Malformed(_) => None,
+        }
+    }
+}
+
+impl From<io::Error> for ConnectionError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}

@@ -1,0 +1,77 @@
+//! Certificates that a server from an image of others is offered: `--ca-cert` without a build.
+//!
+//! They lie in two files beside the workload's record and are mounted into its container: one with those that were
+//! given, for programs that add them to their own, and one with the machine's as well, for programs that read one
+//! file only.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    Environment, Error, ErrorKind, Result,
+    package::certificates::{CA_BUNDLE_FILE, CA_FILE, Certificates},
+    runtime::Mount,
+};
+
+/// Where systems keep the certificates that they trust, in one file.
+const SYSTEM_CA_BUNDLES: &[&str] = &[
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// The mount that brings the files into a container.
+pub(super) fn mount(record: &Path) -> Mount {
+    let target = Path::new(CA_BUNDLE_FILE).parent().unwrap_or(Path::new("/"));
+    Mount {
+        source: folder(record),
+        target: target.to_string_lossy().into_owned(),
+        read_only: true,
+        relabel: None,
+    }
+}
+
+/// Writes the files. When the given one is gone since the workload was made, what was written then stays.
+///
+/// # Errors
+/// `Io` when they cannot be written, and those of [`Certificates::read`].
+pub(super) fn write(record: &Path, given: &Path, environment: &Environment) -> Result<()> {
+    let folder = folder(record);
+    let given = match Certificates::read(given) {
+        Err(error) if error.kind() == ErrorKind::NotFound && folder.is_dir() => return Ok(()),
+        given => given?.text(),
+    };
+    let place = environment.certificates.clone();
+    let mut places = place.into_iter().chain(SYSTEM_CA_BUNDLES.iter().map(PathBuf::from));
+    let machine = places.find_map(|path| fs::read_to_string(path).ok()).unwrap_or_default();
+    let failed = |error: std::io::Error| {
+        Error::new(ErrorKind::Io, format!("cannot write `{}`", folder.display())).source(error)
+    };
+    fs::create_dir_all(&folder).map_err(failed)?;
+    for (name, text) in [(CA_FILE, given.clone()), (CA_BUNDLE_FILE, given + &machine)] {
+        let path = folder.join(Path::new(name).file_name().unwrap_or_default());
+        fs::write(&path, text).map_err(failed)?;
+        set_mode(&path, 0o644).map_err(failed)?;
+    }
+    // The server may be any user of its container; the record around the folder stays closed.
+    set_mode(&folder, 0o755).map_err(failed)
+}
+
+fn folder(record: &Path) -> PathBuf {
+    record.join("certificates")
+}
+
+#[cfg(unix)]
+fn set_mode(path: &Path, mode: u32) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+}
+
+#[cfg(not(unix))]
+fn readable(_: &Path, _: u32) -> std::io::Result<()> {
+    Ok(())
+}

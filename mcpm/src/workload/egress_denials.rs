@@ -1,0 +1,285 @@
+//! Tells of refused connections: of each in the audit log, and people without letting a server that tries for ever
+//! drown everything else.
+//!
+//! Refusals are bounded by kind: by rule, and names that were looked up apart from connections. So a server that looks up
+//! a thousand names a second hides neither that it was kept from the machine nor what it tried to connect to. What is
+//! not told one by one is counted, and told as a number.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Map, Value};
+
+use super::{WorkloadEvent, events::WorkloadEvents};
+use crate::{
+    audit::{Audit, put},
+    explain::DenialLog,
+    isolation::{EgressDecision, EgressDenial, Rule},
+};
+
+/// Refusals are told anew after this.
+const THROTTLE_PERIOD: Duration = Duration::from_secs(60);
+/// Most refusals of a kind that are told one by one until then.
+const MAX_REPORTED_PER_KIND: usize = 64;
+
+/// The rule, and whether it was a look-up.
+type DenialKind = (Rule, bool);
+
+/// Tells listeners and the log.
+#[derive(Debug)]
+pub(super) struct EgressDenialReporter {
+    events: WorkloadEvents,
+    recent: Arc<DenialLog>,
+    audit: Option<Arc<Audit>>,
+    throttle: Mutex<DenialThrottle>,
+}
+
+/// What was told, by kind.
+#[derive(Debug, Default)]
+struct DenialThrottle(HashMap<DenialKind, ThrottleWindow>);
+
+/// What was told of a kind since a moment.
+#[derive(Debug)]
+struct ThrottleWindow {
+    since: Instant,
+    /// By host and port, and under which id.
+    reported: HashMap<(String, Option<u16>), String>,
+    /// How many came that were new and not told.
+    suppressed: u64,
+}
+
+/// What to say about a refusal.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct ThrottleDecision {
+    /// How many of the kind were not told before, once that is over.
+    suppressed: u64,
+    /// Whether it is told.
+    report: bool,
+    /// Whether it is the first one too many.
+    limit_reached: bool,
+    /// The id under which it is kept, or one like it.
+    denial_id: Option<String>,
+}
+
+impl DenialThrottle {
+    fn record(&mut self, denial: &EgressDenial, now: Instant) -> ThrottleDecision {
+        let kind = (denial.rule, denial.port.is_none());
+        let begin = || ThrottleWindow { since: now, reported: HashMap::new(), suppressed: 0 };
+        let recent = self.0.entry(kind).or_insert_with(begin);
+        let mut news = ThrottleDecision::default();
+        if now.duration_since(recent.since) >= THROTTLE_PERIOD {
+            news.suppressed = recent.suppressed;
+            *recent = begin();
+        }
+        let place = (denial.host.to_string(), denial.port);
+        news.denial_id = recent.reported.get(&place).cloned();
+        if news.denial_id.is_some() {
+            return news;
+        }
+        if recent.reported.len() < MAX_REPORTED_PER_KIND {
+            recent.reported.insert(place, denial.id.clone());
+            (news.report, news.denial_id) = (true, Some(denial.id.clone()));
+        } else {
+            news.limit_reached = recent.suppressed == 0;
+            recent.suppressed += 1;
+        }
+        news
+    }
+}
+
+impl EgressDenialReporter {
+    pub(super) fn new(events: WorkloadEvents, recent: Arc<DenialLog>, audit: Option<Arc<Audit>>) -> Self {
+        Self { events, recent, audit, throttle: Mutex::default() }
+    }
+
+    pub(super) fn on_decision(&self, decision: &EgressDecision) {
+        match decision {
+            EgressDecision::Allowed { host, port, address } => {
+                tracing::debug!(%host, port, %address, "a connection was opened");
+            }
+            EgressDecision::LookedUp { host } => tracing::debug!(%host, "a name was looked up"),
+            EgressDecision::Denied(denial) => {
+                // No code panics while it holds the lock.
+                let news = self
+                    .throttle
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .record(denial, Instant::now());
+                if news.suppressed > 0 {
+                    self.report_suppressed(
+                        denial,
+                        &format!("{} more {}", news.suppressed, noun(denial, news.suppressed)),
+                    );
+                }
+                if news.limit_reached {
+                    self.report_suppressed(
+                        denial,
+                        &format!("more {} than are told one by one", noun(denial, 2)),
+                    );
+                }
+                if news.report {
+                    self.report(denial)
+                } else {
+                    tracing::debug!("{denial}")
+                }
+                // Each one: what people are spared is what an audit log is for, which limits them itself. It names an id
+                // only that leads somewhere.
+                if let Some(audit) = &self.audit {
+                    let (target, extra) = audit_fields(denial, news.denial_id);
+                    audit.connection_denied(target, extra);
+                }
+            }
+        }
+    }
+
+    fn report_suppressed(&self, denial: &EgressDenial, what: &str) {
+        let message = format!("the rule `{}` refused {what}", denial.rule);
+        tracing::warn!("{message}");
+        self.events.emit(WorkloadEvent::Warning { message });
+    }
+
+    fn report(&self, denial: &EgressDenial) {
+        tracing::warn!(refusal = denial.id, "{denial}");
+        if let Some(refused) = denial.to_record(&self.recent) {
+            self.recent.push(refused);
+        }
+        self.events.emit(WorkloadEvent::ConnectionRefused {
+            host: denial.host.to_string(),
+            port: denial.port,
+            address: denial.address.map(|address| address.to_string()),
+            rule: denial.rule.to_string(),
+            fix: denial.fix.clone(),
+            refusal: denial.id.clone(),
+        });
+    }
+}
+
+/// What the audit log says of a refused connection.
+fn audit_fields(denial: &EgressDenial, refusal: Option<String>) -> (Map<String, Value>, Map<String, Value>) {
+    let (mut target, mut extra) = (Map::new(), Map::new());
+    put(&mut target, "type", Some(if denial.port.is_some() { "connection" } else { "look-up" }));
+    put(&mut target, "name", Some(denial.host.to_string()));
+    put(&mut target, "port", denial.port);
+    put(&mut target, "address", denial.address.map(|address| address.to_string()));
+    put(&mut extra, "reason", Some(denial.rule.reason().id()));
+    put(&mut extra, "refusal", refusal);
+    put(&mut extra, "rule", Some(denial.rule.as_str()));
+    put(&mut extra, "fix", Some(denial.fix.clone()));
+    (target, extra)
+}
+
+fn noun(denial: &EgressDenial, count: u64) -> &'static str {
+    match (denial.port, count) {
+        (None, 1) => "look-up",
+        (None, _) => "look-ups",
+        (Some(_), 1) => "connection",
+        (Some(_), _) => "connections",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::{AuditSpec, tests::open_in_memory};
+
+    fn denial(host: &str, port: Option<u16>, rule: Rule) -> EgressDenial {
+        let (fix, refusal) = (String::new(), crate::explain::DenialId::new().to_string());
+        EgressDenial { host: host.parse().unwrap(), port, address: None, rule, fix, id: refusal }
+    }
+
+    #[test]
+    fn throttling_is_per_kind_and_counts_suppressed_denials() {
+        let mut told = DenialThrottle::default();
+        let begin = Instant::now();
+        let mut heard: Vec<ThrottleDecision> = (0..5000)
+            .map(|number| denial(&format!("n{number}.example"), None, Rule::HostNotAllowed))
+            .map(|denial| told.record(&denial, begin))
+            .collect();
+        assert!(
+            heard[..MAX_REPORTED_PER_KIND]
+                .iter()
+                .all(|news| news.report && news.denial_id.is_some() && !news.limit_reached)
+        );
+        heard.drain(..MAX_REPORTED_PER_KIND);
+        assert_eq!(heard[0], ThrottleDecision { limit_reached: true, ..ThrottleDecision::default() });
+        assert!(heard[1..].iter().all(|news| *news == ThrottleDecision::default()));
+        // What went to the same place before is remembered, and nothing beyond.
+        let size: usize = told.0.values().map(|recent| recent.reported.len()).sum();
+        assert_eq!(size, MAX_REPORTED_PER_KIND);
+        for other in [
+            denial("n9999.example", Some(443), Rule::HostNotAllowed),
+            denial("n9999.example", Some(443), Rule::PortNotAllowed),
+            denial("169.254.169.254", Some(80), Rule::MetadataAddress),
+        ] {
+            assert!(told.record(&other, begin).report, "{other}");
+            assert!(!told.record(&other, begin).report, "{other}");
+        }
+        let later = begin + THROTTLE_PERIOD;
+        let one = denial("n9999.example", None, Rule::HostNotAllowed);
+        let all = 5000 - MAX_REPORTED_PER_KIND as u64;
+        let refusal = Some(one.id.clone());
+        let news = ThrottleDecision {
+            suppressed: all,
+            report: true,
+            limit_reached: false,
+            denial_id: refusal.clone(),
+        };
+        assert_eq!(told.record(&one, later), news);
+        assert_eq!(
+            told.record(&one, later),
+            ThrottleDecision { denial_id: refusal, ..ThrottleDecision::default() }
+        );
+    }
+
+    #[tokio::test]
+    async fn the_audit_log_has_every_denial_and_only_resolvable_ids() {
+        let (audit, memory) = open_in_memory(&AuditSpec::default());
+        let recent = Arc::new(DenialLog::new("server", None));
+        let refusals =
+            EgressDenialReporter::new(WorkloadEvents::new(), Arc::clone(&recent), Some(Arc::clone(&audit)));
+        for number in 0..2 * MAX_REPORTED_PER_KIND {
+            for host in ["evil.example".to_owned(), format!("n{number}.example")] {
+                refusals.on_decision(&EgressDecision::Denied(denial(&host, Some(443), Rule::NoNetwork)));
+            }
+        }
+        audit.flush().await;
+        let text = memory.text();
+        let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        assert_eq!(events.len(), 4 * MAX_REPORTED_PER_KIND, "{text}");
+        for (place, event) in events.iter().enumerate() {
+            let (name, extra) =
+                (event["target"]["name"].as_str().expect("a name"), &event["metadata"]["extra"]);
+            let Some(id) = extra["refusal"].as_str() else {
+                assert!(name != "evil.example" && place >= 2 * (MAX_REPORTED_PER_KIND - 1), "{event}");
+                continue;
+            };
+            let refusal = crate::explain::explain_in(id, &recent).expect("it is kept").refusal;
+            assert_eq!(refusal.expect("one").inputs["host"], name);
+        }
+    }
+
+    #[tokio::test]
+    async fn listeners_get_denials_and_suppressed_counts() {
+        let recent = Arc::new(DenialLog::new("server", None));
+        let refusals = EgressDenialReporter::new(WorkloadEvents::new(), Arc::clone(&recent), None);
+        let mut events = refusals.events.subscribe();
+        let hear = |denial: EgressDenial| refusals.on_decision(&EgressDecision::Denied(denial));
+        (0..=MAX_REPORTED_PER_KIND)
+            .for_each(|n| hear(denial(&format!("n{n}.example"), None, Rule::NoNetwork)));
+        hear(denial("evil.example", Some(443), Rule::NoNetwork));
+        for _ in 0..MAX_REPORTED_PER_KIND {
+            assert!(matches!(events.next().await, Some(WorkloadEvent::ConnectionRefused { .. })));
+        }
+        let Some(WorkloadEvent::Warning { message }) = events.next().await else { panic!("no warning") };
+        assert_eq!(message, "the rule `no-network` refused more look-ups than are told one by one");
+        let last = events.next().await;
+        let Some(WorkloadEvent::ConnectionRefused { port: Some(443), refusal, .. }) = last else {
+            panic!("{last:?}")
+        };
+        let explained = crate::explain::explain_in(&refusal.to_uppercase(), &recent).expect("it is kept");
+        assert_eq!((explained.reason.as_str(), explained.layer.as_str()), ("egress.no_network", "isolation"));
+    }
+}

@@ -1,0 +1,294 @@
+//! What is known of folders that a server could write to: the ignore files that the user had there, and what was
+//! covered.
+//!
+//! An ignore file that came or changed since may be the server's work, and so may the place where something lies. So
+//! what the known files ignored stays ignored, what came since can ignore more and let in nothing, and what was
+//! covered stays covered wherever it was moved, until the user says otherwise ([`accept`]). All workloads share what is
+//! known: what one server did, another must not profit from.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File, Metadata, TryLockError},
+    io,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    CoverKind,
+    rules::IgnoreVerdict,
+    walk::{self, WalkResult},
+};
+use crate::{
+    Environment, Error, ErrorKind, Result,
+    state::{
+        FORMAT_VERSION, document,
+        file::{self, file_error},
+    },
+};
+
+/// How often a lock is tried, and the pause between: whoever has it writes one small file.
+const MAX_LOCK_ATTEMPTS: u32 = 500;
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(10);
+
+/// What is known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Baseline {
+    version: u32,
+    /// Folders that a server could write to.
+    folders: BTreeSet<PathBuf>,
+    /// The ignore files in them that let in what they let in, and what they say.
+    files: BTreeMap<PathBuf, String>,
+    /// What the user's own ignore file said when it was last in force.
+    global: String,
+    /// What was covered.
+    covered: Vec<CoveredPath>,
+}
+
+/// A file or a folder, whatever it is called. Numbers of devices are not the same after each boot, so they are no
+/// part of it; numbers of files are given again, and then to one that was made later.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CoveredPath {
+    /// Where it was.
+    path: PathBuf,
+    inode: u64,
+    /// When it was made, in nanoseconds since 1970; `None` where file systems do not tell.
+    made: Option<u64>,
+    /// Whether the user's own file alone ignored it.
+    global: bool,
+}
+
+/// What is known of an ignore file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BaselineText<'a> {
+    /// No server could write it.
+    Untracked,
+    /// This is what the user had there.
+    Text(&'a str),
+    /// There was none.
+    Absent,
+}
+
+impl Default for Baseline {
+    fn default() -> Self {
+        Self {
+            version: FORMAT_VERSION,
+            folders: BTreeSet::new(),
+            files: BTreeMap::new(),
+            global: String::new(),
+            covered: Vec::new(),
+        }
+    }
+}
+
+impl Baseline {
+    /// Reads what is known.
+    ///
+    /// # Errors
+    /// `Io`; `CorruptState`, since without it nobody can tell what must stay covered.
+    pub(super) fn read(environment: &Environment) -> Result<Self> {
+        let path = baseline_path(environment);
+        match fs::read(&path) {
+            Ok(bytes) => document::decode(&bytes, &path, FORMAT_VERSION, |_, _| None).map_err(|error| {
+                error.hint("look at the ignore files of the folders that servers can write to, and remove it")
+            }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(file_error("read", &path, error)),
+        }
+    }
+
+    /// What is known of the ignore file at a path.
+    pub(super) fn baseline_of(&self, file: &Path) -> BaselineText<'_> {
+        match self.files.get(file) {
+            Some(text) => BaselineText::Text(text),
+            None if self.could_write(file) => BaselineText::Absent,
+            None => BaselineText::Untracked,
+        }
+    }
+
+    /// Tells whether a server could write below a path.
+    fn could_write(&self, path: &Path) -> bool {
+        self.folders.iter().any(|folder| path.starts_with(folder))
+    }
+
+    /// Tells whether what is at `path` was covered before and is to stay so. `global` is what the user's own ignore
+    /// file says, if that is in force.
+    pub(super) fn still_covered(
+        &self,
+        inode: u64,
+        path: &Path,
+        global: Option<&str>,
+    ) -> Result<Option<IgnoreVerdict>> {
+        let held = |thing: &&CoveredPath| {
+            // What the user wrote where no server can, counts as it is now.
+            thing.inode == inode && (!thing.global || global == Some(self.global.as_str()))
+        };
+        let mut like = self.covered.iter().filter(held).peekable();
+        if like.peek().is_none() {
+            return Ok(None);
+        }
+        let made = match fs::symlink_metadata(path) {
+            Ok(found) => creation_time(&found),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(file_error("read", path, error)),
+        };
+        let thing = like.find(|thing| thing.made == made);
+        Ok(thing.map(|thing| IgnoreVerdict { from_baseline: true, global: thing.global }))
+    }
+
+    /// Takes in what was found in folders that a server is about to write to.
+    fn update(&mut self, roots: &[PathBuf], walked: &WalkResult, global: Option<&str>) -> Result<()> {
+        let below = |path: &Path| roots.iter().any(|root| path.starts_with(root));
+        let first = |file: &Path| below(file) && self.baseline_of(file) == BaselineText::Untracked;
+        let new: Vec<_> = walked.texts.iter().filter(|(file, _)| first(file)).collect();
+        let new: Vec<_> = new.into_iter().map(|(file, text)| (file.clone(), text.clone())).collect();
+        // Of one that is inside another, something may have been moved out.
+        let whole: Vec<&PathBuf> = roots
+            .iter()
+            .filter(|root| !self.folders.iter().any(|known| root.starts_with(known) && known != *root))
+            .collect();
+        if let Some(global) = global.filter(|global| *global != self.global) {
+            self.covered.retain(|thing| !thing.global);
+            global.clone_into(&mut self.global);
+        }
+        let is_gone = |thing: &CoveredPath| whole.iter().any(|root| thing.path.starts_with(root));
+        self.covered.retain(|thing| !is_gone(thing) || (thing.global && global.is_none()));
+        for (path, covered) in &walked.covered {
+            if !matches!(covered.kind, CoverKind::File | CoverKind::Folder) || !below(path) {
+                continue;
+            }
+            let found = match fs::symlink_metadata(path) {
+                Ok(found) => found,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(file_error("read", path, error)),
+            };
+            let inode = std::os::unix::fs::MetadataExt::ino(&found);
+            let thing = CoveredPath {
+                path: path.clone(),
+                inode,
+                made: creation_time(&found),
+                global: covered.verdict.global,
+            };
+            self.covered.retain(|other| (other.inode, other.made) != (thing.inode, thing.made));
+            self.covered.push(thing);
+        }
+        self.covered.sort_by(|one, other| one.path.cmp(&other.path));
+        self.files.extend(new);
+        let new: Vec<_> = roots.iter().filter(|root| !self.could_write(root)).cloned().collect();
+        self.folders.extend(new);
+        Ok(())
+    }
+}
+
+/// Writes down what was found in `roots`, which a server is about to write to.
+///
+/// # Errors
+/// `Io`, `CorruptState`.
+pub(super) fn update_baseline(
+    roots: &[PathBuf],
+    walked: &WalkResult,
+    global: Option<&str>,
+    environment: &Environment,
+) -> Result<()> {
+    if roots.is_empty() {
+        return Ok(());
+    }
+    change(environment, |known| known.update(roots, walked, global))
+}
+
+/// Takes the ignore files of a folder for the user's own as they are now, and what they let in for wanted. Returns
+/// those that were not known so.
+///
+/// # Errors
+/// `NotFound` when no server could write there; `Io`; `InvalidOption` for patterns that cannot be understood.
+pub(super) fn accept(folder: &Path, environment: &Environment) -> Result<Vec<PathBuf>> {
+    let folder = folder.canonicalize().map_err(|error| {
+        Error::new(crate::workload::file_error_kind(&error), format!("cannot read `{}`", folder.display()))
+            .source(error)
+    })?;
+    let mut walked = WalkResult::default();
+    walked.walk(&folder, None, &Baseline::default())?;
+    let mut changed = Vec::new();
+    change(environment, |known| {
+        let within = known.folders.iter().any(|root| root.starts_with(&folder));
+        if !within && !known.could_write(&folder) {
+            let message = format!("no server could write to `{}`", folder.display());
+            return Err(Error::new(ErrorKind::NotFound, message).hint("its ignore files count as they are"));
+        }
+        let before: BTreeMap<_, _> =
+            known.files.iter().filter(|(file, _)| file.starts_with(&folder)).collect();
+        let all: BTreeSet<&PathBuf> = before.keys().copied().chain(walked.texts.keys()).collect();
+        let is_new = |file: &&&PathBuf| before.get(**file).copied() != walked.texts.get(**file);
+        changed = all.iter().filter(is_new).map(|file| (*file).clone()).collect();
+        known.files.retain(|file, _| !file.starts_with(&folder));
+        let there: Vec<_> = walked.texts.iter().filter(|(file, _)| known.could_write(file)).collect();
+        known.files.extend(there.into_iter().map(|(file, text)| (file.clone(), text.clone())));
+        known.covered.retain(|thing| !thing.path.starts_with(&folder));
+        Ok(())
+    })?;
+    Ok(changed)
+}
+
+fn change(environment: &Environment, change: impl FnOnce(&mut Baseline) -> Result<()>) -> Result<()> {
+    let path = baseline_path(environment);
+    let _lock = lock(environment)?;
+    let mut known = Baseline::read(environment)?;
+    let before = known.clone();
+    change(&mut known)?;
+    if known == before {
+        return Ok(());
+    }
+    let bytes =
+        document::encode(&known, FORMAT_VERSION).map_err(|error| error.with("path", path.display()))?;
+    file::replace(&path, &bytes).map_err(|error| file_error("write", &path, error))
+}
+
+/// The lock of whoever changes what is known: a file of its own, since the other one is replaced.
+fn lock(environment: &Environment) -> Result<File> {
+    let path = baseline_path(environment).with_extension("lock");
+    file::create_folders(&environment.state_dir)
+        .map_err(|error| file_error("make", &environment.state_dir, error))?;
+    let lock = file::open(&path).map_err(|error| file_error("open", &path, error))?;
+    for _ in 0..MAX_LOCK_ATTEMPTS {
+        match lock.try_lock() {
+            Ok(()) => return Ok(lock),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_RETRY_INTERVAL),
+            Err(TryLockError::Error(error)) => return Err(file_error("lock", &path, error)),
+        }
+    }
+    let message = format!("another process has locked `{}`", path.display());
+    Err(Error::new(ErrorKind::Io, message).hint("try again"))
+}
+
+fn baseline_path(environment: &Environment) -> PathBuf {
+    environment.state_dir.join("ignore.json")
+}
+
+fn creation_time(found: &Metadata) -> Option<u64> {
+    let since = found.created().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    u64::try_from(since.as_nanos()).ok()
+}
+
+/// What is said when something stays covered that the ignore files of today let in.
+pub(super) fn notice(kept: &[PathBuf], root: &Path) -> Option<String> {
+    let (first, others) = kept.split_first()?;
+    let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
+    let verb = if others.is_empty() { "stays" } else { "stay" };
+    let root = root.display();
+    // A server may have chosen the name.
+    let first = first.display().to_string();
+    Some(format!(
+        "`{}`{more} {verb} ignored, though no `{}` says so any more: a server could write to `{root}`, and may have \
+         changed that; if it was you, run `mcpm ignore accept {root}`",
+        first.escape_debug(),
+        walk::IGNORE_FILE_NAME
+    ))
+}
+
+#[cfg(test)]
+#[path = "baseline_tests.rs"]
+mod tests;

@@ -1,0 +1,82 @@
+//! File systems that ignore the case of letters, where a file has many names.
+//!
+//! What covers a file is mounted over one name of it. A server could open it by another one: `.ENV` for `.env`. There
+//! are too many names to cover them all, since such file systems also take different sequences of Unicode characters
+//! for the same name.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
+    path::Path,
+};
+
+/// Tells whether a folder ignores the case of letters, as far as its entries show it.
+pub(super) fn ignores_case<I: Iterator<Item = OsString>>(folder: &Path, names: impl Fn() -> I) -> bool {
+    let mut shown = names().filter_map(|name| has_case_variant(folder, &name, &names));
+    shown.next().unwrap_or(false)
+}
+
+/// Tells whether a file below `root` can be reached by a name that differs in case from that of itself or of a folder on
+/// the way.
+pub(super) fn has_case_variant_below(root: &Path, path: &Path) -> bool {
+    let on_the_way = path.ancestors().take_while(|path| *path != root);
+    let mut ambiguous = on_the_way.filter_map(|path| {
+        let (folder, name) = (path.parent()?, path.file_name()?);
+        let names = || fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
+        has_case_variant(folder, name, &names)
+    });
+    ambiguous.any(|ambiguous| ambiguous)
+}
+
+/// Tells whether an entry has another name that differs in case; `None` for one that has no letters, or is gone.
+fn has_case_variant<I: Iterator<Item = OsString>>(
+    folder: &Path,
+    name: &OsStr,
+    names: &impl Fn() -> I,
+) -> Option<bool> {
+    let others = other_cases(name);
+    if others.is_empty() {
+        return None;
+    }
+    let file = fs::symlink_metadata(folder.join(name)).ok()?;
+    let is_another_name = |other: &OsString| {
+        let found = fs::symlink_metadata(folder.join(other));
+        let is_same = found.is_ok_and(|found| (found.dev(), found.ino()) == (file.dev(), file.ino()));
+        // Else it is another name of the same file, as on every file system.
+        is_same && !names().any(|name| name == *other)
+    };
+    Some(others.iter().any(is_another_name))
+}
+
+/// The name with the case of its ASCII letters changed, and in capital and in small letters if it has others, as far as
+/// they differ from it.
+fn other_cases(name: &OsStr) -> Vec<OsString> {
+    let flip = |byte: &u8| if byte.is_ascii_alphabetic() { byte ^ 0x20 } else { *byte };
+    let flipped: Vec<u8> = name.as_bytes().iter().map(flip).collect();
+    let text = name.to_str().filter(|name| !name.is_ascii());
+    let of_unicode = text.map(|name| [name.to_uppercase(), name.to_lowercase()]).into_iter().flatten();
+    let mut all: Vec<OsString> = of_unicode.map(OsString::from).collect();
+    all.push(OsStr::from_bytes(&flipped).to_owned());
+    all.retain(|other| other != name);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_outside_of_ascii_have_a_case_too() {
+        for (name, others) in [
+            (".env", &[".ENV"][..]),
+            ("1.2", &[]),
+            ("ключ", &["КЛЮЧ"]),
+            ("Ключ.a", &["КЛЮЧ.A", "ключ.a", "Ключ.A"]),
+            ("鍵", &[]),
+        ] {
+            assert_eq!(other_cases(OsStr::new(name)), others, "{name}");
+        }
+        assert_eq!(other_cases(OsStr::from_bytes(b"\xffa")), [OsStr::from_bytes(b"\xffA")]);
+    }
+}

@@ -1,0 +1,187 @@
+//! What a container is started from: an image that is pulled, or one that is built for a package.
+
+use super::{
+    PackageSpec, WorkloadEvent, events::WorkloadEvents, request::WorkloadRequest, source::ServerSource,
+    verification,
+};
+use crate::{
+    Environment, Error, ErrorKind, Result,
+    image::{ImageReference, pull, verify::VerifiedImage},
+    options::{OptionSet as _, WorkloadOptions},
+    package::{
+        Recipe, RecipeInputs,
+        build::{self, BuildPolicy, BuiltImage, PackageBuildProgress},
+        certificates::Certificates,
+    },
+    runtime::{BuildProgress, ImageInfo, PullProgress, Runtime},
+};
+
+/// The options that concern a build, and mean nothing where there is none.
+const PACKAGE_ONLY_OPTIONS: &[&str] = &["runtime_image", "runtime_add_package", "package_command", "rebuild"];
+
+/// What a container is to be started from.
+#[derive(Debug)]
+pub(super) enum ImageSource {
+    /// An image of others.
+    Image(ImageReference),
+    /// An image that is built here.
+    Package(Box<Recipe>),
+}
+
+/// An image that is here.
+#[derive(Debug)]
+pub(super) struct LocalImage {
+    pub(super) info: ImageInfo,
+    /// The package in it, if it was built for one.
+    pub(super) package: Option<PackageSpec>,
+}
+
+impl ImageSource {
+    /// Works out what is wanted; `None` for a remote server. Files are read, and no engine is asked.
+    ///
+    /// # Errors
+    /// `InvalidOption` for options that do not go together, and what reading files can bring.
+    pub(super) fn from_request(asked: &WorkloadRequest, environment: &Environment) -> Result<Option<Self>> {
+        let options = &asked.options;
+        let ca_cert = options.ca_cert.as_ref().map(|path| environment.working_dir.join(path));
+        match &asked.source {
+            ServerSource::Remote(_) | ServerSource::Named { .. } => Ok(None),
+            ServerSource::Image(image) => {
+                let given = |name: &&&str| options.is_given(name);
+                if let Some(name) = PACKAGE_ONLY_OPTIONS.iter().find(given) {
+                    let message = format!("`{name}` is for `uvx://`, `npx://` and `go://`, not for an image");
+                    return Err(Error::new(ErrorKind::InvalidOption, message));
+                }
+                // A broken file is better heard of before an image is pulled.
+                ca_cert.as_deref().map(Certificates::read).transpose()?;
+                Ok(Some(Self::Image(image.clone())))
+            }
+            ServerSource::Package(package) => {
+                let recipe = Recipe::new(&RecipeInputs {
+                    package,
+                    runtime_image: options.runtime_image.as_deref(),
+                    add_packages: &options.runtime_add_package,
+                    command: options.package_command.as_deref(),
+                    ca_cert: ca_cert.as_deref(),
+                    settings: &environment.build,
+                })?;
+                Ok(Some(Self::Package(Box::new(recipe))))
+            }
+        }
+    }
+
+    /// The same by the digest that was verified, so that a tag that moves meanwhile changes nothing.
+    ///
+    /// # Errors
+    /// `Internal` when there is no such name.
+    pub(super) fn pinned(self, verified: Option<&VerifiedImage>) -> Result<Self> {
+        match (self, verified) {
+            (Self::Image(image), Some(verified)) => verification::pinned(&image, verified).map(Self::Image),
+            (wanted, _) => Ok(wanted),
+        }
+    }
+
+    /// The image's name.
+    pub(super) fn reference(&self) -> &ImageReference {
+        match self {
+            Self::Image(image) => image,
+            Self::Package(recipe) => &recipe.image,
+        }
+    }
+
+    /// The package, before it is known which version it has.
+    pub(super) fn package(&self) -> Option<PackageSpec> {
+        match self {
+            Self::Image(_) => None,
+            Self::Package(recipe) => {
+                Some(PackageSpec { reference: recipe.package.to_string(), version: None })
+            }
+        }
+    }
+
+    /// How the image is built, if it is.
+    pub(super) fn recipe(&self) -> Option<&Recipe> {
+        match self {
+            Self::Image(_) => None,
+            Self::Package(recipe) => Some(recipe),
+        }
+    }
+
+    /// Looks for the image.
+    pub(super) async fn find_local(&self, runtime: &dyn Runtime) -> Result<Option<LocalImage>> {
+        Ok(match self {
+            Self::Image(image) => runtime.image(image).await?.map(|info| LocalImage { info, package: None }),
+            Self::Package(recipe) => build::find(runtime, recipe).await?.map(|built| self.local_image(built)),
+        })
+    }
+
+    /// Makes sure that the image is here, and tells what happens meanwhile.
+    ///
+    /// # Errors
+    /// `ImageUnavailable` when it can be neither pulled nor built, or may not be.
+    pub(super) async fn fetch(
+        &self,
+        runtime: &dyn Runtime,
+        options: &WorkloadOptions,
+        events: &WorkloadEvents,
+    ) -> Result<LocalImage> {
+        let offline = options.offline.unwrap_or(false);
+        match self {
+            Self::Image(image) if offline => {
+                let info = runtime.image(image).await?.ok_or_else(|| {
+                    let message = format!("image `{image}` is not on this machine");
+                    Error::new(ErrorKind::ImageUnavailable, message).hint("run it without `offline`")
+                })?;
+                Ok(LocalImage { info, package: None })
+            }
+            Self::Image(image) => {
+                let progress = |progress| events.emit(pulling(image, progress));
+                let pulled = pull::ensure(runtime, image, &progress).await?;
+                if let Some(message) = pulled.warning {
+                    events.emit(WorkloadEvent::Warning { message });
+                }
+                Ok(LocalImage { info: pulled.info, package: None })
+            }
+            Self::Package(recipe) => {
+                for message in recipe.warnings.clone() {
+                    events.emit(WorkloadEvent::Warning { message });
+                }
+                let allowed = BuildPolicy { offline, rebuild: options.rebuild.unwrap_or(false) };
+                let progress = |progress| events.emit(building(recipe, progress));
+                build::ensure(runtime, recipe, allowed, &progress).await.map(|built| self.local_image(built))
+            }
+        }
+    }
+
+    fn local_image(&self, built: BuiltImage) -> LocalImage {
+        let mut package = self.package();
+        if let Some(package) = &mut package {
+            // What Go says of a program that was compiled from no version.
+            package.version = Some(built.version).filter(|version| !version.starts_with('('));
+        }
+        LocalImage { info: built.info, package }
+    }
+}
+
+fn pulling(image: &ImageReference, progress: PullProgress) -> WorkloadEvent {
+    WorkloadEvent::Pulling { image: image.to_string(), current: progress.current, total: progress.total }
+}
+
+fn building(recipe: &Recipe, progress: PackageBuildProgress) -> WorkloadEvent {
+    match progress {
+        PackageBuildProgress::Pulling(image, progress) => pulling(&image, progress),
+        PackageBuildProgress::Building(BuildProgress::Step { number, total, instruction }) => {
+            tracing::debug!(package = %recipe.package, step = number, total, %instruction, "building");
+            WorkloadEvent::Building {
+                package: recipe.package.to_string(),
+                step: number,
+                steps: total,
+                instruction,
+            }
+        }
+        PackageBuildProgress::Building(BuildProgress::Line(line)) => {
+            tracing::debug!(package = %recipe.package, "{line}");
+            WorkloadEvent::BuildOutput { line }
+        }
+    }
+}

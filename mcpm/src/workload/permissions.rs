@@ -1,0 +1,426 @@
+//! What a workload may touch: the permission profile and the options beside it, weighed against each other.
+//!
+//! A profile without a connection to allow leaves no network, whether isolation was asked for or not. One with
+//! limits is held to them when isolation was asked for, and also when the profile was named by the user, who is
+//! told to the contrary otherwise.
+
+use std::{collections::BTreeMap, path::Path};
+
+use super::{ValueOrigin, request::WorkloadRequest};
+use crate::{
+    Error, ErrorKind, Result,
+    isolation::{self, IsolationSpec, MOUNT_POINT, SHIM_FILE_NAME},
+    options::{PermissionProfile, Relabel, VolumeSpec},
+    permission::{Bytes, DEFAULT_PIDS, MountRule, Outbound, Profile, Resources, Tmpfs},
+    runtime::{Confinement, ContainerSpec, EngineInfo, EntrypointOverride, Mount, Network},
+};
+
+/// What the shim is told when a second one of it carries its connections.
+const RELAYED_COMMAND: &str = "carried";
+
+/// What was decided before anything is known of the engine and the image.
+#[derive(Debug, Clone)]
+pub(super) struct EffectivePermissions {
+    pub(super) profile: Profile,
+    pub(super) network: Network,
+    pub(super) network_origin: ValueOrigin,
+    pub(super) profile_origin: ValueOrigin,
+    /// What an isolated container may connect to; `None` when nothing holds it.
+    pub(super) outbound: Option<Outbound>,
+    pub(super) isolation_origin: ValueOrigin,
+    pub(super) warnings: Vec<String>,
+}
+
+/// The error for permissions of a registry's entry that cannot be used.
+fn unusable(reason: String) -> Error {
+    Error::new(ErrorKind::Registry, "the permissions of the entry cannot be used")
+        .source(reason)
+        .hint("set `permission_profile` to a profile of your own, or run in a terminal to confirm them")
+}
+
+/// Reads the profile of a registry's entry, and what it opens of this machine, which the user has to confirm.
+fn parse_registry_permissions(text: &str, working_dir: &Path) -> Result<(Profile, Vec<String>)> {
+    let profile = Profile::from_json(text).map_err(|error| unusable(error.to_string()))?;
+    if profile.privileged {
+        return Err(unusable("it asks for `privileged`".to_owned()));
+    }
+    let opens_machine = |mode: &&str| !matches!(parse_network(mode), Network::Bridge | Network::None);
+    let network = profile.network_mode.as_deref().filter(opens_machine);
+    let mounts = profile.mounts.iter().map(|mount| {
+        let (source, target) = mount.paths(working_dir);
+        mount_opening(&Mount { source, target, read_only: mount.read_only, relabel: None })
+    });
+    let openings = mounts.chain(network.map(|mode| format!("the network `{}`", mode.escape_debug())));
+    let openings = openings.collect();
+    Ok((profile, openings))
+}
+
+/// What a mount opens of this machine, in full, for the user to confirm.
+pub(super) fn mount_opening(mount: &Mount) -> String {
+    let Mount { source, target, read_only, relabel } = mount;
+    let how = if *read_only { "to read" } else { "to write" };
+    let relabelled = match relabel {
+        None => "",
+        Some(Relabel::Shared) => ", relabelled for all containers",
+        Some(Relabel::Private) => ", relabelled for this container alone",
+    };
+    let (source, target) = (source.to_string_lossy(), target.escape_debug());
+    format!("`{}` of this machine as `{target}`, {how}{relabelled}", source.escape_debug())
+}
+
+/// What the permissions of a registry's entry open of this machine.
+///
+/// # Errors
+/// `Registry` for permissions that cannot be used.
+pub(super) fn requested_host_access(
+    permissions: &serde_json::Value,
+    working_dir: &Path,
+) -> Result<Vec<String>> {
+    parse_registry_permissions(&permissions.to_string(), working_dir).map(|(_, openings)| openings)
+}
+
+/// Says that what is mounted is another machine's, where ignore files are not looked for.
+pub(super) fn remote_mount_warning(engine: &str, mounts: &[Mount]) -> Option<String> {
+    let host = url::Url::parse(engine).ok()?.host_str()?.to_owned();
+    let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+    if host == "localhost" || address.is_ok_and(|address| address.is_loopback()) {
+        return None;
+    }
+    let source = mounts.first()?.source.display();
+    Some(format!(
+        "`{source}` is mounted as it is on the machine of the engine, `{engine}`: ignore files there are not seen"
+    ))
+}
+
+impl EffectivePermissions {
+    /// Reads the profile and weighs it against the options.
+    pub(super) fn resolve(asked: &WorkloadRequest, working_dir: &Path) -> Result<Self> {
+        let options = &asked.options;
+        let (profile, profile_origin) = match &options.permission_profile {
+            Some(named) => (Profile::load(named, working_dir)?, asked.origin("permission_profile")),
+            None => {
+                match asked.registry_values.as_ref().and_then(|supplied| supplied.permissions_and_consent()) {
+                    Some((permissions, confirmed)) => {
+                        match parse_registry_permissions(&permissions.to_string(), working_dir)? {
+                            (_, openings) if !confirmed && !openings.is_empty() => {
+                                return Err(unusable(format!("it asks for {}", openings.join(", "))));
+                            }
+                            (profile, _) => (profile, ValueOrigin::Registry),
+                        }
+                    }
+                    None => (Profile::network(), ValueOrigin::Default),
+                }
+            }
+        };
+        let from_file = matches!(options.permission_profile, Some(PermissionProfile::File(_)));
+        let (mode, network_origin) = match (&options.network, &profile.network_mode) {
+            (Some(mode), _) => (mode.as_str(), asked.origin("network")),
+            (None, Some(mode)) => (mode.as_str(), ValueOrigin::Profile),
+            (None, None) => ("bridge", ValueOrigin::Default),
+        };
+        let mut network = parse_network(mode);
+        let outbound = match network {
+            Network::None => Outbound::default(),
+            _ => profile.outbound.clone(),
+        };
+        let can_be_held = matches!(network, Network::Bridge | Network::None);
+        let refused = |message: String| Err(Error::new(ErrorKind::InvalidOption, message));
+        let wanted = options.learn.is_some().then_some(true).or(options.isolate_network);
+        if wanted == Some(true) && !can_be_held {
+            return refused(format!("a container in the network `{mode}` cannot be isolated"))
+                .map_err(|error| error.hint("leave out `network`, or `isolate_network`"));
+        }
+        if outbound.is_nothing() && !can_be_held {
+            return refused(format!(
+                "the network `{mode}` contradicts a permission profile without connections"
+            ))
+            .map_err(|error| error.hint("leave out `network`, or allow connections in the profile"));
+        }
+        if profile.privileged && (wanted == Some(true) || outbound.is_nothing() || outbound.is_limited()) {
+            return refused("a privileged container can be held to no limits of its network".to_owned())
+                .map_err(|error| error.hint("leave out `privileged`, or set `insecure_allow_all`"));
+        }
+        let limited = outbound.is_limited();
+        // A named file is meant as it is written; what was written elsewhere is not, unless it is asked for.
+        let implied = limited && from_file && wanted.is_none();
+        if implied && !can_be_held {
+            let instead = match network_origin {
+                ValueOrigin::Profile => "leave out `network.mode` in the profile",
+                _ => "leave out `network`",
+            };
+            return refused(format!(
+                "a container in the network `{mode}` cannot be held to the limits of the permission profile"
+            ))
+            .map_err(|error| {
+                error.hint(format!("{instead}, or lift the limits with `isolate_network` set to `false`"))
+            });
+        }
+        let held = wanted == Some(true) || implied || outbound.is_nothing();
+        let mut warnings = Vec::new();
+        if limited && !held {
+            warnings.push(
+                "the permission profile limits connections, and nothing holds the server to it without `isolate_network`"
+                    .to_owned(),
+            );
+        }
+        if profile.privileged {
+            warnings.push("the permission profile has `privileged`: nothing confines the server".to_owned());
+        }
+        if options.allow_runtime_gateway == Some(true) && !held {
+            warnings.push(
+                "`allow_runtime_gateway` has no effect without isolation; set `isolate_network` to isolate the container"
+                    .to_owned(),
+            );
+        }
+        if network == Network::Host && !options.publish.is_empty() {
+            let ports: Vec<String> = options.publish.iter().map(|port| format!("`{port}`")).collect();
+            warnings.push(format!(
+                "{} not published: in the network `host`, the server listens on this machine itself",
+                ports.join(", ") + if ports.len() == 1 { " is" } else { " are" }
+            ));
+        }
+        if held {
+            network = Network::None;
+            if !options.publish.is_empty() {
+                return refused("an isolated container publishes no ports".to_owned())
+                    .map_err(|error| error.hint("leave out `publish`"));
+            }
+            if options.target_host.is_some() {
+                return refused("`target_host` cannot be used with an isolated container".to_owned());
+            }
+        }
+        let isolation_origin = match options.isolate_network {
+            Some(true) => asked.origin("isolate_network"),
+            _ => ValueOrigin::Derived,
+        };
+        Ok(Self {
+            profile,
+            network,
+            network_origin,
+            profile_origin,
+            outbound: held.then_some(outbound),
+            isolation_origin,
+            warnings,
+        })
+    }
+
+    /// How the container is held to it: what runs in front of the server, and what is recorded. `None` when the
+    /// engine's own lack of a network is all that is to be had, and enough.
+    pub(super) fn isolate(
+        &self,
+        asked: &WorkloadRequest,
+        engine: &EngineInfo,
+        target_port: Option<u16>,
+        command: Vec<String>,
+        working_dir: &Path,
+    ) -> Result<Option<(IsolationSpec, EntrypointOverride)>> {
+        let Some(outbound) = &self.outbound else { return Ok(None) };
+        let carried = !engine.shares_sockets;
+        let gateway = asked.options.allow_runtime_gateway.unwrap_or(false);
+        if carried {
+            match isolation::shim_binary(&engine.architecture) {
+                // Nothing is to be joined to a stdio server without connections, but nobody hears of its attempts.
+                Err(_)
+                    if outbound.is_nothing()
+                        && target_port.is_none()
+                        && asked.options.isolate_network != Some(true) =>
+                {
+                    return Ok(None);
+                }
+                found => drop(found?),
+            }
+            if gateway {
+                let message = "the runtime gateway is of the engine's machine, which is another one";
+                return Err(Error::new(ErrorKind::Unsupported, message)
+                    .hint("leave out `allow_runtime_gateway`, and allow the machine's address"));
+            }
+        }
+        let learn = asked.options.learn.as_ref().map(|path| working_dir.join(path));
+        let mut command_of_entry = vec![format!("{MOUNT_POINT}/{SHIM_FILE_NAME}")];
+        command_of_entry.extend(carried.then(|| RELAYED_COMMAND.to_owned()));
+        let entry = EntrypointOverride {
+            command: command_of_entry,
+            hosts: BTreeMap::new(),
+            name_server: std::net::Ipv4Addr::LOCALHOST,
+            volume: carried.then(|| MOUNT_POINT.to_owned()),
+        };
+        let spec = IsolationSpec { command, outbound: outbound.clone(), runtime_gateway: gateway, learn };
+        Ok(Some((spec, entry)))
+    }
+
+    /// The bounds that the profile sets.
+    pub(super) fn confinement(&self) -> Confinement {
+        let Profile { resources, tmpfs, read_only_root, privileged, .. } = &self.profile;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a profile has at most 1024 processors, and at least 0.01"
+        )]
+        let nano_cpus = resources.cpus.map(|cpus| (cpus * 1e9).round() as u64);
+        Confinement {
+            memory: resources.memory.map(|bytes| bytes.0),
+            nano_cpus,
+            read_only_root: *read_only_root,
+            tmpfs: tmpfs.iter().map(|tmpfs| (tmpfs.target.clone(), tmpfs.size.0)).collect(),
+            privileged: *privileged,
+        }
+    }
+
+    pub(super) fn pids_limit(&self) -> i64 {
+        i64::from(self.profile.resources.pids.unwrap_or(DEFAULT_PIDS))
+    }
+
+    /// What is mounted: the volumes that were given, and the profile's where no volume is in the way.
+    pub(super) fn mounts(&self, volumes: &[VolumeSpec], working_dir: &Path) -> Result<Vec<Mount>> {
+        let mut all = super::resolve::mounts(volumes, working_dir)?;
+        let given = all.len();
+        for rule in &self.profile.mounts {
+            let (source, target) = rule.paths(working_dir);
+            if all[..given].iter().any(|mount| mount.target == target) {
+                continue;
+            }
+            std::fs::metadata(&source).map_err(|error| {
+                let message =
+                    format!("cannot mount `{}`, which the permission profile names", source.display());
+                Error::new(super::file_error_kind(&error), message).source(error)
+            })?;
+            match all[given..].iter_mut().find(|mount| mount.target == target) {
+                Some(same) if same.source == source => same.read_only &= rule.read_only,
+                Some(_) => {
+                    let message = format!("the permission profile mounts two things at `{target}`");
+                    return Err(Error::new(ErrorKind::InvalidOption, message));
+                }
+                None => all.push(Mount { source, target, read_only: rule.read_only, relabel: None }),
+            }
+        }
+        if let Some(hidden) = all.iter().find(|mount| Path::new(&mount.target).starts_with(MOUNT_POINT)) {
+            let message = format!("`{}` is mcpm's own place in a container", hidden.target);
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
+        Ok(all)
+    }
+
+    /// Says where the values came from.
+    pub(super) fn record_origins(&self, origins: &mut BTreeMap<String, ValueOrigin>) {
+        origins.insert("permission_profile".to_owned(), self.profile_origin);
+        let network = if self.outbound.is_some() { self.isolation_origin } else { self.network_origin };
+        origins.insert("network".to_owned(), network);
+    }
+}
+
+/// What a learnt profile begins with: all that the workload has, but no connection. `record` is the workload's folder,
+/// whose parts mcpm itself mounts.
+pub(super) fn profile_without_connections(
+    container: &ContainerSpec,
+    inbound: &[String],
+    record: &Path,
+) -> Profile {
+    let mounts = container.mounts.iter().filter(|mount| !mount.source.starts_with(record));
+    let mount = |mount: &Mount| MountRule {
+        source: mount.source.clone(),
+        target: Some(mount.target.clone()),
+        read_only: mount.read_only,
+    };
+    let Confinement { memory, nano_cpus, read_only_root, tmpfs, privileged } = &container.confinement;
+    #[expect(clippy::cast_precision_loss, reason = "at most 1024 processors, in billionths")]
+    let cpus = nano_cpus.map(|cpus| cpus as f64 / 1e9);
+    let pids = u32::try_from(container.pids_limit).ok().filter(|pids| *pids != DEFAULT_PIDS);
+    Profile {
+        mounts: mounts.map(mount).collect(),
+        inbound: inbound.to_vec(),
+        privileged: *privileged,
+        resources: Resources { memory: memory.map(Bytes), cpus, pids },
+        read_only_root: *read_only_root,
+        tmpfs: tmpfs
+            .iter()
+            .map(|(target, size)| Tmpfs { target: target.clone(), size: Bytes(*size) })
+            .collect(),
+        ..Profile::default()
+    }
+}
+
+pub(super) fn parse_network(mode: &str) -> Network {
+    match mode {
+        "" | "bridge" | "default" => Network::Bridge,
+        "host" => Network::Host,
+        "none" => Network::None,
+        name => Network::Custom(name.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_on_a_remote_engine_are_warned_about() {
+        let mount =
+            Mount { source: "/work".into(), target: "/work".to_owned(), read_only: false, relabel: None };
+        for (engine, elsewhere) in [
+            ("unix:///var/run/docker.sock", false),
+            ("tcp://127.0.0.1:2375", false),
+            ("tcp://[::1]:2375", false),
+            ("tcp://localhost:2375", false),
+            ("tcp://10.0.0.9:2375", true),
+            ("tcp://build.example.com:2376", true),
+        ] {
+            let mounts = std::slice::from_ref(&mount);
+            assert_eq!(remote_mount_warning(engine, mounts).is_some(), elsewhere, "{engine}");
+            assert_eq!(remote_mount_warning(engine, &[]), None);
+        }
+    }
+
+    #[test]
+    fn a_recorded_profile_has_everything_but_connections_and_internal_mounts() {
+        let text = r#"{
+            "read": ["/etc/hosts:/hosts"], "write": ["/tmp:/t"],
+            "network": {"outbound": {"allow_host": []}, "inbound": {"allow_host": ["a.example"]}},
+            "resources": {"memory": "512m", "cpus": 1.5, "pids": 64},
+            "read_only_root": true, "tmpfs": ["/scratch:1m"]
+        }"#;
+        let profile = Profile::from_json(text).unwrap();
+        let reach = EffectivePermissions {
+            profile: profile.clone(),
+            network: Network::None,
+            network_origin: ValueOrigin::Default,
+            profile_origin: ValueOrigin::Registry,
+            outbound: Some(Outbound::default()),
+            isolation_origin: ValueOrigin::Given,
+            warnings: Vec::new(),
+        };
+        let record = Path::new("/state/workloads/w");
+        let own = |folder: &str, target: &str| Mount {
+            source: record.join(folder),
+            target: target.to_owned(),
+            read_only: true,
+            relabel: None,
+        };
+        let mut mounts = reach.mounts(&[], Path::new("/")).unwrap();
+        mounts.extend([own("link", MOUNT_POINT), own("certificates", "/etc/mcpm")]);
+        let container = ContainerSpec {
+            name: "w".to_owned(),
+            image: "image".to_owned(),
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            labels: BTreeMap::new(),
+            mounts,
+            overlays: Vec::new(),
+            network: Network::None,
+            ports: Vec::new(),
+            stdin: true,
+            pids_limit: reach.pids_limit(),
+            confinement: reach.confinement(),
+            entry: None,
+        };
+        let learnt = profile_without_connections(&container, &profile.inbound, record);
+        assert_eq!(learnt, profile);
+        // What is as everywhere is not written down.
+        let plain = ContainerSpec {
+            mounts: Vec::new(),
+            pids_limit: DEFAULT_PIDS.into(),
+            confinement: Confinement::default(),
+            ..container
+        };
+        assert_eq!(profile_without_connections(&plain, &[], record), Profile::default());
+    }
+}

@@ -1,0 +1,182 @@
+//! What was asked: the options, with an exported file read in, and what they name.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    ValueOrigin, WorkloadName, export,
+    registry_inputs::RegistryValues,
+    source::{self, ServerSource},
+};
+use crate::{
+    Error, ErrorKind, Result,
+    options::{EnvVar, OptionSet as _, PermissionProfile, Secret, SecretRef, VolumeSpec, WorkloadOptions},
+    redact::url::redact_url_text,
+};
+
+/// What was asked, with the exported file read in and defaults filled in.
+#[derive(Debug, Clone)]
+pub(super) struct WorkloadRequest {
+    /// What was given, the exported file's values included.
+    pub(super) options: WorkloadOptions,
+    pub(super) source: ServerSource,
+    name: WorkloadName,
+    /// Whether the name was worked out, and may get a suffix.
+    pub(super) name_is_generated: bool,
+    from_file: bool,
+    /// The options that were given beside the exported file.
+    given_beside_file: Vec<&'static str>,
+    /// What the registry says of the server, once it was looked up.
+    pub(super) registry_values: Option<Box<RegistryValues>>,
+    /// Variables that the user was asked for, and that may be shown.
+    pub(super) prompted_env: Vec<EnvVar>,
+    /// What the user should know of the exported file.
+    pub(super) notices: Vec<String>,
+}
+
+impl WorkloadRequest {
+    /// Checks the options and reads the exported file, if one is named.
+    pub(super) fn read(options: WorkloadOptions, working_dir: &Path) -> Result<Self> {
+        options.check()?;
+        let from_file = options.from_config.is_some();
+        let (mut notices, mut beside_file) = (Vec::new(), Vec::new());
+        let mut options = match &options.from_config {
+            Some(path) => {
+                let imported = export::read(path)?;
+                notices = imported.notices;
+                let exported = imported.options;
+                exported.check().map_err(|error| error.with("file", path.display()))?;
+                beside_file = options.given().collect();
+                WorkloadOptions { from_config: None, ..options }.or(exported)
+            }
+            None => options,
+        };
+        let Some(server) = options.server.as_deref() else {
+            return Err(Error::new(ErrorKind::InvalidOption, "no server was named"));
+        };
+        let source = source::classify(server)?.resolved_against(working_dir);
+        if options.registry.is_some() && !matches!(source, ServerSource::Named { .. }) {
+            let message =
+                format!("`registry` is for names of servers, and `{}` is none", redact_url_text(server));
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
+        if let ServerSource::Package(package) = &source {
+            // A local project is the same one wherever what was asked is read again.
+            options.server = Some(package.to_string());
+        }
+        let (name, name_is_generated) = match &options.name {
+            Some(name) => (name.parse()?, false),
+            None => (source.workload_name(), true),
+        };
+        Ok(Self {
+            options,
+            source,
+            name,
+            name_is_generated,
+            from_file,
+            given_beside_file: beside_file,
+            registry_values: None,
+            prompted_env: Vec::new(),
+            notices,
+        })
+    }
+
+    /// The name, with a suffix if it was worked out and `taken` says so.
+    pub(super) fn available_name(&self, taken: impl Fn(&WorkloadName) -> bool) -> WorkloadName {
+        if !self.name_is_generated || !taken(&self.name) {
+            return self.name.clone();
+        }
+        let mut names = (2..).map(|number| self.name.with_suffix(number));
+        names.find(|name| !taken(name)).unwrap_or_else(|| self.name.clone())
+    }
+
+    /// Takes a name that was worked out, unless one was given.
+    pub(super) fn set_generated_name(&mut self, name: WorkloadName) {
+        if self.name_is_generated {
+            self.name = name;
+        }
+    }
+
+    /// What was given, then what the registry says, then the declared defaults.
+    pub(super) fn effective_options(&self) -> WorkloadOptions {
+        self.without_defaults().or(WorkloadOptions::defaults())
+    }
+
+    /// What the user typed as secrets, and how the workload of that name refers to it.
+    pub(super) fn prompted_secrets(&self, name: &WorkloadName) -> BTreeMap<SecretRef, &Secret> {
+        let typed = self.registry_values.iter().flat_map(|supplied| &supplied.secrets);
+        let reference = |target: &str| match self.source {
+            ServerSource::Remote(_) => SecretRef::in_header(format!("{name}/{target}"), target),
+            _ => (format!("{name}/{target}"), target).into(),
+        };
+        typed.map(|(target, value)| (reference(target), value)).collect()
+    }
+
+    pub(super) fn without_defaults(&self) -> WorkloadOptions {
+        let supplied = self.registry_values.as_ref().map(|supplied| supplied.options.clone());
+        self.options.clone().or(supplied.unwrap_or_default())
+    }
+
+    pub(super) fn name_origin(&self) -> ValueOrigin {
+        if self.name_is_generated { ValueOrigin::Derived } else { self.origin("name") }
+    }
+
+    pub(super) fn origin(&self, name: &str) -> ValueOrigin {
+        match (self.options.is_given(name), self.from_file && !self.given_beside_file.contains(&name)) {
+            (true, false) => ValueOrigin::Given,
+            (true, true) => ValueOrigin::ExportedFile,
+            (false, _)
+                if self.registry_values.as_ref().is_some_and(|supplied| supplied.options.is_given(name)) =>
+            {
+                ValueOrigin::Registry
+            }
+            (false, _) => ValueOrigin::Default,
+        }
+    }
+}
+
+/// What an exported file says: no more of a file it came from, and the same in every folder.
+pub(super) fn options_for_export(asked: &WorkloadRequest, working_dir: &Path) -> WorkloadOptions {
+    let options = &asked.options;
+    let absolute = |path: &PathBuf| working_dir.join(path);
+    let volume =
+        |volume: &VolumeSpec| VolumeSpec { host_path: absolute(&volume.host_path), ..volume.clone() };
+    WorkloadOptions {
+        from_config: None,
+        foreground: None,
+        debug: None,
+        // Of this run alone.
+        rebuild: None,
+        offline: None,
+        env_file: options.env_file.as_ref().map(absolute),
+        learn: options.learn.as_ref().map(absolute),
+        tools_override: options.tools_override.as_ref().map(absolute),
+        authz_config: options.authz_config.as_ref().map(absolute),
+        audit_config: options.audit_config.as_ref().map(absolute),
+        permission_profile: match &options.permission_profile {
+            Some(PermissionProfile::File(path)) => Some(PermissionProfile::File(absolute(path))),
+            named => named.clone(),
+        },
+        ca_cert: options.ca_cert.as_ref().map(absolute),
+        mcpm_ca_bundle: options.mcpm_ca_bundle.as_ref().map(absolute),
+        jwks_auth_token_file: options.jwks_auth_token_file.as_ref().map(absolute),
+        token_exchange_client_secret_file: options.token_exchange_client_secret_file.as_ref().map(absolute),
+        image_verification_key: options.image_verification_key.as_ref().map(absolute),
+        sigstore_trusted_root: options.sigstore_trusted_root.as_ref().map(absolute),
+        env_file_dir: options.env_file_dir.as_ref().map(absolute),
+        volume: options.volume.iter().map(volume).collect(),
+        env: options.env.iter().chain(&asked.prompted_env).cloned().collect(),
+        registry: options.registry.as_ref().map(|registry| absolute_registry(registry, working_dir)),
+        ..options.clone()
+    }
+}
+
+fn absolute_registry(registry: &str, working_dir: &Path) -> String {
+    match registry {
+        "embedded" => registry.to_owned(),
+        url if url.contains("://") => url.to_owned(),
+        path => working_dir.join(path).to_string_lossy().into_owned(),
+    }
+}

@@ -1,0 +1,276 @@
+//! How the values of secrets reach a server's container.
+//!
+//! A spec has references alone. Just before the engine makes a container, the values are put into the request and
+//! nowhere else: variables through the engine's environment, files by mounting them from a folder that is in
+//! memory and private to the user. The engine keeps the variables and shows them to whoever may ask it, except for
+//! those of isolated servers, which the shim hands over.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use super::{WorkloadName, WorkloadSpec, container::fnv1a};
+use crate::{
+    Environment, Error, ErrorKind, Result,
+    isolation::MOUNT_POINT,
+    options::{Secret, SecretRef, SecretTarget, WorkloadOptions},
+    runtime::{ContainerSpec, Mount},
+    secrets::{self, SecretValues, Secrets},
+    state::file::{create_folders, file_error},
+};
+
+/// What a plan says of a variable.
+pub(super) const VIA_ENGINE: &str =
+    "delivered through the engine's environment (visible to whoever may inspect the container)";
+/// What a plan says of a variable of an isolated server.
+pub(super) const VIA_SHIM: &str = "handed to the server by the shim (not visible in the engine)";
+/// What a plan says of a file.
+pub(super) const VIA_FILE: &str = "delivered as a file that is in memory while the workload runs";
+/// What a plan says of a header.
+pub(super) const VIA_HEADER: &str = "sent to the remote server with each request";
+
+/// Refuses references that contradict each other or other options.
+pub(super) fn check(options: &WorkloadOptions) -> Result<()> {
+    let refused = |message: String| Err(Error::new(ErrorKind::InvalidOption, message));
+    for (index, reference) in options.secret.iter().enumerate() {
+        let target = &reference.target;
+        if options.secret.iter().take(index).any(|other| other.target == *target) {
+            return refused(format!("two secrets have the target `{target}`"));
+        }
+        match reference.destination() {
+            SecretTarget::Variable(name) if options.env.iter().any(|variable| variable.name == name) => {
+                return refused(format!("`{name}` is given with `env` and with `secret`"));
+            }
+            SecretTarget::File(path) if options.volume.iter().any(|volume| volume.container_path == path) => {
+                return refused(format!("a volume and a secret are both mounted at `{path}`"));
+            }
+            SecretTarget::Header(_) => {
+                return refused(format!("`{target}` is for remote servers: a container gets no headers"));
+            }
+            SecretTarget::File(path) if Path::new(path).starts_with(MOUNT_POINT) => {
+                return refused(format!("`{path}` is mcpm's own place in a container"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Finds the values that a recorded workload refers to; those that the user once typed, and did not keep, are typed
+/// again.
+///
+/// # Errors
+/// `NotFound` when a value is missing; `SecretsUnavailable`; `Interrupted`.
+pub(super) async fn read_values(spec: &WorkloadSpec, environment: &Environment) -> Result<SecretValues> {
+    let (mut kept, typed) = (spec.secret_names(), spec.prompted_secret_names());
+    if typed.is_empty() {
+        return secrets::read(&kept, environment).await;
+    }
+    kept.retain(|name| !typed.contains(name));
+    // Opened once, since that may mean that somebody is asked for a password.
+    let secrets = Secrets::open(environment)?;
+    let mut values = if kept.is_empty() { SecretValues::default() } else { secrets.read(&kept).await? };
+    let (found, closed) = match secrets.find(&typed).await {
+        Ok(found) => (found, None),
+        // A store that cannot be opened is no reason not to ask: it need not have the value.
+        Err(error) if error.kind() == ErrorKind::SecretsUnavailable => (BTreeMap::new(), Some(error)),
+        Err(error) => return Err(error),
+    };
+    values.extend(SecretValues::new(found));
+    for name in typed.iter().filter(|name| values.get(name).is_none()).collect::<Vec<_>>() {
+        let answer = match &environment.user_prompt {
+            Some(interaction) => interaction.ask_secret(&prompt_for(spec, name)).await?,
+            None => None,
+        };
+        let Some(answer) = answer else { return Err(closed.unwrap_or_else(|| not_stored(&spec.name, name))) };
+        if answer.expose().is_empty() {
+            let message = format!("the server needs a value for `{name}`");
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
+        values.extend([(name.clone(), answer)].into_iter().collect());
+    }
+    Ok(values)
+}
+
+/// What is asked when a value is typed again: the parts that it was made of at first are not on record.
+fn prompt_for(spec: &WorkloadSpec, name: &str) -> String {
+    let is_header =
+        |secret: &&SecretRef| secret.name == name && matches!(secret.destination(), SecretTarget::Header(_));
+    match spec.secrets.iter().find(is_header) {
+        Some(_) => format!("{name} - the whole value of the header"),
+        None => name.to_owned(),
+    }
+}
+
+fn not_stored(workload: &WorkloadName, secret: &str) -> Error {
+    let message =
+        format!("the secret `{secret}` was typed when `{workload}` was first started, and is not kept");
+    Error::new(ErrorKind::NotFound, message)
+        .hint(format!("keep it with `mcpm secret set {secret}`, or start `{workload}` in a terminal"))
+}
+
+/// The values of one launch, on their way into its containers.
+#[derive(Debug, Default)]
+pub(super) struct SecretDelivery {
+    variables: BTreeMap<String, Secret>,
+    mounts: Vec<Mount>,
+    /// Tells the containers of one launch from those of the next, which may have other values; empty without
+    /// secrets. A hash of the values would help whoever guesses them.
+    launch_id: String,
+    _files: Option<SecretFiles>,
+}
+
+impl SecretDelivery {
+    /// Takes the values that the workload `name` refers to, and writes those that are delivered as files.
+    ///
+    /// # Errors
+    /// `NotFound` when a value is missing; `Io` when there is no place for files.
+    pub(super) fn new(
+        name: &WorkloadName,
+        references: &[SecretRef],
+        values: &SecretValues,
+        environment: &Environment,
+    ) -> Result<Self> {
+        if references.is_empty() {
+            return Ok(Self::default());
+        }
+        let mut delivery = Self { launch_id: random_launch_id()?, ..Self::default() };
+        let mut files = Vec::new();
+        for reference in references {
+            let value = values.get(&reference.name).ok_or_else(|| {
+                Error::new(
+                    ErrorKind::NotFound,
+                    format!("the value of secret `{}` is missing", reference.name),
+                )
+            })?;
+            match reference.destination() {
+                SecretTarget::Variable(name) => {
+                    delivery.variables.insert(name.to_owned(), value.clone());
+                }
+                SecretTarget::File(path) => files.push((path, value)),
+                // Only a remote server has some, and no container.
+                SecretTarget::Header(_) => {}
+            }
+        }
+        if !files.is_empty() {
+            let folder = SecretFiles::create(name, environment)?;
+            for (number, (target, value)) in files.into_iter().enumerate() {
+                let source = folder.write(number, value)?;
+                delivery.mounts.push(Mount {
+                    source,
+                    target: target.to_owned(),
+                    read_only: true,
+                    relabel: None,
+                });
+            }
+            delivery._files = Some(folder);
+        }
+        Ok(delivery)
+    }
+
+    /// What tells the containers of this launch from those of another; nothing without secrets.
+    pub(super) fn launch_id(&self) -> &str {
+        &self.launch_id
+    }
+
+    /// Adds the values to what a server is told by the shim. The result is never stored or shown.
+    pub(super) fn with_variables(&self, env: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let exposed = |(name, value): (&String, &Secret)| (name.clone(), value.expose().to_owned());
+        env.clone().into_iter().chain(self.variables.iter().map(exposed)).collect()
+    }
+
+    /// Puts the values into what the engine is asked to make. The result is never stored or shown.
+    pub(super) fn apply_to(&self, mut spec: ContainerSpec) -> ContainerSpec {
+        // The shim tells its server itself, so that the engine never sees them.
+        if spec.entry.is_none() {
+            spec.env = self.with_variables(&spec.env);
+        }
+        spec.mounts.extend(self.mounts.iter().cloned());
+        spec
+    }
+}
+
+/// What a plan says of a reference.
+pub(super) fn describe(reference: &SecretRef, isolated: bool) -> String {
+    match reference.destination() {
+        SecretTarget::Variable(name) if isolated => format!("{name} from `{}`, {VIA_SHIM}", reference.name),
+        SecretTarget::Variable(name) => format!("{name} from `{}`, {VIA_ENGINE}", reference.name),
+        SecretTarget::File(path) => format!("{path} from `{}`, {VIA_FILE}", reference.name),
+        SecretTarget::Header(header) => format!("{header} from `{}`, {VIA_HEADER}", reference.name),
+    }
+}
+
+/// Removes the files that a launch of the workload left, if it could not do so itself.
+pub(super) fn remove_leftover_files(name: &WorkloadName, environment: &Environment) {
+    if let Some(folder) = folder(name, environment) {
+        remove(&folder);
+    }
+}
+
+/// The files of one launch, removed with it.
+#[derive(Debug)]
+struct SecretFiles(PathBuf);
+
+impl SecretFiles {
+    fn create(name: &WorkloadName, environment: &Environment) -> Result<Self> {
+        let Some(folder) = folder(name, environment) else {
+            let message = "secrets cannot be delivered as files: `XDG_RUNTIME_DIR` is not set";
+            return Err(Error::new(ErrorKind::Io, message)
+                .hint("set it to a private folder in memory, or deliver them as variables"));
+        };
+        // What a launch that was killed left there.
+        remove(&folder);
+        create_folders(&folder).map_err(|error| file_error("make", &folder, error))?;
+        Ok(Self(folder))
+    }
+
+    /// Writes one file. Whoever is in the container may read it, as whom the server runs there is not known; on
+    /// this machine, the folder keeps others out.
+    fn write(&self, number: usize, value: &Secret) -> Result<PathBuf> {
+        let path = self.0.join(number.to_string());
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o444)
+            .open(&path)
+            .and_then(|mut file| file.write_all(value.expose().as_bytes()))
+            .map_err(|error| file_error("write", &path, error))?;
+        Ok(path)
+    }
+}
+
+impl Drop for SecretFiles {
+    fn drop(&mut self) {
+        remove(&self.0);
+    }
+}
+
+/// Where the files of a workload are; two state folders may have workloads of the same name.
+fn folder(name: &WorkloadName, environment: &Environment) -> Option<PathBuf> {
+    let runtime_dir = environment.engine.runtime_dir.as_ref()?;
+    let state = fnv1a(environment.state_dir.as_os_str().as_encoded_bytes());
+    Some(runtime_dir.join("mcpm/secrets").join(format!("{state:016x}-{name}")))
+}
+
+fn remove(folder: &Path) {
+    if let Err(error) = fs::remove_dir_all(folder)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(folder = %folder.display(), %error, "secrets were left behind");
+    }
+}
+
+fn random_launch_id() -> Result<String> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes)
+        .map_err(|_| Error::new(ErrorKind::Internal, "this machine gives no random numbers"))?;
+    Ok(format!("{:016x}", u64::from_ne_bytes(bytes)))
+}
+
+#[cfg(test)]
+#[path = "secret_delivery_tests.rs"]
+mod tests;

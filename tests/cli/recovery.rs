@@ -1,0 +1,324 @@
+//! What is shown is true, and what was lost comes back, whatever was killed.
+
+use std::process::Command;
+
+use super::support::{Home, OwnEngine, Program, Session, docker, inspect, is_alive, kill, wait_until};
+
+const STDIO: &str = "mcpm-test/everything:1";
+const HTTP: &str = "mcpm-test/everything-http:1";
+const SILENT: &str = "mcpm-test/silent:1";
+
+fn is_running(container: &str) -> bool {
+    inspect(container)["State"]["Running"] == true
+}
+
+/// Kills the supervisor of a workload, and waits for its end.
+#[track_caller]
+fn kill_supervisor(home: &Home, name: &str) {
+    let pid = home.supervisor(name);
+    kill("KILL", pid);
+    wait_until("the supervisor is gone", || !is_alive(pid));
+}
+
+#[test]
+fn a_killed_supervisor_is_detected_and_replaced() {
+    for (image, kind) in [(STDIO, "stdio"), (HTTP, "http")] {
+        let home = Home::new();
+        let name = home.name(kind);
+        let url = home.run_and_record(&["run", image, "--name", &name]).succeeded().url();
+        for command in ["restart", "start"] {
+            kill_supervisor(&home, &name);
+            assert!(is_running(&name), "the container lives on");
+            home.run_and_record(&["list"]).succeeded();
+            home.run_and_record(&["status", &name]).succeeded();
+            home.run_and_record(&["list", "--output", "mcp-json"]).succeeded();
+            assert_eq!(home.run_and_record(&[command, &name]).succeeded().url(), url);
+            assert!(!Session::open(&url).tools().is_empty());
+            assert_eq!(home.status(&name)["status"], "running");
+        }
+        kill_supervisor(&home, &name);
+        home.run_and_record(&["stop", &name]).succeeded();
+        assert!(!is_running(&name));
+        home.run_and_record(&["status", &name]).succeeded();
+        home.run_and_record(&["start", &name]).succeeded();
+        kill_supervisor(&home, &name);
+        docker(&["kill", &name]);
+        home.run_and_record(&["status", &name]).succeeded();
+        home.run_and_record(&["rm", &name]).succeeded();
+        home.assert_nothing_left();
+        home.assert_transcript(&format!("recovery/killed_supervisor_{kind}"));
+    }
+}
+
+/// Without its supervisor it is cut off: nobody else has the other end of its socket.
+#[test]
+fn a_killed_supervisor_of_an_isolated_workload_is_seen_and_replaced() {
+    for (image, kind) in [(STDIO, "stdio"), (HTTP, "http")] {
+        let home = Home::new();
+        let name = home.name(kind);
+        let run = ["run", image, "--name", &name, "--isolate-network"];
+        let url = home.run_and_record(&run).succeeded().url();
+        for command in ["restart", "start"] {
+            let before = home.supervisor(&name);
+            kill_supervisor(&home, &name);
+            assert!(is_running(&name), "the container lives on");
+            home.run_and_record(&["list"]).succeeded();
+            home.run_and_record(&["status", &name]).succeeded();
+            assert_eq!(home.run_and_record(&[command, &name]).succeeded().url(), url);
+            assert_ne!(home.supervisor(&name), before);
+            assert!(!Session::open(&url).tools().is_empty());
+            assert_eq!(inspect(&name)["HostConfig"]["NetworkMode"], "none");
+            assert_eq!(home.status(&name)["status"], "running");
+        }
+        kill_supervisor(&home, &name);
+        home.run_and_record(&["stop", &name]).succeeded();
+        assert!(!is_running(&name));
+        home.run_and_record(&["start", &name]).succeeded();
+        kill_supervisor(&home, &name);
+        home.run_and_record(&["rm", &name]).succeeded();
+        home.assert_nothing_left();
+        home.assert_transcript(&format!("recovery/killed_supervisor_isolated_{kind}"));
+    }
+}
+
+#[test]
+fn a_killed_stdio_server_comes_back_and_its_sessions_go_on() {
+    let home = Home::new();
+    let name = home.name("s");
+    let url = home.run(&["run", STDIO, "--name", &name]).succeeded().url();
+    let session = Session::open(&url);
+    let tools = session.tools();
+    for count in 1..=2 {
+        docker(&["kill", &name]);
+        wait_until("it is started again", || home.status(&name)["restarts"] == count);
+        home.wait_for_status(&name, "running");
+        assert_eq!(session.tools(), tools, "the session goes on");
+    }
+    home.run_and_record(&["status", &name]).succeeded();
+    home.assert_transcript("recovery/killed_server_stdio");
+}
+
+#[test]
+fn a_killed_http_server_comes_back_and_its_sessions_go_on() {
+    let home = Home::new();
+    let name = home.name("h");
+    let url = home.run(&["run", HTTP, "--name", &name]).succeeded().url();
+    let session = Session::open(&url);
+    assert!(session.has_id(), "this server has sessions");
+    let tools = session.tools();
+    docker(&["kill", &name]);
+    wait_until("it is started again", || home.status(&name)["restarts"] == 1);
+    home.wait_for_status(&name, "running");
+    assert_eq!(session.tools(), tools, "the session goes on");
+    assert_eq!(Session::open(&url).tools(), tools);
+    home.run_and_record(&["status", &name]).succeeded();
+    home.assert_transcript("recovery/killed_server_http");
+}
+
+#[test]
+fn a_container_that_somebody_removed_is_made_anew() {
+    for image in [STDIO, HTTP] {
+        let home = Home::new();
+        let name = home.name("gone");
+        let url = home.run(&["run", image, "--name", &name]).succeeded().url();
+        let before = inspect(&name)["Id"].clone();
+        docker(&["rm", "--force", &name]);
+        wait_until("it is started again", || home.status(&name)["restarts"] == 1);
+        home.wait_for_status(&name, "running");
+        assert!(!Session::open(&url).tools().is_empty());
+        assert_ne!(inspect(&name)["Id"], before);
+        home.run(&["stop", &name]).succeeded();
+        docker(&["rm", &name]);
+        assert_eq!(home.status(&name)["status"], "stopped");
+        assert_eq!(home.run(&["start", &name]).succeeded().url(), url);
+        home.run(&["rm", &name]).succeeded();
+        home.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_killed_engine_is_seen_and_its_workloads_come_back() {
+    let home = Home::new();
+    let mut engine = OwnEngine::start(&home, STDIO);
+    home.replace(&engine.host(), "ENGINE");
+    let name = home.name("e");
+    let url = home.run_and_record(&["run", STDIO, "--name", &name]).succeeded().url();
+    let tools = Session::open(&url).tools();
+    engine.kill();
+    home.run_and_record(&["list"]).succeeded();
+    assert_eq!(home.status(&name)["status"], "unknown");
+    for command in ["restart", "stop"] {
+        assert_eq!(home.run_and_record(&[command, &name]).code, Some(6));
+    }
+    engine.start_again();
+    home.run_and_record(&["list"]).succeeded();
+    home.run_and_record(&["restart", &name]).succeeded();
+    assert_eq!(Session::open(&url).tools(), tools);
+    // With nobody there to stop it, its supervisor finds the engine again.
+    engine.kill();
+    engine.start_again();
+    home.wait_for_status(&name, "running");
+    assert_eq!(Session::open(&url).tools(), tools);
+    home.run_and_record(&["rm", &name]).succeeded();
+    assert_eq!(engine.docker(&["ps", "--all", "--quiet"]), (true, String::new()));
+    home.assert_transcript("recovery/killed_engine");
+}
+
+#[test]
+fn a_workload_stays_on_the_engine_it_was_started_on() {
+    let home = Home::new();
+    let name = home.name("e");
+    home.run(&["run", STDIO, "--name", &name]).succeeded();
+    home.set("DOCKER_HOST", &format!("unix://{}", home.text("no-engine")));
+    assert_eq!(home.status(&name)["status"], "running");
+    home.run(&["restart", &name]).succeeded();
+    home.run(&["stop", &name]).succeeded();
+    assert!(!is_running(&name));
+    home.run(&["rm", &name]).succeeded();
+    home.assert_nothing_left();
+}
+
+#[test]
+fn a_supervisor_that_is_told_to_end_stops_its_container() {
+    for image in [STDIO, HTTP] {
+        let home = Home::new();
+        let name = home.name("term");
+        let url = home.run(&["run", image, "--name", &name]).succeeded().url();
+        let pid = home.supervisor(&name);
+        kill("TERM", pid);
+        wait_until("the supervisor is gone", || !is_alive(pid));
+        assert!(!is_running(&name));
+        assert_eq!(home.status(&name)["status"], "stopped");
+        assert_eq!(home.run(&["start", &name]).succeeded().url(), url);
+    }
+}
+
+#[test]
+fn a_foreground_run_blocks_and_passes_the_exit_code_on() {
+    let home = Home::new();
+    let name = home.name("f");
+    // It ends with code 3 when a stream is asked for.
+    let get = "class H(h.BaseHTTPRequestHandler):\n  def do_GET(self): os._exit(3)";
+    let script = &mcpm_tests::PYTHON_HTTP_SERVER.replace("class H(h.BaseHTTPRequestHandler):", get);
+    let run =
+        ["run", "mcpm-test/python:1", "--foreground", "--name", &name, "--transport", "streamable-http"];
+    let mut running = Program::start(
+        &mut home.mcpm(&[&run[..], &["--target-port", "3000", "--", "python3", "-c", script]].concat()),
+    );
+    let line = running.read_line();
+    let url = line.split_whitespace().nth(1).unwrap();
+    assert_eq!(home.status(&name)["status"], "running");
+    assert_eq!(home.run_and_record(&["start", &name]).code, Some(0), "it runs");
+    assert_eq!(home.run_and_record(&["start", &name, "--foreground"]).code, Some(5), "it runs elsewhere");
+    Command::new("curl").args(["--silent", "--noproxy", "*", "--max-time", "10", url]).output().unwrap();
+    let outcome = running.wait();
+    // The same number as for an option that is not built yet, so it is said whose it is.
+    let said = (outcome.code, outcome.stderr.lines().last());
+    assert_eq!(said, (Some(3), Some("the server ended with exit code 3")), "{outcome:?}");
+    home.assert_nothing_left();
+    home.assert_transcript("recovery/foreground");
+}
+
+#[test]
+fn a_killed_server_ends_a_foreground_run() {
+    let home = Home::new();
+    let name = home.name("k");
+    let mut running = Program::start(&mut home.mcpm(&["run", STDIO, "--foreground", "--name", &name]));
+    running.read_line();
+    docker(&["kill", &name]);
+    let outcome = running.wait();
+    let said = (outcome.code, outcome.stderr.as_str());
+    assert_eq!(said, (Some(137), "the server ended with exit code 137\n"), "{outcome:?}");
+    home.assert_nothing_left();
+}
+
+#[test]
+fn a_signal_ends_a_foreground_run_and_leaves_nothing() {
+    for signal in ["INT", "TERM", "QUIT", "HUP"] {
+        for image in [STDIO, HTTP] {
+            let home = Home::new();
+            let name = home.name("c");
+            let mut running = Program::start(&mut home.mcpm(&["run", image, "-f", "--name", &name]));
+            running.read_line();
+            running.signal(signal);
+            let outcome = running.wait();
+            assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{signal}: {outcome:?}");
+            home.assert_nothing_left();
+        }
+    }
+}
+
+#[test]
+fn a_hangup_that_was_ignored_at_the_start_ends_nothing() {
+    let home = Home::new();
+    let name = home.name("nohup");
+    let mcpm = home.mcpm(&["run", STDIO, "-f", "--name", &name]);
+    let mut nohup = home.command("nohup");
+    nohup.arg(mcpm.get_program()).args(mcpm.get_args());
+    let mut running = Program::start(&mut nohup);
+    let url = running.read_line().split_whitespace().nth(1).unwrap().to_owned();
+    running.signal("HUP");
+    assert!(!Session::open(&url).tools().is_empty());
+    running.signal("TERM");
+    assert_eq!(running.wait().code, Some(0));
+    home.assert_nothing_left();
+}
+
+#[test]
+fn a_foreground_run_can_be_stopped_by_another_command() {
+    let home = Home::new();
+    let name = home.name("e");
+    let mut running = Program::start(&mut home.mcpm(&["run", STDIO, "-f", "--name", &name]));
+    running.read_line();
+    assert_eq!(home.run_and_record(&["stop", &name]).code, Some(0));
+    assert_eq!(running.wait().code, Some(0));
+    home.assert_nothing_left();
+    home.assert_transcript("recovery/foreground_stopped");
+}
+
+#[test]
+fn an_interrupt_while_starting_leaves_nothing() {
+    let http = ["--transport", "streamable-http", "--target-port", "80"];
+    for more in [&[][..], &["--foreground"], &http, &[&http[..], &["--foreground"]].concat()] {
+        let home = Home::new();
+        let name = home.name("i");
+        let running = Program::start(&mut home.mcpm(&[&["run", SILENT, "--name", &name], more].concat()));
+        wait_until("the container runs", || {
+            !docker(&["ps", "--quiet", "--filter", &format!("name={name}")]).is_empty()
+        });
+        assert_eq!(home.status(&name)["status"], "starting");
+        running.signal("INT");
+        let outcome = running.wait();
+        assert_eq!(
+            (outcome.code, outcome.stdout.as_str(), outcome.stderr.as_str()),
+            (Some(130), "", "error: interrupted\n"),
+            "{more:?}"
+        );
+        home.assert_nothing_left();
+    }
+}
+
+#[test]
+fn concurrent_runs_with_one_name_start_one_workload() {
+    let home = Home::new();
+    let name = home.name("race");
+    let mut runs: Vec<_> =
+        (0..4).map(|_| Program::start(&mut home.mcpm(&["run", STDIO, "--name", &name]))).collect();
+    let mut codes: Vec<_> = runs.drain(..).map(|run| run.wait().code.unwrap()).collect();
+    codes.sort_unstable();
+    assert_eq!(codes, [0, 5, 5, 5]);
+    assert_eq!(home.status(&name)["status"], "running");
+    home.run(&["rm", &name]).succeeded();
+    home.assert_nothing_left();
+}
+
+#[test]
+fn runs_without_a_name_at_the_same_time_all_get_one() {
+    let home = Home::new();
+    let image = home.name("n/m:1");
+    docker(&["tag", STDIO, &image]);
+    let mut runs: Vec<_> = (0..4).map(|_| Program::start(&mut home.mcpm(&["run", &image]))).collect();
+    let codes: Vec<_> = runs.drain(..).map(|run| run.wait().code).collect();
+    docker(&["rmi", "--force", &image]);
+    assert_eq!(codes, [Some(0); 4]);
+}

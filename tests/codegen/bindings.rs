@@ -1,0 +1,64 @@
+//! What C, Python and Swift programs include: made by cbindgen and uniffi.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+use uniffi::{GenerateOptions, SwiftBindingsOptions, TargetLanguage};
+
+use super::GeneratedFiles;
+
+/// Returns `mcpm.h`. It is made from the kept sources, so those come first.
+pub(crate) fn header(root: &Path) -> Vec<u8> {
+    let folder = root.join("mcpm-ffi");
+    let config = cbindgen::Config::from_file(folder.join("cbindgen.toml")).unwrap();
+    let mut header = Vec::new();
+    cbindgen::Builder::new().with_crate(folder).with_config(config).generate().unwrap().write(&mut header);
+    header
+}
+
+/// Compares the Python and Swift files with what the built library says of itself.
+pub(crate) fn python_and_swift(kept: &mut GeneratedFiles) {
+    let library = mcpm_tests::library();
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("bindings");
+    if folder.exists() {
+        fs::remove_dir_all(&folder).unwrap();
+    }
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    uniffi::generate(GenerateOptions {
+        languages: vec![TargetLanguage::Python],
+        source: library.as_str().into(),
+        out_dir: path("python").into(),
+        ..Default::default()
+    })
+    .unwrap();
+    let swift = |out: &str, sources: bool| {
+        uniffi::generate_swift_bindings(SwiftBindingsOptions {
+            generate_swift_sources: sources,
+            generate_headers: !sources,
+            generate_modulemap: !sources,
+            source: library.as_str().into(),
+            out_dir: path(out).into(),
+            xcframework: false,
+            module_name: Some("mcpmFFI".to_owned()),
+            modulemap_filename: Some("module.modulemap".to_owned()),
+            metadata_no_deps: false,
+            link_frameworks: Vec::new(),
+            config: None,
+        })
+        .unwrap();
+    };
+    swift("swift", true);
+    swift("swift-ffi", false);
+    for (made, folder_kept) in [
+        ("python", "bindings/python/src/mcpm/_native"),
+        ("swift", "bindings/swift/Sources/Mcpm"),
+        ("swift-ffi", "bindings/swift/Sources/mcpmFFI"),
+    ] {
+        for entry in fs::read_dir(folder.join(made)).unwrap() {
+            let entry = entry.unwrap();
+            kept.check_file(Path::new(folder_kept).join(entry.file_name()), fs::read(entry.path()).unwrap());
+        }
+    }
+}
