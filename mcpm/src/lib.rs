@@ -33,6 +33,7 @@ pub mod explain;
 #[cfg(any(fuzzing, test))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod http_client;
 pub mod image;
 pub mod isolation;
 #[cfg(test)]

@@ -4,23 +4,21 @@
 //! at, which must be public ones unless that is waived; it follows no redirect; and it bounds the time and the size
 //! of every answer. The certificates of `--mcpm-ca-bundle` are trusted beside those that the machine trusts.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
-use url::{Host, Url, form_urlencoded};
+use url::{Url, form_urlencoded};
 
 use crate::{
-    Error, ErrorKind, Result, isolation,
+    Error, ErrorKind, Result,
+    http_client::{AddressFilter, HttpClient, is_loopback_url, request_for_url},
+    isolation,
     options::Secret,
     redact::url::redact_url,
-    transport::{
-        body::Body,
-        http::{Http1Client, is_loopback_url, request_for_url},
-        tls::TrustStore,
-    },
+    transport::tls::TrustStore,
 };
 
 /// How long a request may take, from looking up the name to the end of the answer.
@@ -40,7 +38,7 @@ pub(crate) struct ClientGuard {
 /// The client.
 pub(crate) struct GuardedClient {
     guard: ClientGuard,
-    trust: TrustStore,
+    client: HttpClient,
 }
 
 impl std::fmt::Debug for GuardedClient {
@@ -92,24 +90,15 @@ impl ClientGuard {
         }
     }
 
-    /// Where a host may be connected to.
-    async fn addresses(&self, host: &Host<&str>, port: u16) -> Result<Vec<SocketAddr>> {
-        let found: Vec<SocketAddr> = match host {
-            Host::Ipv4(ip) => vec![SocketAddr::new((*ip).into(), port)],
-            Host::Ipv6(ip) => vec![SocketAddr::new((*ip).into(), port)],
-            Host::Domain(name) => tokio::net::lookup_host((*name, port))
-                .await
-                .map_err(|error| failed(format!("`{name}` was not found")).source(error))?
-                .collect(),
-        };
-        let allowed: Vec<SocketAddr> =
-            found.iter().copied().filter(|at| self.allow_private || isolation::is_public(at.ip())).collect();
-        match (found.first(), allowed.is_empty()) {
-            (Some(private), true) => Err(failed(format!("`{}` is a private address", private.ip()))
-                .hint("allow it with `jwks_allow_private_ip`")),
-            (None, _) => Err(failed(format!("`{host}` has no address"))),
-            _ => Ok(allowed),
-        }
+    /// Decides which addresses may be connected to; `None` accepts all.
+    fn address_filter(&self) -> Option<AddressFilter> {
+        let filter =
+            |ip: IpAddr| match isolation::is_public(ip) {
+                true => Ok(()),
+                false => Err(failed(format!("`{ip}` is a private address"))
+                    .hint("allow it with `jwks_allow_private_ip`")),
+            };
+        (!self.allow_private).then(|| Arc::new(filter) as AddressFilter)
     }
 }
 
@@ -138,7 +127,11 @@ impl GuardedClient {
     /// `InvalidOption` for a bundle that cannot be read or holds no certificate.
     pub(crate) fn new(guard: ClientGuard) -> Result<Self> {
         let trust = TrustStore::with_bundle(guard.ca_bundle.as_deref())?;
-        Ok(Self { guard, trust })
+        let client = match guard.address_filter() {
+            Some(filter) => HttpClient::with_address_filter(trust, filter),
+            None => HttpClient::new(trust),
+        };
+        Ok(Self { guard, client })
     }
 
     pub(crate) fn guard(&self) -> &ClientGuard {
@@ -175,13 +168,8 @@ impl GuardedClient {
 
     async fn exchange(&self, ask: ProviderRequest, largest: usize) -> Result<ProviderResponse> {
         let url = self.guard.parse_url(ask.url.as_str())?;
-        let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
-            return Err(failed("the URL names no host"));
-        };
-        let at = self.guard.addresses(&host, port).await?;
-        let (address, request) = request_for_url(ask.method, &url, ask.headers, Body::from(ask.body))?;
-        let client = Http1Client::pinned(address, at, self.trust.clone());
-        let (parts, body) = client.send(request).await?.into_parts();
+        let request = request_for_url(ask.method, &url, ask.headers, ask.body)?;
+        let (parts, body) = self.client.send(request).await?.into_parts();
         let body = Limited::new(body, largest).collect().await.map_err(|error| {
             failed(format!("the answer broke off, or is larger than {largest} bytes")).source(error)
         })?;
@@ -210,19 +198,14 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn an_address_that_is_not_public_is_not_connected_to() {
-        let strict = ClientGuard::default();
-        let waived = ClientGuard { allow_private: true, ..ClientGuard::default() };
-        for ip in ["127.0.0.1", "10.1.2.3", "169.254.169.254", "100.64.0.1", "192.0.2.1"] {
-            let host = Host::Ipv4(ip.parse().expect("an address"));
-            let refused = strict.addresses(&host, 443).await;
-            assert_eq!(refused.is_err(), ip != "192.0.2.1", "{ip}");
-            assert!(waived.addresses(&host, 443).await.is_ok(), "{ip}");
+    #[test]
+    fn only_public_addresses_are_accepted() {
+        let filter = ClientGuard::default().address_filter().expect("a filter");
+        for ip in ["127.0.0.1", "10.1.2.3", "169.254.169.254", "100.64.0.1", "::1", "8.8.8.8"] {
+            let accepted = filter(ip.parse().expect("an address"));
+            assert_eq!(accepted.is_ok(), ip == "8.8.8.8", "{ip}");
+            assert!(accepted.err().is_none_or(|error| error.to_string().contains("`jwks_allow_private_ip`")));
         }
-        // The rule is about the address that a name has, not about the name.
-        let error = strict.addresses(&Host::Domain("localhost"), 443).await.expect_err("a refusal");
-        assert!(error.to_string().contains("`jwks_allow_private_ip`"), "{error}");
-        assert!(strict.addresses(&Host::Ipv4([8, 8, 8, 8].into()), 443).await.is_ok());
+        assert!(ClientGuard { allow_private: true, ..ClientGuard::default() }.address_filter().is_none());
     }
 }

@@ -18,7 +18,7 @@ use crate::{
     auth::exchange,
     options::{OptionSet as _, ProxyOptions, SharedOptions},
     redact::url::redact_url,
-    transport::{http::is_loopback_url, tls::TrustStore},
+    transport::tls::TrustStore,
 };
 
 /// How the server is reached, as `/health` and telemetry name it.
@@ -127,7 +127,7 @@ impl Proxy {
         if service.exchanges()
             && let Some(uri) = self.options.target_uri.as_deref().and_then(|uri| Url::parse(uri).ok())
             && uri.scheme() != "https"
-            && !is_loopback_url(&uri)
+            && !crate::http_client::is_loopback_url(&uri)
         {
             warnings.push(exchange::plain_http_warning(&redact_url(&uri)));
         }

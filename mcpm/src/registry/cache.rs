@@ -16,7 +16,7 @@ use super::{
     fetch::{Fetched, fetch},
 };
 use crate::{
-    Error, ErrorKind, Result, redact::url::redact_url, state::FORMAT_VERSION, transport::tls::TrustStore,
+    Error, ErrorKind, Result, http_client::HttpClient, redact::url::redact_url, state::FORMAT_VERSION,
 };
 
 /// How long a document holds that says nothing of it.
@@ -32,7 +32,7 @@ const MAX_CACHE_BYTES: u64 = 256 << 20;
 pub(super) struct Cache {
     folder: PathBuf,
     /// The authorities that documents are fetched with.
-    pub(super) trust: TrustStore,
+    pub(super) client: HttpClient,
 }
 
 /// A copy. It is not state: one that cannot be read is fetched again.
@@ -51,7 +51,7 @@ struct CachedDocument {
 
 impl Cache {
     pub(super) fn new(cache_dir: &Path) -> Self {
-        Self { folder: cache_dir.join("registry"), trust: TrustStore::default() }
+        Self { folder: cache_dir.join("registry"), client: HttpClient::default() }
     }
 
     /// Returns a document.
@@ -78,7 +78,7 @@ impl Cache {
             return Ok(copy.body.clone().map(String::into_bytes));
         }
         let etag = copy.as_ref().filter(|copy| copy.body.is_some()).and_then(|copy| copy.etag.clone());
-        let fetched = match (fetch(url, etag.as_deref(), &self.trust).await, copy) {
+        let fetched = match (fetch(url, etag.as_deref(), &self.client).await, copy) {
             (Ok(Fetched::NotModified(headers)), Some(copy)) => {
                 CachedDocument { fetched_at: now, holds_seconds: ttl_seconds(&headers), ..copy }
             }

@@ -29,8 +29,10 @@ pub struct RegistryEntry {
     /// The tools it had when the entry was written.
     pub tools: Vec<String>,
     /// How it can be run, in the order of the registry.
+    #[serde(rename = "ways")]
     pub run_methods: Vec<RunMethod>,
     /// Packages that mcpm does not run, such as `nuget`.
+    #[serde(rename = "other_packages")]
     pub unsupported_packages: Vec<String>,
     /// Whether the registry says that no version is newer.
     pub latest: bool,
@@ -58,6 +60,7 @@ pub struct RunMethod {
     /// Files and folders to mount, as `--volume` takes them; parts in braces are inputs.
     pub volumes: Vec<RegistryInput>,
     /// What is asked of the container engine and has no option here.
+    #[serde(rename = "ignored")]
     pub ignored_engine_flags: Vec<String>,
     /// A permission profile, in its JSON layout.
     pub permissions: Option<Value>,

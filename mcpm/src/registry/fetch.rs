@@ -4,16 +4,14 @@ use std::{net::IpAddr, time::Duration};
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
 use url::{Host, Url};
 
 use crate::{
     Error, ErrorKind, Result,
+    http_client::{self, HttpClient, request_for_url},
     redact::url::redact_url,
-    transport::{
-        body::Body,
-        http::{Http1Client, ResponseBody, request_for_url},
-        tls::{self, TrustStore},
-    },
+    transport::tls::UNTRUSTED_ISSUER_HINT,
 };
 
 /// The largest document that is read.
@@ -36,13 +34,13 @@ pub(super) enum Fetched {
 ///
 /// # Errors
 /// `Registry` says what went wrong.
-pub(super) async fn fetch(url: &Url, etag: Option<&str>, trust: &TrustStore) -> Result<Fetched> {
+pub(super) async fn fetch(url: &Url, etag: Option<&str>, client: &HttpClient) -> Result<Fetched> {
     let failed = |error: Error| {
         let failed = Error::new(ErrorKind::Registry, format!("cannot fetch `{}`", redact_url(url)));
         let failed = failed.source(error.to_string());
-        if tls::is_untrusted_issuer(&error) { failed.hint(tls::UNTRUSTED_ISSUER_HINT) } else { failed }
+        if http_client::is_untrusted_issuer(&error) { failed.hint(UNTRUSTED_ISSUER_HINT) } else { failed }
     };
-    match tokio::time::timeout(FETCH_TIMEOUT, follow(url, etag, trust)).await {
+    match tokio::time::timeout(FETCH_TIMEOUT, follow(url, etag, client)).await {
         Ok(fetched) => fetched.map_err(failed),
         Err(_) => {
             let message = format!("not within {} s", FETCH_TIMEOUT.as_secs());
@@ -51,11 +49,11 @@ pub(super) async fn fetch(url: &Url, etag: Option<&str>, trust: &TrustStore) -> 
     }
 }
 
-async fn follow(url: &Url, etag: Option<&str>, trust: &TrustStore) -> Result<Fetched> {
+async fn follow(url: &Url, etag: Option<&str>, client: &HttpClient) -> Result<Fetched> {
     let refused = |message: String| Error::new(ErrorKind::Registry, message);
     let mut url = url.clone();
     for _ in 0..=MAX_REDIRECTS {
-        let response = send_request(&url, etag, trust).await?;
+        let response = send_request(&url, etag, client).await?;
         let status = response.status();
         match status {
             StatusCode::OK => {
@@ -134,8 +132,8 @@ fn is_private_ip(ip: IpAddr) -> bool {
 async fn send_request(
     url: &Url,
     etag: Option<&str>,
-    trust: &TrustStore,
-) -> Result<http::Response<ResponseBody>> {
+    client: &HttpClient,
+) -> Result<http::Response<Incoming>> {
     let bad = || Error::new(ErrorKind::Registry, format!("`{}` cannot be fetched", redact_url(url)));
     if !matches!(url.scheme(), "https" | "http") {
         return Err(bad());
@@ -145,9 +143,8 @@ async fn send_request(
     if let Some(etag) = etag.and_then(|etag| HeaderValue::from_str(etag).ok()) {
         headers.insert(header::IF_NONE_MATCH, etag);
     }
-    let (address, request) =
-        request_for_url(Method::GET, url, headers, Body::empty()).map_err(|error| bad().source(error))?;
-    Http1Client::with_trust(address, trust.clone()).send(request).await
+    let request = request_for_url(Method::GET, url, headers, "").map_err(|error| bad().source(error))?;
+    client.send(request).await
 }
 
 #[cfg(test)]

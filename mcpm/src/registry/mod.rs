@@ -18,7 +18,7 @@ pub use source::RegistrySource;
 
 use std::path::Path;
 
-use crate::{Environment, Error, ErrorKind, Result, transport::tls::TrustStore};
+use crate::{Environment, Error, ErrorKind, Result, http_client::HttpClient, transport::tls::TrustStore};
 use cache::Cache;
 
 /// Called with a sentence that the user should know, and that stops nothing.
@@ -55,7 +55,7 @@ impl Registry {
 
     /// Trusts these certificate authorities when documents are fetched.
     pub(crate) fn with_trust_store(mut self, trust: TrustStore) -> Self {
-        self.cache.trust = trust;
+        self.cache.client = HttpClient::new(trust);
         self
     }
 

@@ -8,18 +8,22 @@ use std::{
     collections::HashMap,
     fmt,
     future::Future,
+    pin::Pin,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    task::{Context, Poll},
     time::Duration,
 };
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header};
 use http_body_util::{BodyExt as _, Limited};
-use opentelemetry_http::{HttpClient, HttpError};
+use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
+use hyper_util::rt::TokioIo;
+use opentelemetry_http::{HttpClient as OtelHttpClient, HttpError};
 use opentelemetry_otlp::{
     ExporterBuildError, MetricExporter, SpanExporter, WithExportConfig as _, WithHttpConfig as _,
     WithTonicConfig as _,
@@ -30,24 +34,21 @@ use opentelemetry_sdk::{
     metrics::{Temporality, data::ResourceMetrics, exporter::PushMetricExporter},
     trace::{SpanData, SpanExporter as SendSpans},
 };
-use tokio::runtime::Handle;
-use tokio_rustls::TlsConnector;
+use tokio::{net::TcpStream, runtime::Handle};
 use tokio_util::context::TokioContext;
 use tonic::{
     metadata::MetadataMap,
     transport::{Channel, Endpoint},
 };
+use tower_service::Service;
 use url::Url;
 
 use super::OtlpSpec;
 use crate::{
     Error, ErrorKind, Result,
+    http_client::{self, HttpClient, request_for_url},
     options::{Header, OtlpProtocol},
-    transport::{
-        body::Body,
-        http::{Address, Connector, Http1Client, request_for_url},
-        tls::{self, TrustStore},
-    },
+    transport::tls::TrustStore,
 };
 
 /// How long one batch may take on its way.
@@ -58,9 +59,7 @@ const MAX_RESPONSE_BYTES: usize = 1 << 20;
 /// Makes exporters for one collector.
 pub(super) struct ExporterFactory<'a> {
     spec: &'a OtlpSpec,
-    address: Address,
-    /// Whom to trust, where TLS is spoken.
-    tls: Option<TlsConnector>,
+    trust: TrustStore,
     headers: HeaderMap,
     runtime: Handle,
     status: Arc<ExportStatus>,
@@ -92,15 +91,9 @@ impl<'a> ExporterFactory<'a> {
                  give them in `OTEL_EXPORTER_OTLP_HEADERS`"
             );
         }
-        let address = address(&spec.endpoint)?;
-        let bundle = spec.ca_bundle.as_deref();
-        let tls = match spec.protocol {
-            _ if !address.tls => None,
-            OtlpProtocol::Http => Some(TrustStore::with_bundle(bundle)?.connector()?.clone()),
-            OtlpProtocol::Grpc => Some(tls::http2_connector(bundle)?),
-        };
+        let trust = TrustStore::with_bundle(spec.ca_bundle.as_deref())?;
         let said = Arc::new(ExportStatus { endpoint: spec.endpoint.clone(), ..ExportStatus::default() });
-        Ok(Self { spec, address, tls, headers: values, runtime, status: said })
+        Ok(Self { spec, trust, headers: values, runtime, status: said })
     }
 
     /// Sends spans.
@@ -154,8 +147,10 @@ impl<'a> ExporterFactory<'a> {
     fn channel(&self) -> Result<Channel> {
         let text = &self.spec.endpoint;
         let endpoint = Endpoint::from_shared(text.clone()).map_err(|error| no_endpoint(text, error))?;
-        let said = Arc::clone(&self.status);
-        let connector = Connector::new(self.client(), move |error| said.set_cause(error));
+        let connector = ReportingConnector {
+            inner: http_client::http2_connector(&self.trust)?,
+            status: Arc::clone(&self.status),
+        };
         Ok(endpoint.timeout(EXPORT_TIMEOUT).connect_with_connector_lazy(connector))
     }
 
@@ -167,18 +162,6 @@ impl<'a> ExporterFactory<'a> {
             Ok(call)
         }
     }
-
-    fn client(&self) -> Http1Client {
-        match &self.tls {
-            Some(tls) => Http1Client::with_trust(self.address.clone(), tls.clone().into()),
-            None => Http1Client::new(self.address.clone()),
-        }
-    }
-}
-
-fn address(endpoint: &str) -> Result<Address> {
-    let url = Url::parse(endpoint).map_err(|error| no_endpoint(endpoint, error))?;
-    request_for_url(http::Method::POST, &url, HeaderMap::new(), Body::empty()).map(|(address, _)| address)
 }
 
 fn no_endpoint(text: &str, error: impl std::error::Error + Send + Sync + 'static) -> Error {
@@ -189,9 +172,35 @@ fn exporter_error(error: &ExporterBuildError) -> Error {
     Error::new(ErrorKind::InvalidOption, format!("telemetry cannot be sent: {error}"))
 }
 
-/// Sends OTLP with the crate's own client of HTTP.
+/// Opens connections for gRPC, and keeps why one could not be opened: the exporter does not pass it on.
+#[derive(Clone)]
+struct ReportingConnector {
+    inner: HttpsConnector<http_client::Connector>,
+    status: Arc<ExportStatus>,
+}
+
+impl Service<Uri> for ReportingConnector {
+    type Response = MaybeHttpsStream<TokioIo<TcpStream>>;
+    type Error = Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let Self { mut inner, status } = self.clone();
+        Box::pin(async move {
+            let connected =
+                inner.call(uri.clone()).await.map_err(|error| http_client::connect_error(&uri, error));
+            connected.inspect_err(|error| status.set_cause(error))
+        })
+    }
+}
+
+/// Sends OTLP over HTTP.
 struct OtlpHttpClient {
-    client: Http1Client,
+    client: HttpClient,
     headers: HeaderMap,
     said: Arc<ExportStatus>,
 }
@@ -199,7 +208,7 @@ struct OtlpHttpClient {
 impl OtlpHttpClient {
     fn new(collector: &ExporterFactory<'_>) -> Self {
         let (headers, said) = (collector.headers.clone(), Arc::clone(&collector.status));
-        Self { client: collector.client(), headers, said }
+        Self { client: HttpClient::new(collector.trust.clone()), headers, said }
     }
 }
 
@@ -210,7 +219,7 @@ impl fmt::Debug for OtlpHttpClient {
 }
 
 #[async_trait]
-impl HttpClient for OtlpHttpClient {
+impl OtelHttpClient for OtlpHttpClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> std::result::Result<Response<Bytes>, HttpError> {
         let (parts, body) = request.into_parts();
         let mut headers = self.headers.clone();
@@ -220,7 +229,7 @@ impl HttpClient for OtlpHttpClient {
             }
         }
         let url = Url::parse(&parts.uri.to_string())?;
-        let (_, request) = request_for_url(parts.method, &url, headers, Body::from(body))?;
+        let request = request_for_url(parts.method, &url, headers, body)?;
         let sent = self.client.send(request).await.inspect_err(|error| self.said.set_cause(error));
         let (parts, body) = sent?.into_parts();
         let body = Limited::new(body, MAX_RESPONSE_BYTES).collect().await?.to_bytes();
@@ -290,7 +299,7 @@ struct ExportStatus {
 
 impl ExportStatus {
     fn set_cause(&self, error: &Error) {
-        let hint = match tls::is_untrusted_issuer(error) {
+        let hint = match http_client::is_untrusted_issuer(error) {
             true => "; name its authority's certificate with `mcpm_ca_bundle`",
             false => "",
         };

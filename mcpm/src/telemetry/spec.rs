@@ -125,7 +125,7 @@ fn parse_endpoint(text: &str, insecure: bool, protocol: OtlpProtocol) -> Result<
     match url.scheme() {
         "https" | "http" if insecure => url.set_scheme("http").map_err(|()| bad("it has no scheme"))?,
         "https" => {}
-        "http" if crate::transport::http::is_loopback_url(&url) => {}
+        "http" if crate::http_client::is_loopback_url(&url) => {}
         "http" => {
             return Err(invalid_option(format!("`{shown}` is not `https`"))
                 .hint("use `https`, or set `otel_insecure` to `true` for a collector without TLS"));

@@ -52,27 +52,10 @@ impl TrustStore {
     }
 }
 
-impl From<TlsConnector> for TrustStore {
-    fn from(connector: TlsConnector) -> Self {
-        Self(Arc::new(TrustConfig { bundle: Vec::new(), connector: OnceLock::from(connector) }))
-    }
-}
-
 impl std::fmt::Debug for TrustStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "TrustStore({} beside the machine's)", self.0.bundle.len())
     }
-}
-
-/// Returns what opens connections for HTTP/2, which trust the certificates of a PEM file beside the machine's roots, if
-/// one is named.
-///
-/// # Errors
-/// As [`TrustStore::with_bundle`] and [`TrustStore::connector`].
-pub(crate) fn http2_connector(bundle: Option<&Path>) -> Result<TlsConnector> {
-    let mut config = config(bundle.map(read_bundle).transpose()?.unwrap_or_default())?;
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    Ok(TlsConnector::from(Arc::new(config)))
 }
 
 fn config(bundle: Vec<CertificateDer<'static>>) -> Result<ClientConfig> {
@@ -99,8 +82,18 @@ pub(crate) const UNTRUSTED_ISSUER_HINT: &str =
 
 /// Tells whether a connection failed because no trusted authority issued the server's certificate.
 pub(crate) fn is_untrusted_issuer(error: &Error) -> bool {
-    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<io::Error>());
-    let tls = cause.and_then(io::Error::get_ref).and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());
+    cause.is_some_and(is_untrusted_issuer_failure)
+}
+
+/// Tells whether a handshake failed because no trusted authority issued the server's certificate.
+pub(crate) fn is_untrusted_issuer_failure(error: &io::Error) -> bool {
+    let mut cause = error.get_ref();
+    // Clients wrap the error of a handshake once more.
+    while let Some(wrapped) = cause.and_then(|cause| cause.downcast_ref::<io::Error>()) {
+        cause = wrapped.get_ref();
+    }
+    let tls = cause.and_then(|cause| cause.downcast_ref::<rustls::Error>());
     // The signature is what is wrong when an authority of the same name has another key.
     matches!(
         tls,

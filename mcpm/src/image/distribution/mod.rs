@@ -10,6 +10,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
 use ring::digest::{SHA256, digest};
 use tokio::sync::Mutex;
 use url::Url;
@@ -20,11 +21,8 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, Result,
-    transport::{
-        body::Body,
-        http::{Http1Client, ResponseBody, is_loopback_url, request_for_url},
-        tls::{self, TrustStore},
-    },
+    http_client::{self, HttpClient, is_loopback_url, request_for_url},
+    transport::tls::{TrustStore, UNTRUSTED_ISSUER_HINT},
 };
 
 mod challenge;
@@ -89,7 +87,7 @@ pub(crate) struct ImageRepository {
     login_problem: Option<Error>,
     /// What the registry wants to see with each request, once it said so.
     authorization: Mutex<Option<HeaderValue>>,
-    trust: TrustStore,
+    client: HttpClient,
 }
 
 /// An answer that is not an error.
@@ -117,6 +115,7 @@ impl ImageRepository {
                 Error::new(ErrorKind::ImageUnavailable, message).source(error)
             })
         };
+        let client = HttpClient::new(trust.clone());
         let repository = |base| Self {
             base,
             name: image.repository().to_owned(),
@@ -124,7 +123,7 @@ impl ImageRepository {
             login: None,
             login_problem: None,
             authorization: Mutex::default(),
-            trust: trust.clone(),
+            client: client.clone(),
         };
         let mut found = repository(address("https")?);
         if is_loopback_url(&found.base) && !found.speaks_tls().await {
@@ -194,7 +193,7 @@ impl ImageRepository {
         match tokio::time::timeout(REQUEST_TIMEOUT, asking).await {
             Ok(Ok(_)) => true,
             // A certificate that is not trusted is no reason to go without one.
-            Ok(Err(error)) => tls::is_untrusted_issuer(&error),
+            Ok(Err(error)) => http_client::is_untrusted_issuer(&error),
             Err(_) => false,
         }
     }
@@ -269,7 +268,7 @@ impl ImageRepository {
         Err(self.failed(format!("more than {MAX_REDIRECTS} redirects")))
     }
 
-    async fn request(&self, url: &Url, accept: &str) -> Result<http::Response<ResponseBody>> {
+    async fn request(&self, url: &Url, accept: &str) -> Result<http::Response<Incoming>> {
         let mut headers = HeaderMap::new();
         if let Ok(accept) = HeaderValue::from_str(accept)
             && !accept.is_empty()
@@ -346,13 +345,13 @@ impl ImageRepository {
         method: Method,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<http::Response<ResponseBody>> {
-        self.exchange(url, method, headers, body).await.map_err(|error| {
-            match tls::is_untrusted_issuer(&error) {
-                true => self.failed(error).hint(tls::UNTRUSTED_ISSUER_HINT),
+    ) -> Result<http::Response<Incoming>> {
+        self.exchange(url, method, headers, body).await.map_err(
+            |error| match http_client::is_untrusted_issuer(&error) {
+                true => self.failed(error).hint(UNTRUSTED_ISSUER_HINT),
                 false => self.failed(error),
-            }
-        })
+            },
+        )
     }
 
     async fn exchange(
@@ -361,9 +360,8 @@ impl ImageRepository {
         method: Method,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<http::Response<ResponseBody>> {
-        let (address, request) = request_for_url(method, url, headers, Body::from(body))?;
-        Http1Client::with_trust(address, self.trust.clone()).send(request).await
+    ) -> Result<http::Response<Incoming>> {
+        self.client.send(request_for_url(method, url, headers, body)?).await
     }
 }
 

@@ -7,12 +7,10 @@
 //! HTTP/1.1 is written and read here, since this is most of what a forwarded call costs (decision 0024).
 
 mod connection;
-mod connector;
 mod error;
 mod framing;
 mod head;
 mod pool;
-mod request_for_url;
 mod response_body;
 mod stream;
 mod upload;
@@ -23,13 +21,7 @@ use async_trait::async_trait;
 use http::{Request, Response};
 use tokio::net::{TcpStream, UnixStream};
 
-pub(crate) use {
-    connector::Connector,
-    error::ConnectionError,
-    head::RequestHead,
-    request_for_url::{is_loopback_url, request_for_url},
-    response_body::ResponseBody,
-};
+pub(crate) use {error::ConnectionError, head::RequestHead, response_body::ResponseBody};
 
 use connection::{HttpConnection, SendError};
 use head::ResponseHead;
@@ -68,8 +60,6 @@ pub(crate) struct Http1Client {
     address: Address,
     /// How it is connected to, unless by its address.
     dial: Option<Arc<dyn Dial>>,
-    /// Where its address was found, if nobody is to look again.
-    pinned: Vec<SocketAddr>,
     pool: Arc<ConnectionPool>,
     trust: TrustStore,
 }
@@ -82,17 +72,12 @@ impl std::fmt::Debug for Http1Client {
 
 impl Http1Client {
     pub(crate) fn new(address: Address) -> Self {
-        Self { address, dial: None, pinned: Vec::new(), pool: Arc::default(), trust: TrustStore::default() }
+        Self { address, dial: None, pool: Arc::default(), trust: TrustStore::default() }
     }
 
     /// A client that trusts the authorities of `trust`.
     pub(crate) fn with_trust(address: Address, trust: TrustStore) -> Self {
         Self { trust, ..Self::new(address) }
-    }
-
-    /// A client that connects to these addresses alone, and trusts the authorities of `trust`.
-    pub(crate) fn pinned(address: Address, at: Vec<SocketAddr>, trust: TrustStore) -> Self {
-        Self { pinned: at, ..Self::with_trust(address, trust) }
     }
 
     /// A client of a server that is connected to in another way than by its address, which is for messages.
@@ -205,7 +190,6 @@ impl Http1Client {
 
     async fn dial(&self) -> io::Result<TcpStream> {
         let stream = match self.address.host.parse() {
-            _ if !self.pinned.is_empty() => TcpStream::connect(&self.pinned[..]).await?,
             Ok(ip) => TcpStream::connect(SocketAddr::new(ip, self.address.port)).await?,
             Err(_) => TcpStream::connect((self.address.host.as_str(), self.address.port)).await?,
         };
