@@ -1,6 +1,9 @@
 //! The order of the layers: the one place that knows it.
 
-use std::sync::Arc;
+use std::{panic::AssertUnwindSafe, sync::Arc};
+
+use futures_util::FutureExt as _;
+use http::StatusCode;
 
 use super::{
     denial::Denial,
@@ -10,7 +13,6 @@ use super::{
         authenticate::{Authenticate, Authenticator},
         authorize::Authorize,
         body_limit::BodyLimit,
-        catch_panic::CatchPanic,
         cors::Cors,
         endpoint_guard::EndpointGuard,
         health::Health,
@@ -24,13 +26,15 @@ use super::{
         tools::{ToolFilter, UnknownTools},
         well_known::WellKnown,
     },
-    respond::{Failure, Request, Response},
+    respond::{self, Failure, Request, Response},
     server_check::{Finding, Passed},
     service::ProxyService,
     session_owners::SessionOwners,
     target::MCP_PATH,
 };
-use crate::{explain::DenialLog, policy::Policy, rate_limit::LogLimit, telemetry::Telemetry};
+use crate::{
+    explain::DenialLog, mcp::error_code, policy::Policy, rate_limit::LogLimit, telemetry::Telemetry,
+};
 
 /// All layers, outermost first, and what they protect.
 pub(crate) struct Stack {
@@ -51,8 +55,7 @@ impl Stack {
     ) -> Self {
         let ProxyService { transport, spec, policy, exchange, denials, audit, telemetry, .. } = service;
         let trusted = spec.trust_proxy_headers;
-        // Outermost: a defect anywhere below costs one request, not the connection.
-        let mut layers: Vec<Box<dyn Layer>> = vec![Box::new(CatchPanic)];
+        let mut layers: Vec<Box<dyn Layer>> = Vec::new();
         if let Some(telemetry) = &telemetry {
             // Sees every outcome, also of what is refused next.
             layers.push(Box::new(TelemetryLayer::new(
@@ -153,8 +156,7 @@ impl Stack {
         origin: OriginCheck,
         denials: Arc<DenialLog>,
     ) -> Self {
-        let layers: Vec<Box<dyn Layer>> =
-            vec![Box::new(CatchPanic), Box::new(origin), Box::new(Metrics::new(telemetry))];
+        let layers: Vec<Box<dyn Layer>> = vec![Box::new(origin), Box::new(Metrics::new(telemetry))];
         Self {
             layers,
             endpoint: Box::new(NotFound),
@@ -174,10 +176,12 @@ impl Stack {
         self.endpoint.check().await
     }
 
-    /// Answers a request, and keeps why when a layer refuses it: whoever is told the id of a refusal can have it
-    /// explained. That is no layer, since it would cost all other requests an allocation.
+    /// Handles a request: runs the layers, turns a panic into a 500, and logs a denial, so that `mcpm explain` finds
+    /// the id that the client was given. None of this is a layer, because a layer allocates a future for each request.
     pub(crate) async fn handle(&self, request: Request) -> Response {
-        let response = Next::new(&self.layers, self.endpoint.as_ref()).handle(request).await;
+        // Calling the first layer runs code too, so the call itself is inside the future.
+        let layers = async { Next::new(&self.layers, self.endpoint.as_ref()).handle(request).await };
+        let response = AssertUnwindSafe(layers).catch_unwind().await.unwrap_or_else(|_| internal_error());
         if let Some(denial) = response.extensions().get::<Denial>() {
             self.log_denial(denial);
             let refused = denial.to_record(&self.recent);
@@ -197,6 +201,13 @@ impl Stack {
         let cause = denial.inputs.iter().find(|(name, _)| *name == "cause").map(|(_, value)| value);
         tracing::warn!(reason, %refusal, rule = denial.rule, cause, suppressed, "refused a request");
     }
+}
+
+/// The response when a layer or the endpoint panics: the panic costs one request, not the connection.
+fn internal_error() -> Response {
+    tracing::error!("a request met a defect in mcpm");
+    let status = StatusCode::INTERNAL_SERVER_ERROR;
+    respond::error(status, error_code::INTERNAL_ERROR, "a defect in mcpm", b"")
 }
 
 impl std::fmt::Debug for Stack {

@@ -6,7 +6,6 @@ pub(crate) mod authenticate;
 pub(crate) mod authorize;
 mod authorizer_cache;
 pub(crate) mod body_limit;
-pub(crate) mod catch_panic;
 pub(crate) mod cors;
 pub(crate) mod endpoint_guard;
 pub(crate) mod health;
