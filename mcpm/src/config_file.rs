@@ -54,6 +54,14 @@ pub(crate) fn json_or_yaml<T: DeserializeOwned>(path: &Path, what: &str) -> Resu
     }
 }
 
+/// Returns the kind of the error for a file or folder that the user named and that cannot be read.
+pub(crate) fn read_error_kind(error: &std::io::Error) -> ErrorKind {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+        _ => ErrorKind::Io,
+    }
+}
+
 /// Refuses what is wrong in an option or a file.
 pub(crate) fn invalid(message: String) -> Error {
     // A message is one line, whatever the file says.

@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 
-use super::{WorkloadSpec, exec_relay, ignore, runtime_of, secret_delivery::SecretDelivery};
+use super::{WorkloadSpec, engine::runtime_of, exec_relay, ignore, secret_delivery::SecretDelivery};
 use crate::{
     Environment, Error, ErrorKind, Result,
     isolation::Isolation,

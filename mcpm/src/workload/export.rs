@@ -5,9 +5,10 @@ use std::{fs, path::Path};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{WorkloadSpec, file_error_kind, toolhive};
+use super::{WorkloadSpec, toolhive};
 use crate::{
     Error, ErrorKind, Result,
+    config_file::read_error_kind,
     options::{Arity, OptionSet as _, ValueKind, WorkloadOptions},
     state::FORMAT_VERSION,
 };
@@ -54,7 +55,7 @@ pub(super) struct ImportedConfig {
 pub(super) fn read(path: &Path) -> Result<ImportedConfig> {
     let shown = path.display();
     let text = fs::read_to_string(path).map_err(|error| {
-        Error::new(file_error_kind(&error), format!("cannot read `{shown}`")).source(error)
+        Error::new(read_error_kind(&error), format!("cannot read `{shown}`")).source(error)
     })?;
     let broken = |error: serde_json::Error| {
         let message = format!("`{shown}` is no exported configuration");

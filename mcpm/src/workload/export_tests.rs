@@ -4,10 +4,11 @@ use proptest::{prelude::*, strategy::ValueTree as _};
 
 use super::{super::*, *};
 use crate::{
+    Environment,
     image::ImageReference,
     options::{OptionSet, OptionSpec, ValueKind},
     runtime::{EngineInfo, EngineName, ImageInfo},
-    workload::{request::WorkloadRequest, resolve::ResolveContext},
+    workload::resolve::{self, ResolveContext, remote, request::WorkloadRequest, source::ServerSource},
 };
 
 fn sample(below: &str) -> std::path::PathBuf {

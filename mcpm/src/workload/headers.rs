@@ -8,8 +8,11 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{
     RemoteSpec, ValueOrigin,
-    registry_inputs::{InputMode, RegistryValues, is_secret_target_name, prompts_for_secret, resolve_input},
-    remote::RemoteUrl,
+    resolve::{
+        input_values::{InputMode, is_secret_target_name, prompts_for_secret, resolve_input},
+        registry_values::RegistryValues,
+        remote_url::RemoteUrl,
+    },
 };
 use crate::{
     Error, ErrorKind, Result,

@@ -13,7 +13,8 @@ use serde::Serialize;
 use super::{
     PackageSpec, Placement, WorkloadName, WorkloadSpec,
     container::{Containers, belongs_to},
-    export, ignore, runtime, runtime_of, secret_delivery,
+    engine::{runtime, runtime_of},
+    export, ignore, secret_delivery,
 };
 use crate::{
     Environment, Error, ErrorKind, Result,

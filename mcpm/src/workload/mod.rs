@@ -1,28 +1,15 @@
 //! Workloads: MCP servers that mcpm runs in containers, each behind a proxy of its own.
 //!
-//! [`Workload::builder`] says what is asked, [`Workload::plan`] shows what would be done, [`Workload::start`] does
-//! it. What was asked ([`WorkloadOptions`]) becomes what will be done ([`WorkloadSpec`]) in `resolve`; `launch`
-//! starts it and keeps it alive; [`Workloads`] finds those that are recorded.
+//! [`Workload::builder`] collects the options, [`Workload::plan`] returns what would be started, and
+//! [`Workload::start`] starts it. `resolve` turns options ([`WorkloadOptions`](crate::options::WorkloadOptions)) into a
+//! [`WorkloadSpec`], `launch` starts the spec and keeps the server running, and [`Workloads`] manages the recorded
+//! workloads.
 
-use std::sync::Arc;
-
-use tokio::sync::OnceCell;
-
-use crate::{
-    Environment, Error, ErrorKind, Result,
-    options::{OptionSet as _, RuntimeChoice, WorkloadOptions},
-    runtime::{
-        EngineName, Runtime,
-        discover::{connect_to, discover},
-    },
-    secrets::{self, SecretValues},
-    state::{Groups, Store},
-};
-
+mod builder;
 mod ca_certs;
 mod container;
 mod egress_denials;
-mod env_file;
+mod engine;
 mod events;
 mod exec_relay;
 mod export;
@@ -30,29 +17,20 @@ mod export_schema;
 mod headers;
 mod http_server;
 mod ignore;
-mod image_source;
 mod launch;
 mod listening_ports;
 mod manage;
-mod permissions;
 mod plan;
 mod record;
-mod registry_inputs;
-mod remote;
 mod remote_server;
-mod request;
 mod resolve;
 mod running;
 mod secret_delivery;
-mod source;
 mod spec;
-mod target;
 mod toolhive;
 mod transport_mismatch;
-mod value_origins;
-mod verification;
 
-/// What is fuzzed of what nobody else sees.
+/// Private functions for the fuzz targets.
 #[cfg(any(fuzzing, test))]
 pub(crate) mod fuzzing {
     use std::{collections::BTreeMap, path::Path};
@@ -60,7 +38,7 @@ pub(crate) mod fuzzing {
     use crate::Result;
 
     pub(crate) fn env_file(text: &str) -> Result<BTreeMap<String, String>, (usize, &'static str)> {
-        super::env_file::parse(text)
+        super::resolve::env_file::parse(text)
     }
 
     pub(crate) fn ignores(patterns: &str, folder: &Path, path: &Path) -> Result<bool> {
@@ -69,347 +47,12 @@ pub(crate) mod fuzzing {
 }
 
 pub use crate::name::WorkloadName;
+pub use builder::{Workload, WorkloadBuilder};
 pub use events::{EventStream, WorkloadEvent};
 pub use export_schema::export_schema;
 pub use launch::Launch;
 pub use manage::{Logs, WorkloadInfo, Workloads};
 pub use plan::{Plan, PlannedBuild};
+pub use resolve::verification::PlannedVerification;
 pub use running::RunningWorkload;
 pub use spec::{PackageSpec, Placement, RemoteSpec, TargetSpec, ValueOrigin, Via, WorkloadSpec};
-pub use verification::PlannedVerification;
-
-use events::WorkloadEvents;
-use image_source::ImageSource;
-use registry_inputs::InputMode;
-use request::WorkloadRequest;
-use resolve::ResolveContext;
-use source::ServerSource;
-use verification::Verification;
-
-/// Collects the options of a [`Workload`].
-#[derive(Debug, Clone, Default)]
-pub struct WorkloadBuilder {
-    pub(crate) options: WorkloadOptions,
-    environment: Option<Environment>,
-}
-
-impl WorkloadBuilder {
-    /// Sets an option by name, spelled as on a command line.
-    ///
-    /// # Errors
-    /// `InvalidOption` for an unknown name or a bad value.
-    pub fn set(mut self, name: &str, text: &str) -> Result<Self> {
-        self.options.set(name, text)?;
-        Ok(self)
-    }
-
-    /// Says where state is kept and how an engine is found; [`Environment::from_process`] otherwise.
-    #[must_use]
-    pub fn environment(mut self, environment: Environment) -> Self {
-        self.environment = Some(environment);
-        self
-    }
-
-    /// Checks the options and reads the exported configuration, if one is named.
-    ///
-    /// Of what is written there it checks the options as well, so the file is read here and not at the start.
-    /// Nothing is changed.
-    ///
-    /// # Errors
-    /// `InvalidOption` for bad, missing or contradicting options, `Unsupported` for features not built yet, `Io`
-    /// for an exported configuration that cannot be read.
-    pub fn build(self) -> Result<Workload> {
-        let environment = self.environment.unwrap_or_else(Environment::from_process);
-        let asked = Box::new(WorkloadRequest::read(self.options, &environment.working_dir)?);
-        Ok(Workload { asked, environment, events: WorkloadEvents::new(), resolved_request: OnceCell::new() })
-    }
-}
-
-impl From<WorkloadOptions> for WorkloadBuilder {
-    fn from(options: WorkloadOptions) -> Self {
-        Self { options, environment: None }
-    }
-}
-
-/// A workload that can be started.
-#[derive(Debug)]
-pub struct Workload {
-    /// Boxed, since it would be most of what a start keeps.
-    asked: Box<WorkloadRequest>,
-    environment: Environment,
-    events: WorkloadEvents,
-    /// What was asked, looked up in the registry and filled in by the user, once it was.
-    resolved_request: OnceCell<Box<WorkloadRequest>>,
-}
-
-impl Workload {
-    /// Starts from a server name, image, package or URL.
-    pub fn builder(server: impl Into<String>) -> WorkloadBuilder {
-        WorkloadBuilder::default().server(server)
-    }
-
-    /// Returns what was asked for, with every default filled in.
-    pub fn options(&self) -> WorkloadOptions {
-        self.asked.options.clone().or(WorkloadOptions::defaults())
-    }
-
-    /// Listens to what happens from now on, the pull or the build of the image included.
-    pub fn events(&self) -> EventStream {
-        self.events.subscribe()
-    }
-
-    /// Returns what would be started. The registry is asked about a name, the engine about the image; nothing is
-    /// pulled or made, and the user is asked nothing.
-    ///
-    /// # Errors
-    /// `EngineUnavailable`; `InvalidOption` for options that contradict the image or this machine; `Registry`.
-    pub async fn plan(&self) -> Result<Plan> {
-        let noted = InputMode::DryRun(std::sync::Mutex::default());
-        let asked = registry_inputs::confirm_permissions(
-            Box::pin(self.locate_request()).await?,
-            &self.environment.working_dir,
-            &noted,
-        )
-        .await?;
-        resolve::check(&asked, &self.environment)?;
-        let asked = &Box::pin(registry_inputs::resolve_inputs(&asked, &self.environment, &noted)).await?;
-        let name = self.name(asked)?;
-        let creates_group = self.creates_group()?;
-        let questions =
-            asked.registry_values.as_ref().map(|supplied| supplied.prompts.clone()).unwrap_or_default();
-        let wanted = match &asked.source {
-            ServerSource::Remote(url) => {
-                let spec = remote::resolve(asked, url, name, &self.environment)?;
-                return Ok(Plan {
-                    spec,
-                    engine: None,
-                    image: None,
-                    command: None,
-                    build: None,
-                    verification: None,
-                    questions,
-                    creates_group,
-                });
-            }
-            ServerSource::Image(_) | ServerSource::Package(_) => self.image_source(asked)?,
-            ServerSource::Named { .. } => return Err(not_located()),
-        };
-        let verification = Verification::from_request(asked, &self.environment)?.planned();
-        let runtime = self.runtime().await?;
-        let engine = runtime.engine().await?;
-        let target_address = target::target_address(&asked.without_defaults()).await?;
-        let found = wanted.find_local(runtime.as_ref()).await?;
-        let (image, package) = match found {
-            Some(found) => (Some(found.info), found.package),
-            None => (None, wanted.package()),
-        };
-        let around = ResolveContext {
-            environment: &self.environment,
-            engine: &engine,
-            reference: wanted.reference(),
-            image: image.as_ref(),
-            verified: None,
-            package,
-            target_address,
-        };
-        let spec = resolve::resolve(asked, name, around)?;
-        let build = wanted.recipe().map(PlannedBuild::from_recipe);
-        let command = plan::command(&spec, image.as_ref());
-        let engine = Some(engine);
-        Ok(Plan { spec, engine, image, command, build, verification, questions, creates_group })
-    }
-
-    /// Pulls or builds the image if it is needed, asks the user for what a registry's entry wants, and works out what
-    /// will be started. The registry and the user are asked once.
-    ///
-    /// # Errors
-    /// As for [`plan`](Self::plan), and `NameTaken`, `ImageUnavailable`, `ImageUnverified`.
-    pub async fn resolve(&self) -> Result<WorkloadSpec> {
-        // Before anything else is asked, as far as it is known.
-        self.name(&self.asked)?;
-        self.creates_group()?;
-        let asked = self.resolved_request.get_or_try_init(|| Box::pin(self.resolve_request())).await?;
-        let name = self.name(asked)?;
-        let wanted = match &asked.source {
-            ServerSource::Remote(url) => return remote::resolve(asked, url, name, &self.environment),
-            ServerSource::Image(_) | ServerSource::Package(_) => self.image_source(asked)?,
-            ServerSource::Named { .. } => return Err(not_located()),
-        };
-        let verification = Verification::from_request(asked, &self.environment)?;
-        let runtime = self.runtime().await?;
-        let engine = runtime.engine().await?;
-        self.check_network(runtime.as_ref()).await?;
-        let target_address = target::target_address(&asked.without_defaults()).await?;
-        let offline = self.asked.options.offline.unwrap_or(false);
-        let verified =
-            verification.verify(wanted.reference(), offline, &self.environment, &self.events).await?;
-        let wanted = wanted.pinned(verified.as_ref())?;
-        let found = wanted.fetch(runtime.as_ref(), &self.asked.options, &self.events).await?;
-        let around = ResolveContext {
-            environment: &self.environment,
-            engine: &engine,
-            reference: wanted.reference(),
-            image: Some(&found.info),
-            verified,
-            package: found.package,
-            target_address,
-        };
-        resolve::resolve(asked, name, around)
-    }
-
-    async fn resolve_request(&self) -> Result<Box<WorkloadRequest>> {
-        let user = InputMode::Interactive(self.environment.user_prompt.as_deref());
-        let located = registry_inputs::confirm_permissions(
-            self.locate_request().await?,
-            &self.environment.working_dir,
-            &user,
-        )
-        .await?;
-        resolve::check(&located, &self.environment)?;
-        registry_inputs::resolve_inputs(&located, &self.environment, &user).await.map(Box::new)
-    }
-
-    async fn locate_request(&self) -> Result<WorkloadRequest> {
-        let events = self.events.clone();
-        let on_notice = move |message| events.emit(WorkloadEvent::Warning { message });
-        self.asked.notices.iter().cloned().for_each(&on_notice);
-        registry_inputs::look_up(&self.asked, &self.environment, &on_notice).await
-    }
-
-    /// Reads the values of the secrets that were asked for, once the options are known to be right. Without
-    /// secrets, nothing is opened.
-    ///
-    /// # Errors
-    /// `NotFound` names every secret that is missing; `SecretsUnavailable`; `InvalidOption`.
-    pub async fn secrets(&self) -> Result<SecretValues> {
-        resolve::check(&self.asked, &self.environment)?;
-        let names: Vec<String> = self.asked.options.secret.iter().map(|secret| secret.name.clone()).collect();
-        secrets::read(&names, &self.environment).await
-    }
-
-    /// Adds to the values of [`secrets`](Self::secrets) those that the user typed while `spec` was
-    /// [resolved](Self::resolve). They are kept nowhere.
-    #[must_use]
-    pub fn with_prompted_secrets(&self, spec: &WorkloadSpec, mut secrets: SecretValues) -> SecretValues {
-        let typed =
-            self.resolved_request.get().into_iter().flat_map(|asked| asked.prompted_secrets(&spec.name));
-        secrets.extend(typed.map(|(secret, value)| (secret.name, value.clone())).collect());
-        secrets
-    }
-
-    /// Tells whether the name was worked out, was taken by somebody else since, and another one is free: then
-    /// [`resolve`](Self::resolve) gives that.
-    ///
-    /// # Errors
-    /// `Io` when the records cannot be read.
-    pub fn would_rename(&self, spec: &WorkloadSpec) -> Result<bool> {
-        let asked = self.resolved_request.get().map_or(&self.asked, |settled| settled);
-        Ok(asked.name_is_generated && self.name(asked)? != spec.name)
-    }
-
-    /// Starts the workload and returns once clients can connect.
-    ///
-    /// The proxy lives on the runtime of the caller. Dropping the handle ends the workload, unless it was
-    /// [detached](RunningWorkload::detach).
-    ///
-    /// # Errors
-    /// Those of [`secrets`](Self::secrets) and [`resolve`](Self::resolve), and `PortTaken`, `StartFailed`. Nothing is left behind then.
-    pub async fn start(self) -> Result<RunningWorkload> {
-        let secrets = self.secrets().await?;
-        loop {
-            // Boxed, since it happens once and is large.
-            let spec = Box::pin(self.resolve()).await?;
-            let values = self.with_prompted_secrets(&spec, secrets.clone());
-            let mut launch = Launch::new(spec.clone(), self.environment.clone()).secrets(values);
-            launch.events = self.events.clone();
-            match Box::pin(launch.start()).await {
-                Err(error) if error.kind() == ErrorKind::NameTaken && self.would_rename(&spec)? => {}
-                outcome => return outcome,
-            }
-        }
-    }
-
-    /// The name, free if it was worked out.
-    ///
-    /// # Errors
-    /// `NameTaken` when a given one is not.
-    fn name(&self, asked: &WorkloadRequest) -> Result<WorkloadName> {
-        let taken = Store::new(&self.environment.state_dir).names()?;
-        let name = asked.available_name(|name| taken.contains(name));
-        if taken.contains(&name) {
-            let message = format!("a workload named `{name}` exists already");
-            return Err(Error::new(ErrorKind::NameTaken, message)
-                .hint(format!("remove it with `mcpm rm {name}`, or set `name` to another")));
-        }
-        Ok(name)
-    }
-
-    /// Tells whether the start would create the group.
-    ///
-    /// # Errors
-    /// `InvalidOption` if no group can be named so; `CorruptState` if its file is damaged.
-    fn creates_group(&self) -> Result<bool> {
-        match &self.asked.options.group {
-            Some(group) => Ok(!Groups::new(&self.environment.state_dir).exists(group)?),
-            None => Ok(false),
-        }
-    }
-
-    /// Checks that the network is there before an image is pulled for nothing.
-    async fn check_network(&self, runtime: &dyn Runtime) -> Result<()> {
-        let options = &self.asked.options;
-        let known =
-            |mode: &str| matches!(mode, "" | "bridge" | "default" | "host" | "none") || mode.contains(':');
-        if let Some(network) = options.network.as_deref().filter(|mode| !known(mode))
-            && !runtime.network_exists(network).await?
-        {
-            return Err(Error::new(
-                ErrorKind::InvalidOption,
-                format!("the engine has no network `{network}`"),
-            ));
-        }
-        Ok(())
-    }
-
-    fn image_source(&self, asked: &WorkloadRequest) -> Result<ImageSource> {
-        let none = || Error::new(ErrorKind::Internal, "a remote server has no image");
-        ImageSource::from_request(asked, &self.environment)?.ok_or_else(none)
-    }
-
-    async fn runtime(&self) -> Result<Arc<dyn Runtime>> {
-        runtime(&self.environment, self.asked.options.runtime).await
-    }
-}
-
-fn not_located() -> Error {
-    Error::new(ErrorKind::Internal, "a name was not looked up")
-}
-
-/// What kind of failure it is that a file or folder the user named cannot be used.
-fn file_error_kind(error: &std::io::Error) -> ErrorKind {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => ErrorKind::NotFound,
-        _ => ErrorKind::Io,
-    }
-}
-
-/// The engine to use: the injected one, or one that is found.
-async fn runtime(environment: &Environment, choice: Option<RuntimeChoice>) -> Result<Arc<dyn Runtime>> {
-    if let Some(runtime) = &environment.runtime {
-        return Ok(Arc::clone(runtime));
-    }
-    let wanted = match choice.unwrap_or(RuntimeChoice::Auto) {
-        RuntimeChoice::Auto => None,
-        RuntimeChoice::Docker => Some(EngineName::Docker),
-        RuntimeChoice::Podman => Some(EngineName::Podman),
-    };
-    discover(&environment.engine, wanted).await
-}
-
-/// The engine that has a workload's container: the injected one, or the one on record.
-async fn runtime_of(environment: &Environment, spec: &WorkloadSpec) -> Result<Arc<dyn Runtime>> {
-    match &spec.engine {
-        Some(engine) if environment.runtime.is_none() => connect_to(&environment.engine, engine).await,
-        _ => runtime(environment, spec.asked.runtime).await,
-    }
-}

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Serialize, Serializer, ser::Error as _};
 
 use super::{
-    Placement, PlannedVerification, WorkloadSpec, ignore, secret_delivery, spec::Via, value_origins,
+    Placement, PlannedVerification, WorkloadSpec, ignore, resolve::value_origins, secret_delivery, spec::Via,
 };
 use crate::{
     audit::AuditSink,

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-use super::{WorkloadName, remote::RemoteUrl};
+use super::{WorkloadName, resolve::remote_url::RemoteUrl};
 use crate::{
     image::verify::VerifiedImage,
     isolation::IsolationSpec,

@@ -7,7 +7,7 @@ use std::fmt::Display;
 
 use serde_json::{Map, Value};
 
-use super::{WorkloadName, remote};
+use super::{WorkloadName, resolve::remote};
 use crate::{
     Error, ErrorKind, Result,
     options::{OptionSet as _, WorkloadOptions},

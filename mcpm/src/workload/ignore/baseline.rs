@@ -207,7 +207,7 @@ pub(super) fn update_baseline(
 /// `NotFound` when no server could write there; `Io`; `InvalidOption` for patterns that cannot be understood.
 pub(super) fn accept(folder: &Path, environment: &Environment) -> Result<Vec<PathBuf>> {
     let folder = folder.canonicalize().map_err(|error| {
-        Error::new(crate::workload::file_error_kind(&error), format!("cannot read `{}`", folder.display()))
+        Error::new(crate::config_file::read_error_kind(&error), format!("cannot read `{}`", folder.display()))
             .source(error)
     })?;
     let mut walked = WalkResult::default();

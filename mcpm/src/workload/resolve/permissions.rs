@@ -6,13 +6,17 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use super::{ValueOrigin, request::WorkloadRequest};
+use super::{
+    mounts::{self, mount_opening},
+    request::WorkloadRequest,
+};
 use crate::{
-    Error, ErrorKind, Result,
+    Error, ErrorKind, Result, config_file,
     isolation::{self, IsolationSpec, MOUNT_POINT, SHIM_FILE_NAME},
-    options::{PermissionProfile, Relabel, VolumeSpec},
+    options::{PermissionProfile, VolumeSpec},
     permission::{Bytes, DEFAULT_PIDS, MountRule, Outbound, Profile, Resources, Tmpfs},
     runtime::{Confinement, ContainerSpec, EngineInfo, EntrypointOverride, Mount, Network},
+    workload::ValueOrigin,
 };
 
 /// What the shim is told when a second one of it carries its connections.
@@ -20,15 +24,15 @@ const RELAYED_COMMAND: &str = "carried";
 
 /// What was decided before anything is known of the engine and the image.
 #[derive(Debug, Clone)]
-pub(super) struct EffectivePermissions {
-    pub(super) profile: Profile,
-    pub(super) network: Network,
-    pub(super) network_origin: ValueOrigin,
-    pub(super) profile_origin: ValueOrigin,
+pub(in crate::workload) struct EffectivePermissions {
+    pub(in crate::workload) profile: Profile,
+    pub(in crate::workload) network: Network,
+    pub(in crate::workload) network_origin: ValueOrigin,
+    pub(in crate::workload) profile_origin: ValueOrigin,
     /// What an isolated container may connect to; `None` when nothing holds it.
-    pub(super) outbound: Option<Outbound>,
-    pub(super) isolation_origin: ValueOrigin,
-    pub(super) warnings: Vec<String>,
+    pub(in crate::workload) outbound: Option<Outbound>,
+    pub(in crate::workload) isolation_origin: ValueOrigin,
+    pub(in crate::workload) warnings: Vec<String>,
 }
 
 /// The error for permissions of a registry's entry that cannot be used.
@@ -55,46 +59,20 @@ fn parse_registry_permissions(text: &str, working_dir: &Path) -> Result<(Profile
     Ok((profile, openings))
 }
 
-/// What a mount opens of this machine, in full, for the user to confirm.
-pub(super) fn mount_opening(mount: &Mount) -> String {
-    let Mount { source, target, read_only, relabel } = mount;
-    let how = if *read_only { "to read" } else { "to write" };
-    let relabelled = match relabel {
-        None => "",
-        Some(Relabel::Shared) => ", relabelled for all containers",
-        Some(Relabel::Private) => ", relabelled for this container alone",
-    };
-    let (source, target) = (source.to_string_lossy(), target.escape_debug());
-    format!("`{}` of this machine as `{target}`, {how}{relabelled}", source.escape_debug())
-}
-
 /// What the permissions of a registry's entry open of this machine.
 ///
 /// # Errors
 /// `Registry` for permissions that cannot be used.
-pub(super) fn requested_host_access(
+pub(in crate::workload) fn requested_host_access(
     permissions: &serde_json::Value,
     working_dir: &Path,
 ) -> Result<Vec<String>> {
     parse_registry_permissions(&permissions.to_string(), working_dir).map(|(_, openings)| openings)
 }
 
-/// Says that what is mounted is another machine's, where ignore files are not looked for.
-pub(super) fn remote_mount_warning(engine: &str, mounts: &[Mount]) -> Option<String> {
-    let host = url::Url::parse(engine).ok()?.host_str()?.to_owned();
-    let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
-    if host == "localhost" || address.is_ok_and(|address| address.is_loopback()) {
-        return None;
-    }
-    let source = mounts.first()?.source.display();
-    Some(format!(
-        "`{source}` is mounted as it is on the machine of the engine, `{engine}`: ignore files there are not seen"
-    ))
-}
-
 impl EffectivePermissions {
     /// Reads the profile and weighs it against the options.
-    pub(super) fn resolve(asked: &WorkloadRequest, working_dir: &Path) -> Result<Self> {
+    pub(in crate::workload) fn resolve(asked: &WorkloadRequest, working_dir: &Path) -> Result<Self> {
         let options = &asked.options;
         let (profile, profile_origin) = match &options.permission_profile {
             Some(named) => (Profile::load(named, working_dir)?, asked.origin("permission_profile")),
@@ -206,7 +184,7 @@ impl EffectivePermissions {
 
     /// How the container is held to it: what runs in front of the server, and what is recorded. `None` when the
     /// engine's own lack of a network is all that is to be had, and enough.
-    pub(super) fn isolate(
+    pub(in crate::workload) fn isolate(
         &self,
         asked: &WorkloadRequest,
         engine: &EngineInfo,
@@ -249,7 +227,7 @@ impl EffectivePermissions {
     }
 
     /// The bounds that the profile sets.
-    pub(super) fn confinement(&self) -> Confinement {
+    pub(in crate::workload) fn confinement(&self) -> Confinement {
         let Profile { resources, tmpfs, read_only_root, privileged, .. } = &self.profile;
         #[expect(
             clippy::cast_possible_truncation,
@@ -266,13 +244,17 @@ impl EffectivePermissions {
         }
     }
 
-    pub(super) fn pids_limit(&self) -> i64 {
+    pub(in crate::workload) fn pids_limit(&self) -> i64 {
         i64::from(self.profile.resources.pids.unwrap_or(DEFAULT_PIDS))
     }
 
     /// What is mounted: the volumes that were given, and the profile's where no volume is in the way.
-    pub(super) fn mounts(&self, volumes: &[VolumeSpec], working_dir: &Path) -> Result<Vec<Mount>> {
-        let mut all = super::resolve::mounts(volumes, working_dir)?;
+    pub(in crate::workload) fn mounts(
+        &self,
+        volumes: &[VolumeSpec],
+        working_dir: &Path,
+    ) -> Result<Vec<Mount>> {
+        let mut all = mounts::mounts(volumes, working_dir)?;
         let given = all.len();
         for rule in &self.profile.mounts {
             let (source, target) = rule.paths(working_dir);
@@ -282,7 +264,7 @@ impl EffectivePermissions {
             std::fs::metadata(&source).map_err(|error| {
                 let message =
                     format!("cannot mount `{}`, which the permission profile names", source.display());
-                Error::new(super::file_error_kind(&error), message).source(error)
+                Error::new(config_file::read_error_kind(&error), message).source(error)
             })?;
             match all[given..].iter_mut().find(|mount| mount.target == target) {
                 Some(same) if same.source == source => same.read_only &= rule.read_only,
@@ -301,7 +283,7 @@ impl EffectivePermissions {
     }
 
     /// Says where the values came from.
-    pub(super) fn record_origins(&self, origins: &mut BTreeMap<String, ValueOrigin>) {
+    pub(in crate::workload) fn record_origins(&self, origins: &mut BTreeMap<String, ValueOrigin>) {
         origins.insert("permission_profile".to_owned(), self.profile_origin);
         let network = if self.outbound.is_some() { self.isolation_origin } else { self.network_origin };
         origins.insert("network".to_owned(), network);
@@ -310,7 +292,7 @@ impl EffectivePermissions {
 
 /// What a learnt profile begins with: all that the workload has, but no connection. `record` is the workload's folder,
 /// whose parts mcpm itself mounts.
-pub(super) fn profile_without_connections(
+pub(in crate::workload) fn profile_without_connections(
     container: &ContainerSpec,
     inbound: &[String],
     record: &Path,
@@ -339,7 +321,7 @@ pub(super) fn profile_without_connections(
     }
 }
 
-pub(super) fn parse_network(mode: &str) -> Network {
+pub(in crate::workload) fn parse_network(mode: &str) -> Network {
     match mode {
         "" | "bridge" | "default" => Network::Bridge,
         "host" => Network::Host,
@@ -351,24 +333,6 @@ pub(super) fn parse_network(mode: &str) -> Network {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn mounts_on_a_remote_engine_are_warned_about() {
-        let mount =
-            Mount { source: "/work".into(), target: "/work".to_owned(), read_only: false, relabel: None };
-        for (engine, elsewhere) in [
-            ("unix:///var/run/docker.sock", false),
-            ("tcp://127.0.0.1:2375", false),
-            ("tcp://[::1]:2375", false),
-            ("tcp://localhost:2375", false),
-            ("tcp://10.0.0.9:2375", true),
-            ("tcp://build.example.com:2376", true),
-        ] {
-            let mounts = std::slice::from_ref(&mount);
-            assert_eq!(remote_mount_warning(engine, mounts).is_some(), elsewhere, "{engine}");
-            assert_eq!(remote_mount_warning(engine, &[]), None);
-        }
-    }
 
     #[test]
     fn a_recorded_profile_has_everything_but_connections_and_internal_mounts() {

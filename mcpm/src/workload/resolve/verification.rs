@@ -7,7 +7,7 @@ use std::{fmt, path::Path};
 
 use serde::Serialize;
 
-use super::{WorkloadEvent, events::WorkloadEvents, request::WorkloadRequest, resolve, source::ServerSource};
+use super::{proxy::trust_store, request::WorkloadRequest, source::ServerSource};
 use crate::{
     Environment, Error, ErrorKind, Result,
     image::{
@@ -17,6 +17,7 @@ use crate::{
     },
     options::{ImageVerification, OptionSet as _, WorkloadOptions},
     transport::tls::TrustStore,
+    workload::{WorkloadEvent, events::WorkloadEvents},
 };
 
 /// The options that say who signs, and mean nothing where nothing is verified.
@@ -25,7 +26,7 @@ const SIGNER_OPTIONS: &[&str] =
 
 /// What is to be done about the signature of an image.
 #[derive(Debug)]
-pub(super) struct Verification {
+pub(in crate::workload) struct Verification {
     mode: ImageVerification,
     expected: Option<ExpectedSigner>,
     built: bool,
@@ -63,13 +64,16 @@ impl Verification {
     /// # Errors
     /// `InvalidOption` for options that contradict each other and files that hold something else; `ImageUnverified` when
     /// only what is signed may run, and it is known before that this is not; `NotFound`, `Io`, `Registry`.
-    pub(super) fn from_request(asked: &WorkloadRequest, environment: &Environment) -> Result<Self> {
+    pub(in crate::workload) fn from_request(
+        asked: &WorkloadRequest,
+        environment: &Environment,
+    ) -> Result<Self> {
         let options = asked.effective_options();
         let mode = options.image_verification.unwrap_or(ImageVerification::Warn);
         let built = matches!(asked.source, ServerSource::Package(_));
         let chosen = asked.options.is_given("image_verification");
         check(&options, mode, built)?;
-        let trust = resolve::trust_store(&options, environment)?;
+        let trust = trust_store(&options, environment)?;
         if mode == ImageVerification::Disabled {
             return Ok(Self { mode, expected: None, built, explicit: chosen, trust });
         }
@@ -88,7 +92,7 @@ impl Verification {
     }
 
     /// What a plan says; `None` for an image that is built.
-    pub(super) fn planned(&self) -> Option<PlannedVerification> {
+    pub(in crate::workload) fn planned(&self) -> Option<PlannedVerification> {
         let signer = self.expected.as_ref().map(ToString::to_string);
         (!self.built).then_some(PlannedVerification { mode: self.mode, signer })
     }
@@ -97,7 +101,7 @@ impl Verification {
     ///
     /// # Errors
     /// `ImageUnverified` and `ImageUnavailable`, when only what is signed may run.
-    pub(super) async fn verify(
+    pub(in crate::workload) async fn verify(
         &self,
         image: &ImageReference,
         offline: bool,
@@ -146,7 +150,10 @@ impl Verification {
 ///
 /// # Errors
 /// `Internal` when there is no such name.
-pub(super) fn pinned(image: &ImageReference, verified: &VerifiedImage) -> Result<ImageReference> {
+pub(in crate::workload) fn pinned(
+    image: &ImageReference,
+    verified: &VerifiedImage,
+) -> Result<ImageReference> {
     ImageReference::parse(&format!("{}@{}", image.familiar_name(), verified.digest)).map_err(|error| {
         Error::new(ErrorKind::Internal, "a verified image cannot be named").source(error.to_string())
     })

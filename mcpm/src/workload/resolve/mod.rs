@@ -3,39 +3,48 @@
 //! A value that was given goes before one of the exported file, that before what the image says, that before
 //! the declared default. Nothing is touched here: files are read, the engine is asked about the image.
 
-use std::{
-    collections::BTreeMap,
-    net::{IpAddr, Ipv4Addr},
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, net::IpAddr, path::PathBuf};
 
 use super::{
-    PackageSpec, Placement, TargetSpec, ValueOrigin, Via, WorkloadName, WorkloadSpec, ca_certs, env_file,
-    file_error_kind, ignore,
-    permissions::{EffectivePermissions, remote_mount_warning},
-    remote,
-    request::{WorkloadRequest, options_for_export},
+    PackageSpec, Placement, TargetSpec, ValueOrigin, Via, WorkloadName, WorkloadSpec, ca_certs, ignore,
     secret_delivery,
-    source::ServerSource,
-    target::{
-        published_ports, reject_http_options, reject_no_network, reject_proxy_mode, target_port, target_route,
-    },
-    value_origins,
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
-    audit::AuditOwner,
     image::{ImageReference, verify::VerifiedImage},
     isolation::{HostMap, MOUNT_POINT},
-    options::{
-        OptionSet as _, ProxyMode, SecretTarget, SharedOptions, Transport, VolumeSpec, WorkloadOptions,
-    },
-    package::certificates,
-    proxy::{ProxySpec, ineffective_options},
+    options::{ProxyMode, SecretTarget, Transport, WorkloadOptions},
+    proxy::ineffective_options,
     runtime::{ContainerSpec, EngineInfo, ImageInfo, Mount, Network, PublishedPort, labels},
     state::{SPEC_VERSION, Store},
-    transport::tls::TrustStore,
 };
+
+pub(super) mod env_file;
+pub(super) mod image_source;
+pub(super) mod input_values;
+mod mounts;
+pub(super) mod permissions;
+mod proxy;
+pub(super) mod registry_inputs;
+pub(super) mod registry_values;
+pub(super) mod remote;
+pub(super) mod remote_url;
+pub(super) mod request;
+pub(super) mod source;
+pub(super) mod target;
+pub(super) mod value_origins;
+mod variables;
+pub(super) mod verification;
+
+use mounts::remote_mount_warning;
+use permissions::EffectivePermissions;
+use proxy::{check_proxy, proxy};
+use request::{WorkloadRequest, options_for_export};
+use source::ServerSource;
+use target::{
+    published_ports, reject_http_options, reject_no_network, reject_proxy_mode, target_port, target_route,
+};
+use variables::{requested_variables, variables};
 
 /// What the machine says.
 #[derive(Debug, Clone)]
@@ -225,63 +234,6 @@ pub(super) fn resolve(
     })
 }
 
-/// Works out the proxy.
-pub(super) fn proxy(
-    asked: &WorkloadRequest,
-    options: &WorkloadOptions,
-    name: &WorkloadName,
-    origins: &mut BTreeMap<String, ValueOrigin>,
-    environment: &Environment,
-) -> Result<ProxySpec> {
-    let proxy = ProxySpec {
-        port: options.proxy_port.unwrap_or(0),
-        mode: options.proxy_mode.unwrap_or(ProxyMode::StreamableHttp),
-        endpoint_prefix: prefix(options)?,
-        ..read_proxy(&asked.without_defaults(), name.as_str(), environment)?
-    };
-    if proxy.incoming.is_some() {
-        for name in ["oidc_issuer", "oidc_jwks_url", "oidc_introspection_url"] {
-            if asked.options.is_given(name) {
-                origins.insert("incoming".to_owned(), asked.origin(name));
-            }
-        }
-    }
-    for field in ["tools", "tools_override", "authz_config", "audit_config", "enable_audit", "otel_endpoint"]
-    {
-        if options.is_given(field) {
-            origins.insert(field.to_owned(), asked.origin(field));
-        }
-    }
-    if proxy.exchange.is_some() {
-        origins.insert("exchange".to_owned(), asked.origin("token_exchange_url"));
-    }
-    let port_origin = if proxy.port == 0 { ValueOrigin::Derived } else { asked.origin("proxy_port") };
-    origins.insert("proxy_port".to_owned(), port_origin);
-    Ok(proxy)
-}
-
-/// Refuses what is wrong with the proxy's options.
-pub(super) fn check_proxy(asked: &WorkloadRequest, environment: &Environment) -> Result<()> {
-    let options = asked.without_defaults();
-    prefix(&options)?;
-    read_proxy(&options, "", environment).map(drop)
-}
-
-fn read_proxy(given: &WorkloadOptions, name: &str, environment: &Environment) -> Result<ProxySpec> {
-    let (given, folder) = (SharedOptions::from(given), &environment.working_dir);
-    let read = ProxySpec::read(&given, name, folder, AuditOwner::Workload, Some(environment));
-    read.map(|(spec, _)| spec)
-}
-
-/// The authorities that mcpm's own requests trust.
-///
-/// # Errors
-/// `InvalidOption` for a bundle that cannot be read or holds no certificate.
-pub(super) fn trust_store(options: &WorkloadOptions, environment: &Environment) -> Result<TrustStore> {
-    let bundle = options.mcpm_ca_bundle.as_ref().map(|path| environment.working_dir.join(path));
-    TrustStore::with_bundle(bundle.as_deref())
-}
-
 /// What runs in the container: the image's entry point, and what was asked for or else the image's own arguments.
 fn command(args: &[String], image: Option<&ImageInfo>) -> Result<Vec<String>> {
     let Some(image) = image else { return Ok(Vec::new()) };
@@ -297,74 +249,6 @@ fn command(args: &[String], image: Option<&ImageInfo>) -> Result<Vec<String>> {
 /// Where the shim and its socket are.
 pub(super) fn isolation_folder(store: &Store, name: &WorkloadName) -> PathBuf {
     store.folder(name).join("link")
-}
-
-fn prefix(options: &WorkloadOptions) -> Result<Option<String>> {
-    match options.endpoint_prefix.as_deref() {
-        Some(prefix) if !prefix.starts_with('/') || prefix.contains(char::is_whitespace) => Err(Error::new(
-            ErrorKind::InvalidOption,
-            format!("invalid value `{prefix}` for `endpoint_prefix`: it does not begin with `/`"),
-        )),
-        prefix => Ok(prefix.map(str::to_owned)),
-    }
-}
-
-type VariablesWithOrigin = BTreeMap<String, (String, ValueOrigin)>;
-
-/// The variables that were asked for: file, folder, given ones, the later before the earlier.
-pub(super) fn requested_variables(
-    asked: &WorkloadRequest,
-    environment: &Environment,
-) -> Result<VariablesWithOrigin> {
-    let options = &asked.options;
-    let mut all = asked.registry_values.as_ref().map(|supplied| supplied.env.clone()).unwrap_or_default();
-    let absolute = |path: &PathBuf| environment.working_dir.join(path);
-    let mut add = |values: BTreeMap<String, String>| {
-        all.extend(values.into_iter().map(|(key, value)| (key, (value, ValueOrigin::EnvFile))));
-    };
-    if let Some(path) = &options.env_file {
-        add(env_file::read(&absolute(path))?);
-    }
-    if let Some(path) = &options.env_file_dir {
-        add(env_file::read_folder(&absolute(path))?);
-    }
-    let given = asked.origin("env");
-    all.extend(options.env.iter().map(|variable| (variable.name.clone(), (variable.value.clone(), given))));
-    Ok(all)
-}
-
-/// The server's environment: what was asked for, and what it is told unless it was told otherwise.
-fn variables(
-    asked: &WorkloadRequest,
-    environment: &Environment,
-    transport: Transport,
-    target: Option<&TargetSpec>,
-    trusts: bool,
-    origins: &mut BTreeMap<String, ValueOrigin>,
-) -> Result<BTreeMap<String, String>> {
-    let mut all = requested_variables(asked, environment)?;
-    let mut tell = |name: &str, value: String| {
-        all.entry(name.to_owned()).or_insert((value, ValueOrigin::Derived));
-    };
-    tell("MCP_TRANSPORT", transport.to_string());
-    if let Some(target) = target {
-        tell("MCP_PORT", target.port.to_string());
-        tell("FASTMCP_PORT", target.port.to_string());
-        // A server on the container's loopback could not be reached; on the machine's own it should stay there.
-        let host = match &target.via {
-            Via::Host(host) => host.clone(),
-            Via::Inbound => Ipv4Addr::LOCALHOST.to_string(),
-            Via::ContainerAddress | Via::PublishedPort => Ipv4Addr::UNSPECIFIED.to_string(),
-        };
-        tell("MCP_HOST", host);
-    }
-    for (name, path) in certificates::CA_VARIABLES.iter().filter(|_| trusts) {
-        tell(name, (*path).to_owned());
-    }
-    for (name, (_, origin)) in &all {
-        origins.insert(format!("env.{name}"), *origin);
-    }
-    Ok(all.into_iter().map(|(name, (value, _))| (name, value)).collect())
 }
 
 fn check_labels(options: &WorkloadOptions) -> Result<()> {
@@ -392,26 +276,4 @@ fn container_labels(
     all.insert(labels::GROUP.to_owned(), group.to_owned());
     all.insert(labels::TRANSPORT.to_owned(), transport.to_string());
     all
-}
-
-pub(super) fn mounts(volumes: &[VolumeSpec], working_dir: &Path) -> Result<Vec<Mount>> {
-    let mut all: Vec<Mount> = Vec::new();
-    for volume in volumes {
-        let source = working_dir.join(&volume.host_path);
-        if let Err(error) = std::fs::metadata(&source) {
-            let message = format!("cannot mount `{}`", source.display());
-            return Err(Error::new(file_error_kind(&error), message).source(error));
-        }
-        if all.iter().any(|mount| mount.target == volume.container_path) {
-            let message = format!("two volumes are mounted at `{}`", volume.container_path);
-            return Err(Error::new(ErrorKind::InvalidOption, message));
-        }
-        all.push(Mount {
-            source,
-            target: volume.container_path.clone(),
-            read_only: volume.read_only,
-            relabel: volume.relabel,
-        });
-    }
-    Ok(all)
 }

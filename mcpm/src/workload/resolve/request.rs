@@ -6,39 +6,39 @@ use std::{
 };
 
 use super::{
-    ValueOrigin, WorkloadName, export,
-    registry_inputs::RegistryValues,
+    registry_values::RegistryValues,
     source::{self, ServerSource},
 };
 use crate::{
     Error, ErrorKind, Result,
     options::{EnvVar, OptionSet as _, PermissionProfile, Secret, SecretRef, VolumeSpec, WorkloadOptions},
     redact::url::redact_url_text,
+    workload::{ValueOrigin, WorkloadName, export},
 };
 
 /// What was asked, with the exported file read in and defaults filled in.
 #[derive(Debug, Clone)]
-pub(super) struct WorkloadRequest {
+pub(in crate::workload) struct WorkloadRequest {
     /// What was given, the exported file's values included.
-    pub(super) options: WorkloadOptions,
-    pub(super) source: ServerSource,
+    pub(in crate::workload) options: WorkloadOptions,
+    pub(in crate::workload) source: ServerSource,
     name: WorkloadName,
     /// Whether the name was worked out, and may get a suffix.
-    pub(super) name_is_generated: bool,
+    pub(in crate::workload) name_is_generated: bool,
     from_file: bool,
     /// The options that were given beside the exported file.
     given_beside_file: Vec<&'static str>,
     /// What the registry says of the server, once it was looked up.
-    pub(super) registry_values: Option<Box<RegistryValues>>,
+    pub(in crate::workload) registry_values: Option<Box<RegistryValues>>,
     /// Variables that the user was asked for, and that may be shown.
-    pub(super) prompted_env: Vec<EnvVar>,
+    pub(in crate::workload) prompted_env: Vec<EnvVar>,
     /// What the user should know of the exported file.
-    pub(super) notices: Vec<String>,
+    pub(in crate::workload) notices: Vec<String>,
 }
 
 impl WorkloadRequest {
     /// Checks the options and reads the exported file, if one is named.
-    pub(super) fn read(options: WorkloadOptions, working_dir: &Path) -> Result<Self> {
+    pub(in crate::workload) fn read(options: WorkloadOptions, working_dir: &Path) -> Result<Self> {
         options.check()?;
         let from_file = options.from_config.is_some();
         let (mut notices, mut beside_file) = (Vec::new(), Vec::new());
@@ -84,7 +84,7 @@ impl WorkloadRequest {
     }
 
     /// The name, with a suffix if it was worked out and `taken` says so.
-    pub(super) fn available_name(&self, taken: impl Fn(&WorkloadName) -> bool) -> WorkloadName {
+    pub(in crate::workload) fn available_name(&self, taken: impl Fn(&WorkloadName) -> bool) -> WorkloadName {
         if !self.name_is_generated || !taken(&self.name) {
             return self.name.clone();
         }
@@ -93,19 +93,19 @@ impl WorkloadRequest {
     }
 
     /// Takes a name that was worked out, unless one was given.
-    pub(super) fn set_generated_name(&mut self, name: WorkloadName) {
+    pub(in crate::workload) fn set_generated_name(&mut self, name: WorkloadName) {
         if self.name_is_generated {
             self.name = name;
         }
     }
 
     /// What was given, then what the registry says, then the declared defaults.
-    pub(super) fn effective_options(&self) -> WorkloadOptions {
+    pub(in crate::workload) fn effective_options(&self) -> WorkloadOptions {
         self.without_defaults().or(WorkloadOptions::defaults())
     }
 
     /// What the user typed as secrets, and how the workload of that name refers to it.
-    pub(super) fn prompted_secrets(&self, name: &WorkloadName) -> BTreeMap<SecretRef, &Secret> {
+    pub(in crate::workload) fn prompted_secrets(&self, name: &WorkloadName) -> BTreeMap<SecretRef, &Secret> {
         let typed = self.registry_values.iter().flat_map(|supplied| &supplied.secrets);
         let reference = |target: &str| match self.source {
             ServerSource::Remote(_) => SecretRef::in_header(format!("{name}/{target}"), target),
@@ -114,16 +114,16 @@ impl WorkloadRequest {
         typed.map(|(target, value)| (reference(target), value)).collect()
     }
 
-    pub(super) fn without_defaults(&self) -> WorkloadOptions {
+    pub(in crate::workload) fn without_defaults(&self) -> WorkloadOptions {
         let supplied = self.registry_values.as_ref().map(|supplied| supplied.options.clone());
         self.options.clone().or(supplied.unwrap_or_default())
     }
 
-    pub(super) fn name_origin(&self) -> ValueOrigin {
+    pub(in crate::workload) fn name_origin(&self) -> ValueOrigin {
         if self.name_is_generated { ValueOrigin::Derived } else { self.origin("name") }
     }
 
-    pub(super) fn origin(&self, name: &str) -> ValueOrigin {
+    pub(in crate::workload) fn origin(&self, name: &str) -> ValueOrigin {
         match (self.options.is_given(name), self.from_file && !self.given_beside_file.contains(&name)) {
             (true, false) => ValueOrigin::Given,
             (true, true) => ValueOrigin::ExportedFile,
@@ -138,7 +138,10 @@ impl WorkloadRequest {
 }
 
 /// What an exported file says: no more of a file it came from, and the same in every folder.
-pub(super) fn options_for_export(asked: &WorkloadRequest, working_dir: &Path) -> WorkloadOptions {
+pub(in crate::workload) fn options_for_export(
+    asked: &WorkloadRequest,
+    working_dir: &Path,
+) -> WorkloadOptions {
     let options = &asked.options;
     let absolute = |path: &PathBuf| working_dir.join(path);
     let volume =

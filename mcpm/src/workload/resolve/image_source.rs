@@ -1,9 +1,6 @@
 //! What a container is started from: an image that is pulled, or one that is built for a package.
 
-use super::{
-    PackageSpec, WorkloadEvent, events::WorkloadEvents, request::WorkloadRequest, source::ServerSource,
-    verification,
-};
+use super::{request::WorkloadRequest, source::ServerSource, verification};
 use crate::{
     Environment, Error, ErrorKind, Result,
     image::{ImageReference, pull, verify::VerifiedImage},
@@ -14,6 +11,7 @@ use crate::{
         certificates::Certificates,
     },
     runtime::{BuildProgress, ImageInfo, PullProgress, Runtime},
+    workload::{PackageSpec, WorkloadEvent, events::WorkloadEvents},
 };
 
 /// The options that concern a build, and mean nothing where there is none.
@@ -21,7 +19,7 @@ const PACKAGE_ONLY_OPTIONS: &[&str] = &["runtime_image", "runtime_add_package", 
 
 /// What a container is to be started from.
 #[derive(Debug)]
-pub(super) enum ImageSource {
+pub(in crate::workload) enum ImageSource {
     /// An image of others.
     Image(ImageReference),
     /// An image that is built here.
@@ -30,10 +28,10 @@ pub(super) enum ImageSource {
 
 /// An image that is here.
 #[derive(Debug)]
-pub(super) struct LocalImage {
-    pub(super) info: ImageInfo,
+pub(in crate::workload) struct LocalImage {
+    pub(in crate::workload) info: ImageInfo,
     /// The package in it, if it was built for one.
-    pub(super) package: Option<PackageSpec>,
+    pub(in crate::workload) package: Option<PackageSpec>,
 }
 
 impl ImageSource {
@@ -41,7 +39,10 @@ impl ImageSource {
     ///
     /// # Errors
     /// `InvalidOption` for options that do not go together, and what reading files can bring.
-    pub(super) fn from_request(asked: &WorkloadRequest, environment: &Environment) -> Result<Option<Self>> {
+    pub(in crate::workload) fn from_request(
+        asked: &WorkloadRequest,
+        environment: &Environment,
+    ) -> Result<Option<Self>> {
         let options = &asked.options;
         let ca_cert = options.ca_cert.as_ref().map(|path| environment.working_dir.join(path));
         match &asked.source {
@@ -74,7 +75,7 @@ impl ImageSource {
     ///
     /// # Errors
     /// `Internal` when there is no such name.
-    pub(super) fn pinned(self, verified: Option<&VerifiedImage>) -> Result<Self> {
+    pub(in crate::workload) fn pinned(self, verified: Option<&VerifiedImage>) -> Result<Self> {
         match (self, verified) {
             (Self::Image(image), Some(verified)) => verification::pinned(&image, verified).map(Self::Image),
             (wanted, _) => Ok(wanted),
@@ -82,7 +83,7 @@ impl ImageSource {
     }
 
     /// The image's name.
-    pub(super) fn reference(&self) -> &ImageReference {
+    pub(in crate::workload) fn reference(&self) -> &ImageReference {
         match self {
             Self::Image(image) => image,
             Self::Package(recipe) => &recipe.image,
@@ -90,7 +91,7 @@ impl ImageSource {
     }
 
     /// The package, before it is known which version it has.
-    pub(super) fn package(&self) -> Option<PackageSpec> {
+    pub(in crate::workload) fn package(&self) -> Option<PackageSpec> {
         match self {
             Self::Image(_) => None,
             Self::Package(recipe) => {
@@ -100,7 +101,7 @@ impl ImageSource {
     }
 
     /// How the image is built, if it is.
-    pub(super) fn recipe(&self) -> Option<&Recipe> {
+    pub(in crate::workload) fn recipe(&self) -> Option<&Recipe> {
         match self {
             Self::Image(_) => None,
             Self::Package(recipe) => Some(recipe),
@@ -108,7 +109,7 @@ impl ImageSource {
     }
 
     /// Looks for the image.
-    pub(super) async fn find_local(&self, runtime: &dyn Runtime) -> Result<Option<LocalImage>> {
+    pub(in crate::workload) async fn find_local(&self, runtime: &dyn Runtime) -> Result<Option<LocalImage>> {
         Ok(match self {
             Self::Image(image) => runtime.image(image).await?.map(|info| LocalImage { info, package: None }),
             Self::Package(recipe) => build::find(runtime, recipe).await?.map(|built| self.local_image(built)),
@@ -119,7 +120,7 @@ impl ImageSource {
     ///
     /// # Errors
     /// `ImageUnavailable` when it can be neither pulled nor built, or may not be.
-    pub(super) async fn fetch(
+    pub(in crate::workload) async fn fetch(
         &self,
         runtime: &dyn Runtime,
         options: &WorkloadOptions,

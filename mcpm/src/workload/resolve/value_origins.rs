@@ -4,29 +4,30 @@
 
 use std::collections::BTreeMap;
 
-use super::{ValueOrigin, request::WorkloadRequest, target};
+use super::{request::WorkloadRequest, target};
 use crate::{
     options::WorkloadOptions,
     runtime::{ContainerSpec, Mount, PublishedPort, labels},
+    workload::ValueOrigin,
 };
 
 /// The name of a published port's origin.
-pub(super) fn port_key(port: &PublishedPort) -> String {
+pub(in crate::workload) fn port_key(port: &PublishedPort) -> String {
     format!("publish.{}/{}", port.container_port, port.protocol)
 }
 
 /// The name of a mount's origin.
-pub(super) fn mount_key(mount: &Mount) -> String {
+pub(in crate::workload) fn mount_key(mount: &Mount) -> String {
     format!("volume.{}", mount.target)
 }
 
 /// The name of a label's origin.
-pub(super) fn label_key(key: &str) -> String {
+pub(in crate::workload) fn label_key(key: &str) -> String {
     format!("label.{key}")
 }
 
 /// Keeps the origins of a container's ports, mounts and labels. `own` are the mounts that mcpm needs itself.
-pub(super) fn record_container_origins(
+pub(in crate::workload) fn record_container_origins(
     asked: &WorkloadRequest,
     options: &WorkloadOptions,
     container: &ContainerSpec,

@@ -10,15 +10,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::file_error_kind;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, config_file::read_error_kind};
 
 /// Reads one file.
 ///
 /// # Errors
 /// `NotFound` or `Io` when it cannot be read, `InvalidOption` with the number of a line that is no assignment. Values are
 /// never shown.
-pub(super) fn read(path: &Path) -> Result<BTreeMap<String, String>> {
+pub(in crate::workload) fn read(path: &Path) -> Result<BTreeMap<String, String>> {
     let text = fs::read_to_string(path).map_err(|error| unreadable(path, error))?;
     parse(&text).map_err(|(line, reason)| {
         let message = format!("line {line} of `{}` is no `KEY=VALUE`: {reason}", path.display());
@@ -30,7 +29,7 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<String, String>> {
 ///
 /// # Errors
 /// As for one file; a folder that cannot be read is an error too.
-pub(super) fn read_folder(folder: &Path) -> Result<BTreeMap<String, String>> {
+pub(in crate::workload) fn read_folder(folder: &Path) -> Result<BTreeMap<String, String>> {
     let entries = fs::read_dir(folder).map_err(|error| unreadable(folder, error))?;
     let mut paths: Vec<PathBuf> = Vec::new();
     for entry in entries {
@@ -49,11 +48,11 @@ pub(super) fn read_folder(folder: &Path) -> Result<BTreeMap<String, String>> {
 }
 
 fn unreadable(path: &Path, error: std::io::Error) -> Error {
-    Error::new(file_error_kind(&error), format!("cannot read `{}`", path.display())).source(error)
+    Error::new(read_error_kind(&error), format!("cannot read `{}`", path.display())).source(error)
 }
 
 /// Reads the text of a file; an error names its line.
-pub(super) fn parse(text: &str) -> Result<BTreeMap<String, String>, (usize, &'static str)> {
+pub(in crate::workload) fn parse(text: &str) -> Result<BTreeMap<String, String>, (usize, &'static str)> {
     let mut all = BTreeMap::new();
     for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
         let line = line.trim();

@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
-use super::{WorkloadName, remote::RemoteUrl};
-use crate::{Error, ErrorKind, Result, image::ImageReference, package::PackageReference};
+use super::remote_url::RemoteUrl;
+use crate::{
+    Error, ErrorKind, Result, image::ImageReference, package::PackageReference, workload::WorkloadName,
+};
 
 /// What is run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum ServerSource {
+pub(in crate::workload) enum ServerSource {
     /// A container image.
     Image(ImageReference),
     /// A package, in an image that is built for it.
@@ -25,7 +27,7 @@ pub(super) enum ServerSource {
 
 impl ServerSource {
     /// The same with a local project's folder below `folder`, unless it is absolute already.
-    pub(super) fn resolved_against(self, folder: &Path) -> Self {
+    pub(in crate::workload) fn resolved_against(self, folder: &Path) -> Self {
         match self {
             Self::Package(package) => Self::Package(package.resolved_against(folder)),
             other => other,
@@ -33,7 +35,7 @@ impl ServerSource {
     }
 
     /// The name of a workload that was not given one.
-    pub(super) fn workload_name(&self) -> WorkloadName {
+    pub(in crate::workload) fn workload_name(&self) -> WorkloadName {
         match self {
             Self::Image(image) => WorkloadName::sanitized(&image.workload_name()),
             Self::Package(package) => WorkloadName::sanitized(&package.workload_name()),
@@ -48,7 +50,7 @@ impl ServerSource {
 ///
 /// # Errors
 /// `InvalidOption` for what is none of them.
-pub(super) fn classify(server: &str) -> Result<ServerSource> {
+pub(in crate::workload) fn classify(server: &str) -> Result<ServerSource> {
     if let Some(package) = PackageReference::parse(server) {
         return package.map(ServerSource::Package);
     }

@@ -3,76 +3,39 @@
 //! What the user gave goes before what the entry says. A value that the entry requires and nobody gave is asked for.
 //! What is typed as a secret goes the way of secrets from then on: it is never part of what is asked or done.
 
-use std::{collections::BTreeMap, net::TcpListener, path::Path, sync::Mutex};
+use std::{net::TcpListener, path::Path};
 
 use super::{
-    ValueOrigin, WorkloadName, headers,
+    input_values::{InputMode, expand_template, is_secret_target_name, prompts_for_secret, resolve_input},
+    mounts::mount_opening,
+    permissions::requested_host_access,
+    proxy::trust_store,
+    registry_values::RegistryValues,
     request::WorkloadRequest,
-    resolve,
     source::{self, ServerSource},
+    variables::requested_variables,
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
     image::ImageReference,
-    options::{EnvVar, Secret, Transport, VolumeSpec, WorkloadOptions},
+    options::{EnvVar, Secret, Transport, VolumeSpec},
     registry::{Argument, OnNotice, Registry, RegistryEntry, RegistryInput, RunMethod},
     runtime::Mount,
-    user_prompt::UserPrompt,
+    workload::{ValueOrigin, WorkloadName, headers},
 };
-
-/// What an entry supplies to a workload.
-#[derive(Debug, Clone, Default)]
-pub(super) struct RegistryValues {
-    /// The way that was chosen.
-    pub(super) run_method: RunMethod,
-    /// The options that the entry sets, as far as they were not given.
-    pub(super) options: WorkloadOptions,
-    /// Variables by name.
-    pub(super) env: BTreeMap<String, (String, ValueOrigin)>,
-    /// Headers of each request to a remote server, by name.
-    pub(super) headers: BTreeMap<String, (String, ValueOrigin)>,
-    /// Variables or headers that the user typed as secrets.
-    pub(super) secrets: BTreeMap<String, Secret>,
-    /// What would be asked for, in a plan.
-    pub(super) prompts: Vec<String>,
-    /// Whether the user has confirmed what the permissions of the entry open of this machine.
-    confirmed: bool,
-}
-
-impl RegistryValues {
-    /// The permissions of the entry, and whether the user has confirmed what they open of this machine.
-    pub(super) fn permissions_and_consent(&self) -> Option<(&serde_json::Value, bool)> {
-        self.run_method.permissions.as_ref().map(|permissions| (permissions, self.confirmed))
-    }
-}
-
-/// What to do about a value that nobody gave.
-pub(super) enum InputMode<'a> {
-    /// The user is asked, if there is one.
-    Interactive(Option<&'a dyn UserPrompt>),
-    /// It is noted that the user would be asked.
-    DryRun(Mutex<Vec<String>>),
-}
-
-/// A value on its way to the server.
-pub(super) struct InputValue {
-    pub(super) text: String,
-    pub(super) origin: ValueOrigin,
-    pub(super) secret: bool,
-}
 
 /// Looks a name up in the registry; what is no name there is an image.
 ///
 /// # Errors
 /// `Registry` when the registry cannot be read, which says nothing of the name; `InvalidOption` when several servers are
 /// meant; `NotFound` for what is neither.
-pub(super) async fn look_up(
+pub(in crate::workload) async fn look_up(
     asked: &WorkloadRequest,
     environment: &Environment,
     on_notice: OnNotice<'_>,
 ) -> Result<WorkloadRequest> {
     let ServerSource::Named { name, registry_only } = &asked.source else { return Ok(asked.clone()) };
-    let trust = resolve::trust_store(&asked.options, environment)?;
+    let trust = trust_store(&asked.options, environment)?;
     let registry = Registry::open(environment, asked.options.registry.as_deref())?.with_trust_store(trust);
     let found = registry.find(name, on_notice).await.map_err(|error| match error.kind() {
         ErrorKind::Registry if !registry_only && error.next_step().is_none() => {
@@ -121,7 +84,7 @@ pub(super) async fn look_up(
 /// # Errors
 /// `Registry` for permissions that cannot be used, `Interrupted`. What is not confirmed is refused when the profile is
 /// read.
-pub(super) async fn confirm_permissions(
+pub(in crate::workload) async fn confirm_permissions(
     mut asked: WorkloadRequest,
     working_dir: &Path,
     asking: &InputMode<'_>,
@@ -129,7 +92,7 @@ pub(super) async fn confirm_permissions(
     let given = asked.options.permission_profile.is_some() || matches!(asked.source, ServerSource::Remote(_));
     let Some(supplied) = asked.registry_values.as_mut().filter(|_| !given) else { return Ok(asked) };
     let Some((permissions, _)) = supplied.permissions_and_consent() else { return Ok(asked) };
-    for opening in super::permissions::requested_host_access(permissions, working_dir)? {
+    for opening in requested_host_access(permissions, working_dir)? {
         if !asking.confirm_permissions(&opening).await? {
             return Ok(asked);
         }
@@ -176,7 +139,7 @@ fn choose_run_method(entry: &RegistryEntry, transport: Option<Transport>) -> Res
 ///
 /// # Errors
 /// `InvalidOption` for a required value that nobody gave and nobody can be asked for; `Interrupted`.
-pub(super) async fn resolve_inputs(
+pub(in crate::workload) async fn resolve_inputs(
     asked: &WorkloadRequest,
     environment: &Environment,
     asking: &InputMode<'_>,
@@ -193,7 +156,7 @@ pub(super) async fn resolve_inputs(
         if options.transport.or(way.transport) != Some(Transport::Stdio) {
             supplied.options.target_port = way.target_port;
         }
-        let given = resolve::requested_variables(asked, environment)?;
+        let given = requested_variables(asked, environment)?;
         for input in &way.env {
             let as_secret = options.secret.iter().any(|secret| secret.target == input.name);
             let known = supplied.env.contains_key(&input.name) || supplied.secrets.contains_key(&input.name);
@@ -240,12 +203,6 @@ pub(super) async fn resolve_inputs(
     Ok(asked)
 }
 
-/// Tells whether a name can be a part of a reference to a secret, as the variable or header that it is delivered in.
-pub(super) fn is_secret_target_name(name: &str) -> bool {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    (1..=128).contains(&name.len()) && name.chars().all(fits)
-}
-
 /// Refuses a secret that the user would be asked for and that would end in a list of arguments, which every process of
 /// the machine can read, as engine and record can.
 fn reject_secret(input: &RegistryInput, what: &str) -> Result<()> {
@@ -258,18 +215,6 @@ fn reject_secret(input: &RegistryInput, what: &str) -> Result<()> {
         "give it in a way that hides it, if the server has one (with `secret` set to `NAME,target=VARIABLE`), and give \
          the server's arguments yourself, with `args`",
     ))
-}
-
-/// Tells whether a value of an input would be typed as a secret.
-pub(super) fn prompts_for_secret(input: &RegistryInput, required: bool, secret: bool) -> bool {
-    let (required, secret) = (required || input.required, secret || input.secret);
-    match (&input.value, &input.default) {
-        (Some(template), _) => input.variables.iter().any(|(name, part)| {
-            template.contains(&format!("{{{name}}}")) && prompts_for_secret(part, required, secret)
-        }),
-        (None, Some(_)) => false,
-        (None, None) => required && secret,
-    }
 }
 
 async fn arguments(way: &RunMethod, asking: &InputMode<'_>) -> Result<Vec<String>> {
@@ -321,7 +266,7 @@ async fn volume(
     let Some((source, rest)) = named else {
         let Some(whole) = resolve_input(input, asking).await? else { return Ok(None) };
         let volume: VolumeSpec = whole.text.parse()?;
-        let opening = super::permissions::mount_opening(&Mount {
+        let opening = mount_opening(&Mount {
             source: working_dir.join(&volume.host_path),
             target: volume.container_path.clone(),
             read_only: volume.read_only,
@@ -338,133 +283,6 @@ async fn volume(
         return Err(refused(&volume.host_path.to_string_lossy()));
     }
     Ok(Some(volume))
-}
-
-/// The value of an input: what the entry fixes, with its variables filled in, else its default, else the user's.
-pub(super) async fn resolve_input(
-    input: &RegistryInput,
-    asking: &InputMode<'_>,
-) -> Result<Option<InputValue>> {
-    if let Some(template) = &input.value {
-        return expand_template(template, input, asking).await;
-    }
-    if let Some(default) = &input.default {
-        check_choice(input, default)?;
-        return Ok(Some(InputValue { text: default.clone(), origin: ValueOrigin::Registry, secret: false }));
-    }
-    if input.required { asking.prompt(input).await } else { Ok(None) }
-}
-
-/// Fills the variables into a template, once: what a variable holds is no template.
-async fn expand_template(
-    template: &str,
-    input: &RegistryInput,
-    asking: &InputMode<'_>,
-) -> Result<Option<InputValue>> {
-    let mut value = InputValue { text: String::new(), origin: ValueOrigin::Registry, secret: input.secret };
-    let mut rest = template;
-    while let Some((before, after)) = rest.split_once('{') {
-        value.text += before;
-        let variable =
-            after.split_once('}').and_then(|(name, rest)| Some((input.variables.get(name)?, rest)));
-        let Some((variable, after)) = variable else {
-            // A brace that begins no known variable stands for itself.
-            value.text.push('{');
-            rest = after;
-            continue;
-        };
-        let mut variable = RegistryInput {
-            required: variable.required || input.required,
-            // A part of what must not be shown is not shown either.
-            secret: variable.secret || input.secret,
-            ..variable.clone()
-        };
-        if template.len() == variable.name.len() + 2 {
-            // The variable is the whole value, which has a name that says more.
-            variable.name.clone_from(&input.name);
-            variable.description = variable.description.or_else(|| input.description.clone());
-        }
-        let Some(part) = Box::pin(resolve_input(&variable, asking)).await? else { return Ok(None) };
-        value.text += &part.text;
-        value.secret |= part.secret;
-        if part.origin == ValueOrigin::Answered {
-            value.origin = ValueOrigin::Answered;
-        }
-        rest = after;
-    }
-    value.text += rest;
-    Ok(Some(value))
-}
-
-impl InputMode<'_> {
-    /// Asks the user whether a server may have something of this machine; nobody being there is a no.
-    async fn confirm_permissions(&self, opening: &str) -> Result<bool> {
-        let interaction = match self {
-            Self::DryRun(noted) => {
-                let mut noted = noted.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                noted.push(format!("permission for {opening}"));
-                return Ok(true);
-            }
-            Self::Interactive(Some(interaction)) => interaction,
-            Self::Interactive(None) => return Ok(false),
-        };
-        let question = format!("the registry's entry asks for {opening} - allow it? [yes, no]");
-        Ok(interaction.ask_text(&question).await?.is_some_and(|answer| answer.trim() == "yes"))
-    }
-
-    async fn prompt(&self, input: &RegistryInput) -> Result<Option<InputValue>> {
-        let interaction = match self {
-            Self::DryRun(noted) => {
-                noted.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(input.name.clone());
-                return Ok(None);
-            }
-            Self::Interactive(interaction) => *interaction,
-        };
-        let missing = || {
-            let what = input.description.as_ref().map(|what| format!(" ({what})")).unwrap_or_default();
-            Error::new(
-                ErrorKind::InvalidOption,
-                format!("the server needs a value for `{}`{what}", input.name),
-            )
-        };
-        let mut question = input.name.clone();
-        if let Some(description) = &input.description {
-            question += &format!(" - {description}");
-        }
-        if !input.choices.is_empty() {
-            question += &format!(" [{}]", input.choices.join(", "));
-        }
-        let answer = match interaction {
-            Some(interaction) if input.secret => interaction.ask_secret(&question).await?,
-            Some(interaction) => interaction.ask_text(&question).await?.map(Secret::from),
-            None => None,
-        };
-        let Some(answer) = answer else {
-            let how = if input.secret {
-                format!("set `secret` to `NAME,target={}`, or run in a terminal", input.name)
-            } else {
-                "give it with `env` or `args`, or run in a terminal".to_owned()
-            };
-            return Err(missing().hint(how));
-        };
-        if answer.expose().is_empty() {
-            return Err(missing());
-        }
-        check_choice(input, answer.expose())?;
-        Ok(Some(InputValue {
-            text: answer.expose().to_owned(),
-            origin: ValueOrigin::Answered,
-            secret: input.secret,
-        }))
-    }
-}
-
-fn check_choice(input: &RegistryInput, value: &str) -> Result<()> {
-    if input.choices.is_empty() || input.choices.iter().any(|choice| choice == value) {
-        return Ok(());
-    }
-    let message = format!("`{}` is one of {}", input.name, input.choices.join(", "));
-    Err(Error::new(ErrorKind::InvalidOption, message))
 }
 
 /// A port that a registry suggests is taken only if it is free: nobody asked for it.

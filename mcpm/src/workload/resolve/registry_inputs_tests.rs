@@ -1,9 +1,15 @@
-use std::path::Path;
+use std::{path::Path, sync::Mutex};
 
 use async_trait::async_trait;
 
-use super::*;
-use crate::options::{Secret, SecretRef};
+use super::{
+    super::{permissions::EffectivePermissions, remote},
+    *,
+};
+use crate::{
+    options::{Secret, SecretRef, WorkloadOptions},
+    user_prompt::UserPrompt,
+};
 
 /// A user who answers each question with its name and a number.
 #[derive(Debug, Default)]
@@ -124,7 +130,7 @@ async fn given_values_take_precedence_and_are_not_prompted_for() {
     let effective = asked.effective_options();
     assert_eq!(effective.args, ["Paris"]);
     assert_eq!(asked.origin("args"), ValueOrigin::Given);
-    let all = resolve::requested_variables(&asked, &home.environment).unwrap();
+    let all = requested_variables(&asked, &home.environment).unwrap();
     assert_eq!(all["WEATHER_KEY"], ("given".to_owned(), ValueOrigin::Given));
     assert_eq!(all["WEATHER_TOKEN"], ("file".to_owned(), ValueOrigin::EnvFile));
     assert_eq!((effective.target_port, asked.origin("target_port")), (Some(7), ValueOrigin::Given));
@@ -188,9 +194,8 @@ async fn a_remote_entry_prompts_for_its_headers() {
     let located = look_up(&asked, &home.environment, &|_| {}).await.unwrap();
     let ServerSource::Remote(url) = &located.source else { panic!("{located:?}") };
     let name: WorkloadName = "far".parse().unwrap();
-    let resolved = |asked: &WorkloadRequest| {
-        crate::workload::remote::resolve(asked, url, name.clone(), &home.environment).unwrap()
-    };
+    let resolved =
+        |asked: &WorkloadRequest| remote::resolve(asked, url, name.clone(), &home.environment).unwrap();
     for user in [None, Some(NumberedAnswers { absent: true, ..NumberedAnswers::default() })] {
         let user = user.as_ref().map(|user| user as &dyn UserPrompt);
         let error =
@@ -357,7 +362,7 @@ async fn entry_permissions_grant_no_host_access() {
     .unwrap();
     let mut reach = |permissions: serde_json::Value| {
         asked.registry_values.as_mut().unwrap().run_method.permissions = Some(permissions);
-        crate::workload::permissions::EffectivePermissions::resolve(&asked, Path::new("/"))
+        EffectivePermissions::resolve(&asked, Path::new("/"))
     };
     for (permissions, wanted) in [
         (serde_json::json!({"privileged": true}), "`privileged`"),
@@ -410,7 +415,7 @@ async fn host_access_of_an_entry_needs_confirmation() {
             confirm_permissions(asked, Path::new("/"), &InputMode::Interactive(Some(&user))).await.unwrap();
         let questions = user.1.into_inner().unwrap();
         assert!(questions[0].contains("`/etc` of this machine as `/data`, to read "), "{questions:?}");
-        let reach = crate::workload::permissions::EffectivePermissions::resolve(&asked, Path::new("/"));
+        let reach = EffectivePermissions::resolve(&asked, Path::new("/"));
         assert_eq!(reach.is_ok(), is_applied, "{answer}");
         if let Ok(reach) = reach {
             assert_eq!(questions.len(), 3, "{questions:?}");
@@ -426,13 +431,7 @@ async fn host_access_of_an_entry_needs_confirmation() {
     let asked =
         confirm_permissions(asked, Path::new("/"), &InputMode::Interactive(Some(&user))).await.unwrap();
     assert_eq!(user.1.into_inner().unwrap(), [""; 0]);
-    assert!(
-        crate::workload::permissions::EffectivePermissions::resolve(&asked, Path::new("/"))
-            .unwrap()
-            .profile
-            .mounts
-            .is_empty()
-    );
+    assert!(EffectivePermissions::resolve(&asked, Path::new("/")).unwrap().profile.mounts.is_empty());
 }
 
 #[tokio::test]

@@ -8,11 +8,12 @@ use std::{
     time::Duration,
 };
 
-use super::{ValueOrigin, Via, request::WorkloadRequest};
+use super::request::WorkloadRequest;
 use crate::{
     Error, ErrorKind, Result,
     options::{OptionSet as _, ProxyMode, PublishSpec, Transport, WorkloadOptions},
     runtime::{EngineInfo, Network, PublishedPort},
+    workload::{ValueOrigin, Via},
 };
 
 /// Port of an HTTP server whose image exposes none; the server is told.
@@ -20,7 +21,7 @@ const DEFAULT_TARGET_PORT: u16 = 8080;
 /// How long looking up the name of the target host may take.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(super) fn reject_http_options(asked: &WorkloadRequest) -> Result<()> {
+pub(in crate::workload) fn reject_http_options(asked: &WorkloadRequest) -> Result<()> {
     for name in ["target_port", "target_host"] {
         if asked.options.is_given(name) {
             let message =
@@ -38,7 +39,7 @@ pub(super) fn reject_http_options(asked: &WorkloadRequest) -> Result<()> {
 }
 
 /// Refuses another face for a server that speaks HTTP: its messages are forwarded as they are.
-pub(super) fn reject_proxy_mode(asked: &WorkloadRequest, transport: Transport) -> Result<()> {
+pub(in crate::workload) fn reject_proxy_mode(asked: &WorkloadRequest, transport: Transport) -> Result<()> {
     let face = match transport {
         Transport::Stdio => return Ok(()),
         Transport::StreamableHttp => ProxyMode::StreamableHttp,
@@ -55,7 +56,10 @@ pub(super) fn reject_proxy_mode(asked: &WorkloadRequest, transport: Transport) -
     }
 }
 
-pub(super) fn target_port(asked: &WorkloadRequest, exposed: &[u16]) -> Result<(u16, ValueOrigin)> {
+pub(in crate::workload) fn target_port(
+    asked: &WorkloadRequest,
+    exposed: &[u16],
+) -> Result<(u16, ValueOrigin)> {
     if let Some(port) = asked.without_defaults().target_port {
         return Ok((port, asked.origin("target_port")));
     }
@@ -72,7 +76,11 @@ pub(super) fn target_port(asked: &WorkloadRequest, exposed: &[u16]) -> Result<(u
 
 /// How the proxy will get to the server; the server's port is never reachable beside the proxy beyond loopback
 /// unless the user names such a host.
-pub(super) fn target_route(asked: &WorkloadRequest, network: &Network, engine: &EngineInfo) -> Result<Via> {
+pub(in crate::workload) fn target_route(
+    asked: &WorkloadRequest,
+    network: &Network,
+    engine: &EngineInfo,
+) -> Result<Via> {
     reject_no_network(network)?;
     let host = asked.options.target_host.clone();
     if network.is_of_container() {
@@ -98,7 +106,7 @@ pub(super) fn target_route(asked: &WorkloadRequest, network: &Network, engine: &
 }
 
 /// Refuses a network in which nobody reaches a server that speaks HTTP.
-pub(super) fn reject_no_network(network: &Network) -> Result<()> {
+pub(in crate::workload) fn reject_no_network(network: &Network) -> Result<()> {
     let refused = |message| Err(Error::new(ErrorKind::InvalidOption, message));
     match network {
         Network::None => refused("a server that speaks HTTP cannot be reached with `network` set to `none`")
@@ -111,7 +119,7 @@ pub(super) fn reject_no_network(network: &Network) -> Result<()> {
 ///
 /// # Errors
 /// `InvalidOption` for a name that has no address.
-pub(super) async fn target_address(options: &WorkloadOptions) -> Result<IpAddr> {
+pub(in crate::workload) async fn target_address(options: &WorkloadOptions) -> Result<IpAddr> {
     let host = match options.target_host.as_deref() {
         None | Some("localhost") => return Ok(Ipv4Addr::LOCALHOST.into()),
         Some(host) => host.trim_matches(['[', ']']),
@@ -136,7 +144,7 @@ pub(super) async fn target_address(options: &WorkloadOptions) -> Result<IpAddr> 
     first.copied().ok_or_else(|| failed("it is not known".to_owned()))
 }
 
-pub(super) fn published_ports(options: &WorkloadOptions) -> Vec<PublishedPort> {
+pub(in crate::workload) fn published_ports(options: &WorkloadOptions) -> Vec<PublishedPort> {
     let one = |publish: &PublishSpec| PublishedPort {
         host_ip: publish.host_ip.unwrap_or(Ipv4Addr::LOCALHOST.into()),
         host_port: publish.host_port.unwrap_or(0),

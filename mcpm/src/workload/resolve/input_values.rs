@@ -1,0 +1,168 @@
+//! Values of the inputs that a registry entry declares: fixed, defaulted, or prompted for.
+
+use std::sync::Mutex;
+
+use crate::{
+    Error, ErrorKind, Result, options::Secret, registry::RegistryInput, user_prompt::UserPrompt,
+    workload::spec::ValueOrigin,
+};
+
+/// What to do about a value that nobody gave.
+pub(in crate::workload) enum InputMode<'a> {
+    /// The user is asked, if there is one.
+    Interactive(Option<&'a dyn UserPrompt>),
+    /// It is noted that the user would be asked.
+    DryRun(Mutex<Vec<String>>),
+}
+
+/// A value on its way to the server.
+pub(in crate::workload) struct InputValue {
+    pub(in crate::workload) text: String,
+    pub(in crate::workload) origin: ValueOrigin,
+    pub(in crate::workload) secret: bool,
+}
+
+/// Tells whether a name can be a part of a reference to a secret, as the variable or header that it is delivered in.
+pub(in crate::workload) fn is_secret_target_name(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    (1..=128).contains(&name.len()) && name.chars().all(fits)
+}
+
+/// Tells whether a value of an input would be typed as a secret.
+pub(in crate::workload) fn prompts_for_secret(input: &RegistryInput, required: bool, secret: bool) -> bool {
+    let (required, secret) = (required || input.required, secret || input.secret);
+    match (&input.value, &input.default) {
+        (Some(template), _) => input.variables.iter().any(|(name, part)| {
+            template.contains(&format!("{{{name}}}")) && prompts_for_secret(part, required, secret)
+        }),
+        (None, Some(_)) => false,
+        (None, None) => required && secret,
+    }
+}
+
+/// The value of an input: what the entry fixes, with its variables filled in, else its default, else the user's.
+pub(in crate::workload) async fn resolve_input(
+    input: &RegistryInput,
+    asking: &InputMode<'_>,
+) -> Result<Option<InputValue>> {
+    if let Some(template) = &input.value {
+        return expand_template(template, input, asking).await;
+    }
+    if let Some(default) = &input.default {
+        check_choice(input, default)?;
+        return Ok(Some(InputValue { text: default.clone(), origin: ValueOrigin::Registry, secret: false }));
+    }
+    if input.required { asking.prompt(input).await } else { Ok(None) }
+}
+
+/// Fills the variables into a template, once: what a variable holds is no template.
+pub(super) async fn expand_template(
+    template: &str,
+    input: &RegistryInput,
+    asking: &InputMode<'_>,
+) -> Result<Option<InputValue>> {
+    let mut value = InputValue { text: String::new(), origin: ValueOrigin::Registry, secret: input.secret };
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('{') {
+        value.text += before;
+        let variable =
+            after.split_once('}').and_then(|(name, rest)| Some((input.variables.get(name)?, rest)));
+        let Some((variable, after)) = variable else {
+            // A brace that begins no known variable stands for itself.
+            value.text.push('{');
+            rest = after;
+            continue;
+        };
+        let mut variable = RegistryInput {
+            required: variable.required || input.required,
+            // A part of what must not be shown is not shown either.
+            secret: variable.secret || input.secret,
+            ..variable.clone()
+        };
+        if template.len() == variable.name.len() + 2 {
+            // The variable is the whole value, which has a name that says more.
+            variable.name.clone_from(&input.name);
+            variable.description = variable.description.or_else(|| input.description.clone());
+        }
+        let Some(part) = Box::pin(resolve_input(&variable, asking)).await? else { return Ok(None) };
+        value.text += &part.text;
+        value.secret |= part.secret;
+        if part.origin == ValueOrigin::Answered {
+            value.origin = ValueOrigin::Answered;
+        }
+        rest = after;
+    }
+    value.text += rest;
+    Ok(Some(value))
+}
+
+impl InputMode<'_> {
+    /// Asks the user whether a server may have something of this machine; nobody being there is a no.
+    pub(super) async fn confirm_permissions(&self, opening: &str) -> Result<bool> {
+        let interaction = match self {
+            Self::DryRun(noted) => {
+                let mut noted = noted.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                noted.push(format!("permission for {opening}"));
+                return Ok(true);
+            }
+            Self::Interactive(Some(interaction)) => interaction,
+            Self::Interactive(None) => return Ok(false),
+        };
+        let question = format!("the registry's entry asks for {opening} - allow it? [yes, no]");
+        Ok(interaction.ask_text(&question).await?.is_some_and(|answer| answer.trim() == "yes"))
+    }
+
+    async fn prompt(&self, input: &RegistryInput) -> Result<Option<InputValue>> {
+        let interaction = match self {
+            Self::DryRun(noted) => {
+                noted.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(input.name.clone());
+                return Ok(None);
+            }
+            Self::Interactive(interaction) => *interaction,
+        };
+        let missing = || {
+            let what = input.description.as_ref().map(|what| format!(" ({what})")).unwrap_or_default();
+            Error::new(
+                ErrorKind::InvalidOption,
+                format!("the server needs a value for `{}`{what}", input.name),
+            )
+        };
+        let mut question = input.name.clone();
+        if let Some(description) = &input.description {
+            question += &format!(" - {description}");
+        }
+        if !input.choices.is_empty() {
+            question += &format!(" [{}]", input.choices.join(", "));
+        }
+        let answer = match interaction {
+            Some(interaction) if input.secret => interaction.ask_secret(&question).await?,
+            Some(interaction) => interaction.ask_text(&question).await?.map(Secret::from),
+            None => None,
+        };
+        let Some(answer) = answer else {
+            let how = if input.secret {
+                format!("set `secret` to `NAME,target={}`, or run in a terminal", input.name)
+            } else {
+                "give it with `env` or `args`, or run in a terminal".to_owned()
+            };
+            return Err(missing().hint(how));
+        };
+        if answer.expose().is_empty() {
+            return Err(missing());
+        }
+        check_choice(input, answer.expose())?;
+        Ok(Some(InputValue {
+            text: answer.expose().to_owned(),
+            origin: ValueOrigin::Answered,
+            secret: input.secret,
+        }))
+    }
+}
+
+fn check_choice(input: &RegistryInput, value: &str) -> Result<()> {
+    if input.choices.is_empty() || input.choices.iter().any(|choice| choice == value) {
+        return Ok(());
+    }
+    let message = format!("`{}` is one of {}", input.name, input.choices.join(", "));
+    Err(Error::new(ErrorKind::InvalidOption, message))
+}

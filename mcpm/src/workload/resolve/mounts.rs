@@ -1,0 +1,81 @@
+//! Resolves the mounts of a container.
+
+use std::path::Path;
+
+use crate::{
+    Error, ErrorKind, Result,
+    config_file::read_error_kind,
+    options::{Relabel, VolumeSpec},
+    runtime::Mount,
+};
+
+pub(super) fn mounts(volumes: &[VolumeSpec], working_dir: &Path) -> Result<Vec<Mount>> {
+    let mut all: Vec<Mount> = Vec::new();
+    for volume in volumes {
+        let source = working_dir.join(&volume.host_path);
+        if let Err(error) = std::fs::metadata(&source) {
+            let message = format!("cannot mount `{}`", source.display());
+            return Err(Error::new(read_error_kind(&error), message).source(error));
+        }
+        if all.iter().any(|mount| mount.target == volume.container_path) {
+            let message = format!("two volumes are mounted at `{}`", volume.container_path);
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
+        all.push(Mount {
+            source,
+            target: volume.container_path.clone(),
+            read_only: volume.read_only,
+            relabel: volume.relabel,
+        });
+    }
+    Ok(all)
+}
+
+/// What a mount opens of this machine, in full, for the user to confirm.
+pub(super) fn mount_opening(mount: &Mount) -> String {
+    let Mount { source, target, read_only, relabel } = mount;
+    let how = if *read_only { "to read" } else { "to write" };
+    let relabelled = match relabel {
+        None => "",
+        Some(Relabel::Shared) => ", relabelled for all containers",
+        Some(Relabel::Private) => ", relabelled for this container alone",
+    };
+    let (source, target) = (source.to_string_lossy(), target.escape_debug());
+    format!("`{}` of this machine as `{target}`, {how}{relabelled}", source.escape_debug())
+}
+
+/// Says that what is mounted is another machine's, where ignore files are not looked for.
+pub(super) fn remote_mount_warning(engine: &str, mounts: &[Mount]) -> Option<String> {
+    let host = url::Url::parse(engine).ok()?.host_str()?.to_owned();
+    let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+    if host == "localhost" || address.is_ok_and(|address| address.is_loopback()) {
+        return None;
+    }
+    let source = mounts.first()?.source.display();
+    Some(format!(
+        "`{source}` is mounted as it is on the machine of the engine, `{engine}`: ignore files there are not seen"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_on_a_remote_engine_are_warned_about() {
+        let mount =
+            Mount { source: "/work".into(), target: "/work".to_owned(), read_only: false, relabel: None };
+        for (engine, elsewhere) in [
+            ("unix:///var/run/docker.sock", false),
+            ("tcp://127.0.0.1:2375", false),
+            ("tcp://[::1]:2375", false),
+            ("tcp://localhost:2375", false),
+            ("tcp://10.0.0.9:2375", true),
+            ("tcp://build.example.com:2376", true),
+        ] {
+            let mounts = std::slice::from_ref(&mount);
+            assert_eq!(remote_mount_warning(engine, mounts).is_some(), elsewhere, "{engine}");
+            assert_eq!(remote_mount_warning(engine, &[]), None);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Resolves the proxy in front of a server.
+
+use std::collections::BTreeMap;
+
+use super::request::WorkloadRequest;
+use crate::{
+    Environment, Error, ErrorKind, Result,
+    audit::AuditOwner,
+    name::WorkloadName,
+    options::{OptionSet as _, ProxyMode, SharedOptions, WorkloadOptions},
+    proxy::ProxySpec,
+    transport::tls::TrustStore,
+    workload::spec::ValueOrigin,
+};
+
+/// Works out the proxy.
+pub(super) fn proxy(
+    asked: &WorkloadRequest,
+    options: &WorkloadOptions,
+    name: &WorkloadName,
+    origins: &mut BTreeMap<String, ValueOrigin>,
+    environment: &Environment,
+) -> Result<ProxySpec> {
+    let proxy = ProxySpec {
+        port: options.proxy_port.unwrap_or(0),
+        mode: options.proxy_mode.unwrap_or(ProxyMode::StreamableHttp),
+        endpoint_prefix: prefix(options)?,
+        ..read_proxy(&asked.without_defaults(), name.as_str(), environment)?
+    };
+    if proxy.incoming.is_some() {
+        for name in ["oidc_issuer", "oidc_jwks_url", "oidc_introspection_url"] {
+            if asked.options.is_given(name) {
+                origins.insert("incoming".to_owned(), asked.origin(name));
+            }
+        }
+    }
+    for field in ["tools", "tools_override", "authz_config", "audit_config", "enable_audit", "otel_endpoint"]
+    {
+        if options.is_given(field) {
+            origins.insert(field.to_owned(), asked.origin(field));
+        }
+    }
+    if proxy.exchange.is_some() {
+        origins.insert("exchange".to_owned(), asked.origin("token_exchange_url"));
+    }
+    let port_origin = if proxy.port == 0 { ValueOrigin::Derived } else { asked.origin("proxy_port") };
+    origins.insert("proxy_port".to_owned(), port_origin);
+    Ok(proxy)
+}
+
+/// Refuses what is wrong with the proxy's options.
+pub(super) fn check_proxy(asked: &WorkloadRequest, environment: &Environment) -> Result<()> {
+    let options = asked.without_defaults();
+    prefix(&options)?;
+    read_proxy(&options, "", environment).map(drop)
+}
+
+fn read_proxy(given: &WorkloadOptions, name: &str, environment: &Environment) -> Result<ProxySpec> {
+    let (given, folder) = (SharedOptions::from(given), &environment.working_dir);
+    let read = ProxySpec::read(&given, name, folder, AuditOwner::Workload, Some(environment));
+    read.map(|(spec, _)| spec)
+}
+
+fn prefix(options: &WorkloadOptions) -> Result<Option<String>> {
+    match options.endpoint_prefix.as_deref() {
+        Some(prefix) if !prefix.starts_with('/') || prefix.contains(char::is_whitespace) => Err(Error::new(
+            ErrorKind::InvalidOption,
+            format!("invalid value `{prefix}` for `endpoint_prefix`: it does not begin with `/`"),
+        )),
+        prefix => Ok(prefix.map(str::to_owned)),
+    }
+}
+
+/// The authorities that mcpm's own requests trust.
+///
+/// # Errors
+/// `InvalidOption` for a bundle that cannot be read or holds no certificate.
+pub(super) fn trust_store(options: &WorkloadOptions, environment: &Environment) -> Result<TrustStore> {
+    let bundle = options.mcpm_ca_bundle.as_ref().map(|path| environment.working_dir.join(path));
+    TrustStore::with_bundle(bundle.as_deref())
+}
