@@ -4,7 +4,7 @@
 //! people and what to do next when that is known. Surfaces map [`ErrorKind`] to exit codes, HTTP statuses and
 //! language exceptions in one exhaustive match each.
 
-use std::{borrow::Cow, error::Error as StdError, fmt};
+use std::{borrow::Cow, error::Error as StdError, fmt, sync::Arc};
 
 /// What went wrong, for programs.
 ///
@@ -107,14 +107,17 @@ impl fmt::Display for ErrorKind {
 /// Why an operation failed.
 ///
 /// [`Display`](fmt::Display) prints one line: the message, its causes and the hint. It never holds a secret.
+/// Clones share the cause.
+#[derive(Clone)]
 pub struct Error(Box<ErrorInner>);
 
+#[derive(Clone)]
 struct ErrorInner {
     kind: ErrorKind,
     message: Cow<'static, str>,
     hint: Option<Cow<'static, str>>,
     context: Vec<(&'static str, String)>,
-    source: Option<Box<dyn StdError + Send + Sync>>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 /// A result of the library.
@@ -149,7 +152,7 @@ impl Error {
     /// Keeps what caused this error.
     #[must_use]
     pub fn source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        self.0.source = Some(source.into());
+        self.0.source = Some(Arc::from(source.into()));
         self
     }
 

@@ -1,6 +1,6 @@
 //! Everything that goes into the image of a package, and so what the image is called.
 
-use std::{collections::BTreeMap, path::Path};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use ring::digest::{Context as Hasher, SHA256};
@@ -36,8 +36,8 @@ pub(crate) struct RecipeInputs<'a> {
     pub(crate) add_packages: &'a [String],
     /// The command that is started, where the package has several.
     pub(crate) command: Option<&'a str>,
-    /// A file with certificate authorities.
-    pub(crate) ca_cert: Option<&'a Path>,
+    /// Certificate authorities that the build and the server trust.
+    pub(crate) ca_cert: Option<&'a Certificates>,
     /// Proxies and mirrors.
     pub(crate) settings: &'a BuildSettings,
 }
@@ -71,7 +71,6 @@ impl Recipe {
         let ecosystem = package.ecosystem();
         check_packages(ingredients.add_packages)?;
         let (builder, runtime) = base_images(ingredients)?;
-        let certificates = ingredients.ca_cert.map(Certificates::read).transpose()?;
         let project = package.project().map(Project::find).transpose()?;
         let mirrors = ingredients.settings.mirrors(ecosystem);
         let requirement = package.requirement();
@@ -86,7 +85,7 @@ impl Recipe {
             requirement: project.is_none().then_some(&requirement),
             name,
             packages: ingredients.add_packages,
-            has_certificates: certificates.is_some(),
+            has_certificates: ingredients.ca_cert.is_some(),
             args: mirrors.keys().map(String::as_str).collect(),
         }
         .render();
@@ -95,7 +94,8 @@ impl Recipe {
         for (name, content) in scripts(ecosystem) {
             context.add_file(name, content.as_bytes(), false)?;
         }
-        for (number, certificate) in certificates.iter().flat_map(Certificates::files).enumerate() {
+        for (number, certificate) in ingredients.ca_cert.into_iter().flat_map(Certificates::files).enumerate()
+        {
             context.add_file(format!("ca/mcpm-{number:04}.crt"), certificate.as_bytes(), false)?;
         }
         let mut warnings = Vec::new();

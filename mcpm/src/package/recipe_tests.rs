@@ -25,8 +25,9 @@ fn plain(reference: &str) -> Recipe {
 
 #[test]
 fn the_name_of_an_image_is_a_hash_of_all_that_goes_in() {
-    let certificates = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(certificates.path(), AUTHORITY).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), AUTHORITY).unwrap();
+    let certificates = Certificates::read(file.path()).unwrap();
     let mirror =
         BuildSettings::from_lookup(|name| (name == "PIP_INDEX_URL").then(|| "https://i.example".to_owned()));
     let packages = ["git".to_owned(), "jq".to_owned()];
@@ -38,7 +39,7 @@ fn the_name_of_an_image_is_a_hash_of_all_that_goes_in() {
         recipe("uvx://server", |all| all.add_packages = &packages[..1]).unwrap(),
         recipe("uvx://server", |all| all.add_packages = &packages).unwrap(),
         recipe("uvx://server", |all| all.command = Some("other")).unwrap(),
-        recipe("uvx://server", |all| all.ca_cert = Some(certificates.path())).unwrap(),
+        recipe("uvx://server", |all| all.ca_cert = Some(&certificates)).unwrap(),
         recipe("uvx://server", |all| all.settings = &mirror).unwrap(),
     ]
     .map(|recipe| recipe.image.to_string());

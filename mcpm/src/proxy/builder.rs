@@ -66,9 +66,10 @@ impl ProxyBuilder {
         let (folder, environment) = (Path::new(""), self.environment.as_ref());
         let given = SharedOptions::from(&self.options);
         let (spec, secrets) = ProxySpec::read(&given, &name, folder, AuditOwner::Proxy, environment)?;
+        let trust = TrustStore::with_bundle(self.options.mcpm_ca_bundle.as_deref())?;
+        spec.check(&secrets)?;
         let spec = ProxySpec { port: self.options.port.unwrap_or(0), ..spec };
         let variables = environment.map(|environment| environment.variables.clone()).unwrap_or_default();
-        let trust = TrustStore::with_bundle(self.options.mcpm_ca_bundle.as_deref())?;
         let target = Target::parse_with_trust(&target, trust)?;
         Ok(Proxy {
             setup: ProxySetup::new(&*name, TRANSPORT, spec, secrets, variables)?,

@@ -16,7 +16,6 @@ use crate::{
     options::{Header, ProxyMode, Secret, SharedOptions},
     policy::PolicySpec,
     telemetry::TelemetrySpec,
-    transport::tls::TrustStore,
 };
 
 /// What stands in front of a server, as it is recorded: without secrets.
@@ -82,7 +81,8 @@ impl Default for ProxySpec {
 impl ProxySpec {
     /// Reads options without defaults, and the files that they name, with relative paths below `working_dir`, and returns
     /// the spec with its secrets. `name` is the server's. An environment gives client secrets that the options do not, and
-    /// variables. Port, mode and prefix are left to the caller, since not all proxies have options for them.
+    /// variables. Port, mode and prefix are left to the caller, since not all proxies have options for them, and so are
+    /// the CA bundle and the [check](Self::check).
     ///
     /// # Errors
     /// `InvalidOption` for options that contradict each other and for values that cannot be used; `NotFound` or `Io`
@@ -125,17 +125,28 @@ impl ProxySpec {
         if let (Some(exchange), Some(_)) = (&mut spec.exchange, &secrets.token_exchange_client_secret) {
             exchange.client_secret = ClientSecret::Given;
         }
-        let bundle = options.mcpm_ca_bundle.as_ref().map(|path| working_dir.join(path));
-        TrustStore::with_bundle(bundle.as_deref())?;
-        spec.check(&secrets)?;
         Ok((spec, secrets))
+    }
+
+    /// Names the server in telemetry, unless the options or the environment name the service. Reads no file.
+    ///
+    /// # Errors
+    /// `InvalidOption` for options of telemetry that cannot be used.
+    pub(crate) fn with_server_name(
+        self,
+        options: &SharedOptions,
+        name: &str,
+        environment: &Environment,
+    ) -> Result<Self> {
+        let telemetry = TelemetrySpec::read(options, name, &environment.working_dir, &environment.variables)?;
+        Ok(Self { telemetry, ..self })
     }
 
     /// Checks what can be checked before anything is made for the proxy.
     ///
     /// # Errors
     /// `InvalidOption` says what cannot be used.
-    pub(super) fn check(&self, secrets: &ProxySecrets) -> Result<()> {
+    pub(crate) fn check(&self, secrets: &ProxySecrets) -> Result<()> {
         self.check_host()?;
         check_hosts(&self.more_hosts)?;
         if let Some(incoming) = &self.incoming {

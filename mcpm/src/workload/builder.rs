@@ -47,17 +47,18 @@ impl WorkloadBuilder {
         self
     }
 
-    /// Checks the options and reads the exported configuration, if one is named.
+    /// Checks the options, and reads the files that they name.
     ///
-    /// Of what is written there it checks the options as well, so the file is read here and not at the start.
-    /// Nothing is changed.
+    /// Each file is read once, here, so a file that changes later does not change what is started. A file other
+    /// than the exported configuration that cannot be used is an error of [`Workload::plan`], [`Workload::secrets`] or
+    /// [`Workload::resolve`]. Nothing is changed.
     ///
     /// # Errors
     /// `InvalidOption` for bad, missing or contradicting options, `Unsupported` for features not built yet, `Io`
     /// for an exported configuration that cannot be read.
     pub fn build(self) -> Result<Workload> {
         let environment = self.environment.unwrap_or_else(Environment::from_process);
-        let asked = Box::new(WorkloadRequest::read(self.options, &environment.working_dir)?);
+        let asked = Box::new(WorkloadRequest::load(self.options, &environment)?);
         Ok(Workload { asked, environment, events: WorkloadEvents::new(), resolved_request: OnceCell::new() })
     }
 }
@@ -108,7 +109,7 @@ impl Workload {
             &noted,
         )
         .await?;
-        resolve::check(&asked, &self.environment)?;
+        resolve::check(&asked, &self.environment.working_dir)?;
         let asked = &Box::pin(registry_inputs::resolve_inputs(&asked, &self.environment, &noted)).await?;
         let name = self.name(asked)?;
         let creates_group = self.creates_group()?;
@@ -131,7 +132,7 @@ impl Workload {
             ServerSource::Image(_) | ServerSource::Package(_) => self.image_source(asked)?,
             ServerSource::Named { .. } => return Err(not_located()),
         };
-        let verification = Verification::from_request(asked, &self.environment)?.planned();
+        let verification = Verification::from_request(asked)?.planned();
         let runtime = self.runtime().await?;
         let engine = runtime.engine().await?;
         let target_address = target::target_address(&asked.without_defaults()).await?;
@@ -172,7 +173,7 @@ impl Workload {
             ServerSource::Image(_) | ServerSource::Package(_) => self.image_source(asked)?,
             ServerSource::Named { .. } => return Err(not_located()),
         };
-        let verification = Verification::from_request(asked, &self.environment)?;
+        let verification = Verification::from_request(asked)?;
         let runtime = self.runtime().await?;
         let engine = runtime.engine().await?;
         self.check_network(runtime.as_ref()).await?;
@@ -202,7 +203,7 @@ impl Workload {
             &user,
         )
         .await?;
-        resolve::check(&located, &self.environment)?;
+        resolve::check(&located, &self.environment.working_dir)?;
         registry_inputs::resolve_inputs(&located, &self.environment, &user).await.map(Box::new)
     }
 
@@ -219,7 +220,7 @@ impl Workload {
     /// # Errors
     /// `NotFound` names every secret that is missing; `SecretsUnavailable`; `InvalidOption`.
     pub async fn secrets(&self) -> Result<SecretValues> {
-        resolve::check(&self.asked, &self.environment)?;
+        resolve::check(&self.asked, &self.environment.working_dir)?;
         let names: Vec<String> = self.asked.options.secret.iter().map(|secret| secret.name.clone()).collect();
         secrets::read(&names, &self.environment).await
     }

@@ -21,9 +21,9 @@ fn environment() -> Environment {
 
 /// What would be done for options, on an engine and with an image that are as here written.
 fn resolved(options: WorkloadOptions) -> Result<WorkloadSpec> {
-    let asked = WorkloadRequest::read(options, Path::new("/"))?;
+    let asked = WorkloadRequest::load(options, &environment())?;
     let name = asked.available_name(|_| false);
-    resolve::check(&asked, &environment())?;
+    resolve::check(&asked, &environment().working_dir)?;
     let reference = match &asked.source {
         ServerSource::Remote(url) => return remote::resolve(&asked, url, name, &environment()),
         ServerSource::Image(image) => image.clone(),
@@ -363,7 +363,7 @@ fn what_is_no_exported_configuration_is_refused_with_one_message() {
     let mut said = String::new();
     for path in files {
         let options = WorkloadOptions { from_config: Some(path.clone()), ..WorkloadOptions::default() };
-        let error = WorkloadRequest::read(options, Path::new("/")).unwrap_err();
+        let error = WorkloadRequest::load(options, &environment()).unwrap_err();
         assert!(
             matches!(error.kind(), ErrorKind::InvalidOption | ErrorKind::Unsupported),
             "{path:?}: {error}"

@@ -8,7 +8,6 @@ use crate::{
     package::{
         Recipe, RecipeInputs,
         build::{self, BuildPolicy, BuiltImage, PackageBuildProgress},
-        certificates::Certificates,
     },
     runtime::{BuildProgress, ImageInfo, PullProgress, Runtime},
     workload::{PackageSpec, WorkloadEvent, events::WorkloadEvents},
@@ -44,7 +43,6 @@ impl ImageSource {
         environment: &Environment,
     ) -> Result<Option<Self>> {
         let options = &asked.options;
-        let ca_cert = options.ca_cert.as_ref().map(|path| environment.working_dir.join(path));
         match &asked.source {
             ServerSource::Remote(_) | ServerSource::Named { .. } => Ok(None),
             ServerSource::Image(image) => {
@@ -54,7 +52,7 @@ impl ImageSource {
                     return Err(Error::new(ErrorKind::InvalidOption, message));
                 }
                 // A broken file is better heard of before an image is pulled.
-                ca_cert.as_deref().map(Certificates::read).transpose()?;
+                asked.files.ca_cert()?;
                 Ok(Some(Self::Image(image.clone())))
             }
             ServerSource::Package(package) => {
@@ -63,7 +61,7 @@ impl ImageSource {
                     runtime_image: options.runtime_image.as_deref(),
                     add_packages: &options.runtime_add_package,
                     command: options.package_command.as_deref(),
-                    ca_cert: ca_cert.as_deref(),
+                    ca_cert: asked.files.ca_cert()?,
                     settings: &environment.build,
                 })?;
                 Ok(Some(Self::Package(Box::new(recipe))))

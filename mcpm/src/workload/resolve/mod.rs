@@ -3,7 +3,11 @@
 //! A value that was given goes before one of the exported file, that before what the image says, that before
 //! the declared default. Nothing is touched here: files are read, the engine is asked about the image.
 
-use std::{collections::BTreeMap, net::IpAddr, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    path::{Path, PathBuf},
+};
 
 use super::{
     PackageSpec, Placement, TargetSpec, ValueOrigin, Via, WorkloadName, WorkloadSpec, ca_certs, ignore,
@@ -20,6 +24,7 @@ use crate::{
 };
 
 pub(super) mod env_file;
+mod files;
 pub(super) mod image_source;
 pub(super) mod input_values;
 mod mounts;
@@ -64,17 +69,17 @@ pub(super) struct ResolveContext<'a> {
 }
 
 /// Refuses what is wrong whatever the engine and the image say, before they are asked.
-pub(super) fn check(asked: &WorkloadRequest, environment: &Environment) -> Result<()> {
+pub(super) fn check(asked: &WorkloadRequest, working_dir: &Path) -> Result<()> {
     if let ServerSource::Remote(_) = asked.source {
-        return remote::check(asked, environment);
+        return remote::check(asked);
     }
     let options = asked.effective_options();
-    check_proxy(asked, environment)?;
+    check_proxy(asked)?;
     check_labels(&options)?;
     secret_delivery::check(&options)?;
-    let reach = EffectivePermissions::resolve(asked, &environment.working_dir)?;
-    reach.mounts(&options.volume, &environment.working_dir)?;
-    requested_variables(asked, environment)?;
+    let reach = EffectivePermissions::resolve(asked, working_dir)?;
+    reach.mounts(&options.volume, working_dir)?;
+    requested_variables(asked)?;
     match options.transport {
         Some(Transport::Stdio) => reject_http_options(asked),
         Some(transport) => {
@@ -145,7 +150,7 @@ pub(super) fn resolve(
     };
     // In an image that is built, they are part of it.
     let trusts = options.ca_cert.is_some() && around.package.is_none();
-    let mut env = variables(asked, around.environment, transport, target.as_ref(), trusts, &mut origins)?;
+    let mut env = variables(asked, transport, target.as_ref(), trusts, &mut origins)?;
     let typed = asked.prompted_secrets(&name);
     for secret in options.secret.iter().chain(typed.keys()) {
         // A secret goes before what a file says, and before what the server is told.

@@ -74,8 +74,8 @@ impl EffectivePermissions {
     /// Reads the profile and weighs it against the options.
     pub(in crate::workload) fn resolve(asked: &WorkloadRequest, working_dir: &Path) -> Result<Self> {
         let options = &asked.options;
-        let (profile, profile_origin) = match &options.permission_profile {
-            Some(named) => (Profile::load(named, working_dir)?, asked.origin("permission_profile")),
+        let (profile, profile_origin) = match asked.files.profile()? {
+            Some(profile) => (profile.clone(), asked.origin("permission_profile")),
             None => {
                 match asked.registry_values.as_ref().and_then(|supplied| supplied.permissions_and_consent()) {
                     Some((permissions, confirmed)) => {

@@ -5,11 +5,9 @@ use std::collections::BTreeMap;
 use super::request::WorkloadRequest;
 use crate::{
     Environment, Error, ErrorKind, Result,
-    audit::AuditOwner,
     name::WorkloadName,
     options::{OptionSet as _, ProxyMode, SharedOptions, WorkloadOptions},
     proxy::ProxySpec,
-    transport::tls::TrustStore,
     workload::spec::ValueOrigin,
 };
 
@@ -21,11 +19,12 @@ pub(super) fn proxy(
     origins: &mut BTreeMap<String, ValueOrigin>,
     environment: &Environment,
 ) -> Result<ProxySpec> {
+    let shared = SharedOptions::from(&asked.options);
     let proxy = ProxySpec {
         port: options.proxy_port.unwrap_or(0),
         mode: options.proxy_mode.unwrap_or(ProxyMode::StreamableHttp),
         endpoint_prefix: prefix(options)?,
-        ..read_proxy(&asked.without_defaults(), name.as_str(), environment)?
+        ..asked.files.proxy()?.clone().with_server_name(&shared, name.as_str(), environment)?
     };
     if proxy.incoming.is_some() {
         for name in ["oidc_issuer", "oidc_jwks_url", "oidc_introspection_url"] {
@@ -48,17 +47,10 @@ pub(super) fn proxy(
     Ok(proxy)
 }
 
-/// Refuses what is wrong with the proxy's options.
-pub(super) fn check_proxy(asked: &WorkloadRequest, environment: &Environment) -> Result<()> {
-    let options = asked.without_defaults();
-    prefix(&options)?;
-    read_proxy(&options, "", environment).map(drop)
-}
-
-fn read_proxy(given: &WorkloadOptions, name: &str, environment: &Environment) -> Result<ProxySpec> {
-    let (given, folder) = (SharedOptions::from(given), &environment.working_dir);
-    let read = ProxySpec::read(&given, name, folder, AuditOwner::Workload, Some(environment));
-    read.map(|(spec, _)| spec)
+/// Rejects invalid options of the proxy.
+pub(super) fn check_proxy(asked: &WorkloadRequest) -> Result<()> {
+    prefix(&asked.options)?;
+    asked.files.proxy().map(drop)
 }
 
 fn prefix(options: &WorkloadOptions) -> Result<Option<String>> {
@@ -69,13 +61,4 @@ fn prefix(options: &WorkloadOptions) -> Result<Option<String>> {
         )),
         prefix => Ok(prefix.map(str::to_owned)),
     }
-}
-
-/// The authorities that mcpm's own requests trust.
-///
-/// # Errors
-/// `InvalidOption` for a bundle that cannot be read or holds no certificate.
-pub(super) fn trust_store(options: &WorkloadOptions, environment: &Environment) -> Result<TrustStore> {
-    let bundle = options.mcpm_ca_bundle.as_ref().map(|path| environment.working_dir.join(path));
-    TrustStore::with_bundle(bundle.as_deref())
 }

@@ -9,7 +9,6 @@ use super::{
     input_values::{InputMode, expand_template, is_secret_target_name, prompts_for_secret, resolve_input},
     mounts::mount_opening,
     permissions::requested_host_access,
-    proxy::trust_store,
     registry_values::RegistryValues,
     request::WorkloadRequest,
     source::{self, ServerSource},
@@ -35,7 +34,7 @@ pub(in crate::workload) async fn look_up(
     on_notice: OnNotice<'_>,
 ) -> Result<WorkloadRequest> {
     let ServerSource::Named { name, registry_only } = &asked.source else { return Ok(asked.clone()) };
-    let trust = trust_store(&asked.options, environment)?;
+    let trust = asked.files.trust_store()?.clone();
     let registry = Registry::open(environment, asked.options.registry.as_deref())?.with_trust_store(trust);
     let found = registry.find(name, on_notice).await.map_err(|error| match error.kind() {
         ErrorKind::Registry if !registry_only && error.next_step().is_none() => {
@@ -156,7 +155,7 @@ pub(in crate::workload) async fn resolve_inputs(
         if options.transport.or(way.transport) != Some(Transport::Stdio) {
             supplied.options.target_port = way.target_port;
         }
-        let given = requested_variables(asked, environment)?;
+        let given = requested_variables(asked)?;
         for input in &way.env {
             let as_secret = options.secret.iter().any(|secret| secret.target == input.name);
             let known = supplied.env.contains_key(&input.name) || supplied.secrets.contains_key(&input.name);

@@ -71,7 +71,7 @@ async fn resolve_request(
     user: &NumberedAnswers,
 ) -> Result<WorkloadRequest> {
     let located =
-        look_up(&WorkloadRequest::read(options, Path::new("/"))?, &home.environment, &|_| {}).await?;
+        look_up(&WorkloadRequest::load(options, &home.environment)?, &home.environment, &|_| {}).await?;
     resolve_inputs(&located, &home.environment, &InputMode::Interactive(Some(user))).await
 }
 
@@ -130,7 +130,7 @@ async fn given_values_take_precedence_and_are_not_prompted_for() {
     let effective = asked.effective_options();
     assert_eq!(effective.args, ["Paris"]);
     assert_eq!(asked.origin("args"), ValueOrigin::Given);
-    let all = requested_variables(&asked, &home.environment).unwrap();
+    let all = requested_variables(&asked).unwrap();
     assert_eq!(all["WEATHER_KEY"], ("given".to_owned(), ValueOrigin::Given));
     assert_eq!(all["WEATHER_TOKEN"], ("file".to_owned(), ValueOrigin::EnvFile));
     assert_eq!((effective.target_port, asked.origin("target_port")), (Some(7), ValueOrigin::Given));
@@ -141,7 +141,7 @@ async fn a_missing_value_without_a_prompt_is_an_error() {
     let home = home();
     for user in [None, Some(NumberedAnswers { absent: true, ..NumberedAnswers::default() })] {
         let located = look_up(
-            &WorkloadRequest::read(options("notes", "toolhive"), Path::new("/")).unwrap(),
+            &WorkloadRequest::load(options("notes", "toolhive"), &home.environment).unwrap(),
             &home.environment,
             &|_| {},
         )
@@ -163,7 +163,7 @@ async fn lookup_errors_name_the_cause() {
     let home = home();
     let outcome = async |server: &str, registry: &str| {
         look_up(
-            &WorkloadRequest::read(options(server, registry), Path::new("/")).unwrap(),
+            &WorkloadRequest::load(options(server, registry), &home.environment).unwrap(),
             &home.environment,
             &|_| {},
         )
@@ -190,7 +190,7 @@ async fn lookup_errors_name_the_cause() {
 #[tokio::test]
 async fn a_remote_entry_prompts_for_its_headers() {
     let home = home();
-    let asked = WorkloadRequest::read(options("calendar", "toolhive"), Path::new("/")).unwrap();
+    let asked = WorkloadRequest::load(options("calendar", "toolhive"), &home.environment).unwrap();
     let located = look_up(&asked, &home.environment, &|_| {}).await.unwrap();
     let ServerSource::Remote(url) = &located.source else { panic!("{located:?}") };
     let name: WorkloadName = "far".parse().unwrap();
@@ -354,7 +354,7 @@ async fn an_entry_mounts_only_what_the_user_named() {
 async fn entry_permissions_grant_no_host_access() {
     let home = home();
     let mut asked = look_up(
-        &WorkloadRequest::read(options("weather", "server"), Path::new("/")).unwrap(),
+        &WorkloadRequest::load(options("weather", "server"), &home.environment).unwrap(),
         &home.environment,
         &|_| {},
     )
@@ -399,7 +399,7 @@ impl UserPrompt for FixedAnswer {
 async fn host_access_of_an_entry_needs_confirmation() {
     let home = home();
     let located = look_up(
-        &WorkloadRequest::read(options("weather", "server"), Path::new("/")).unwrap(),
+        &WorkloadRequest::load(options("weather", "server"), &home.environment).unwrap(),
         &home.environment,
         &|_| {},
     )
@@ -424,9 +424,11 @@ async fn host_access_of_an_entry_needs_confirmation() {
         }
     }
     // A profile of the user's own is taken as it is, and nobody is asked.
-    let mut asked = located;
+    let with_profile =
+        WorkloadOptions { permission_profile: Some("none".parse().unwrap()), ..options("weather", "server") };
+    let with_profile = WorkloadRequest::load(with_profile, &home.environment).unwrap();
+    let mut asked = look_up(&with_profile, &home.environment, &|_| {}).await.unwrap();
     asked.registry_values.as_mut().unwrap().run_method.permissions = Some(permissions);
-    asked.options.permission_profile = Some("none".parse().unwrap());
     let user = FixedAnswer("yes", Mutex::default());
     let asked =
         confirm_permissions(asked, Path::new("/"), &InputMode::Interactive(Some(&user))).await.unwrap();

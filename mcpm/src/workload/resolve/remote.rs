@@ -54,7 +54,7 @@ pub(in crate::workload) const CONTAINER_ONLY_OPTIONS: &[&str] = &[
 ];
 
 /// Refuses what can only be asked of a container, in one message.
-pub(in crate::workload) fn check(asked: &WorkloadRequest, environment: &Environment) -> Result<()> {
+pub(in crate::workload) fn check(asked: &WorkloadRequest) -> Result<()> {
     let options = &asked.options;
     let refused: Vec<String> = WorkloadOptions::SPECS
         .iter()
@@ -76,7 +76,7 @@ pub(in crate::workload) fn check(asked: &WorkloadRequest, environment: &Environm
     if let ServerSource::Remote(url) = &asked.source {
         headers::check(options.secret.iter(), url)?;
     }
-    check_proxy(asked, environment)
+    check_proxy(asked)
 }
 
 /// Works out the whole workload.
@@ -86,7 +86,6 @@ pub(in crate::workload) fn resolve(
     name: WorkloadName,
     environment: &Environment,
 ) -> Result<WorkloadSpec> {
-    check(asked, environment)?;
     let options = asked.effective_options();
     let mut origins = BTreeMap::new();
     origins.insert("name".to_owned(), asked.name_origin());

@@ -3,14 +3,16 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use super::{
+    files::OptionFiles,
     registry_values::RegistryValues,
     source::{self, ServerSource},
 };
 use crate::{
-    Error, ErrorKind, Result,
+    Environment, Error, ErrorKind, Result,
     options::{EnvVar, OptionSet as _, PermissionProfile, Secret, SecretRef, VolumeSpec, WorkloadOptions},
     redact::url::redact_url_text,
     workload::{ValueOrigin, WorkloadName, export},
@@ -21,6 +23,8 @@ use crate::{
 pub(in crate::workload) struct WorkloadRequest {
     /// What was given, the exported file's values included.
     pub(in crate::workload) options: WorkloadOptions,
+    /// The content of the files that they name.
+    pub(in crate::workload) files: Arc<OptionFiles>,
     pub(in crate::workload) source: ServerSource,
     name: WorkloadName,
     /// Whether the name was worked out, and may get a suffix.
@@ -37,8 +41,8 @@ pub(in crate::workload) struct WorkloadRequest {
 }
 
 impl WorkloadRequest {
-    /// Checks the options and reads the exported file, if one is named.
-    pub(in crate::workload) fn read(options: WorkloadOptions, working_dir: &Path) -> Result<Self> {
+    /// Checks the options, and reads the exported file and the files that the options name.
+    pub(in crate::workload) fn load(options: WorkloadOptions, environment: &Environment) -> Result<Self> {
         options.check()?;
         let from_file = options.from_config.is_some();
         let (mut notices, mut beside_file) = (Vec::new(), Vec::new());
@@ -56,7 +60,7 @@ impl WorkloadRequest {
         let Some(server) = options.server.as_deref() else {
             return Err(Error::new(ErrorKind::InvalidOption, "no server was named"));
         };
-        let source = source::classify(server)?.resolved_against(working_dir);
+        let source = source::classify(server)?.resolved_against(&environment.working_dir);
         if options.registry.is_some() && !matches!(source, ServerSource::Named { .. }) {
             let message =
                 format!("`registry` is for names of servers, and `{}` is none", redact_url_text(server));
@@ -70,8 +74,10 @@ impl WorkloadRequest {
             Some(name) => (name.parse()?, false),
             None => (source.workload_name(), true),
         };
+        let files = Arc::new(OptionFiles::load(&options, environment));
         Ok(Self {
             options,
+            files,
             source,
             name,
             name_is_generated,

@@ -1,10 +1,10 @@
 //! Resolves the environment variables of a server.
 
-use std::{collections::BTreeMap, net::Ipv4Addr, path::PathBuf};
+use std::{collections::BTreeMap, net::Ipv4Addr};
 
-use super::{env_file, request::WorkloadRequest};
+use super::request::WorkloadRequest;
 use crate::{
-    Environment, Result,
+    Result,
     options::Transport,
     package::certificates,
     workload::spec::{TargetSpec, ValueOrigin, Via},
@@ -12,38 +12,26 @@ use crate::{
 
 type VariablesWithOrigin = BTreeMap<String, (String, ValueOrigin)>;
 
-/// The variables that were asked for: file, folder, given ones, the later before the earlier.
-pub(super) fn requested_variables(
-    asked: &WorkloadRequest,
-    environment: &Environment,
-) -> Result<VariablesWithOrigin> {
-    let options = &asked.options;
-    let mut all = asked.registry_values.as_ref().map(|supplied| supplied.env.clone()).unwrap_or_default();
-    let absolute = |path: &PathBuf| environment.working_dir.join(path);
-    let mut add = |values: BTreeMap<String, String>| {
-        all.extend(values.into_iter().map(|(key, value)| (key, (value, ValueOrigin::EnvFile))));
-    };
-    if let Some(path) = &options.env_file {
-        add(env_file::read(&absolute(path))?);
-    }
-    if let Some(path) = &options.env_file_dir {
-        add(env_file::read_folder(&absolute(path))?);
-    }
-    let given = asked.origin("env");
-    all.extend(options.env.iter().map(|variable| (variable.name.clone(), (variable.value.clone(), given))));
+/// Returns the variables that the registry entry, environment files and options set, the later ones taking precedence.
+pub(super) fn requested_variables(request: &WorkloadRequest) -> Result<VariablesWithOrigin> {
+    let mut all = request.registry_values.as_ref().map(|values| values.env.clone()).unwrap_or_default();
+    let in_files = request.files.variables()?.iter();
+    all.extend(in_files.map(|(name, value)| (name.clone(), (value.clone(), ValueOrigin::EnvFile))));
+    let origin = request.origin("env");
+    let given = request.options.env.iter();
+    all.extend(given.map(|variable| (variable.name.clone(), (variable.value.clone(), origin))));
     Ok(all)
 }
 
 /// The server's environment: what was asked for, and what it is told unless it was told otherwise.
 pub(super) fn variables(
     asked: &WorkloadRequest,
-    environment: &Environment,
     transport: Transport,
     target: Option<&TargetSpec>,
     trusts: bool,
     origins: &mut BTreeMap<String, ValueOrigin>,
 ) -> Result<BTreeMap<String, String>> {
-    let mut all = requested_variables(asked, environment)?;
+    let mut all = requested_variables(asked)?;
     let mut tell = |name: &str, value: String| {
         all.entry(name.to_owned()).or_insert((value, ValueOrigin::Derived));
     };

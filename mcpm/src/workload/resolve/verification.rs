@@ -3,17 +3,17 @@
 //! A key or an identity that the user gives goes before what the registry's entry says of who signs. An image that is
 //! built here for a package has no signature: nobody published it.
 
-use std::{fmt, path::Path};
+use std::fmt;
 
 use serde::Serialize;
 
-use super::{proxy::trust_store, request::WorkloadRequest, source::ServerSource};
+use super::{request::WorkloadRequest, source::ServerSource};
 use crate::{
     Environment, Error, ErrorKind, Result,
     image::{
         ImageReference,
         credentials::CredentialStore,
-        verify::{self, ExpectedSigner, Identity, PublicKey, TrustedRoot, VerifiedImage},
+        verify::{self, ExpectedSigner, Identity, VerifiedImage},
     },
     options::{ImageVerification, OptionSet as _, WorkloadOptions},
     transport::tls::TrustStore,
@@ -64,22 +64,19 @@ impl Verification {
     /// # Errors
     /// `InvalidOption` for options that contradict each other and files that hold something else; `ImageUnverified` when
     /// only what is signed may run, and it is known before that this is not; `NotFound`, `Io`, `Registry`.
-    pub(in crate::workload) fn from_request(
-        asked: &WorkloadRequest,
-        environment: &Environment,
-    ) -> Result<Self> {
+    pub(in crate::workload) fn from_request(asked: &WorkloadRequest) -> Result<Self> {
         let options = asked.effective_options();
         let mode = options.image_verification.unwrap_or(ImageVerification::Warn);
         let built = matches!(asked.source, ServerSource::Package(_));
         let chosen = asked.options.is_given("image_verification");
         check(&options, mode, built)?;
-        let trust = trust_store(&options, environment)?;
+        let trust = asked.files.trust_store()?.clone();
         if mode == ImageVerification::Disabled {
             return Ok(Self { mode, expected: None, built, explicit: chosen, trust });
         }
         let provenance =
             asked.registry_values.as_ref().and_then(|supplied| supplied.run_method.provenance.as_ref());
-        let expected = if built { None } else { expected(&options, provenance, &environment.working_dir)? };
+        let expected = if built { None } else { expected(asked, provenance)? };
         if expected.is_none() && options.sigstore_trusted_root.is_some() {
             let message = "`sigstore_trusted_root` is given, and not who signs the image";
             return Err(Error::new(ErrorKind::InvalidOption, message)
@@ -186,15 +183,13 @@ fn check(options: &WorkloadOptions, mode: ImageVerification, built: bool) -> Res
 }
 
 fn expected(
-    options: &WorkloadOptions,
+    asked: &WorkloadRequest,
     provenance: Option<&serde_json::Value>,
-    working_dir: &Path,
 ) -> Result<Option<ExpectedSigner>> {
-    if let Some(path) = &options.image_verification_key {
-        return PublicKey::read(&working_dir.join(path)).map(|key| Some(ExpectedSigner::Key(key)));
+    if let Some(key) = asked.files.verification_key()? {
+        return Ok(Some(ExpectedSigner::Key(key.clone())));
     }
-    let root = options.sigstore_trusted_root.as_ref();
-    let root = root.map(|path| TrustedRoot::read(&working_dir.join(path))).transpose()?;
+    let (options, root) = (&asked.options, asked.files.trusted_root()?.cloned());
     let identity = match (&options.certificate_identity, &options.certificate_oidc_issuer, provenance) {
         (Some(name), Some(issuer), _) => Some(Identity::new(name.clone(), issuer.clone(), root)?),
         (_, _, Some(provenance)) => Identity::from_provenance(provenance, root)?,
