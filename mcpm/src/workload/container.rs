@@ -8,7 +8,9 @@ use std::{
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 
-use super::{WorkloadSpec, engine::runtime_of, exec_relay, ignore, secret_delivery::SecretDelivery};
+use super::{
+    WorkloadSpec, engine::runtime_of, exec_relay, fnv1a::fnv1a, ignore, secret_delivery::SecretDelivery,
+};
 use crate::{
     Environment, Error, ErrorKind, Result,
     isolation::Isolation,
@@ -270,13 +272,6 @@ fn excerpt(log: &str) -> String {
         "" => String::new(),
         words => format!("; it last wrote: {words}"),
     }
-}
-
-/// The 64-bit FNV-1a hash: the same in every build, which the standard library's hasher does not promise.
-pub(super) fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[async_trait]

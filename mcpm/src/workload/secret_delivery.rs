@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{WorkloadName, WorkloadSpec, container::fnv1a};
+use super::{WorkloadName, WorkloadSpec, fnv1a::fnv1a};
 use crate::{
     Environment, Error, ErrorKind, Result,
     isolation::MOUNT_POINT,

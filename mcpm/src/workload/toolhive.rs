@@ -7,7 +7,7 @@ use std::fmt::Display;
 
 use serde_json::{Map, Value};
 
-use super::{WorkloadName, resolve::remote};
+use super::{WorkloadName, resolve::container_only_options::CONTAINER_ONLY_OPTIONS};
 use crate::{
     Error, ErrorKind, Result,
     options::{OptionSet as _, WorkloadOptions},
@@ -298,7 +298,7 @@ impl Importer {
                 // It is written for every server, and means nothing for this one.
                 continue;
             }
-            if self.is_remote() && remote::CONTAINER_ONLY_OPTIONS.contains(option) {
+            if self.is_remote() && CONTAINER_ONLY_OPTIONS.contains(option) {
                 if !option.starts_with("target_") {
                     self.unsupported.push((*field).to_owned());
                 }

@@ -17,9 +17,8 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CoverKind,
-    rules::IgnoreVerdict,
-    walk::{self, WalkResult},
+    covered::{CoverKind, WalkResult},
+    rules::{BaselineText, IGNORE_FILE_NAME, IgnoreVerdict},
 };
 use crate::{
     Environment, Error, ErrorKind, Result,
@@ -60,17 +59,6 @@ struct CoveredPath {
     made: Option<u64>,
     /// Whether the user's own file alone ignored it.
     global: bool,
-}
-
-/// What is known of an ignore file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BaselineText<'a> {
-    /// No server could write it.
-    Untracked,
-    /// This is what the user had there.
-    Text(&'a str),
-    /// There was none.
-    Absent,
 }
 
 impl Default for Baseline {
@@ -205,29 +193,23 @@ pub(super) fn update_baseline(
 ///
 /// # Errors
 /// `NotFound` when no server could write there; `Io`; `InvalidOption` for patterns that cannot be understood.
-pub(super) fn accept(folder: &Path, environment: &Environment) -> Result<Vec<PathBuf>> {
-    let folder = folder.canonicalize().map_err(|error| {
-        Error::new(crate::config_file::read_error_kind(&error), format!("cannot read `{}`", folder.display()))
-            .source(error)
-    })?;
-    let mut walked = WalkResult::default();
-    walked.walk(&folder, None, &Baseline::default())?;
+pub(super) fn accept(folder: &Path, walked: &WalkResult, environment: &Environment) -> Result<Vec<PathBuf>> {
     let mut changed = Vec::new();
     change(environment, |known| {
-        let within = known.folders.iter().any(|root| root.starts_with(&folder));
-        if !within && !known.could_write(&folder) {
+        let within = known.folders.iter().any(|root| root.starts_with(folder));
+        if !within && !known.could_write(folder) {
             let message = format!("no server could write to `{}`", folder.display());
             return Err(Error::new(ErrorKind::NotFound, message).hint("its ignore files count as they are"));
         }
         let before: BTreeMap<_, _> =
-            known.files.iter().filter(|(file, _)| file.starts_with(&folder)).collect();
+            known.files.iter().filter(|(file, _)| file.starts_with(folder)).collect();
         let all: BTreeSet<&PathBuf> = before.keys().copied().chain(walked.texts.keys()).collect();
         let is_new = |file: &&&PathBuf| before.get(**file).copied() != walked.texts.get(**file);
         changed = all.iter().filter(is_new).map(|file| (*file).clone()).collect();
-        known.files.retain(|file, _| !file.starts_with(&folder));
+        known.files.retain(|file, _| !file.starts_with(folder));
         let there: Vec<_> = walked.texts.iter().filter(|(file, _)| known.could_write(file)).collect();
         known.files.extend(there.into_iter().map(|(file, text)| (file.clone(), text.clone())));
-        known.covered.retain(|thing| !thing.path.starts_with(&folder));
+        known.covered.retain(|thing| !thing.path.starts_with(folder));
         Ok(())
     })?;
     Ok(changed)
@@ -285,7 +267,7 @@ pub(super) fn notice(kept: &[PathBuf], root: &Path) -> Option<String> {
         "`{}`{more} {verb} ignored, though no `{}` says so any more: a server could write to `{root}`, and may have \
          changed that; if it was you, run `mcpm ignore accept {root}`",
         first.escape_debug(),
-        walk::IGNORE_FILE_NAME
+        IGNORE_FILE_NAME
     ))
 }
 

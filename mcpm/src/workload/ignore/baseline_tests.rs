@@ -1,7 +1,7 @@
 use std::os::unix::fs::symlink;
 
 use super::{
-    super::{is_empty_folder_overlay, is_ignore_file_overlay, tests::IgnoreFixture},
+    super::{accept, is_empty_folder_overlay, is_ignore_file_overlay, tests::IgnoreFixture},
     *,
 };
 

@@ -16,6 +16,7 @@ use std::{
 
 use crate::{
     Environment, Error, ErrorKind, Result,
+    config_file::read_error_kind,
     isolation::MOUNT_POINT,
     runtime::Mount,
     state::file::{create_folders, file_error},
@@ -23,28 +24,19 @@ use crate::{
 
 mod baseline;
 mod case_folding;
+mod covered;
 mod rules;
 mod walk;
 
 use baseline::Baseline;
-use walk::WalkResult;
+use covered::{CoverKind, CoveredEntry, WalkResult};
+use rules::IGNORE_FILE_NAME;
 
 #[cfg(any(fuzzing, test))]
 pub(super) use rules::ignores;
 
 /// Engines become slow with many mounts.
 const MAX_OVERLAYS: usize = 500;
-
-/// What a covered place is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CoverKind {
-    File,
-    Folder,
-    /// An ignore file, which may be read.
-    IgnoreFile,
-    /// A link in the place of one.
-    IgnoreFileLink,
-}
 
 /// What covers the ignored parts of mounted folders.
 #[derive(Debug)]
@@ -79,7 +71,12 @@ impl Overlays {
 /// # Errors
 /// `NotFound` when there is no such folder, or no server could write to it; `Io`; `InvalidOption`.
 pub(super) fn accept(folder: &Path, environment: &Environment) -> Result<Vec<PathBuf>> {
-    baseline::accept(folder, environment)
+    let folder = folder.canonicalize().map_err(|error| {
+        Error::new(read_error_kind(&error), format!("cannot read `{}`", folder.display())).source(error)
+    })?;
+    let mut walked = WalkResult::default();
+    walked.walk(&folder, None, &Baseline::default())?;
+    baseline::accept(&folder, &walked, environment)
 }
 
 /// Works out what covers the ignored parts of `mounts`. Reads folders and ignore files; makes nothing.
@@ -112,7 +109,7 @@ pub(super) fn compute_overlays(
     let mut found: BTreeMap<String, Mount> = BTreeMap::new();
     // A folder may be mounted in two places, and a link of one may lead into another.
     for (root, mount) in &folders {
-        for (path, walk::CoveredEntry { kind, verdict: why }) in covered {
+        for (path, CoveredEntry { kind, verdict: why }) in covered {
             let Ok(below) = path.strip_prefix(root) else { continue };
             let outer = path.ancestors().skip(1).take_while(|outer| *outer != root);
             // What is mounted by name is wanted, and what is in a covered folder is covered with it.
@@ -206,7 +203,7 @@ pub(super) fn is_empty_folder_overlay(overlay: &Mount) -> bool {
 
 /// Tells whether an overlay is an ignore file that is mounted over itself.
 pub(super) fn is_ignore_file_overlay(overlay: &Mount) -> bool {
-    overlay.source.file_name().is_some_and(|name| name == walk::IGNORE_FILE_NAME)
+    overlay.source.file_name().is_some_and(|name| name == IGNORE_FILE_NAME)
 }
 
 const EMPTY_FOLDER_NAME: &str = "folder";

@@ -6,11 +6,23 @@ use std::{fs, io, path::Path, rc::Rc};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use super::baseline::BaselineText;
 use crate::{Error, ErrorKind, Result, state::file::file_error};
 
+/// The name of an ignore file in a mounted folder.
+pub(super) const IGNORE_FILE_NAME: &str = ".mcpmignore";
 /// The longest ignore file that is read.
 const MAX_IGNORE_FILE_BYTES: u64 = 1 << 20;
+
+/// What is known of an ignore file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BaselineText<'a> {
+    /// No server could write it.
+    Untracked,
+    /// This is what the user had there.
+    Text(&'a str),
+    /// There was none.
+    Absent,
+}
 
 /// The text of an ignore file, and where it is.
 #[derive(Debug)]
@@ -97,7 +109,7 @@ impl Rules {
         };
         let is_known = there.is_some_and(is_known);
         if let (BaselineText::Text(text), false) = (said, is_known) {
-            let shown = format!("{} as it was", folder.join(super::walk::IGNORE_FILE_NAME).display());
+            let shown = format!("{} as it was", folder.join(IGNORE_FILE_NAME).display());
             let before = compile(folder, &IgnoreFile { text: text.to_owned(), shown })?;
             held = held.add(before, PatternAuthority::Full);
         }

@@ -1,47 +1,21 @@
 //! Goes through a mounted folder and finds what is ignored.
 
 use std::{
-    collections::BTreeMap,
     fs::{self, DirEntry},
     io::ErrorKind as IoErrorKind,
     os::unix::fs::DirEntryExt as _,
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use rustix::io::Errno;
 
 use super::{
-    CoverKind,
     baseline::Baseline,
     case_folding,
-    rules::{self, CaseSensitivity, IgnoreFile, IgnoreVerdict, Rules},
+    covered::{CoverKind, CoveredEntry, WalkResult},
+    rules::{self, CaseSensitivity, IGNORE_FILE_NAME, IgnoreFile, IgnoreVerdict, Rules},
 };
 use crate::{Result, state::file::file_error};
-
-/// The name of an ignore file in a mounted folder.
-pub(super) const IGNORE_FILE_NAME: &str = ".mcpmignore";
-
-/// What was found.
-#[derive(Debug, Default)]
-pub(super) struct WalkResult {
-    /// What is ignored, and the ignore files that are there.
-    pub(super) covered: BTreeMap<PathBuf, CoveredEntry>,
-    /// What the ignore files say.
-    pub(super) texts: BTreeMap<PathBuf, String>,
-}
-
-/// Something that is ignored, or an ignore file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct CoveredEntry {
-    pub(super) kind: CoverKind,
-    pub(super) verdict: IgnoreVerdict,
-}
-
-impl CoveredEntry {
-    fn new(is_folder: bool, why: IgnoreVerdict) -> Self {
-        Self { kind: if is_folder { CoverKind::Folder } else { CoverKind::File }, verdict: why }
-    }
-}
 
 impl WalkResult {
     /// Adds what is ignored in `root`, which has no link in its path.

@@ -23,6 +23,7 @@ use crate::{
     state::{SPEC_VERSION, Store},
 };
 
+pub(super) mod container_only_options;
 pub(super) mod env_file;
 mod files;
 pub(super) mod image_source;

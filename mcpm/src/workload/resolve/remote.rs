@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::{
+    container_only_options::CONTAINER_ONLY_OPTIONS,
     proxy::{check_proxy, proxy},
     remote_url::RemoteUrl,
     request::{self, WorkloadRequest},
@@ -18,40 +19,6 @@ use crate::{
     state::SPEC_VERSION,
     workload::{Placement, RemoteSpec, ValueOrigin, WorkloadName, WorkloadSpec, headers},
 };
-
-/// The options that concern a container, and mean nothing where there is none; of secrets, those that are no headers.
-pub(in crate::workload) const CONTAINER_ONLY_OPTIONS: &[&str] = &[
-    "args",
-    "label",
-    "proxy_mode",
-    "target_host",
-    "target_port",
-    "publish",
-    "network",
-    "learn",
-    "isolate_network",
-    "allow_runtime_gateway",
-    "env",
-    "env_file",
-    "env_file_dir",
-    "secret",
-    "volume",
-    "permission_profile",
-    "ignore_globally",
-    "print_resolved_overlays",
-    "image_verification",
-    "image_verification_key",
-    "certificate_identity",
-    "certificate_oidc_issuer",
-    "sigstore_trusted_root",
-    "ca_cert",
-    "runtime_image",
-    "runtime_add_package",
-    "runtime",
-    "package_command",
-    "rebuild",
-    "offline",
-];
 
 /// Refuses what can only be asked of a container, in one message.
 pub(in crate::workload) fn check(asked: &WorkloadRequest) -> Result<()> {
@@ -152,48 +119,4 @@ fn reject_duplicate_header<'a>(
     let message =
         format!("the header `{name}` would be set twice: for an exchanged token, and for all requests");
     Err(Error::new(ErrorKind::InvalidOption, message).hint("name another with `token_exchange_header_name`"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_for_containers_is_named_as_the_table_names_it() {
-        for name in CONTAINER_ONLY_OPTIONS {
-            assert!(WorkloadOptions::spec(name).is_some(), "{name}");
-        }
-    }
-
-    #[test]
-    fn an_option_of_a_workload_is_for_containers_or_for_every_server() {
-        // A new one is in neither list: is it used for a server that others run, or to be refused there?
-        const FOR_EVERY_SERVER: [&str; 20] = [
-            "server",
-            "name",
-            "group",
-            "transport",
-            "host",
-            "proxy_port",
-            "foreground",
-            "from_config",
-            "mcpm_ca_bundle",
-            "endpoint_prefix",
-            "trust_proxy_headers",
-            "tools",
-            "tools_override",
-            "authz_config",
-            "audit_config",
-            "enable_audit",
-            "debug",
-            "allowed_origins",
-            "allowed_hosts",
-            "registry",
-        ];
-        let section = WorkloadOptions::spec("server").map(|spec| spec.section);
-        for spec in WorkloadOptions::SPECS.iter().filter(|spec| Some(spec.section) == section) {
-            let lists = [CONTAINER_ONLY_OPTIONS, &FOR_EVERY_SERVER].map(|list| list.contains(&spec.name));
-            assert!(lists[0] != lists[1], "`{}` is in {lists:?}", spec.name);
-        }
-    }
 }
