@@ -10,7 +10,7 @@ use tokio::{
     process::Command,
 };
 
-use super::credentials::Credentials;
+use super::login::Credentials;
 use crate::{Error, ErrorKind, Result};
 
 /// Long enough for a key store that asks the user to unlock it.

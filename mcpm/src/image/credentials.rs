@@ -4,39 +4,17 @@
 //! general credential store (`credsStore`), the login written in the file itself (`auths`). Talking to a helper
 //! program is in `credential_helper.rs`.
 
-use std::{collections::BTreeMap, ffi::OsString, fmt, path::PathBuf};
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Deserialize;
 
 use super::credential_helper;
+pub use super::login::Credentials;
 use crate::{Error, ErrorKind, Result, docker_config::read_json, environment::EngineSettings};
 
 /// The key under which tools keep the login for Docker Hub.
 const DOCKER_HUB_KEY: &str = "https://index.docker.io/v1/";
-
-/// A login for a registry. [`Debug`](fmt::Debug) shows no secret.
-#[derive(Clone, PartialEq, Eq)]
-pub enum Credentials {
-    /// A user name and a password or access token.
-    Password {
-        /// The user.
-        username: String,
-        /// The secret.
-        password: String,
-    },
-    /// An OAuth token that the registry swaps for access tokens.
-    IdentityToken(String),
-}
-
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Password { username, .. } => write!(f, "Password({username}, ..)"),
-            Self::IdentityToken(_) => f.write_str("IdentityToken(..)"),
-        }
-    }
-}
 
 /// The files and helper programs that hold logins.
 #[derive(Debug, Clone, Default)]

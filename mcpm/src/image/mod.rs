@@ -7,6 +7,7 @@ mod credential_helper;
 pub mod credentials;
 mod distribution;
 mod grammar;
+mod login;
 pub mod pull;
 mod reference;
 pub mod verify;

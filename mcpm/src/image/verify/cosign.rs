@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sigstore_verify::types::{Bundle, DerCertificate};
 
-use super::{key::SIGNATURE_ANNOTATION, reason};
+use super::{key::SIGNATURE_ANNOTATION, reason::reason};
 
 const CERTIFICATE_ANNOTATION: &str = "dev.sigstore.cosign/certificate";
 const CHAIN_ANNOTATION: &str = "dev.sigstore.cosign/chain";

@@ -13,11 +13,12 @@ use sigstore_verify::{
 };
 
 use super::{
-    Signer, cosign, crypto,
+    cosign, crypto,
     find::Signature,
     key::parse_bundle,
     provenance::{Provenance, SigstoreInstance},
-    reason,
+    reason::reason,
+    signer::Signer,
     statement::{self, Predicate},
 };
 use crate::{Error, ErrorKind, Result, image::distribution::Digest};

@@ -12,9 +12,10 @@ use sigstore_verify::{
 };
 
 use super::{
-    Signer, crypto,
+    crypto,
     find::Signature,
-    reason,
+    reason::reason,
+    signer::Signer,
     statement::{self, Predicate},
 };
 use crate::{Error, ErrorKind, Result, image::distribution::Digest};

@@ -22,10 +22,13 @@ mod find;
 mod identity;
 mod key;
 mod provenance;
+mod reason;
+mod signer;
 mod statement;
 
 pub(crate) use identity::{Identity, TrustedRoot};
 pub(crate) use key::PublicKey;
+pub use signer::Signer;
 
 /// How many reasons a refusal repeats.
 const MAX_REASONS: usize = 3;
@@ -38,33 +41,6 @@ pub struct VerifiedImage {
     pub digest: String,
     /// Who signed it.
     pub signer: Signer,
-}
-
-/// Who signed an image.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Signer {
-    /// Who has a key.
-    Key {
-        /// The SHA-256 of the public key, in hex digits.
-        fingerprint: String,
-    },
-    /// Whom an issuer vouched for.
-    Identity {
-        /// A mail address, or the address of a build.
-        identity: String,
-        /// The issuer.
-        issuer: String,
-    },
-}
-
-impl fmt::Display for Signer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Key { fingerprint } => write!(f, "the key SHA256:{fingerprint}"),
-            Self::Identity { identity, issuer } => write!(f, "`{identity}`, says `{issuer}`"),
-        }
-    }
 }
 
 /// Who must have signed an image.
@@ -148,11 +124,4 @@ fn unverified(
     error.with("digest", digest).with("expected of", expected).with("looked at", places).hint(
         "ask its publisher who signs it, or run it unverified with `image_verification` set to `disabled`",
     )
-}
-
-/// Makes a reason of what a library says: one line, in lower case.
-fn reason(error: &impl fmt::Display) -> String {
-    let text = error.to_string().replace(['\n', '\r'], " ");
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }

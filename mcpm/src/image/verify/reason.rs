@@ -1,0 +1,10 @@
+//! Reasons why a signature does not count.
+
+use std::fmt;
+
+/// Makes a reason of what a library says: one line, in lower case.
+pub(super) fn reason(error: &impl fmt::Display) -> String {
+    let text = error.to_string().replace(['\n', '\r'], " ");
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+}

@@ -1,0 +1,32 @@
+//! Who signed an image.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Who signed an image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Signer {
+    /// Who has a key.
+    Key {
+        /// The SHA-256 of the public key, in hex digits.
+        fingerprint: String,
+    },
+    /// Whom an issuer vouched for.
+    Identity {
+        /// A mail address, or the address of a build.
+        identity: String,
+        /// The issuer.
+        issuer: String,
+    },
+}
+
+impl fmt::Display for Signer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key { fingerprint } => write!(f, "the key SHA256:{fingerprint}"),
+            Self::Identity { identity, issuer } => write!(f, "`{identity}`, says `{issuer}`"),
+        }
+    }
+}
