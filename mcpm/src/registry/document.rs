@@ -2,7 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use super::{OnNotice, RegistryEntry, server_json, toolhive};
+use super::{
+    RegistryEntry,
+    notice::{OnNotice, collect_readable},
+    server_json, toolhive,
+};
 use crate::{Error, ErrorKind, Result};
 
 /// One page of a registry's API, or a whole document.
@@ -77,26 +81,4 @@ fn parse_entry(value: Value) -> Result<RegistryEntry> {
         }
         None => server_json::entry(Value::Object(fields), &Map::new()),
     }
-}
-
-/// Leaves out what cannot be read, and says how much and why.
-pub(super) fn collect_readable(
-    entries: impl Iterator<Item = Result<RegistryEntry>>,
-    on_notice: OnNotice<'_>,
-) -> Vec<RegistryEntry> {
-    let (mut good, mut bad, mut first) = (Vec::new(), 0_usize, None);
-    for entry in entries {
-        match entry {
-            Ok(entry) => good.push(entry),
-            Err(error) => {
-                bad += 1;
-                first.get_or_insert(error);
-            }
-        }
-    }
-    if let Some(error) = first {
-        let several = if bad == 1 { "entry" } else { "entries" };
-        on_notice(format!("{bad} {several} of the registry cannot be read; the first: {error}"));
-    }
-    good
 }

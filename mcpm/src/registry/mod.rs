@@ -9,20 +9,20 @@ mod cache;
 mod document;
 mod entry;
 mod fetch;
+mod input_json;
+mod notice;
 mod server_json;
 mod source;
 mod toolhive;
 
 pub use entry::{Argument, RegistryEntry, RegistryInput, RunMethod};
+pub use notice::OnNotice;
 pub use source::RegistrySource;
 
 use std::path::Path;
 
 use crate::{Environment, Error, ErrorKind, Result, http_client::HttpClient, transport::tls::TrustStore};
 use cache::Cache;
-
-/// Called with a sentence that the user should know, and that stops nothing.
-pub type OnNotice<'a> = &'a (dyn Fn(String) + Send + Sync);
 
 /// A registry of MCP servers.
 #[derive(Debug)]

@@ -4,12 +4,15 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use url::Url;
 
 use super::{
-    Argument, RegistryEntry, RegistryInput, RunMethod, entry::sanitize, toolhive::ToolhiveExtension,
+    Argument, RegistryEntry, RegistryInput, RunMethod,
+    entry::sanitize,
+    input_json::{InputJson, check_name, null_as_default, text_or_scalar},
+    toolhive::ToolhiveExtension,
 };
 use crate::{
     Error, ErrorKind, Result, image::ImageReference, options::Transport, redact::url::redact_url_text,
@@ -19,9 +22,6 @@ const PUBLISHER_KEY: &str = "io.modelcontextprotocol.registry/publisher-provided
 const OFFICIAL_KEY: &str = "io.modelcontextprotocol.registry/official";
 /// The publisher whose extension holds permissions and other settings for containers.
 const STACKLOK_KEY: &str = "io.github.stacklok";
-/// The longest name that is taken.
-const MAX_NAME_LENGTH: usize = 200;
-
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ServerJson {
@@ -105,45 +105,6 @@ struct ArgumentJson {
     variables: BTreeMap<String, InputJson>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct InputJson {
-    #[serde(default)]
-    name: String,
-    description: Option<String>,
-    #[serde(default, alias = "is_required", alias = "required")]
-    is_required: bool,
-    #[serde(default, alias = "is_secret", alias = "secret")]
-    is_secret: bool,
-    #[serde(default, deserialize_with = "text_or_scalar")]
-    default: Option<String>,
-    #[serde(default, deserialize_with = "text_or_scalar")]
-    value: Option<String>,
-    #[serde(default, deserialize_with = "null_as_default")]
-    choices: Vec<String>,
-    #[serde(default, deserialize_with = "null_as_default")]
-    variables: BTreeMap<String, InputJson>,
-}
-
-impl From<InputJson> for RegistryInput {
-    fn from(json: InputJson) -> Self {
-        let variable = |(name, json): (String, InputJson)| {
-            let input = RegistryInput { name: name.clone(), ..json.into() };
-            (name, input)
-        };
-        Self {
-            name: json.name,
-            description: json.description.as_deref().map(sanitize),
-            required: json.is_required,
-            secret: json.is_secret,
-            default: json.default,
-            value: json.value,
-            choices: json.choices,
-            variables: json.variables.into_iter().map(variable).collect(),
-        }
-    }
-}
-
 /// Reads one server; `outer` is what a registry's API says beside it.
 ///
 /// # Errors
@@ -194,21 +155,6 @@ pub(super) fn entry(server: Value, outer: &Map<String, Value>) -> Result<Registr
         extension.apply(&mut entry);
     }
     Ok(entry)
-}
-
-/// Refuses a name that could not be typed or shown.
-pub(super) fn check_name(name: &str) -> Result<()> {
-    let bad =
-        name.is_empty() || name.len() > MAX_NAME_LENGTH || name.contains(|c: char| !c.is_ascii_graphic());
-    match bad {
-        false => Ok(()),
-        true => {
-            let shown: String = name.escape_debug().take(60).collect();
-            let message =
-                format!("`{shown}` cannot name a server: 1 to {MAX_NAME_LENGTH} visible characters do");
-            Err(Error::new(ErrorKind::Registry, message))
-        }
-    }
 }
 
 /// The way to run a package, or the kind of one that is not run.
@@ -391,23 +337,4 @@ fn bind_mount(mount: &str) -> Option<String> {
     let (source, target) = (field(&["src", "source"])?, field(&["dst", "target", "destination"])?);
     (field(&["type"]) == Some("bind"))
         .then(|| format!("{source}:{target}{}", if read_only { ":ro" } else { "" }))
-}
-
-/// Reads `null` as nothing, which some registries write.
-pub(super) fn null_as_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
-    deserializer: D,
-) -> std::result::Result<T, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
-}
-
-/// Reads a text that some write as a number or a boolean.
-pub(super) fn text_or_scalar<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> std::result::Result<Option<String>, D::Error> {
-    Ok(match Option::<Value>::deserialize(deserializer)? {
-        None | Some(Value::Null) => None,
-        Some(Value::String(text)) => Some(text),
-        Some(value @ (Value::Number(_) | Value::Bool(_))) => Some(value.to_string()),
-        Some(_) => return Err(serde::de::Error::custom("expected a text")),
-    })
 }

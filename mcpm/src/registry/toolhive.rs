@@ -6,9 +6,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    Argument, OnNotice, RegistryEntry, RegistryInput, RunMethod,
+    Argument, RegistryEntry, RegistryInput, RunMethod,
     entry::sanitize,
-    server_json::{InputJson, check_name, null_as_default},
+    input_json::{InputJson, check_name, null_as_default},
+    notice::{OnNotice, collect_readable},
 };
 use crate::{
     Error, ErrorKind, Result, image::ImageReference, options::Transport, redact::url::redact_url_text,
@@ -106,7 +107,7 @@ pub(super) fn entries(document: Value, on_notice: OnNotice<'_>) -> Result<Vec<Re
     let groups =
         document.groups.into_iter().flat_map(|group| group.servers.into_iter().chain(group.remote_servers));
     let all = document.servers.into_iter().chain(document.remote_servers).chain(groups);
-    Ok(super::document::collect_readable(all.map(|(name, server)| entry(&name, server)), on_notice))
+    Ok(collect_readable(all.map(|(name, server)| entry(&name, server)), on_notice))
 }
 
 fn entry(name: &str, value: Value) -> Result<RegistryEntry> {

@@ -1,0 +1,29 @@
+//! Notices about registries, which do not stop what was asked for.
+
+use super::entry::RegistryEntry;
+use crate::Result;
+
+/// Called with a sentence that the user should know, and that stops nothing.
+pub type OnNotice<'a> = &'a (dyn Fn(String) + Send + Sync);
+
+/// Leaves out what cannot be read, and says how much and why.
+pub(super) fn collect_readable(
+    entries: impl Iterator<Item = Result<RegistryEntry>>,
+    on_notice: OnNotice<'_>,
+) -> Vec<RegistryEntry> {
+    let (mut good, mut bad, mut first) = (Vec::new(), 0_usize, None);
+    for entry in entries {
+        match entry {
+            Ok(entry) => good.push(entry),
+            Err(error) => {
+                bad += 1;
+                first.get_or_insert(error);
+            }
+        }
+    }
+    if let Some(error) = first {
+        let several = if bad == 1 { "entry" } else { "entries" };
+        on_notice(format!("{bad} {several} of the registry cannot be read; the first: {error}"));
+    }
+    good
+}
