@@ -1,9 +1,14 @@
 //! The file form of a profile.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
-use super::{MountRule, Outbound, Profile, Resources, invalid};
-use crate::{Error, ErrorKind, Result};
+use super::{Host, MountRule, Outbound, Profile, Resources, error::invalid};
+use crate::{Error, ErrorKind, Result, config_file::read_error_kind, options::PermissionProfile};
+
+/// Largest profile that is read.
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// A profile as it is written. Every key may be left out.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -48,7 +53,65 @@ fn is_false(value: &bool) -> bool {
     !*value
 }
 
-pub(super) fn parse(text: &str) -> Result<Profile> {
+impl Profile {
+    /// Returns the profile that was asked for; a relative path begins at `working_dir`.
+    ///
+    /// # Errors
+    /// Those of [`read`](Self::read).
+    pub fn load(asked: &PermissionProfile, working_dir: &Path) -> Result<Self> {
+        match asked {
+            PermissionProfile::Nothing => Ok(Self::none()),
+            PermissionProfile::Network => Ok(Self::network()),
+            PermissionProfile::File(path) => Self::read(&working_dir.join(path)),
+        }
+    }
+
+    /// Reads a profile from a JSON file of at most 1 MiB.
+    ///
+    /// # Errors
+    /// `NotFound` or `Io` when the file cannot be read, `InvalidOption` when it is no profile.
+    pub fn read(path: &Path) -> Result<Self> {
+        use std::io::Read as _;
+        let cannot = |error: std::io::Error| {
+            Error::new(
+                read_error_kind(&error),
+                format!("cannot read the permission profile `{}`", path.display()),
+            )
+            .source(error)
+            .hint("name a JSON file, `none` or `network`")
+        };
+        let mut text = String::new();
+        std::fs::File::open(path)
+            .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text))
+            .map_err(cannot)?;
+        let refused = |error: Error| error.with("file", path.display());
+        if text.len() as u64 > MAX_FILE_BYTES {
+            return Err(refused(Error::new(
+                ErrorKind::InvalidOption,
+                "a permission profile has at most 1 MiB",
+            )));
+        }
+        Self::from_json(&text).map_err(refused)
+    }
+
+    /// Reads a profile from JSON.
+    ///
+    /// # Errors
+    /// `InvalidOption` for anything that is no profile, an unknown key included.
+    pub fn from_json(text: &str) -> Result<Self> {
+        parse(text)
+    }
+
+    /// Returns the profile as a JSON file.
+    ///
+    /// # Errors
+    /// `Internal` when a path is not UTF-8.
+    pub fn to_json(&self) -> Result<String> {
+        print(self)
+    }
+}
+
+fn parse(text: &str) -> Result<Profile> {
     let refusal = |error: serde_json::Error| {
         Error::new(ErrorKind::InvalidOption, "this is no permission profile").source(error.to_string())
     };
@@ -72,7 +135,7 @@ pub(super) fn parse(text: &str) -> Result<Profile> {
         return Err(invalid(format!("`{}` is no network mode", mode.escape_debug())));
     }
     let inbound = network.inbound.unwrap_or_default().allow_host;
-    let hosts = inbound.iter().map(|host| host.parse::<super::Host>().map(|host| host.to_string()));
+    let hosts = inbound.iter().map(|host| host.parse::<Host>().map(|host| host.to_string()));
     Ok(Profile {
         name: file.name,
         mounts: read.chain(write).collect::<Result<_>>()?,
@@ -86,7 +149,7 @@ pub(super) fn parse(text: &str) -> Result<Profile> {
     })
 }
 
-pub(super) fn print(profile: &Profile) -> Result<String> {
+fn print(profile: &Profile) -> Result<String> {
     let mounts = |read_only: bool| {
         let all = profile.mounts.iter().filter(|mount| mount.read_only == read_only);
         all.map(ToString::to_string).collect()

@@ -5,7 +5,7 @@ use std::{fmt, net::IpAddr, str::FromStr};
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::{PortRange, invalid};
+use super::{PortRange, error::invalid};
 use crate::{Error, Result};
 
 /// Longest name in DNS.

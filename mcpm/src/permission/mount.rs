@@ -6,7 +6,7 @@ use std::{
     str::FromStr,
 };
 
-use super::{cleaned, invalid, resources::Bytes};
+use super::{error::invalid, resources::Bytes};
 use crate::{Error, Result};
 
 /// An entry of `read` or `write`: `PATH`, or `HOST-PATH:CONTAINER-PATH`.
@@ -99,4 +99,22 @@ impl fmt::Display for Tmpfs {
 fn in_container(path: &str) -> Option<String> {
     let sound = path.starts_with('/') && !path.contains([':', ',']) && !path.contains(char::is_control);
     sound.then(|| cleaned(path).to_string_lossy().into_owned())
+}
+
+/// The path without `.` and `..`, as far as it can be said without looking.
+fn cleaned(path: &str) -> PathBuf {
+    use std::path::Component;
+    let mut clean = PathBuf::new();
+    for component in Path::new(path).components() {
+        match component {
+            Component::ParentDir if clean.parent().is_some() && clean.file_name().is_some() => {
+                clean.pop();
+            }
+            // Above `/` there is `/`.
+            Component::ParentDir if clean.has_root() => {}
+            Component::CurDir => {}
+            other => clean.push(other),
+        }
+    }
+    clean
 }

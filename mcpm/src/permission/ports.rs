@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::invalid;
+use super::error::invalid;
 use crate::{Error, Result};
 
 /// A port, or a range of them with both ends in it.

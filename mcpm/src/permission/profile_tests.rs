@@ -1,10 +1,11 @@
 //! Tests of what profiles say and which are refused.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 
 use super::*;
+use crate::{ErrorKind, options::PermissionProfile};
 
 fn samples(kind: &str) -> Vec<(PathBuf, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/permission/samples").join(kind);

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::invalid;
+use super::error::invalid;
 use crate::{Error, Result};
 
 /// Most processes and threads of a server whose profile says nothing.
