@@ -1,6 +1,6 @@
-//! Asks a `docker-credential-NAME` program for a login.
+//! Queries a `docker-credential-NAME` program for a login.
 //!
-//! The program gets the server on standard input and answers in JSON. It has limited time and may say little.
+//! The program reads the server from standard input and writes JSON. Its time and its output are limited.
 
 use std::{ffi::OsStr, process::Stdio, time::Duration};
 
@@ -15,9 +15,9 @@ use crate::{Error, ErrorKind, Result};
 
 /// Long enough for a key store that asks the user to unlock it.
 const HELPER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Far more than any login.
+/// Larger than any login.
 const MAX_OUTPUT_BYTES: u64 = 64 * 1024;
-/// What every helper prints when it knows no login for the server.
+/// The output of every helper that has no login for the server.
 const NOT_FOUND: &[u8] = b"credentials not found in native keychain";
 /// The user name that marks the secret as an identity token.
 const TOKEN_USER: &str = "<token>";
@@ -46,7 +46,7 @@ pub(super) async fn get(name: &str, server: &str, path: Option<&OsStr>) -> Resul
     let mut child = command.spawn().map_err(|error| failed("cannot be started").source(error))?;
     let talk = async {
         if let Some(mut stdin) = child.stdin.take() {
-            // A helper that does not read is told apart by its answer.
+            // A helper that does not read fails by its output.
             let _ = stdin.write_all(server.as_bytes()).await;
         }
         let mut output = Vec::new();

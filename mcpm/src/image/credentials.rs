@@ -1,4 +1,4 @@
-//! Finds the login for a registry where `docker login` and `podman login` left it.
+//! Finds the login for a registry that `docker login` or `podman login` stored.
 //!
 //! In this order, as the Docker command line does: a credential helper for that registry (`credHelpers`), the
 //! general credential store (`credsStore`), the login written in the file itself (`auths`). Talking to a helper
@@ -13,7 +13,7 @@ use super::credential_helper;
 pub use super::login::Credentials;
 use crate::{Error, ErrorKind, Result, docker_config::read_json, environment::EngineSettings};
 
-/// The key under which tools keep the login for Docker Hub.
+/// The key of the login for Docker Hub.
 const DOCKER_HUB_KEY: &str = "https://index.docker.io/v1/";
 
 /// The files and helper programs that hold logins.
@@ -38,10 +38,10 @@ impl CredentialStore {
         self
     }
 
-    /// Returns the login for a registry, or `None` when nobody logged in.
+    /// Returns the login for a registry; `None` without one.
     ///
     /// # Errors
-    /// `Io` when a file cannot be read, `CorruptState` when it cannot be understood or a helper program fails.
+    /// `Io` when a file cannot be read, `CorruptState` when it is invalid or a helper program fails.
     pub async fn lookup(&self, registry: &str) -> Result<Option<Credentials>> {
         for file in &self.files {
             if let Some(config) = read_json::<AuthConfigFile>(file)?
@@ -71,7 +71,7 @@ impl CredentialStore {
     }
 }
 
-/// The parts of the file that concern logins; the rest belongs to other tools.
+/// The fields of the file about logins.
 #[derive(Deserialize, Default)]
 struct AuthConfigFile {
     #[serde(default)]
@@ -117,7 +117,7 @@ fn decode(auth: &str) -> Option<Credentials> {
     Some(Credentials::Password { username: username.to_owned(), password: password.to_owned() })
 }
 
-/// Docker Hub's login is kept under the address of its first API.
+/// Docker Hub's login has the URL of its first API as its key.
 pub(crate) fn registry_key(registry: &str) -> &str {
     if registry == "docker.io" { DOCKER_HUB_KEY } else { registry }
 }

@@ -16,7 +16,7 @@ pub(super) fn split_domain(name: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Tells whether it is a host name or address, with a port or without.
+/// Tells whether it is a host name or address, with an optional port.
 pub(super) fn is_domain(domain: &str) -> bool {
     let (host, port) = match domain.rsplit_once(':') {
         // The last colon of `[::1]` is not followed by a port.
@@ -35,7 +35,7 @@ pub(super) fn is_domain(domain: &str) -> bool {
     host_is_valid && port.is_none_or(|port| port.parse::<u16>().is_ok())
 }
 
-/// Says what breaks the grammar of a path.
+/// Returns which part of a path is invalid.
 pub(super) fn check_path(path: &str) -> Result<(), String> {
     if path.is_empty() {
         return Err("the repository name is missing".to_owned());
@@ -64,7 +64,7 @@ fn is_path_component(part: &str) -> bool {
         })
 }
 
-/// Tells whether it can be a tag.
+/// Tells whether it is a valid tag.
 pub(super) fn is_tag(tag: &str) -> bool {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     tag.len() <= 128
@@ -72,7 +72,7 @@ pub(super) fn is_tag(tag: &str) -> bool {
         && tag.bytes().all(|byte| is_word(byte) || byte == b'.' || byte == b'-')
 }
 
-/// Tells whether it can be a digest.
+/// Tells whether it is a valid digest.
 pub(super) fn is_digest(digest: &str) -> bool {
     let Some((algorithm, hex)) = digest.split_once(':') else { return false };
     let long_enough = match algorithm {

@@ -12,7 +12,7 @@ pub enum Credentials {
         /// The secret.
         password: String,
     },
-    /// An OAuth token that the registry swaps for access tokens.
+    /// An OAuth refresh token for access tokens of the registry.
     IdentityToken(String),
 }
 

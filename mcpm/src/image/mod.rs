@@ -1,7 +1,7 @@
-//! Container images: what they are called, when they are pulled and who the registry thinks we are.
+//! Container images: references, pulling, registry credentials and signatures.
 //!
-//! [`ImageReference`] reads what the user typed, [`pull::ensure`] decides whether the engine pulls, [`verify`] whether it was signed, and
-//! [`credentials::CredentialStore`] finds the login that `docker login` or `podman login` left behind.
+//! [`ImageReference`] parses names, [`pull::ensure`] pulls an image if necessary, [`verify`] verifies signatures, and
+//! [`credentials::CredentialStore`] finds the logins of `docker login` and `podman login`.
 
 mod credential_helper;
 pub mod credentials;

@@ -1,7 +1,7 @@
-//! Decides when an image is pulled.
+//! Pulls images.
 //!
-//! An image that is here is used. One that may have moved (`latest`, or no tag) is pulled first; when that fails,
-//! the copy that is here is used and the caller is told.
+//! A local image is used as it is. One whose tag moves (`latest`, or no tag) is pulled first; if that fails, the local
+//! image is used, with a notice.
 
 use super::ImageReference;
 use crate::{
@@ -9,19 +9,19 @@ use crate::{
     runtime::{ImageInfo, PullProgress, Runtime},
 };
 
-/// An image that is ready to be started.
+/// A local image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PulledImage {
-    /// What is known of the image.
+    /// The information about the image.
     pub info: ImageInfo,
-    /// What the user should know: the newest image could not be fetched and a copy is used.
+    /// A notice that the newest image could not be pulled.
     pub warning: Option<String>,
 }
 
-/// Makes sure that an image is on the engine's machine.
+/// Makes sure that the engine has an image.
 ///
 /// # Errors
-/// `ImageUnavailable` when it is not here and cannot be pulled; errors of the engine as they are.
+/// `ImageUnavailable` when there is no local image and it cannot be pulled; errors of the engine.
 pub async fn ensure(
     runtime: &dyn Runtime,
     reference: &ImageReference,

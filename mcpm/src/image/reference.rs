@@ -1,7 +1,7 @@
-//! Reads image references by the grammar that all registries share: `[DOMAIN/]PATH[:TAG][@DIGEST]`.
+//! Image references: `[DOMAIN/]PATH[:TAG][@DIGEST]`.
 //!
-//! Two references are equal when an engine would take them for the same image: `alpine`, `alpine:latest` and
-//! `docker.io/library/alpine` are. What is shown is always what was typed.
+//! Two references are equal when they name the same image: `alpine`, `alpine:latest` and `docker.io/library/alpine`
+//! do. A reference is displayed as it was typed.
 
 use std::{
     fmt,
@@ -14,16 +14,16 @@ use serde::{Deserialize, Serialize};
 use super::grammar::{check_path, is_digest, is_domain, is_tag, one_line, split_domain};
 use crate::{Error, ErrorKind, Result};
 
-/// The registry that a reference without a domain belongs to.
+/// The registry of a reference without a domain.
 const DEFAULT_REGISTRY: &str = "docker.io";
-/// The namespace of Docker Hub's own images, left out by everyone.
+/// The namespace of Docker Hub's official images, which is usually omitted.
 const DEFAULT_NAMESPACE: &str = "library/";
-/// The longest name (domain and path) that registries take.
+/// The longest name (domain and path) that registries accept.
 const MAX_NAME_LENGTH: usize = 255;
 /// The longest workload name.
 const MAX_WORKLOAD_NAME_LENGTH: usize = 63;
 
-/// The name of an image, as typed and as understood.
+/// An image reference, as typed and as parsed.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ImageReference {
@@ -38,7 +38,7 @@ impl ImageReference {
     /// Reads a reference.
     ///
     /// # Errors
-    /// `InvalidOption` says which part breaks the grammar.
+    /// `InvalidOption` names the invalid part.
     pub fn parse(text: &str) -> Result<Self> {
         let invalid = |why: &str| {
             Error::new(
@@ -118,16 +118,16 @@ impl ImageReference {
         self.digest.as_deref()
     }
 
-    /// Tells whether the registry may hold a newer image under this reference: no digest, and no tag or `latest`.
+    /// Tells whether the reference can move to a newer image: no digest, and no tag or `latest`.
     pub fn is_latest(&self) -> bool {
         self.digest.is_none() && self.tag.as_deref().is_none_or(|tag| tag == "latest")
     }
 
-    /// Returns the shortest name that means this repository, without tag and digest: `alpine`,
-    /// `grafana/mcp-grafana`, `ghcr.io/org/server`.
+    /// Returns the shortest name of this repository, without tag and digest: `alpine`, `grafana/mcp-grafana`,
+    /// `ghcr.io/org/server`.
     pub fn familiar_name(&self) -> String {
         let short = self.familiar_path();
-        // A path on Docker Hub may look like another registry's.
+        // A path on Docker Hub may look like one on another registry.
         let is_same = || Self::parse(short).is_ok_and(|again| again.same_repository(self));
         if self.registry == DEFAULT_REGISTRY && is_same() {
             short.to_owned()
@@ -136,12 +136,12 @@ impl ImageReference {
         }
     }
 
-    /// Tells whether both name the same repository of the same registry, whatever tag or digest.
+    /// Tells whether both name the same repository, regardless of tag and digest.
     pub fn same_repository(&self, other: &Self) -> bool {
         self.registry == other.registry && self.repository == other.repository
     }
 
-    /// Returns the name a workload gets from this image: its last namespace part and its repository name.
+    /// Returns the workload name for this image: its last namespace part and its repository name.
     pub fn workload_name(&self) -> String {
         let mut parts = self.familiar_path().rsplit('/');
         let repository = parts.next().unwrap_or_default();
@@ -149,7 +149,7 @@ impl ImageReference {
             Some(namespace) => format!("{namespace}-{repository}"),
             None => repository.to_owned(),
         };
-        // The grammar leaves nothing in a path that a workload name could not hold, except too many of it.
+        // Every character of a path is valid in a workload name; only the length may not be.
         name.truncate(MAX_WORKLOAD_NAME_LENGTH);
         name
     }

@@ -1,4 +1,4 @@
-//! Makes sure that the image of a package is here: found, or built.
+//! Finds or builds the image of a package.
 //!
 //! An image that is here is used as it is, whatever newer version of the package there is: it was resolved once,
 //! and is resolved again when somebody asks for it. It is built in two steps. The first installs the package and
@@ -25,16 +25,16 @@ const BASES_LABEL: &str = "mcpm-package-bases";
 /// Images that a build has left are kept no longer, whatever they were left for.
 const MAX_LEFTOVER_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// What may be done to get an image.
+/// Whether an image is built.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct BuildPolicy {
-    /// Nothing is fetched: the image must be here.
+    /// Nothing is fetched: the engine must have the image.
     pub(crate) offline: bool,
-    /// The image is built even if it is here.
+    /// The image is built even if the engine has it.
     pub(crate) rebuild: bool,
 }
 
-/// What happens meanwhile.
+/// The progress of a build.
 #[derive(Debug)]
 pub(crate) enum PackageBuildProgress {
     /// A base image is pulled.
@@ -51,11 +51,11 @@ pub(crate) struct BuiltImage {
     pub(crate) version: String,
 }
 
-/// Finds the image of a package, if it was built from what is here now.
+/// Finds the image of a package, if its base images have not changed since.
 pub(crate) async fn find(runtime: &dyn Runtime, recipe: &Recipe) -> Result<Option<BuiltImage>> {
     let Some(info) = runtime.image(&recipe.image).await? else { return Ok(None) };
     let Some(version) = info.labels.get(VERSION_LABEL).cloned() else { return Ok(None) };
-    // A base that is gone was not replaced.
+    // A missing base image was not replaced.
     let built_from = info.labels.get(BASES_LABEL).map(String::as_str).unwrap_or_default();
     for base in &recipe.bases {
         if let Some(base) = runtime.image(base).await?
@@ -67,7 +67,7 @@ pub(crate) async fn find(runtime: &dyn Runtime, recipe: &Recipe) -> Result<Optio
     Ok(Some(BuiltImage { info, version }))
 }
 
-/// Makes sure that the image of a package is here.
+/// Makes sure that the engine has the image of a package.
 ///
 /// # Errors
 /// `ImageUnavailable` when a base image cannot be pulled, a step of the build fails, or what is not here may not be
@@ -111,14 +111,14 @@ pub(crate) async fn ensure(
         is_project: package.project().is_some(),
         before: before.iter().map(|image| &image.id).chain(replaced.iter().map(|image| &image.id)).collect(),
     };
-    // A failure to remove what the steps left is none of the build.
+    // A failure to clean up does not fail the build.
     if let Err(error) = leftovers.remove(runtime).await {
         tracing::warn!(%error, "images of a build were left behind");
     }
     outcome
 }
 
-/// Does both steps of the build.
+/// Runs both steps of the build.
 async fn run_build(
     runtime: &dyn Runtime,
     recipe: &Recipe,
@@ -186,7 +186,7 @@ impl Leftovers<'_> {
     }
 }
 
-/// Gets a base image. One that cannot be fetched anew is used as it is here.
+/// Pulls a base image. If that fails, the local one is used.
 async fn pull_base(
     runtime: &dyn Runtime,
     base: &ImageReference,

@@ -1,4 +1,4 @@
-//! Certificate authorities that a build and a server trust beside those of their image: `--ca-cert`.
+//! Certificate authorities that a build and a server trust in addition to those of their image (`ca_cert`).
 
 use std::{fmt, path::Path};
 
@@ -13,7 +13,7 @@ use crate::{Error, ErrorKind, Result};
 pub(crate) const CA_FILE: &str = "/etc/mcpm/ca.pem";
 /// Where a file with them and the system's own lies, for programs that read one file only.
 pub(crate) const CA_BUNDLE_FILE: &str = "/etc/mcpm/ca-bundle.pem";
-/// The variables by which programs are told, and of which file.
+/// The variables that name these files to programs.
 pub(crate) const CA_VARIABLES: &[(&str, &str)] = &[
     ("SSL_CERT_FILE", CA_BUNDLE_FILE),
     ("REQUESTS_CA_BUNDLE", CA_BUNDLE_FILE),
@@ -22,7 +22,7 @@ pub(crate) const CA_VARIABLES: &[(&str, &str)] = &[
     ("NODE_EXTRA_CA_CERTS", CA_FILE),
 ];
 
-/// Certificates from a file in PEM form; whatever else was in the file is left out.
+/// Certificates of a PEM file, without its other content.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Certificates(Vec<CertificateDer<'static>>);
 
@@ -30,7 +30,7 @@ impl Certificates {
     /// Reads a file.
     ///
     /// # Errors
-    /// `NotFound` or `Io` when it cannot be read, `InvalidOption` when it holds no certificate or a broken one.
+    /// `NotFound` or `Io` when it cannot be read, `InvalidOption` when it contains no certificate or an invalid one.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let shown = path.display();
         let text = std::fs::read(path).map_err(|error| {

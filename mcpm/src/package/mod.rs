@@ -1,4 +1,4 @@
-//! Packages as servers: `uvx://`, `npx://` and `go://`, each run in an image that is built for it.
+//! Packages as servers (`uvx://`, `npx://`, `go://`), for which images are built.
 //!
 //! [`PackageReference`] reads what was typed and refuses what no package of its ecosystem can be called. A
 //! `Recipe` is everything that goes into the image, and so its name; `build::ensure` finds the image or builds it.

@@ -1,4 +1,4 @@
-//! Everything that goes into the image of a package, and so what the image is called.
+//! Build recipes of packages, and the image names that are hashes of them.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ const GO_IMAGE: &str = "golang:1.26-alpine";
 /// What a Go program runs in that wants packages beside it.
 const GO_RUNTIME_IMAGE: &str = "alpine:3.23";
 
-/// What a recipe is made from.
+/// The inputs of a recipe.
 #[derive(Debug)]
 pub(crate) struct RecipeInputs<'a> {
     /// The package; a local project with an absolute path.
@@ -46,26 +46,26 @@ pub(crate) struct RecipeInputs<'a> {
 #[derive(Debug, Clone)]
 pub(crate) struct Recipe {
     pub(crate) package: PackageReference,
-    /// What the image is called.
+    /// The name of the image.
     pub(crate) image: ImageReference,
-    /// The images that it is built from.
+    /// The base images.
     pub(crate) bases: Vec<ImageReference>,
-    /// How it is built.
+    /// The Dockerfile.
     pub(crate) dockerfile: String,
-    /// The command that was asked for.
+    /// The given command.
     pub(super) command: Option<String>,
     pub(super) context: Bytes,
     pub(super) args: BTreeMap<String, String>,
-    /// What the user should know.
+    /// Notices for the user.
     pub(crate) warnings: Vec<String>,
 }
 
 impl Recipe {
-    /// Works out how a package is built. Files are read, nothing else is asked.
+    /// Creates the recipe of a package. Reads a local project, and queries nothing else.
     ///
     /// # Errors
-    /// `InvalidOption` for a base image or a package that is none, and for a folder that is no Go project;
-    /// `NotFound` and `Io` for files.
+    /// `InvalidOption` for an invalid base image or package, and for a folder without a Go project; `NotFound` and
+    /// `Io` for files.
     pub(crate) fn new(ingredients: &RecipeInputs<'_>) -> Result<Self> {
         let package = ingredients.package;
         let ecosystem = package.ecosystem();
@@ -182,7 +182,7 @@ fn scripts(ecosystem: Ecosystem) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// Refuses what no distribution calls a package.
+/// Rejects invalid names of distribution packages.
 fn check_packages(packages: &[String]) -> Result<()> {
     let is_name = |name: &str| {
         name.len() <= MAX_PACKAGE_NAME_LENGTH

@@ -35,7 +35,7 @@ impl Ecosystem {
     }
 }
 
-/// A package that is to be run, as typed and as understood.
+/// A package reference, as typed and as parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackageReference {
     as_written: String,
@@ -54,7 +54,7 @@ impl PackageReference {
     /// Reads a reference; `None` when the text has no scheme of a package.
     ///
     /// # Errors
-    /// `InvalidOption` says which part no package can have.
+    /// `InvalidOption` names the invalid part.
     pub fn parse(text: &str) -> Option<Result<Self>> {
         let (scheme, package) = text.split_once("://")?;
         let read = match scheme {
@@ -90,7 +90,7 @@ impl PackageReference {
         }
     }
 
-    /// Returns the version that was asked for; `None` for the newest one and for a local project.
+    /// Returns the requested version; `None` for the newest one and for a local project.
     pub fn version(&self) -> Option<&str> {
         match &self.kind {
             PackageKind::Python { version, .. }
@@ -116,7 +116,8 @@ impl PackageReference {
         Self { as_written: format!("go://{}", path.display()), kind: PackageKind::GoProject { path } }
     }
 
-    /// Returns what the ecosystem's own tool calls it: `name[extra]==1.2`, `@scope/name@1.2`, `path@v1.2.0`.
+    /// Returns the requirement in the syntax of the ecosystem's tool: `name[extra]==1.2`, `@scope/name@1.2`,
+    /// `path@v1.2.0`.
     pub fn requirement(&self) -> String {
         match &self.kind {
             PackageKind::Python { name, extras, version } => {

@@ -1,4 +1,4 @@
-//! What a build says of the package it installed, and which of its commands is started.
+//! The report of a build about the installed package, and the selection of its command.
 
 use std::collections::BTreeSet;
 
@@ -39,10 +39,10 @@ impl InstallReport {
         (is_plain(&report.version) && commands_are_plain).then_some(report)
     }
 
-    /// Chooses the command that was asked for, else the only one, else the one that is named like the package.
+    /// Selects the requested command, else the only one, else the one with the package's name.
     ///
     /// # Errors
-    /// `InvalidOption` names those there are.
+    /// `InvalidOption` names the available ones.
     pub(super) fn choose(&self, package: &PackageReference, asked: Option<&str>) -> Result<&PackageCommand> {
         let list = || {
             let names: Vec<_> = self.commands.iter().map(|command| format!("`{}`", command.name)).collect();

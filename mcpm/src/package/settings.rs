@@ -1,4 +1,4 @@
-//! What builds are told of the machine: proxies, and mirrors of package indexes.
+//! Settings of this machine for builds: proxies, and mirrors of package indexes.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The file form of a profile.
+//! The JSON format of permission profiles.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::{Host, MountRule, Outbound, Profile, Resources, error::invalid};
 use crate::{Error, ErrorKind, Result, config_file::read_error_kind, options::PermissionProfile};
 
-/// Largest profile that is read.
+/// The largest profile.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-/// A profile as it is written. Every key may be left out.
+/// A profile in JSON. Every key is optional.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct ProfileDocument {
@@ -54,7 +54,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Profile {
-    /// Returns the profile that was asked for; a relative path begins at `working_dir`.
+    /// Returns the named profile; a relative path begins at `working_dir`.
     ///
     /// # Errors
     /// Those of [`read`](Self::read).
@@ -69,7 +69,7 @@ impl Profile {
     /// Reads a profile from a JSON file of at most 1 MiB.
     ///
     /// # Errors
-    /// `NotFound` or `Io` when the file cannot be read, `InvalidOption` when it is no profile.
+    /// `NotFound` or `Io` when the file cannot be read, `InvalidOption` for an invalid profile.
     pub fn read(path: &Path) -> Result<Self> {
         use std::io::Read as _;
         let cannot = |error: std::io::Error| {
@@ -94,15 +94,15 @@ impl Profile {
         Self::from_json(&text).map_err(refused)
     }
 
-    /// Reads a profile from JSON.
+    /// Parses a profile.
     ///
     /// # Errors
-    /// `InvalidOption` for anything that is no profile, an unknown key included.
+    /// `InvalidOption` for an invalid profile, including unknown keys.
     pub fn from_json(text: &str) -> Result<Self> {
         parse(text)
     }
 
-    /// Returns the profile as a JSON file.
+    /// Returns the profile as JSON.
     ///
     /// # Errors
     /// `Internal` when a path is not UTF-8.
@@ -116,7 +116,7 @@ fn parse(text: &str) -> Result<Profile> {
         Error::new(ErrorKind::InvalidOption, "this is no permission profile").source(error.to_string())
     };
     let file: ProfileDocument = serde_json::from_str(text).map_err(refusal)?;
-    // A list would be taken for the values of an object.
+    // serde would accept a list as the values of an object.
     let value: serde_json::Value = serde_json::from_str(text).map_err(refusal)?;
     for object in ["", "/network", "/network/outbound", "/network/inbound", "/resources"] {
         if value.pointer(object).is_some_and(serde_json::Value::is_array) {

@@ -1,4 +1,4 @@
-//! Hosts that connections go to, and the rules that name them.
+//! Hosts, and rules for hosts.
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
@@ -13,7 +13,7 @@ const MAX_NAME_LENGTH: usize = 253;
 /// Longest part of a name.
 const MAX_LABEL_LENGTH: usize = 63;
 
-/// A host in the one form that is compared: an address, or a name in lower case and ASCII.
+/// A host in canonical form: an address, or a name in lower-case ASCII.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Host {
     /// A name, without a final dot.
@@ -25,15 +25,15 @@ pub enum Host {
 impl FromStr for Host {
     type Err = Error;
 
-    /// Reads a name or an address, in brackets or not. Every spelling of an address that a resolver would take
-    /// for one (`0x7f.1`) is an address here, too.
+    /// Parses a name or an address, with or without brackets. Every spelling of an address that resolvers accept
+    /// (`0x7f.1`) is an address.
     fn from_str(text: &str) -> Result<Self> {
         let bad = || invalid(format!("`{}` is no host", text.escape_debug()));
         let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
         if let Ok(address) = bare.parse::<IpAddr>() {
             return Ok(Self::Address(address.to_canonical()));
         }
-        // The reader of URLs would decode these, and no resolver does.
+        // The URL parser would decode these characters, and resolvers do not.
         if bare.contains(['%', '[', ']', ':', '/', '*']) {
             return Err(bad());
         }
@@ -57,7 +57,7 @@ impl fmt::Display for Host {
     }
 }
 
-/// Tells whether a name in lower case can be looked up.
+/// Tells whether a lower-case name is a valid DNS name.
 fn is_name(name: &str) -> bool {
     let sound = |label: &str| {
         (1..=MAX_LABEL_LENGTH).contains(&label.len())
@@ -68,21 +68,21 @@ fn is_name(name: &str) -> bool {
     name.len() <= MAX_NAME_LENGTH && name.split('.').all(sound)
 }
 
-/// An entry of `allow_host`: a name, `.NAME` for it and all below, `*.NAME` for all below, an address or a
-/// network; with `:PORTS` after it, for these ports alone.
+/// An entry of `allow_host`: a name, `.NAME` for it and its subdomains, `*.NAME` for its subdomains, an address or a
+/// network; with `:PORTS`, for these ports only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostRule {
     pattern: Pattern,
-    /// Empty leaves it to `allow_port`.
+    /// If empty, `allow_port` applies.
     ports: Vec<PortRange>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Pattern {
     Name(String),
-    /// The name and all below.
+    /// The name and its subdomains.
     Domain(String),
-    /// All below the name.
+    /// The subdomains of the name.
     Subdomains(String),
     Network(IpNet),
 }
@@ -96,7 +96,7 @@ impl HostRule {
         Ok(Self { ports: vec![PortRange::one(port)?], ..Self::any_port(host) })
     }
 
-    /// Returns the rule for one host, which leaves the ports to `allow_port`.
+    /// Returns the rule for one host, with the ports of `allow_port`.
     pub fn any_port(host: &Host) -> Self {
         let pattern = match host {
             Host::Name(name) => Pattern::Name(name.clone()),
@@ -105,7 +105,7 @@ impl HostRule {
         Self { pattern, ports: Vec::new() }
     }
 
-    /// Tells whether the rule is for a host.
+    /// Tells whether the rule matches a host.
     pub fn matches(&self, host: &Host) -> bool {
         let is_below = |name: &str, top: &str| name.strip_suffix(top).is_some_and(|rest| rest.ends_with('.'));
         match (&self.pattern, host) {
@@ -117,12 +117,12 @@ impl HostRule {
         }
     }
 
-    /// Returns the ports that the rule is limited to; none when it leaves that to the others.
+    /// Returns the ports that the rule is limited to; none if `allow_port` applies.
     pub fn ports(&self) -> &[PortRange] {
         &self.ports
     }
 
-    /// Returns the one name that the rule is for.
+    /// Returns the name of the rule.
     pub fn name(&self) -> Option<&str> {
         match &self.pattern {
             Pattern::Name(name) | Pattern::Domain(name) => Some(name),
@@ -130,7 +130,7 @@ impl HostRule {
         }
     }
 
-    /// Returns the name whose sub-domains the rule is for.
+    /// Returns the name whose subdomains the rule matches.
     pub fn subdomains_of(&self) -> Option<&str> {
         match &self.pattern {
             Pattern::Domain(name) | Pattern::Subdomains(name) => Some(name),
@@ -138,7 +138,7 @@ impl HostRule {
         }
     }
 
-    /// Returns the addresses that the rule is for.
+    /// Returns the addresses that the rule matches.
     pub fn network(&self) -> Option<IpNet> {
         match &self.pattern {
             Pattern::Network(network) => Some(*network),
@@ -181,11 +181,11 @@ impl FromStr for HostRule {
     }
 }
 
-/// Takes the ports off the end of a rule.
+/// Splits the ports off a rule.
 fn split_ports(text: &str) -> Result<(&str, Vec<PortRange>)> {
     let at = match text.strip_prefix('[') {
         Some(rest) => rest.find(']').map_or(text.len(), |at| at + 2),
-        // Without brackets, an IPv6 address or network has colons of its own.
+        // An IPv6 address or network without brackets contains colons.
         None if text.matches(':').count() == 1 => text.find(':').unwrap_or(text.len()),
         None => text.len(),
     };

@@ -1,8 +1,8 @@
-//! What a server may touch: a permission profile.
+//! Permission profiles: what a server may access.
 //!
-//! A profile is `none`, `network`, or a JSON file in ToolHive's layout with a few keys more. [`Profile`] is what
-//! it says; `workload::resolve` makes a container's network, mounts and limits of it, and `isolation` holds
-//! connections against its [`Outbound`]. What a profile does not mention is not allowed.
+//! A profile is `none`, `network`, or a JSON file in ToolHive's layout with some additional keys. `workload::resolve`
+//! turns a [`Profile`] into the network, mounts and limits of a container, and `isolation` checks connections against
+//! its [`Outbound`]. Everything that a profile does not mention is denied.
 
 mod error;
 mod file;

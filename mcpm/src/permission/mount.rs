@@ -1,4 +1,4 @@
-//! Files and folders that a profile gives to a server.
+//! Files and folders that a server may access.
 
 use std::{
     fmt,
@@ -21,10 +21,10 @@ pub struct MountRule {
 }
 
 impl MountRule {
-    /// Reads an entry.
+    /// Parses an entry.
     pub(super) fn parse(text: &str, read_only: bool) -> Result<Self> {
         let bad = |reason: &str| invalid(format!("`{}` is no path to mount: {reason}", text.escape_debug()));
-        // They mean something to shells, and a path with them is more likely an attack than a path.
+        // These characters have a meaning in shells; a path with them is more likely an attack.
         if text.contains(['\0', '$', '&', ';', '|', '`', '\n', '\r']) {
             return Err(bad("it holds a control character or one of $ & ; | `"));
         }
@@ -44,7 +44,7 @@ impl MountRule {
         Ok(Self { source: cleaned(source), target: target.transpose()?, read_only })
     }
 
-    /// Returns where it is on this machine and in the container.
+    /// Returns its path on this machine and in the container.
     pub fn paths(&self, working_dir: &Path) -> (PathBuf, String) {
         let source = cleaned(&working_dir.join(&self.source).to_string_lossy());
         let target = self.target.clone().unwrap_or_else(|| source.to_string_lossy().into_owned());
@@ -64,11 +64,11 @@ impl fmt::Display for MountRule {
 pub struct Tmpfs {
     /// Absolute path in the container.
     pub target: String,
-    /// Most bytes in it.
+    /// Its size limit.
     pub size: Bytes,
 }
 
-/// Size of a folder in memory whose entry names none.
+/// Default size of a folder in memory.
 const DEFAULT_SIZE: Bytes = Bytes(64 * 1024 * 1024);
 
 impl FromStr for Tmpfs {
@@ -95,13 +95,13 @@ impl fmt::Display for Tmpfs {
     }
 }
 
-/// A path in a container, if it is one.
+/// Returns the normalized path in a container, if it is valid.
 fn in_container(path: &str) -> Option<String> {
     let sound = path.starts_with('/') && !path.contains([':', ',']) && !path.contains(char::is_control);
     sound.then(|| cleaned(path).to_string_lossy().into_owned())
 }
 
-/// The path without `.` and `..`, as far as it can be said without looking.
+/// Removes `.` and `..` from a path, without following links.
 fn cleaned(path: &str) -> PathBuf {
     use std::path::Component;
     let mut clean = PathBuf::new();

@@ -1,7 +1,7 @@
-//! Which hosts and ports a server may connect to, before anything is known of addresses.
+//! Rules for outbound connections, by host and port.
 //!
-//! The order is ToolHive's: everything, else nothing when neither list has an entry, else hosts and ports, each
-//! list unlimited when it is empty. An entry with ports of its own does not look at the list of ports.
+//! The semantics are those of ToolHive: `insecure_allow_all` allows everything; otherwise two empty lists allow
+//! nothing; otherwise an empty list does not limit. `allow_port` does not apply to a host with ports of its own.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,14 +19,14 @@ pub struct Outbound {
     pub allow_port: Vec<PortRange>,
 }
 
-/// Why a connection is not allowed.
+/// Why a connection is denied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutboundDenial {
-    /// No connection is.
+    /// No connection is allowed.
     NoNetwork,
-    /// That host is not.
+    /// The host is not allowed.
     Host,
-    /// That host is, but not on that port.
+    /// The host is allowed, but not on this port.
     Port,
 }
 
@@ -41,7 +41,7 @@ impl Outbound {
         !self.insecure_allow_all && !self.is_nothing()
     }
 
-    /// Tells whether a host is allowed on a port. What address the host has is not looked at.
+    /// Decides whether a host is allowed on a port, regardless of its address.
     pub fn decide(&self, host: &Host, port: u16) -> Result<(), OutboundDenial> {
         if self.insecure_allow_all {
             return Ok(());
@@ -64,7 +64,7 @@ impl Outbound {
         if named.any(allows) { Ok(()) } else { Err(OutboundDenial::Port) }
     }
 
-    /// Tells whether a name may be looked up, that is, whether it is allowed on some port.
+    /// Tells whether a name may be resolved, that is, whether it is allowed on some port.
     pub fn allows_name(&self, name: &str) -> bool {
         let host = Host::Name(name.to_owned());
         let by_port = self.allow_host.is_empty() && !self.allow_port.is_empty();

@@ -1,4 +1,4 @@
-//! Ranges of ports, as rules name them.
+//! Port ranges.
 
 use std::{fmt, str::FromStr};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::error::invalid;
 use crate::{Error, Result};
 
-/// A port, or a range of them with both ends in it.
+/// An inclusive range of ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PortRange {
     first: u16,
@@ -87,7 +87,7 @@ impl<'de> Deserialize<'de> for PortRange {
     }
 }
 
-/// Reads a port that is a number, or a range that is a text.
+/// Deserializes a port from a number, or a range from a string.
 struct PortRangeVisitor;
 
 impl de::Visitor<'_> for PortRangeVisitor {

@@ -2,24 +2,24 @@
 
 use super::{MountRule, Outbound, Resources, Tmpfs};
 
-/// What a server may touch.
+/// The permissions of a server.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Profile {
-    /// A name, for people.
+    /// A display name.
     pub name: Option<String>,
-    /// Files and folders of this machine, those that may be written last.
+    /// Files and folders of this machine; writable ones last.
     pub mounts: Vec<MountRule>,
-    /// Network mode, as `--network` has it; `None` leaves it to that option.
+    /// The network mode, unless the option `network` is given.
     pub network_mode: Option<String>,
-    /// Connections that the server may open.
+    /// Outbound connections.
     pub outbound: Outbound,
-    /// Host names that clients may call the proxy by; empty leaves that to the address it listens on.
+    /// Host names that clients may use for the proxy; if empty, they follow from the address that it listens on.
     pub inbound: Vec<String>,
     /// Whether the container is not confined at all.
     pub privileged: bool,
-    /// Bounds on what it uses.
+    /// Resource limits.
     pub resources: Resources,
-    /// Whether the image's own files cannot be changed.
+    /// Whether the root file system is read-only.
     pub read_only_root: bool,
     /// Folders in memory that are empty at each start.
     pub tmpfs: Vec<Tmpfs>,

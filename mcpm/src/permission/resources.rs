@@ -1,4 +1,4 @@
-//! Bounds on what a server uses of the machine.
+//! Resource limits of a server.
 
 use std::{fmt, str::FromStr};
 
@@ -7,28 +7,28 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::error::invalid;
 use crate::{Error, Result};
 
-/// Most processes and threads of a server whose profile says nothing.
+/// Default limit of processes and threads.
 pub const DEFAULT_PIDS: u32 = 1024;
-/// Least memory that engines take.
+/// The lowest memory limit that engines accept.
 const MIN_MEMORY_BYTES: u64 = 6 * 1024 * 1024;
 
-/// Bounds on what a server uses; `None` sets none, except for processes.
+/// Resource limits; `None` is unlimited, except for processes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Resources {
-    /// Most memory, swap included.
+    /// Memory, including swap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Bytes>,
-    /// Most processor time, in processors.
+    /// Processors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<f64>,
-    /// Most processes and threads; 1024 otherwise.
+    /// Processes and threads; 1024 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pids: Option<u32>,
 }
 
 impl Resources {
-    /// Refuses bounds that no server can live with.
+    /// Rejects limits that are too low or too high.
     pub(super) fn check(&self) -> Result<()> {
         if self.memory.is_some_and(|memory| memory.0 < MIN_MEMORY_BYTES) {
             return Err(invalid("`memory` is at least `6m`"));
@@ -63,7 +63,7 @@ impl FromStr for Bytes {
             return Err(bad());
         }
         let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
-        // Engines take a signed number.
+        // Engines use a signed number.
         bytes.filter(|bytes| (1..=1 << 60).contains(bytes)).map(Self).ok_or_else(bad)
     }
 }

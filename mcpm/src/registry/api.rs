@@ -1,4 +1,4 @@
-//! Asks a registry that speaks the MCP registry's REST API.
+//! A client of the MCP registry's REST API.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use url::Url;
 use super::{OnNotice, RegistryEntry, cache::Cache, document, fetch::MAX_DOCUMENT_BYTES};
 use crate::{Error, ErrorKind, Result, redact::url::redact_url};
 
-/// The versions of the API, the newest first. A base URL that ends in one is taken as it is.
+/// The versions of the API, newest first. A base URL that ends in one is used as it is.
 const API_VERSIONS: &[&str] = &["v0.1", "v0"];
-/// Entries of a page, and the most pages that are read.
+/// Entries per page, and the maximum number of pages.
 const PAGE_SIZE: &str = "100";
 const MAX_PAGES: usize = 100;
-/// How long all pages may take together. Their size together is that of one document.
+/// Timeout of all pages together. Their total size is limited like that of one document.
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Returns all entries, or those that the registry finds for a query.
@@ -81,7 +81,7 @@ async fn pages(
         .hint("name the base URL, without `/v0.1/servers`"))
 }
 
-/// Returns the entries that a name may mean.
+/// Returns the candidates for a name.
 pub(super) async fn candidates(
     base: &Url,
     name: &str,
@@ -95,7 +95,7 @@ pub(super) async fn candidates(
                 .map_err(|error| error.with("registry", redact_url(base)));
         }
     }
-    // Older registries look up ids only. The last part is enough to find the rest by.
+    // Older registries find entries by id only, so the last part of the name is searched for.
     search(base, Some(name.rsplit('/').next().unwrap_or(name)), cache, on_notice).await
 }
 

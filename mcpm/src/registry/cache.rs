@@ -1,5 +1,5 @@
-//! Copies of fetched documents on disk: used while they hold, asked after when they do not, and still used, with a
-//! notice, when nobody answers.
+//! Caches fetched documents on disk. Stale ones are revalidated, and used with a notice if the registry cannot be
+//! reached.
 
 use std::{
     fs,
@@ -19,23 +19,23 @@ use crate::{
     Error, ErrorKind, Result, http_client::HttpClient, redact::url::redact_url, state::FORMAT_VERSION,
 };
 
-/// How long a document holds that says nothing of it.
+/// Lifetime of a document without `Cache-Control`.
 const DEFAULT_TTL: Duration = Duration::from_secs(5 * 60);
-/// How long any document holds at most.
+/// Maximum lifetime of a document.
 const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
-/// Copies that are kept, and how many bytes of them.
+/// Limits of the number and the total size of cached documents.
 const MAX_CACHED_DOCUMENTS: usize = 200;
 const MAX_CACHE_BYTES: u64 = 256 << 20;
 
-/// The copies of one folder.
+/// A cache in one folder.
 #[derive(Debug)]
 pub(super) struct Cache {
     folder: PathBuf,
-    /// The authorities that documents are fetched with.
+    /// Fetches documents.
     pub(super) client: HttpClient,
 }
 
-/// A copy. It is not state: one that cannot be read is fetched again.
+/// A cached document. One that cannot be read is fetched again.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CachedDocument {
@@ -45,7 +45,7 @@ struct CachedDocument {
     /// Seconds since 1970.
     fetched_at: u64,
     holds_seconds: u64,
-    /// What was fetched; `None` when there was nothing.
+    /// The document; `None` if there is none.
     body: Option<String>,
 }
 
@@ -57,17 +57,17 @@ impl Cache {
     /// Returns a document.
     ///
     /// # Errors
-    /// `Registry` when it cannot be fetched and there is no copy, or when there is none.
+    /// `Registry` when it does not exist, or cannot be fetched and is not cached.
     pub(super) async fn get(&self, url: &Url, on_notice: OnNotice<'_>) -> Result<Vec<u8>> {
         self.find(url, on_notice).await?.ok_or_else(|| {
             Error::new(ErrorKind::Registry, format!("there is nothing at `{}`", redact_url(url)))
         })
     }
 
-    /// Returns a document; `None` when the registry says that there is none.
+    /// Returns a document; `None` if it does not exist.
     ///
     /// # Errors
-    /// `Registry` when nobody answers and there is no copy.
+    /// `Registry` when it cannot be fetched and is not cached.
     pub(super) async fn find(&self, url: &Url, on_notice: OnNotice<'_>) -> Result<Option<Vec<u8>>> {
         let path = self.folder.join(format!("{:016x}.json", fnv1a(url.as_str().as_bytes())));
         let copy = read(&path).filter(|copy| copy.url == url.as_str());
@@ -125,7 +125,7 @@ impl Cache {
         }
     }
 
-    /// Keeps a copy, as far as the disk lets it.
+    /// Stores a document, and ignores errors.
     fn store(&self, path: &Path, copy: &CachedDocument) {
         let kept = serde_json::to_vec(copy).map_err(std::io::Error::other).and_then(|bytes| {
             fs::create_dir_all(&self.folder)?;
@@ -137,7 +137,7 @@ impl Cache {
         self.evict();
     }
 
-    /// Removes the oldest copies beyond what is kept.
+    /// Removes the oldest documents beyond the limits.
     fn evict(&self) {
         let Ok(entries) = fs::read_dir(&self.folder) else { return };
         let of = |entry: fs::DirEntry| {
@@ -150,7 +150,7 @@ impl Cache {
         for (index, (_, length, path)) in copies.iter().enumerate() {
             bytes += length;
             if index >= MAX_CACHED_DOCUMENTS || bytes > MAX_CACHE_BYTES {
-                // Somebody else may have removed it.
+                // Another process may have removed it.
                 let _ = fs::remove_file(path);
             }
         }
@@ -166,7 +166,7 @@ fn seconds(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// How many seconds a document holds, by its `Cache-Control`.
+/// Returns the lifetime of a document in seconds, from `Cache-Control`.
 fn ttl_seconds(headers: &HeaderMap) -> u64 {
     let control =
         headers.get(header::CACHE_CONTROL).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -184,7 +184,7 @@ fn ttl_seconds(headers: &HeaderMap) -> u64 {
     holds.min(MAX_TTL).as_secs()
 }
 
-/// The 64-bit FNV-1a hash, for names of files; what is in them says which URL they are of.
+/// Returns the 64-bit FNV-1a hash, for file names; the files contain their URLs.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes
         .iter()

@@ -1,4 +1,4 @@
-//! Tells the layouts of registry documents apart, by what they hold.
+//! Parses registry documents, whose layout is detected from their content.
 
 use serde_json::{Map, Value};
 
@@ -12,14 +12,14 @@ use crate::{Error, ErrorKind, Result};
 /// One page of a registry's API, or a whole document.
 pub(super) struct RegistryPage {
     pub(super) entries: Vec<RegistryEntry>,
-    /// Where the next page begins, when there is one.
+    /// The cursor of the next page, if there is one.
     pub(super) next: Option<String>,
 }
 
 /// Reads the entries of a document.
 ///
 /// # Errors
-/// `Registry` when it is no registry document. Of a list, entries that cannot be read are left out and said.
+/// `Registry` when it is not a registry document. Invalid entries of a list are skipped with a notice.
 pub(super) fn entries(bytes: &[u8], on_notice: OnNotice<'_>) -> Result<Vec<RegistryEntry>> {
     page(bytes, on_notice).map(|page| page.entries)
 }
@@ -66,7 +66,7 @@ fn not_a_registry() -> Error {
     )
 }
 
-/// One server, alone or as an API wraps it.
+/// Parses one server, with or without the envelope of the API.
 fn parse_entry(value: Value) -> Result<RegistryEntry> {
     let Value::Object(mut fields) = value else {
         return Err(Error::new(ErrorKind::Registry, "an entry is no object"));

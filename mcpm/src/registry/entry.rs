@@ -1,4 +1,4 @@
-//! What a registry says of a server, in one form whatever the layout of its document.
+//! Registry entries, independent of the layout of their document.
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
@@ -12,38 +12,38 @@ use crate::options::Transport;
 pub struct RegistryEntry {
     /// Its name, often `reverse.domain/name`.
     pub name: String,
-    /// Its name for people.
+    /// Its display name.
     pub title: Option<String>,
-    /// What it does.
+    /// Its description.
     pub description: String,
     /// Its version.
     pub version: Option<String>,
-    /// `active`, `deprecated` or `deleted`, when the registry says so.
+    /// `active`, `deprecated` or `deleted`, if it is known.
     pub status: Option<String>,
-    /// Who stands for it, such as `Official` or `Community`.
+    /// Its tier, such as `Official` or `Community`.
     pub tier: Option<String>,
-    /// Where its source is.
+    /// The URL of its source.
     pub repository: Option<String>,
-    /// Words it is found by.
+    /// Tags for searches.
     pub tags: Vec<String>,
     /// The tools it had when the entry was written.
     pub tools: Vec<String>,
-    /// How it can be run, in the order of the registry.
+    /// Run methods, in the order of the registry.
     #[serde(rename = "ways")]
     pub run_methods: Vec<RunMethod>,
     /// Packages that mcpm does not run, such as `nuget`.
     #[serde(rename = "other_packages")]
     pub unsupported_packages: Vec<String>,
-    /// Whether the registry says that no version is newer.
+    /// Whether it is marked as the latest version.
     pub latest: bool,
 }
 
-/// One way to run a server.
+/// A run method.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct RunMethod {
-    /// What is run: an image, `npx://…`, `uvx://…`, or the URL of a remote server.
+    /// An image, `npx://…`, `uvx://…`, or the URL of a remote server.
     pub server: String,
-    /// Whether [`server`](Self::server) is an image, which looks like any other text.
+    /// Whether [`server`](Self::server) is an image.
     pub is_image: bool,
     /// How the server speaks MCP.
     pub transport: Option<Transport>,
@@ -55,11 +55,11 @@ pub struct RunMethod {
     pub args: Vec<Argument>,
     /// Environment variables of the server.
     pub env: Vec<RegistryInput>,
-    /// Headers that a remote server wants.
+    /// Headers for a remote server.
     pub headers: Vec<RegistryInput>,
-    /// Files and folders to mount, as `--volume` takes them; parts in braces are inputs.
+    /// Files and folders to mount, in the syntax of the option `volume`; parts in braces are inputs.
     pub volumes: Vec<RegistryInput>,
-    /// What is asked of the container engine and has no option here.
+    /// Flags for the container engine that are not supported.
     #[serde(rename = "ignored")]
     pub ignored_engine_flags: Vec<String>,
     /// A permission profile, in its JSON layout.
@@ -68,22 +68,22 @@ pub struct RunMethod {
     pub provenance: Option<Value>,
 }
 
-/// A value that a server is given.
+/// An input of a server.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct RegistryInput {
-    /// Its name: of the variable, of the header, or what a positional argument stands for.
+    /// The name of the variable, of the header, or of the positional argument.
     pub name: String,
-    /// What it is for.
+    /// Its description.
     pub description: Option<String>,
-    /// Whether the server does not work without.
+    /// Whether it is required.
     pub required: bool,
-    /// Whether it must not be shown.
+    /// Whether it is a secret.
     pub secret: bool,
-    /// A value that is taken when none is given.
+    /// The default value.
     pub default: Option<String>,
-    /// A value that is not up to the user, apart from the variables in braces.
+    /// A fixed value, apart from the variables in braces.
     pub value: Option<String>,
-    /// The values it can have; any when empty.
+    /// The allowed values; any if empty.
     pub choices: Vec<String>,
     /// The variables in [`value`](Self::value), by name.
     pub variables: BTreeMap<String, RegistryInput>,
@@ -93,19 +93,19 @@ pub struct RegistryInput {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Argument {
-    /// A value on its own.
+    /// A positional argument.
     Positional(RegistryInput),
     /// A flag, and its value if it has one.
     Named {
         /// The flag with its dashes.
         flag: String,
-        /// Its value; `None` for a flag that stands alone.
+        /// Its value; `None` for a switch.
         input: Option<RegistryInput>,
     },
 }
 
 impl RegistryEntry {
-    /// Tells whether every word of `query` is in the entry, in any case.
+    /// Tells whether the entry contains every word of `query`, ignoring case.
     pub(super) fn matches(&self, query: &str) -> bool {
         let mut text = format!("{} {} ", self.name, self.description);
         text.extend(self.title.iter().chain(&self.tags).map(|part| format!("{part} ")));
@@ -121,7 +121,7 @@ impl RegistryEntry {
     }
 }
 
-/// Compares versions part by part: numbers as such, and a release after what leads up to it.
+/// Compares versions part by part: numbers numerically, and a release as newer than its pre-releases.
 fn compare_versions(one: &str, other: &str) -> Ordering {
     let split = |text: &str| {
         let text = text.trim_start_matches('v');
@@ -138,7 +138,7 @@ fn compare_versions(one: &str, other: &str) -> Ordering {
     })
 }
 
-/// Makes text of others fit for a terminal: no line breaks, no control characters.
+/// Removes line breaks and control characters from untrusted text.
 pub(super) fn sanitize(text: &str) -> String {
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     text.split_whitespace().collect::<Vec<_>>().join(" ")

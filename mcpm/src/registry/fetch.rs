@@ -1,4 +1,4 @@
-//! Fetches a document over HTTP: one GET, few redirects, a bounded body.
+//! Fetches a document over HTTP, with limits on redirects and size.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -14,26 +14,26 @@ use crate::{
     transport::tls::UNTRUSTED_ISSUER_HINT,
 };
 
-/// The largest document that is read.
+/// The largest document.
 pub(super) const MAX_DOCUMENT_BYTES: usize = 64 << 20;
-/// How long a document may take, redirects included.
+/// Timeout of a document, including redirects.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_REDIRECTS: usize = 5;
 
-/// An answer that can be used.
+/// A successful response.
 pub(super) enum Fetched {
-    /// The document, and the headers that say how long it holds.
+    /// The document, with its caching headers.
     Document(Vec<u8>, HeaderMap),
-    /// It is as it was.
+    /// It has not changed.
     NotModified(HeaderMap),
-    /// There is none.
+    /// It does not exist.
     Missing,
 }
 
 /// Fetches `url`; with `etag`, only if it changed.
 ///
 /// # Errors
-/// `Registry` says what went wrong.
+/// `Registry` names the cause.
 pub(super) async fn fetch(url: &Url, etag: Option<&str>, client: &HttpClient) -> Result<Fetched> {
     let failed = |error: Error| {
         let failed = Error::new(ErrorKind::Registry, format!("cannot fetch `{}`", redact_url(url)));
@@ -86,8 +86,8 @@ async fn follow(url: &Url, etag: Option<&str>, client: &HttpClient) -> Result<Fe
     Err(refused(format!("more than {MAX_REDIRECTS} redirects")))
 }
 
-/// Checks where a redirect leads: where a user could have named a registry, and from the internet to no machine that
-/// only this one reaches.
+/// Checks the target of a redirect: it must be a valid registry URL, and must not lead from the internet into a
+/// private network.
 async fn check_redirect(from: &Url, to: &Url) -> std::result::Result<(), &'static str> {
     if let Some(why) = super::source::unacceptable_url(to) {
         return Err(why);
@@ -104,7 +104,7 @@ async fn check_redirect(from: &Url, to: &Url) -> std::result::Result<(), &'stati
     Ok(())
 }
 
-/// Tells whether a host is this machine, or in a network that is not the internet. What has no address is neither.
+/// Tells whether a host is this machine, or in a private network. A host without an address is neither.
 async fn is_private(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(ip)) => is_private_ip(ip.into()),

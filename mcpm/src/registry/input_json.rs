@@ -1,4 +1,4 @@
-//! Parts of entries that both layouts of registries have.
+//! Parts of entries that both registry layouts have.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{RegistryInput, entry::sanitize};
 use crate::{Error, ErrorKind, Result};
 
-/// The longest name that is taken.
+/// The longest name.
 const MAX_NAME_LENGTH: usize = 200;
 
 #[derive(Deserialize)]
@@ -50,7 +50,7 @@ impl From<InputJson> for RegistryInput {
     }
 }
 
-/// Refuses a name that could not be typed or shown.
+/// Rejects a name that cannot be typed or displayed.
 pub(super) fn check_name(name: &str) -> Result<()> {
     let bad =
         name.is_empty() || name.len() > MAX_NAME_LENGTH || name.contains(|c: char| !c.is_ascii_graphic());
@@ -65,14 +65,14 @@ pub(super) fn check_name(name: &str) -> Result<()> {
     }
 }
 
-/// Reads `null` as nothing, which some registries write.
+/// Deserializes `null`, which some registries write, as the default.
 pub(super) fn null_as_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     deserializer: D,
 ) -> std::result::Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Reads a text that some write as a number or a boolean.
+/// Deserializes a string that some registries write as a number or a boolean.
 pub(super) fn text_or_scalar<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> std::result::Result<Option<String>, D::Error> {

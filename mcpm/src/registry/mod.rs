@@ -1,8 +1,8 @@
-//! Registries: where a server's name leads to what is run, and with which settings.
+//! Registries of MCP servers: names, run methods and inputs.
 //!
-//! [`source`] says which registry is asked, [`fetch`] and [`cache`] bring its documents, [`document`] tells the
-//! layouts apart, and [`server_json`] and [`toolhive`] read them into one form, the [`Entry`]. What of an entry is
-//! used for a workload is decided in `workload::entry`.
+//! [`source`] selects the registry, [`fetch`] and [`cache`] read its documents, and [`document`], [`server_json`] and
+//! [`toolhive`] parse them into [`RegistryEntry`]. `workload::resolve::registry_inputs` decides what a workload uses
+//! of an entry.
 
 mod api;
 mod cache;
@@ -32,11 +32,10 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Opens the registry that is named, else the one of the settings, else the catalogue that comes with mcpm.
+    /// Opens the named registry, else the one of the settings, else the embedded catalogue.
     ///
     /// # Errors
-    /// `InvalidOption` for what names no registry, and for settings that cannot be used; `Io` for settings that cannot be
-    /// read.
+    /// `InvalidOption` for an invalid registry or invalid settings; `Io` for settings that cannot be read.
     pub fn open(environment: &Environment, named: Option<&str>) -> Result<Self> {
         let source = match named {
             Some(named) => RegistrySource::named(named, &environment.working_dir)?,
@@ -45,21 +44,21 @@ impl Registry {
         Ok(Self { source, cache: Cache::new(&environment.cache_dir) })
     }
 
-    /// Trusts the certificate authorities of a PEM file beside those of this machine when documents are fetched.
+    /// Trusts the certificate authorities of a PEM file in addition to those of this machine.
     ///
     /// # Errors
-    /// `InvalidOption` for a file that cannot be read or holds no certificate.
+    /// `InvalidOption` for a file that cannot be read or contains no certificate.
     pub fn ca_bundle(self, path: &Path) -> Result<Self> {
         Ok(self.with_trust_store(TrustStore::with_bundle(Some(path))?))
     }
 
-    /// Trusts these certificate authorities when documents are fetched.
+    /// Trusts these certificate authorities.
     pub(crate) fn with_trust_store(mut self, trust: TrustStore) -> Self {
         self.cache.client = HttpClient::new(trust);
         self
     }
 
-    /// Returns where its entries come from.
+    /// Returns its source.
     pub fn source(&self) -> &RegistrySource {
         &self.source
     }
@@ -67,7 +66,7 @@ impl Registry {
     /// Returns all entries in the order of their names.
     ///
     /// # Errors
-    /// `Registry` when it cannot be read, or holds no registry document.
+    /// `Registry` when it cannot be read, or is not a registry document.
     pub async fn list(&self, on_notice: OnNotice<'_>) -> Result<Vec<RegistryEntry>> {
         let entries = match &self.source {
             RegistrySource::Api(base) => api::search(base, None, &self.cache, on_notice).await?,
@@ -76,13 +75,13 @@ impl Registry {
         Ok(sorted(entries))
     }
 
-    /// Returns the entries whose name, title, description or tags hold every word of `query`, in any case.
+    /// Returns the entries whose name, title, description or tags contain every word of `query`, ignoring case.
     ///
     /// # Errors
     /// As for [`list`](Self::list).
     pub async fn search(&self, query: &str, on_notice: OnNotice<'_>) -> Result<Vec<RegistryEntry>> {
         if let RegistrySource::Api(base) = &self.source {
-            // The registry decides what it looks at.
+            // The registry decides which fields are searched.
             return Ok(sorted(api::search(base, Some(query), &self.cache, on_notice).await?));
         }
         let mut entries = self.list(on_notice).await?;
@@ -90,10 +89,10 @@ impl Registry {
         Ok(entries)
     }
 
-    /// Returns the entry of a name, or of the last part of one when that is enough to tell it from others.
+    /// Returns the entry with a name, or with a name that ends in `/` and this text, if there is only one.
     ///
     /// # Errors
-    /// As for [`list`](Self::list), and `InvalidOption` when several names end so.
+    /// As for [`list`](Self::list), and `InvalidOption` for an ambiguous name.
     pub async fn find(&self, name: &str, on_notice: OnNotice<'_>) -> Result<Option<RegistryEntry>> {
         let entries = match &self.source {
             RegistrySource::Api(base) => api::candidates(base, name, &self.cache, on_notice).await?,
@@ -116,13 +115,13 @@ impl Registry {
     }
 }
 
-/// What is fuzzed of it.
+/// Parses a document, for the fuzz targets.
 #[cfg(any(fuzzing, test))]
 pub(crate) fn fuzzing_entries(bytes: &[u8]) -> Result<Vec<RegistryEntry>> {
     document::entries(bytes, &|_| {})
 }
 
-/// The entry that a name leads to.
+/// Selects the entry of a name.
 fn select_entry(entries: Vec<RegistryEntry>, name: &str) -> Result<Option<RegistryEntry>> {
     let ends_so = |entry: &RegistryEntry| {
         !name.contains('/') && entry.name.rsplit_once('/').is_some_and(|(_, last)| last == name)
@@ -143,7 +142,7 @@ fn sorted(entries: Vec<RegistryEntry>) -> Vec<RegistryEntry> {
     entries
 }
 
-/// Leaves one entry of each name: the one that is marked as the latest, else that of the highest version.
+/// Keeps one entry of each name: the one that is marked as the latest, else the one with the highest version.
 fn latest_versions(entries: Vec<RegistryEntry>) -> Vec<RegistryEntry> {
     let mut kept: std::collections::BTreeMap<String, RegistryEntry> = std::collections::BTreeMap::new();
     for entry in entries {

@@ -1,12 +1,12 @@
-//! Notices about registries, which do not stop what was asked for.
+//! Notices about registries, which are not errors.
 
 use super::entry::RegistryEntry;
 use crate::Result;
 
-/// Called with a sentence that the user should know, and that stops nothing.
+/// Called with notices for the user.
 pub type OnNotice<'a> = &'a (dyn Fn(String) + Send + Sync);
 
-/// Leaves out what cannot be read, and says how much and why.
+/// Skips invalid entries, with a notice about their number and the first error.
 pub(super) fn collect_readable(
     entries: impl Iterator<Item = Result<RegistryEntry>>,
     on_notice: OnNotice<'_>,

@@ -1,6 +1,6 @@
-//! Reads `server.json`, the form of the MCP registry, in its versions since mid 2025.
+//! Parses `server.json`, the format of the MCP registry, in its versions since mid 2025.
 //!
-//! Fields that are not known are let pass: the form is of others, and grows.
+//! Unknown fields are ignored, since the format may grow.
 
 use std::collections::BTreeMap;
 
@@ -105,10 +105,10 @@ struct ArgumentJson {
     variables: BTreeMap<String, InputJson>,
 }
 
-/// Reads one server; `outer` is what a registry's API says beside it.
+/// Parses one server; `outer` is the metadata of the registry's API.
 ///
 /// # Errors
-/// `Registry` says what of it is wrong.
+/// `Registry` names the invalid part.
 pub(super) fn entry(server: Value, outer: &Map<String, Value>) -> Result<RegistryEntry> {
     let json: ServerJson = serde_json::from_value(server)
         .map_err(|error| Error::new(ErrorKind::Registry, "the entry is no `server.json`").source(error))?;
@@ -117,7 +117,7 @@ pub(super) fn entry(server: Value, outer: &Map<String, Value>) -> Result<Registr
     let official = |field: &str| official.and_then(|official| official.get(field));
     let extensions = json.meta.get(PUBLISHER_KEY).or_else(|| outer.get(PUBLISHER_KEY));
     let extensions = extensions.and_then(|all| all.get(STACKLOK_KEY)).and_then(Value::as_object);
-    // The first one counts, under whatever image or URL it stands.
+    // The first one applies, regardless of its image or URL.
     let extension: Option<ToolhiveExtension> = match extensions.and_then(|all| all.values().next()) {
         Some(value) => Some(serde_json::from_value(value.clone()).map_err(|error| {
             Error::new(ErrorKind::Registry, format!("the settings of `{}` cannot be read", json.name))
@@ -157,7 +157,7 @@ pub(super) fn entry(server: Value, outer: &Map<String, Value>) -> Result<Registr
     Ok(entry)
 }
 
-/// The way to run a package, or the kind of one that is not run.
+/// Returns the run method of a package, or the type of an unsupported package.
 fn package_run_method(
     package: PackageJson,
     server_version: Option<&str>,
@@ -278,7 +278,7 @@ fn argument(json: ArgumentJson) -> Result<Argument> {
     match json.kind.as_str() {
         "positional" => Ok(Argument::Positional(input.into())),
         "named" if named && !flag.is_empty() => {
-            // A flag without any word of a value is a switch.
+            // A flag without a value is a switch.
             Ok(Argument::Named { flag, input: has_value.then(|| input.into()) })
         }
         other => {
@@ -288,11 +288,11 @@ fn argument(json: ArgumentJson) -> Result<Argument> {
     }
 }
 
-/// What `docker run` is told to do, which is done here for every server that speaks over stdio.
+/// Flags of `docker run` that are implied for stdio servers.
 const IMPLIED_ENGINE_FLAGS: &[&str] =
     &["-i", "-t", "-it", "--interactive", "--tty", "--rm", "--init", "-d", "--detach", "--pull"];
 
-/// Takes what is asked of `docker run`, as far as there is an option for it.
+/// Converts flags of `docker run` for which there is an option.
 fn engine_argument(json: ArgumentJson, way: &mut RunMethod) -> Result<()> {
     let (flag, input) = match argument(json)? {
         Argument::Named { flag, input } => (flag, input),

@@ -1,4 +1,4 @@
-//! Which registry is asked: the one that is named, that of the settings, or the catalogue that comes with mcpm.
+//! The source of a registry: given, from the settings, or the embedded catalogue.
 
 use std::{
     fmt, fs, io,
@@ -14,17 +14,17 @@ use crate::{
     state::FORMAT_VERSION,
 };
 
-/// The file of settings in the folder of settings.
+/// The name of the settings file.
 const SETTINGS_FILE_NAME: &str = "config.json";
 
-/// Where a registry's entries come from.
+/// The source of a registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RegistrySource {
-    /// The catalogue that comes with mcpm.
+    /// The embedded catalogue.
     Embedded,
     /// A document on this machine.
     File(PathBuf),
-    /// A document that is fetched.
+    /// A document at a URL.
     Document(Url),
     /// The MCP registry's REST API, at its base.
     Api(Url),
@@ -41,8 +41,8 @@ struct SettingsFile {
 }
 
 impl RegistrySource {
-    /// Reads how a user names a registry: `embedded`, a path, the URL of a document (its path ends in `.json`), or the
-    /// base URL of an API.
+    /// Parses a source: `embedded`, a path, the URL of a document (its path ends in `.json`), or the base URL of an
+    /// API.
     pub(super) fn named(text: &str, working_dir: &Path) -> Result<Self> {
         match text {
             "" => Err(Error::new(ErrorKind::InvalidOption, "the registry is named by an empty text")),
@@ -55,7 +55,7 @@ impl RegistrySource {
         }
     }
 
-    /// Reads the settings: an API goes before a document, that before a file.
+    /// Reads the settings. An API takes precedence over a document, and a document over a file.
     pub(super) fn configured(config_dir: &Path) -> Result<Self> {
         let path = config_dir.join(SETTINGS_FILE_NAME);
         let shown = path.display();
@@ -88,7 +88,7 @@ impl RegistrySource {
     }
 }
 
-/// Reads the URL of a registry. What comes over plain HTTP could be anybody's, and says what is run.
+/// Parses the URL of a registry. Plain HTTP is rejected, since the document decides which programs run.
 fn parse_registry_url(text: &str) -> Result<Url> {
     let bad = |why: &str| {
         Error::new(
@@ -98,7 +98,7 @@ fn parse_registry_url(text: &str) -> Result<Url> {
     };
     let url = Url::parse(text).map_err(|error| bad(&error.to_string()))?;
     if !url.username().is_empty() || url.password().is_some() {
-        // Not repeated, since it would show them.
+        // The error does not repeat the URL, which would show the credentials.
         return Err(Error::new(ErrorKind::InvalidOption, "the URL of the registry holds credentials"));
     }
     match unacceptable_url(&url) {
@@ -110,7 +110,7 @@ fn parse_registry_url(text: &str) -> Result<Url> {
     }
 }
 
-/// Why a registry's document may not come from a URL, if so.
+/// Returns why a URL is not allowed for a registry, if it is not.
 pub(super) fn unacceptable_url(url: &Url) -> Option<&'static str> {
     let loopback = match url.host() {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),

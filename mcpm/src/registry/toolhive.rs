@@ -1,4 +1,4 @@
-//! Reads the layout of ToolHive's registry, and the settings that its entries keep in a `server.json`.
+//! Parses ToolHive's registry layout, and its extension of `server.json`.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ struct ToolhiveServer {
     headers: Vec<InputJson>,
 }
 
-/// The settings that both forms of an entry have.
+/// The settings that both layouts have.
 #[derive(Default, Deserialize)]
 pub(super) struct ToolhiveExtension {
     tier: Option<String>,
@@ -77,7 +77,7 @@ impl ToolhiveExtension {
             Argument::Positional(RegistryInput {
                 name: "argument".to_owned(),
                 value: Some(value.clone()),
-                // What is written here is no template.
+                // These values are not templates.
                 ..RegistryInput::default()
             })
         };
@@ -100,7 +100,7 @@ impl ToolhiveExtension {
     }
 }
 
-/// Reads all entries. One that cannot be read is left out and said.
+/// Parses all entries. Invalid ones are skipped with a notice.
 pub(super) fn entries(document: Value, on_notice: OnNotice<'_>) -> Result<Vec<RegistryEntry>> {
     let document: ToolhiveDocument = serde_json::from_value(document)
         .map_err(|error| Error::new(ErrorKind::Registry, "the registry cannot be read").source(error))?;

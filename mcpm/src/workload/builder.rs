@@ -40,7 +40,7 @@ impl WorkloadBuilder {
         Ok(self)
     }
 
-    /// Says where state is kept and how an engine is found; [`Environment::from_process`] otherwise.
+    /// Sets where state is kept and how the engine is found; [`Environment::from_process`] by default.
     #[must_use]
     pub fn environment(mut self, environment: Environment) -> Self {
         self.environment = Some(environment);
@@ -72,11 +72,11 @@ impl From<WorkloadOptions> for WorkloadBuilder {
 /// A workload that can be started.
 #[derive(Debug)]
 pub struct Workload {
-    /// Boxed, since it would be most of what a start keeps.
+    /// Boxed, since it would be most of the size of a start's future.
     asked: Box<WorkloadRequest>,
     environment: Environment,
     events: WorkloadEvents,
-    /// What was asked, looked up in the registry and filled in by the user, once it was.
+    /// The request after the registry lookup and the user's input, once there was one.
     resolved_request: OnceCell<Box<WorkloadRequest>>,
 }
 
@@ -86,18 +86,18 @@ impl Workload {
         WorkloadBuilder::default().server(server)
     }
 
-    /// Returns what was asked for, with every default filled in.
+    /// Returns the options with every default filled in.
     pub fn options(&self) -> WorkloadOptions {
         self.asked.options.clone().or(WorkloadOptions::defaults())
     }
 
-    /// Listens to what happens from now on, the pull or the build of the image included.
+    /// Subscribes to events from now on, including those of the image pull or build.
     pub fn events(&self) -> EventStream {
         self.events.subscribe()
     }
 
-    /// Returns what would be started. The registry is asked about a name, the engine about the image; nothing is
-    /// pulled or made, and the user is asked nothing.
+    /// Returns what would be started. Queries the registry for a name and the engine for the image; pulls and creates
+    /// nothing, and does not prompt the user.
     ///
     /// # Errors
     /// `EngineUnavailable`; `InvalidOption` for options that contradict the image or this machine; `Registry`.
@@ -157,13 +157,13 @@ impl Workload {
         Ok(Plan { spec, engine, image, command, build, verification, questions, creates_group })
     }
 
-    /// Pulls or builds the image if it is needed, asks the user for what a registry's entry wants, and works out what
-    /// will be started. The registry and the user are asked once.
+    /// Pulls or builds the image if necessary, prompts for missing inputs of the registry entry, and resolves what
+    /// will be started. The registry is queried and the user prompted once.
     ///
     /// # Errors
     /// As for [`plan`](Self::plan), and `NameTaken`, `ImageUnavailable`, `ImageUnverified`.
     pub async fn resolve(&self) -> Result<WorkloadSpec> {
-        // Before anything else is asked, as far as it is known.
+        // Fails before the registry is queried, as far as the name is known.
         self.name(&self.asked)?;
         self.creates_group()?;
         let asked = self.resolved_request.get_or_try_init(|| Box::pin(self.resolve_request())).await?;
@@ -214,8 +214,7 @@ impl Workload {
         registry_inputs::look_up(&self.asked, &self.environment, &on_notice).await
     }
 
-    /// Reads the values of the secrets that were asked for, once the options are known to be right. Without
-    /// secrets, nothing is opened.
+    /// Checks the options, then reads the values of the secrets that they name. Without secrets, no store is opened.
     ///
     /// # Errors
     /// `NotFound` names every secret that is missing; `SecretsUnavailable`; `InvalidOption`.
@@ -226,7 +225,7 @@ impl Workload {
     }
 
     /// Adds to the values of [`secrets`](Self::secrets) those that the user typed while `spec` was
-    /// [resolved](Self::resolve). They are kept nowhere.
+    /// [resolved](Self::resolve). They are not stored.
     #[must_use]
     pub fn with_prompted_secrets(&self, spec: &WorkloadSpec, mut secrets: SecretValues) -> SecretValues {
         let typed =
@@ -235,8 +234,8 @@ impl Workload {
         secrets
     }
 
-    /// Tells whether the name was worked out, was taken by somebody else since, and another one is free: then
-    /// [`resolve`](Self::resolve) gives that.
+    /// Tells whether the name was generated, has been taken by another workload since, and another name is free, which
+    /// [`resolve`](Self::resolve) would use.
     ///
     /// # Errors
     /// `Io` when the records cannot be read.
@@ -247,11 +246,12 @@ impl Workload {
 
     /// Starts the workload and returns once clients can connect.
     ///
-    /// The proxy lives on the runtime of the caller. Dropping the handle ends the workload, unless it was
+    /// The proxy runs on the caller's async runtime. Dropping the handle stops the workload, unless it was
     /// [detached](RunningWorkload::detach).
     ///
     /// # Errors
-    /// Those of [`secrets`](Self::secrets) and [`resolve`](Self::resolve), and `PortTaken`, `StartFailed`. Nothing is left behind then.
+    /// Those of [`secrets`](Self::secrets) and [`resolve`](Self::resolve), and `PortTaken`, `StartFailed`. A failed
+    /// start leaves nothing behind.
     pub async fn start(self) -> Result<RunningWorkload> {
         let secrets = self.secrets().await?;
         loop {
@@ -267,10 +267,10 @@ impl Workload {
         }
     }
 
-    /// The name, free if it was worked out.
+    /// Returns the name; a generated one is free.
     ///
     /// # Errors
-    /// `NameTaken` when a given one is not.
+    /// `NameTaken` when a given name is not free.
     fn name(&self, asked: &WorkloadRequest) -> Result<WorkloadName> {
         let taken = Store::new(&self.environment.state_dir).names()?;
         let name = asked.available_name(|name| taken.contains(name));
@@ -285,7 +285,7 @@ impl Workload {
     /// Tells whether the start would create the group.
     ///
     /// # Errors
-    /// `InvalidOption` if no group can be named so; `CorruptState` if its file is damaged.
+    /// `InvalidOption` for an invalid group name; `CorruptState` if the file of groups is damaged.
     fn creates_group(&self) -> Result<bool> {
         match &self.asked.options.group {
             Some(group) => Ok(!Groups::new(&self.environment.state_dir).exists(group)?),
@@ -293,7 +293,7 @@ impl Workload {
         }
     }
 
-    /// Checks that the network is there before an image is pulled for nothing.
+    /// Checks that the network exists, before an image is pulled.
     async fn check_network(&self, runtime: &dyn Runtime) -> Result<()> {
         let options = &self.asked.options;
         let known =

@@ -1,8 +1,7 @@
-//! Certificates that a server from an image of others is offered: `--ca-cert` without a build.
+//! CA certificates that are mounted into the container of a server whose image is not built (`ca_cert`).
 //!
-//! They lie in two files beside the workload's record and are mounted into its container: one with those that were
-//! given, for programs that add them to their own, and one with the machine's as well, for programs that read one
-//! file only.
+//! Two files in the workload's folder are mounted: one with the given certificates, for programs that add them to
+//! their own, and one with those of this machine as well, for programs that read a single file.
 
 use std::{
     fs,
@@ -15,7 +14,7 @@ use crate::{
     runtime::Mount,
 };
 
-/// Where systems keep the certificates that they trust, in one file.
+/// Files in which operating systems keep the certificates that they trust.
 const SYSTEM_CA_BUNDLES: &[&str] = &[
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
@@ -24,7 +23,7 @@ const SYSTEM_CA_BUNDLES: &[&str] = &[
     "/etc/ssl/cert.pem",
 ];
 
-/// The mount that brings the files into a container.
+/// Returns the mount with the files.
 pub(super) fn mount(record: &Path) -> Mount {
     let target = Path::new(CA_BUNDLE_FILE).parent().unwrap_or(Path::new("/"));
     Mount {
@@ -35,7 +34,7 @@ pub(super) fn mount(record: &Path) -> Mount {
     }
 }
 
-/// Writes the files. When the given one is gone since the workload was made, what was written then stays.
+/// Writes the files. If the given file no longer exists, the files of an earlier start stay.
 ///
 /// # Errors
 /// `Io` when they cannot be written, and those of [`Certificates::read`].
@@ -57,7 +56,7 @@ pub(super) fn write(record: &Path, given: &Path, environment: &Environment) -> R
         fs::write(&path, text).map_err(failed)?;
         set_mode(&path, 0o644).map_err(failed)?;
     }
-    // The server may be any user of its container; the record around the folder stays closed.
+    // The server may run as any user in its container; the folder around it stays private.
     set_mode(&folder, 0o755).map_err(failed)
 }
 

@@ -1,4 +1,4 @@
-//! The containers of a workload: made, found again, explained when they end.
+//! Creates, finds and removes the containers of a workload, and explains why they exited.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -23,26 +23,26 @@ use crate::{
     stdio::{Process, ProcessControl, ProcessExit, ProcessOutput, Spawn},
 };
 
-/// Lines of a container's output that explain its end, and the most bytes of them.
+/// Limits on the excerpt of a container's output that explains its exit.
 const MAX_EXCERPT_LINES: usize = 8;
 const MAX_EXCERPT_BYTES: usize = 1000;
 
-/// Makes and ends the containers of one workload.
+/// Creates and stops the containers of one workload.
 #[derive(Debug, Clone)]
 pub(super) struct Containers {
     pub(super) runtime: Arc<dyn Runtime>,
     pub(super) spec: ContainerSpec,
-    /// What new containers get beside what the spec says.
+    /// The secrets that new containers get in addition to the spec.
     delivery: Arc<SecretDelivery>,
-    /// What holds isolated containers, while this process runs them.
+    /// The isolation of containers, while this process runs them.
     pub(super) isolation: Option<Arc<Isolation>>,
     environment: Environment,
-    /// Whether the user's own ignore file counts.
+    /// Whether the user's global ignore file applies.
     use_global_ignore_file: bool,
 }
 
 impl Containers {
-    /// The containers of a workload; `None` for a remote server, for which no engine is looked for. New ones get no
+    /// Returns the containers of a workload; `None` for a remote server, which needs no engine. New containers get no
     /// secrets.
     pub(super) async fn for_workload(spec: &WorkloadSpec, environment: &Environment) -> Result<Option<Self>> {
         let Some(container) = spec.container() else { return Ok(None) };
@@ -57,21 +57,21 @@ impl Containers {
         }))
     }
 
-    /// Gives secrets to new containers.
+    /// Passes secrets to new containers.
     pub(super) fn with_secrets(mut self, delivery: SecretDelivery) -> Self {
         self.delivery = Arc::new(delivery);
         self
     }
 
-    /// The container of a slot, ended: the one that is there if it was made from the same spec, else a new one.
+    /// Returns a slot's stopped container: the existing one if it was created from the same spec, otherwise a new one.
     pub(super) async fn prepare(&self, slot: usize) -> Result<ContainerId> {
         let found = self.runtime.inspect(&self.slot_name(slot)).await?;
-        // One of another workload is left alone, and the engine says that the name is taken.
+        // A container of another workload is left alone; the engine reports that the name is taken.
         let found = found.filter(|found| self.owns(found));
         if let Some(found) = found.as_ref().filter(|found| found.state == ContainerState::Running) {
             self.runtime.stop(&found.id, Duration::from_secs(2)).await?;
         }
-        // Not before it has ended, or it could go on moving files.
+        // The old container has exited by now; a running one could still move files.
         let spec = self.slot_spec(slot, self.overlays().await?);
         if let Some(found) = found {
             if found.labels.get(labels::SPEC) == spec.labels.get(labels::SPEC) {
@@ -82,11 +82,11 @@ impl Containers {
         self.runtime.create(&self.delivery.apply_to(spec)).await
     }
 
-    /// Starts the container of a slot. A published port that is taken is named with its holder, as far as it is
-    /// this machine's.
+    /// Starts a slot's container. The error for a published port that is in use names the process that holds it, if it
+    /// runs on this machine.
     pub(super) async fn start(&self, slot: usize, id: &ContainerId) -> Result<()> {
         if let Some(isolation) = &self.isolation {
-            // Not before one that was left behind has ended: it sees the same socket, and would get the secrets.
+            // A container that was left behind must have exited: it has the same socket, and would get the secrets.
             isolation.set_config(slot, &self.delivery.with_variables(&self.spec.env))?;
             exec_relay::upload_shim(self.runtime.as_ref(), &self.spec, id).await?;
         }
@@ -111,18 +111,18 @@ impl Containers {
         Err(error)
     }
 
-    /// The first container, if it is there.
+    /// Returns the first container, if it exists.
     pub(super) async fn first(&self) -> Result<Option<ContainerInfo>> {
         let found = self.runtime.inspect(&self.spec.name).await?;
         Ok(found.filter(|found| self.owns(found)))
     }
 
-    /// Tells whether a container is of this workload, and not of one that has its name elsewhere.
+    /// Tells whether a container belongs to this workload, and not to one of the same name in another state folder.
     fn owns(&self, container: &ContainerInfo) -> bool {
         belongs_to(container, &self.spec)
     }
 
-    /// Ends every container of the workload.
+    /// Stops every container of the workload.
     pub(super) async fn stop_all(&self, grace: Duration) -> Result<()> {
         for container in self.all().await? {
             self.runtime.stop(&container.id, grace).await?;
@@ -144,14 +144,14 @@ impl Containers {
         Ok(all)
     }
 
-    /// Waits for a container's end and explains it.
+    /// Waits until a container exits, and returns why.
     pub(super) async fn wait_for_end(&self, id: &ContainerId) -> ProcessExit {
         let exit = self.runtime.wait(id).await;
         let words = if exit.is_ok() { self.last_output(id).await } else { String::new() };
         describe_end(exit, &words)
     }
 
-    /// The last lines a container wrote, as the end of a sentence.
+    /// Returns the last lines that a container wrote, as the end of a sentence.
     pub(super) async fn last_output(&self, id: &ContainerId) -> String {
         let options = LogOptions { follow: false, tail: Some(MAX_EXCERPT_LINES) };
         let Ok(mut logs) = self.runtime.logs(id, options).await else { return String::new() };
@@ -165,12 +165,12 @@ impl Containers {
     fn slot_name(&self, slot: usize) -> String {
         match slot {
             0 => self.spec.name.clone(),
-            // Names of workloads are lower case, so this can be none of them.
+            // Workload names are lower case, so this cannot be one.
             slot => format!("{}.P{slot}", self.spec.name),
         }
     }
 
-    /// What covers ignored files now: a server that ended may have moved them first.
+    /// Computes the overlays of ignored files anew: the last server may have moved files.
     async fn overlays(&self) -> Result<Vec<Mount>> {
         let (mounts, globally, environment) =
             (self.spec.mounts.clone(), self.use_global_ignore_file, self.environment.clone());
@@ -186,19 +186,19 @@ impl Containers {
         Ok(covers.overlays)
     }
 
-    /// The spec of one slot's container, marked with what it was made from.
+    /// Returns the spec of a slot's container, labelled with a hash of it.
     fn slot_spec(&self, slot: usize, overlays: Vec<Mount>) -> ContainerSpec {
         let mut spec = ContainerSpec { overlays, ..self.spec.clone() };
         spec.name = self.slot_name(slot);
         if slot > 0 {
-            // One port of the machine cannot be published twice.
+            // A port cannot be published twice.
             spec.ports.clear();
         }
         if let Some(entry) = &mut spec.entry {
             entry.command.push(slot.to_string());
-            // A container that was made with them is not used again.
+            // A container that was created with secrets is not reused.
             entry.hosts.clear();
-            // The server gets them from the shim, so that the engine never sees them.
+            // The shim passes them to the server, so that the engine never sees them.
             spec.env.clear();
         }
         let text = serde_json::to_string(&spec).unwrap_or_default() + self.delivery.launch_id();
@@ -207,7 +207,7 @@ impl Containers {
     }
 }
 
-/// Tells whether a container is of the workload that has this spec.
+/// Tells whether a container belongs to the workload of this spec.
 pub(super) fn belongs_to(container: &ContainerInfo, spec: &ContainerSpec) -> bool {
     [labels::NAME, labels::STATE].iter().all(|label| container.labels.get(*label) == spec.labels.get(*label))
 }
@@ -226,12 +226,12 @@ fn describe_end(exit: Result<Exit>, words: &str) -> ProcessExit {
     }
 }
 
-/// What a process said for people: the log of its container has what earlier ones said, too.
+/// The output of one process, for messages; the container's log also has that of earlier processes.
 #[derive(Debug, Default)]
 struct OutputExcerpt {
-    /// The end of its standard error.
+    /// The last lines of its standard error.
     stderr: Vec<u8>,
-    /// The beginning of its standard output, where a program that is no MCP server says so.
+    /// The first lines of its standard output, where a program that is not an MCP server prints its usage.
     stdout: Vec<u8>,
 }
 
@@ -259,9 +259,9 @@ impl OutputExcerpt {
     }
 }
 
-/// The explanation in a log, as the end of a sentence.
+/// Returns the relevant lines of a log, as the end of a sentence.
 fn excerpt(log: &str) -> String {
-    // Messages of the protocol explain nothing, and may be private.
+    // MCP messages explain nothing, and may be private.
     let is_word = |line: &&str| !line.is_empty() && !line.starts_with("{\"");
     let mut lines: Vec<&str> = log.lines().map(str::trim).filter(is_word).collect();
     lines.drain(..lines.len().saturating_sub(MAX_EXCERPT_LINES));
@@ -310,7 +310,7 @@ struct ContainerControl {
     containers: Containers,
     id: ContainerId,
     output: Arc<Mutex<OutputExcerpt>>,
-    /// Whether the container is a further one, which nobody looks for once it has ended.
+    /// Whether this is not the first container; such a container is removed when it exits.
     extra: bool,
 }
 

@@ -1,9 +1,9 @@
-//! Tells of refused connections: of each in the audit log, and people without letting a server that tries for ever
-//! drown everything else.
+//! Reports denied connections: all of them to the audit log, and a limited number to users, so that a server that
+//! retries for ever does not flood the log.
 //!
-//! Refusals are bounded by kind: by rule, and names that were looked up apart from connections. So a server that looks up
-//! a thousand names a second hides neither that it was kept from the machine nor what it tried to connect to. What is
-//! not told one by one is counted, and told as a number.
+//! Reports are limited per kind: per rule, with name lookups apart from connections. So a server that looks up a
+//! thousand names a second cannot hide other denials. Denials that are not reported are counted, and the number is
+//! reported.
 
 use std::{
     collections::HashMap,
@@ -20,15 +20,15 @@ use crate::{
     isolation::{EgressDecision, EgressDenial, Rule},
 };
 
-/// Refusals are told anew after this.
+/// Interval after which denials are reported again.
 const THROTTLE_PERIOD: Duration = Duration::from_secs(60);
-/// Most refusals of a kind that are told one by one until then.
+/// Denials of a kind that are reported in each interval.
 const MAX_REPORTED_PER_KIND: usize = 64;
 
-/// The rule, and whether it was a look-up.
+/// The rule, and whether it was a name lookup.
 type DenialKind = (Rule, bool);
 
-/// Tells listeners and the log.
+/// Reports denials as events and in logs.
 #[derive(Debug)]
 pub(super) struct EgressDenialReporter {
     events: WorkloadEvents,
@@ -37,30 +37,30 @@ pub(super) struct EgressDenialReporter {
     throttle: Mutex<DenialThrottle>,
 }
 
-/// What was told, by kind.
+/// The reports, by kind.
 #[derive(Debug, Default)]
 struct DenialThrottle(HashMap<DenialKind, ThrottleWindow>);
 
-/// What was told of a kind since a moment.
+/// The reports of one kind in the current interval.
 #[derive(Debug)]
 struct ThrottleWindow {
     since: Instant,
-    /// By host and port, and under which id.
+    /// The ids of reported denials, by host and port.
     reported: HashMap<(String, Option<u16>), String>,
-    /// How many came that were new and not told.
+    /// The number of new denials that were not reported.
     suppressed: u64,
 }
 
-/// What to say about a refusal.
+/// What to report about a denial.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct ThrottleDecision {
-    /// How many of the kind were not told before, once that is over.
+    /// The number of unreported denials of the last interval.
     suppressed: u64,
-    /// Whether it is told.
+    /// Whether it is reported.
     report: bool,
-    /// Whether it is the first one too many.
+    /// Whether it is the first one beyond the limit.
     limit_reached: bool,
-    /// The id under which it is kept, or one like it.
+    /// The id of its record, or of the record of an equal denial.
     denial_id: Option<String>,
 }
 
@@ -125,8 +125,8 @@ impl EgressDenialReporter {
                 } else {
                     tracing::debug!("{denial}")
                 }
-                // Each one: what people are spared is what an audit log is for, which limits them itself. It names an id
-                // only that leads somewhere.
+                // The audit log gets every denial, and has a limit of its own. It gets only ids of denials that are on
+                // record.
                 if let Some(audit) = &self.audit {
                     let (target, extra) = audit_fields(denial, news.denial_id);
                     audit.connection_denied(target, extra);
@@ -157,7 +157,7 @@ impl EgressDenialReporter {
     }
 }
 
-/// What the audit log says of a refused connection.
+/// Returns the audit event of a denied connection.
 fn audit_fields(denial: &EgressDenial, refusal: Option<String>) -> (Map<String, Value>, Map<String, Value>) {
     let (mut target, mut extra) = (Map::new(), Map::new());
     put(&mut target, "type", Some(if denial.port.is_some() { "connection" } else { "look-up" }));

@@ -1,12 +1,12 @@
-//! What happens to a workload, as data.
+//! Events of a workload.
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 
-/// Events kept for a slow reader; older ones are dropped.
+/// Buffered events of a slow reader; older ones are dropped.
 const MAX_BUFFERED_EVENTS: usize = 256;
 
-/// Something that happened.
+/// An event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case", deny_unknown_fields)]
 pub enum WorkloadEvent {
@@ -23,21 +23,21 @@ pub enum WorkloadEvent {
     Building {
         /// The package.
         package: String,
-        /// Which step it is, from 1 on.
+        /// The number of the step, from 1.
         step: u32,
-        /// How many there are.
+        /// The number of steps.
         steps: u32,
-        /// What the step does, as an instruction of a Dockerfile.
+        /// The instruction of the Dockerfile.
         instruction: String,
     },
-    /// A build wrote a line.
+    /// A line of the build's output.
     BuildOutput {
         /// The line.
         line: String,
     },
-    /// Something the user should know that stops nothing.
+    /// A warning.
     Warning {
-        /// A sentence.
+        /// The text.
         message: String,
     },
     /// The container is being started.
@@ -49,68 +49,68 @@ pub enum WorkloadEvent {
     Ready {
         /// Name of the workload.
         name: String,
-        /// Where clients connect.
+        /// The URL for clients.
         url: String,
     },
-    /// The server ended and is started again.
+    /// The server exited and will be restarted.
     Restarting {
-        /// How it ended.
+        /// How it exited.
         reason: String,
-        /// Which restart in a row this is.
+        /// The number of consecutive restarts.
         attempt: u32,
-        /// Milliseconds until then.
+        /// Milliseconds until the restart.
         delay_ms: u64,
     },
-    /// One of several processes of the server ended and is started again, while another one is ready.
+    /// One of several processes of the server exited and will be restarted, while another one is ready.
     ProcessRestarting {
-        /// Which process, from 0 on.
+        /// The number of the process, from 0.
         process: u32,
-        /// How it ended.
+        /// How it exited.
         reason: String,
-        /// Which restart in a row this is.
+        /// The number of consecutive restarts.
         attempt: u32,
-        /// Milliseconds until then.
+        /// Milliseconds until the restart.
         delay_ms: u64,
     },
-    /// One of several processes of the server is ready, as another one was before.
+    /// A further process of the server is ready.
     ProcessReady {
-        /// Which process, from 0 on.
+        /// The number of the process, from 0.
         process: u32,
     },
-    /// One of several processes of the server ended for good, while another one lives on.
+    /// One of several processes of the server will not be restarted, while another one runs.
     ProcessEnded {
-        /// Which process, from 0 on.
+        /// The number of the process, from 0.
         process: u32,
-        /// How it ended.
+        /// How it exited.
         reason: String,
     },
-    /// The server answers again.
+    /// The server is ready again.
     Recovered {},
-    /// A connection of an isolated server was refused.
+    /// A connection of an isolated server was denied.
     ConnectionRefused {
         /// The host as the server named it.
         host: String,
-        /// The port; `None` for a name that was looked up.
+        /// The port; `None` for a name lookup.
         port: Option<u16>,
-        /// The address that was the reason.
+        /// The resolved address that was denied.
         address: Option<String>,
-        /// The rule.
+        /// The rule that denied it.
         rule: String,
         /// The smallest change that would allow it.
         fix: String,
-        /// Id by which `mcpm explain` knows it.
+        /// The id for `mcpm explain`.
         refusal: String,
     },
-    /// The workload is down for good.
+    /// The workload has ended.
     Ended {
-        /// Why.
+        /// The reason.
         reason: String,
-        /// The server's exit code, when it ended by itself.
+        /// The server's exit code, if it exited by itself.
         exit_code: Option<i64>,
     },
 }
 
-/// Sends events to all who listen.
+/// Sends events to all subscribers.
 #[derive(Debug, Clone)]
 pub(super) struct WorkloadEvents(broadcast::Sender<WorkloadEvent>);
 
@@ -120,7 +120,7 @@ impl WorkloadEvents {
     }
 
     pub(super) fn emit(&self, event: WorkloadEvent) {
-        // Nobody needs to listen.
+        // There may be no subscribers.
         let _ = self.0.send(event);
     }
 
@@ -129,14 +129,14 @@ impl WorkloadEvents {
     }
 }
 
-/// The events of a workload from now on.
+/// The events of a workload since the subscription.
 #[derive(Debug)]
 pub struct EventStream(broadcast::Receiver<WorkloadEvent>);
 
 impl EventStream {
     /// Waits for the next event; `None` once the workload is gone.
     ///
-    /// A reader that is more than 256 events behind misses the oldest.
+    /// A subscriber that is more than 256 events behind misses the oldest.
     pub async fn next(&mut self) -> Option<WorkloadEvent> {
         loop {
             match self.0.recv().await {

@@ -1,9 +1,9 @@
-//! Has the connections of an isolated container carried over the engine's API, where the engine shares no sockets
-//! with this machine: it is in a virtual machine, or somewhere else.
+//! Relays the connections of an isolated container over the engine's API, where the engine cannot share sockets with
+//! this machine, since it runs in a virtual machine or remotely.
 //!
-//! The shim is brought into a volume of the container's. Once the container runs, the shim is run there once more, and
-//! all connections go over the streams of that process. When it ends, another is run, for as long as the container
-//! runs.
+//! The shim is copied into a volume of the container. Once the container runs, a second shim is started in it, and all
+//! connections are relayed over the streams of that process. When it exits, another one is started, while the
+//! container runs.
 
 use std::{
     sync::Arc,
@@ -18,20 +18,20 @@ use crate::{
     runtime::{ContainerId, ContainerSpec, ContainerState, LogStream, Runtime},
 };
 
-/// What the shim is told to carry.
+/// The command-line argument of a relaying shim.
 const RELAY_COMMAND: &str = "carry";
-/// Pauses before another process is run.
+/// Pauses before the relaying process is restarted.
 const INITIAL_BACKOFF: Duration = Duration::from_millis(50);
 const MAX_BACKOFF: Duration = Duration::from_secs(2);
-/// One that ran for so long has not failed.
+/// A process that ran for this long resets the pause.
 const STABLE_AFTER: Duration = Duration::from_secs(10);
 
-/// The folder of the shim, when it is brought in.
+/// The folder of the shim in the copied archive.
 fn shim_volume(spec: &ContainerSpec) -> Option<&str> {
     spec.entry.as_ref().and_then(|entry| entry.volume.as_deref())
 }
 
-/// Brings the shim into a container that does not run, also over one that the server has changed.
+/// Copies the shim into a stopped container, replacing one that the server may have changed.
 pub(super) async fn upload_shim(runtime: &dyn Runtime, spec: &ContainerSpec, id: &ContainerId) -> Result<()> {
     match shim_volume(spec) {
         Some(folder) => {
@@ -42,7 +42,7 @@ pub(super) async fn upload_shim(runtime: &dyn Runtime, spec: &ContainerSpec, id:
     }
 }
 
-/// Carries for a container that was started, until it has ended.
+/// Relays the connections of a started container until it exits.
 pub(super) fn spawn_relay(
     runtime: &Arc<dyn Runtime>,
     spec: &ContainerSpec,
@@ -74,7 +74,7 @@ impl ExecRelaySupervisor {
         loop {
             let since = Instant::now();
             let outcome = self.run_relay().await;
-            // An engine that does not answer may do so again.
+            // An engine that does not respond may recover.
             if let Ok(found) = self.runtime.inspect(&self.id.0).await
                 && found.is_none_or(|found| found.state != ContainerState::Running)
             {
@@ -92,7 +92,7 @@ impl ExecRelaySupervisor {
         }
     }
 
-    /// Runs one process that carries, to its end.
+    /// Runs one relaying process until it exits.
     async fn run_relay(&self) -> Result<()> {
         let attached = self.runtime.execute(&self.id, &self.command).await?;
         let input = attached.output.filter_map(|piece| {

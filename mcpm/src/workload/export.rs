@@ -1,4 +1,4 @@
-//! Exported configurations: what was asked of a workload, in a file that can be given to `--from-config`.
+//! Exported configurations: the options of a workload, in a file for `from_config`.
 
 use std::{fs, path::Path};
 
@@ -13,7 +13,7 @@ use crate::{
     state::FORMAT_VERSION,
 };
 
-/// The file's form. Options are written as on a command line, in snake case; secrets are left out.
+/// The format of the file. Options are written as on a command line, in snake case; secrets are left out.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a mapping of `version` and `run`")]
 struct ExportFile {
@@ -21,7 +21,7 @@ struct ExportFile {
     run: WorkloadOptions,
 }
 
-/// What files of all versions have.
+/// The field that files of all versions have.
 #[derive(Deserialize)]
 struct ExportVersion {
     version: u32,
@@ -31,7 +31,7 @@ struct ExportVersion {
 pub(super) fn render(spec: &WorkloadSpec) -> Result<String> {
     let mut run = spec.asked.clone();
     run.name = Some(spec.name.to_string());
-    // Clients know the URL, so a port that was assigned is part of it.
+    // Clients know the URL, so an assigned port is exported as well.
     run.proxy_port = Some(spec.proxy.port).filter(|port| *port != 0).or(run.proxy_port);
     let exported = ExportFile { version: FORMAT_VERSION, run };
     let text = serde_json::to_string_pretty(&exported)
@@ -39,19 +39,19 @@ pub(super) fn render(spec: &WorkloadSpec) -> Result<String> {
     Ok(text + "\n")
 }
 
-/// What was read.
+/// An imported configuration.
 #[derive(Debug)]
 pub(super) struct ImportedConfig {
     pub(super) options: WorkloadOptions,
-    /// What the user should know of it.
+    /// Notices for the user.
     pub(super) notices: Vec<String>,
 }
 
 /// Reads an exported configuration, or one that ToolHive exported.
 ///
 /// # Errors
-/// `NotFound` or `Io` when the file cannot be read, `InvalidOption` when it is none, of another version, or holds an
-/// unknown field; `Unsupported` for protection that one of ToolHive's asks for and that would be lost.
+/// `NotFound` or `Io` when the file cannot be read; `InvalidOption` for another format or version, or an unknown
+/// field; `Unsupported` for protection in a ToolHive configuration that would be lost.
 pub(super) fn read(path: &Path) -> Result<ImportedConfig> {
     let shown = path.display();
     let text = fs::read_to_string(path).map_err(|error| {
@@ -68,7 +68,7 @@ pub(super) fn read(path: &Path) -> Result<ImportedConfig> {
         let (options, notices) = toolhive::import(document).map_err(|error| error.with("file", shown))?;
         return Ok(ImportedConfig { options, notices });
     }
-    // Before the rest, which another version may write otherwise.
+    // Checked first, since other versions may have other fields.
     let ExportVersion { version } = serde_json::from_str(&text).map_err(broken)?;
     if version != FORMAT_VERSION {
         let message =
@@ -92,7 +92,7 @@ pub(super) fn read(path: &Path) -> Result<ImportedConfig> {
     Ok(ImportedConfig { options: exported.run, notices: Vec::new() })
 }
 
-/// Finds the field that has a bad value, and says which values it can have. The value itself may be a secret.
+/// Finds the field with an invalid value, and returns which values are valid. The value itself may be a secret.
 fn bad_value(run: &Value) -> Option<(&'static str, String)> {
     run.as_object()?.iter().find_map(|(name, value)| {
         let spec = WorkloadOptions::SPECS.iter().find(|spec| spec.name == name)?;
@@ -108,7 +108,7 @@ fn bad_value(run: &Value) -> Option<(&'static str, String)> {
             ValueKind::Port | ValueKind::Float => "expected a number",
             _ => "expected text",
         };
-        // What is wrong as it would be typed has words of its own. The rest has the wrong type.
+        // Values that are invalid on a command line have an error of their own; others have the wrong type.
         let typed = |item: &Value| match item {
             Value::String(text) => spec.check(text).err(),
             Value::Number(_) | Value::Bool(_) => spec.check(&item.to_string()).err(),
@@ -118,7 +118,7 @@ fn bad_value(run: &Value) -> Option<(&'static str, String)> {
     })
 }
 
-/// Leaves out the names of all options, which the refusal of an unknown one lists.
+/// Removes the list of all options from the error for an unknown one.
 fn without_choices(refusal: &str) -> String {
     let Some((before, choices)) = refusal.split_once(", expected one of ") else { return refusal.to_owned() };
     let place = choices.rfind(" at line ").map_or("", |at| &choices[at..]);

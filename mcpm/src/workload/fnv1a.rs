@@ -1,6 +1,6 @@
 //! The FNV-1a hash, for names and labels that need no protection against collisions.
 
-/// The 64-bit FNV-1a hash: the same in every build, which the standard library's hasher does not promise.
+/// Returns the 64-bit FNV-1a hash, which is the same in every build, unlike that of the standard library.
 pub(super) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes
         .iter()

@@ -1,8 +1,8 @@
-//! The headers that a remote server is sent with each request, beside those of clients.
+//! Headers that are added to each request to a remote server.
 //!
-//! A registry's entry says which the server wants; what it does not know is asked for. A header that is set here goes
-//! before one that a client sends under its name: who runs the server decides as whom it is used. One with a secret is
-//! a reference until the requests are made, and crosses no network in the clear.
+//! A registry entry declares the headers; missing values are prompted for. A header that is set here takes precedence
+//! over a client's header of the same name. Secrets are stored as references, and are never sent over plain HTTP
+//! except to this machine.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -21,7 +21,7 @@ use crate::{
     secrets::SecretValues,
 };
 
-/// Headers that are the protocols' own: set for all requests alike, they would break them.
+/// Headers of HTTP and MCP, which would break requests if they were set for all of them.
 const RESERVED_HEADERS: &[&str] = &[
     "accept",
     "connection",
@@ -40,13 +40,13 @@ const RESERVED_HEADERS: &[&str] = &[
     "upgrade",
 ];
 
-/// The header of a name, unless it is none to set.
+/// Returns the header of a name, unless it cannot be set.
 fn settable_header(name: &str) -> Option<HeaderName> {
     let parsed: HeaderName = name.parse().ok()?;
     (is_secret_target_name(name) && !RESERVED_HEADERS.contains(&parsed.as_str())).then_some(parsed)
 }
 
-/// Refuses references to secrets that a remote server at this place cannot get.
+/// Rejects references to secrets that cannot be sent to this URL.
 ///
 /// # Errors
 /// `InvalidOption`.
@@ -79,11 +79,11 @@ fn plaintext_secret_error(name: &HeaderName, url: &RemoteUrl) -> Error {
     Error::new(ErrorKind::InvalidOption, message).hint("use an `https` URL")
 }
 
-/// Finds out the headers that an entry names, and asks for those that it requires and nobody gave.
+/// Resolves the headers that an entry declares, and prompts for required ones that were not given.
 ///
 /// # Errors
-/// `InvalidOption` for a required value that nobody gave and nobody can be asked for, and for what no header can hold;
-/// `Registry` for what is no header to set; `Interrupted`.
+/// `InvalidOption` for a required value that is missing and cannot be prompted for, and for an invalid header value;
+/// `Registry` for a header that cannot be set; `Interrupted`.
 pub(super) async fn resolve_headers(
     way: &RunMethod,
     url: &RemoteUrl,
@@ -130,10 +130,10 @@ pub(super) async fn resolve_headers(
     Ok(())
 }
 
-/// The headers with their values, those with secrets marked as such.
+/// Returns the headers with their values; those with secrets are marked as sensitive.
 ///
 /// # Errors
-/// `NotFound` when a value is missing; `InvalidOption` for what no header can hold.
+/// `NotFound` when a value is missing; `InvalidOption` for an invalid header value.
 pub(super) fn build_headers(
     remote: &RemoteSpec,
     secrets: &[SecretRef],
@@ -162,7 +162,7 @@ pub(super) fn build_headers(
     Ok(headers)
 }
 
-/// A value as a header has it. A refusal does not repeat it.
+/// Returns a header value. The error does not repeat the value.
 fn header_value(name: &str, value: &str) -> Result<HeaderValue> {
     HeaderValue::from_str(value).map_err(|_| {
         let message = format!("the value for the header `{name}` holds what no header can");

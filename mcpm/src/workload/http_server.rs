@@ -1,4 +1,4 @@
-//! A server that speaks HTTP in a container: started, waited for, kept alive, followed when it moves.
+//! Starts and supervises a container whose server speaks HTTP, and follows changes of its address.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -23,18 +23,18 @@ use crate::{
     transport::http::{Address, Dial},
 };
 
-/// How long a server may take to answer.
+/// How long a server may take to become ready.
 pub(super) const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// A server that answers nothing by then is looked at: it may listen elsewhere.
+/// After this time without a response, the ports that the server listens on are examined.
 const DIAGNOSE_AFTER: Duration = Duration::from_secs(3);
 const INITIAL_BACKOFF: Duration = Duration::from_millis(20);
 const MAX_BACKOFF: Duration = Duration::from_millis(500);
-/// How long an answer that is no MCP may be due to a server that is still starting.
+/// How long a response that is not MCP may be due to a server that is still starting.
 const NON_MCP_GRACE: Duration = Duration::from_secs(3);
-/// How often an engine that is gone is looked for.
+/// How often an engine that does not respond is tried.
 const ENGINE_RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The server and the task that keeps it alive.
+/// The server and the task that supervises it.
 #[derive(Debug)]
 pub(super) struct HttpServer {
     containers: Containers,
@@ -42,7 +42,7 @@ pub(super) struct HttpServer {
     task: JoinHandle<()>,
 }
 
-/// What a server is kept alive with.
+/// What the supervision of a server needs.
 #[derive(Clone)]
 pub(super) struct HttpServerSupervisor {
     pub(super) containers: Containers,
@@ -55,7 +55,7 @@ pub(super) struct HttpServerSupervisor {
 }
 
 impl HttpServer {
-    /// Starts the container, waits until the server takes part in an MCP exchange, and tells how it did.
+    /// Starts the container, waits until the server completes an MCP exchange, and returns its outcome.
     pub(super) async fn start(care: HttpServerSupervisor) -> Result<(Self, Passed)> {
         let id = care.containers.prepare(0).await?;
         let passed = match care.start_container(&id).await {
@@ -73,7 +73,7 @@ impl HttpServer {
         Ok((Self { containers: care.containers, stop, task }, passed))
     }
 
-    /// Ends the container.
+    /// Stops the container.
     pub(super) async fn stop(&self, grace: Duration) -> Result<()> {
         self.stop.cancel();
         match self.containers.first().await? {
@@ -90,7 +90,7 @@ impl Drop for HttpServer {
 }
 
 impl HttpServerSupervisor {
-    /// Starts the container, waits until the server answers and points the proxy at it.
+    /// Starts the container, waits until the server responds, and sets it as the proxy's target.
     async fn start_container(&self, id: &ContainerId) -> Result<Passed> {
         self.containers.start(0, id).await?;
         let ready = async {
@@ -105,7 +105,7 @@ impl HttpServerSupervisor {
                 let port = self.spec.port;
                 let message = format!("the server was not listening on port {port} when it {}", ended.reason);
                 let error = Error::new(ErrorKind::StartFailed, message);
-                // With its input closed, a stdio server ends at once and without a complaint.
+                // A stdio server exits at once, and without an error, when its input is closed.
                 let clean = ended.exit.is_some_and(|exit| exit.code == 0);
                 let stdio = "set `transport` to `stdio` if it speaks over stdio";
                 Err(if clean { error.hint(stdio) } else { error })
@@ -113,7 +113,7 @@ impl HttpServerSupervisor {
         }
     }
 
-    /// Where the server is reached now.
+    /// Returns the address of the server.
     async fn address(&self, id: &ContainerId) -> Result<Address> {
         let port = self.spec.port;
         let at = |host: String, port| Address { host, port, tls: false };
@@ -124,7 +124,7 @@ impl HttpServerSupervisor {
             return Ok(at(Ipv4Addr::LOCALHOST.to_string(), port));
         }
         let Some(info) = self.containers.runtime.inspect(&id.0).await?.filter(is_running) else {
-            // It has ended, and whoever waits for that says how.
+            // It has exited, which the waiting task reports.
             return std::future::pending().await;
         };
         let found = if self.spec.via == Via::PublishedPort {
@@ -137,22 +137,22 @@ impl HttpServerSupervisor {
         match found {
             Some(address) => Ok(address),
             None => {
-                // A container on its way out loses its address first. Whoever waits for its end says so by then.
+                // A container that is stopping loses its address first; by then, the waiting task reports its exit.
                 tokio::time::sleep(DIAGNOSE_AFTER).await;
                 Err(Error::new(ErrorKind::Engine, "the engine does not say where the container is"))
             }
         }
     }
 
-    /// The way into an isolated container.
+    /// Returns the connector into an isolated container.
     fn dial(&self) -> Option<Arc<dyn Dial>> {
         let isolation = self.containers.isolation.as_ref().filter(|_| self.spec.via == Via::Inbound)?;
         Some(Arc::new(isolation.reverse_dialer()))
     }
 
-    /// Repeats an MCP exchange until the server takes part in it.
+    /// Repeats an MCP exchange until the server completes it.
     async fn until_ready(&self, id: &ContainerId, reached: &TargetInstance) -> Result<Passed> {
-        // What a container's server gets with each request is for its clients to send.
+        // Headers for a server in a container are sent by its clients.
         let headers = HeaderMap::new();
         let since = Instant::now();
         let (mut pause, mut looked, mut answering) = (INITIAL_BACKOFF, false, None);
@@ -193,7 +193,7 @@ impl HttpServerSupervisor {
         }
     }
 
-    /// Says that the server answers and does not speak MCP over its transport.
+    /// Returns the error for a server that responds without speaking MCP over its transport.
     fn not_mcp_error(&self, finding: Finding) -> Error {
         let (path, port) = (self.expected.path(), self.spec.port);
         let error = finding.error(&format!("`{path}` on port {port}"));
@@ -206,7 +206,7 @@ impl HttpServerSupervisor {
         }
     }
 
-    /// Says so when the server listens where nobody looks for it.
+    /// Names the ports that the server listens on, if they are not the expected one.
     async fn diagnose_port(&self, id: &ContainerId) -> Result<()> {
         if matches!(self.spec.via, Via::Host(_)) {
             return Ok(());
@@ -232,7 +232,7 @@ impl HttpServerSupervisor {
         }
     }
 
-    /// Keeps the server alive until it is stopped or given up.
+    /// Supervises the server until it is stopped or given up.
     async fn supervise(self, mut id: ContainerId, stop: CancellationToken) {
         let mut backoff = Backoff::new(self.policy);
         let mut since = Instant::now();
@@ -242,7 +242,7 @@ impl HttpServerSupervisor {
                 () = stop.cancelled() => return,
             };
             if ended.transient {
-                // The server may live on, so the proxy goes on too.
+                // The server may still run, so the proxy continues.
                 (self.on_event)(ServerEvent::EngineLost { reason: ended.reason });
                 tokio::select! {
                     () = self.engine_back(&id) => {}
@@ -261,7 +261,7 @@ impl HttpServerSupervisor {
         }
     }
 
-    /// Waits until the engine answers.
+    /// Waits until the engine responds.
     async fn engine_back(&self, id: &ContainerId) {
         loop {
             tokio::time::sleep(ENGINE_RETRY_INTERVAL).await;
@@ -272,8 +272,8 @@ impl HttpServerSupervisor {
         }
     }
 
-    /// Starts the server again, as often as the policy says, in a new container if somebody removed the old one;
-    /// `None` when it is stopped or given up.
+    /// Restarts the server as the policy allows, in a new container if the old one was removed; `None` when it is
+    /// stopped or given up.
     async fn restart(
         &self,
         mut ended: ProcessExit,
@@ -283,7 +283,7 @@ impl HttpServerSupervisor {
     ) -> Option<ContainerId> {
         loop {
             let Some((attempt, delay)) = backoff.next(&ended, lived) else {
-                // Whoever hears of the server's end tells the user.
+                // The user is told by the handler of the event.
                 tracing::info!(reason = ended.reason, "the server is given up");
                 (self.on_event)(ServerEvent::Ended(ended));
                 return None;
@@ -316,13 +316,13 @@ impl HttpServerSupervisor {
     }
 }
 
-/// The address of a container in its network, if it has one already.
+/// Returns the address of a container in its network, if it has one yet.
 ///
 /// # Errors
-/// `StartFailed` when it can have none.
+/// `StartFailed` when it can never have one.
 fn address_in_network(network: &Network, info: &ContainerInfo) -> Result<Option<IpAddr>> {
     let wanted = match network {
-        // Only another container's network can turn out to be of these kinds.
+        // Only the network of another container can turn out to be of these kinds.
         Network::Custom(_) if info.network_mode == "host" => return Ok(Some(Ipv4Addr::LOCALHOST.into())),
         Network::Custom(name) if info.network_mode == "none" => {
             let message = format!("the server cannot be reached: there is no network in `{name}`");

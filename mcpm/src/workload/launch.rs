@@ -1,4 +1,4 @@
-//! Starts a workload, and takes back what it made when the start fails.
+//! Starts a workload, and rolls the start back if it fails.
 
 use std::{sync::Arc, time::Duration};
 
@@ -40,7 +40,7 @@ use crate::{
     transport::tls::TrustStore,
 };
 
-/// A resolved workload on its way up.
+/// A resolved workload that is being started.
 #[derive(Debug)]
 pub struct Launch {
     spec: WorkloadSpec,
@@ -53,7 +53,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Launches what was resolved.
+    /// Launches a resolved workload.
     pub fn new(spec: WorkloadSpec, environment: Environment) -> Self {
         let policy = RestartPolicy::default();
         Self {
@@ -67,35 +67,36 @@ impl Launch {
         }
     }
 
-    /// Launches a workload that is on record, instead of a new one.
+    /// Launches a recorded workload instead of a new one.
     #[must_use]
     pub fn recorded(mut self) -> Self {
         self.recorded = true;
         self
     }
 
-    /// Gives the server these values of its secrets. Without them, they are read from where the environment says.
+    /// Passes these values of secrets to the server. Without them, they are read from the store that the environment
+    /// names.
     #[must_use]
     pub fn secrets(mut self, values: SecretValues) -> Self {
         self.secrets = Some(values);
         self
     }
 
-    /// Restarts the server so when it ends.
+    /// Sets the restart policy of the server.
     #[must_use]
     pub fn restarts(mut self, policy: RestartPolicy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// Leaves nothing behind when the workload ends: no container and no record.
+    /// Removes the container and the record when the workload ends.
     #[must_use]
     pub fn ephemeral(mut self) -> Self {
         self.ephemeral = true;
         self
     }
 
-    /// Listens to what happens from now on.
+    /// Subscribes to events from now on.
     pub fn events(&self) -> EventStream {
         self.events.subscribe()
     }
@@ -103,9 +104,9 @@ impl Launch {
     /// Starts the workload and returns once clients can connect.
     ///
     /// # Errors
-    /// `NotFound` and `SecretsUnavailable` for missing secrets, before anything is done; `NameTaken` when it runs or
-    /// is being started elsewhere; `PortTaken`, `EngineUnavailable`, `StartFailed`. A
-    /// new workload leaves nothing behind then; a recorded one stays on record with the reason.
+    /// `NotFound` and `SecretsUnavailable` for missing secrets, before anything is changed; `NameTaken` when it runs
+    /// or is being started elsewhere; `PortTaken`, `EngineUnavailable`, `StartFailed`. A new workload leaves nothing
+    /// behind; a recorded one stays on record with the reason.
     pub async fn start(mut self) -> Result<RunningWorkload> {
         let values = match self.secrets.take() {
             Some(values) => values,
@@ -113,7 +114,7 @@ impl Launch {
         };
         let mut notices = Vec::new();
         if let Placement::Container(container) = &mut self.spec.place {
-            // Files come and go; what covers them is worked out for each start.
+            // Files come and go, so overlays are computed at each start.
             let globally = self.spec.asked.ignore_globally.unwrap_or(true);
             let covers = ignore::compute_overlays(&container.mounts, globally, &self.environment)?;
             (container.overlays, notices) = (covers.overlays, covers.notices);
@@ -149,18 +150,18 @@ impl Launch {
         let denials = service.denials();
         let refusals =
             EgressDenialReporter::new(record.events.clone(), Arc::clone(denials), service.audit().cloned());
-        // Boxed, since it would be most of what every caller of this keeps.
+        // Boxed, since it would be most of the size of every caller's future.
         let started = Box::pin(self.start_server(&record, refusals, &values, service.publicity())).await;
         let (containers, server, endpoint) = match started {
             Ok(started) => started,
             Err(error) => {
-                // Whoever looks for why it failed finds the connections that were refused.
+                // Denied connections may be why it failed, so they are written before the error is returned.
                 if let Some(audit) = service.audit() {
                     audit.flush().await;
                 }
                 denials.flush().await;
                 if claim.is_some() {
-                    // Its folder goes, and what the error names is to be found all the same.
+                    // The folder is removed, but the denial that the error names can still be looked up.
                     denials.copy_to(&explain::failed_start_log_path(&self.environment.state_dir));
                 }
                 let error = with_last_denial(error, denials.last());
@@ -198,7 +199,7 @@ impl Launch {
         })
     }
 
-    /// Creates the group, unless it exists; until it is kept, a start that fails takes it back.
+    /// Creates the group, unless it exists. It is removed again if the start fails.
     fn create_group(&self) -> Result<Option<NewGroup>> {
         let groups = Groups::new(&self.environment.state_dir);
         if groups.exists(&self.spec.group)? {
@@ -210,13 +211,13 @@ impl Launch {
                 let (workload, name) = (self.spec.name.clone(), self.spec.group.clone());
                 Ok(Some(NewGroup { groups, store, workload, name, committed: false }))
             }
-            // Another start was first.
+            // Another start created it meanwhile.
             Err(error) if error.kind() == ErrorKind::NameTaken => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Checks the proxy, with the secrets that are not on record, and those that it must not record itself.
+    /// Checks the proxy, with the secrets that are not on record, and masks the server's secrets in its logs.
     fn proxy(&self, values: &SecretValues) -> Result<Box<ProxySetup>> {
         let given = ProxySecrets::from(&SharedOptions::from(&self.spec.asked));
         let setup = ProxySetup::new(
@@ -306,7 +307,7 @@ impl Launch {
         }
     }
 
-    /// Makes ready what isolated containers are held by.
+    /// Sets up the isolation of containers.
     async fn isolate(
         &self,
         containers: &Containers,
@@ -321,7 +322,7 @@ impl Launch {
         let begin = if self.recorded { ProfileRecorder::resume } else { ProfileRecorder::create };
         let learner = spec.learn.as_ref().map(|path| begin(path, base)).transpose()?;
         let tell = Arc::new(move |decision: EgressDecision| refusals.on_decision(&decision));
-        // Containers that a lost supervisor left behind see the socket, whatever slot they were for.
+        // Containers that a killed supervisor left behind have the same socket, whatever their slot.
         containers.stop_all(Duration::from_secs(2)).await?;
         let folder = isolation_folder(&store, &self.spec.name);
         let port = self.spec.target.as_ref().map(|target| target.port);
@@ -332,7 +333,7 @@ impl Launch {
             .map(|isolation| Some(Arc::new(isolation)))
     }
 
-    /// Checks that the remote server is there. One that is on record may be away for now.
+    /// Checks that the remote server can be reached. A recorded one may be unreachable for now.
     async fn start_remote(
         &self,
         remote: &RemoteSpec,
@@ -345,7 +346,7 @@ impl Launch {
         let expected = ExpectedServer::at_own_path(&target, Some(self.spec.transport));
         match remote_server::check(&target, &expected, &remote.redacted_url()).await {
             Ok(None) => {}
-            // What asks for a login gets an exchanged token with each request.
+            // A server that requires a login gets an exchanged token with each request.
             Ok(Some(remark)) if self.spec.proxy.exchange.is_some() && remark.needs_login => {}
             Ok(Some(remark)) => record.warn(remark.message),
             Err(error) if self.recorded => record.warn(error.to_string()),
@@ -384,7 +385,7 @@ impl NewGroup {
         self.committed = true;
     }
 
-    /// Whether no other workload has joined it meanwhile. One that cannot be read may have.
+    /// Tells whether no other workload has joined it meanwhile. A workload whose record cannot be read may have.
     fn is_unused(&self) -> Result<bool> {
         for name in self.store.names()? {
             if name != self.workload
@@ -410,7 +411,7 @@ impl Drop for NewGroup {
     }
 }
 
-/// Ends what a start has begun when its caller does not wait for it.
+/// Removes the containers of a cancelled start.
 struct CleanupOnDrop<'a> {
     launch: &'a Launch,
     armed: bool,
@@ -425,7 +426,7 @@ impl Drop for CleanupOnDrop<'_> {
     }
 }
 
-/// Names the last connection that the server was refused, which may be why it did not start.
+/// Adds a hint with the last denied connection, which may be why the server did not start.
 fn with_last_denial(error: Error, refused: Option<DenialRecord>) -> Error {
     let Some(refused) = refused else { return error };
     let told = format!("the server was refused a connection: `mcpm explain {}` says why", refused.id);
@@ -433,7 +434,7 @@ fn with_last_denial(error: Error, refused: Option<DenialRecord>) -> Error {
     error.hint(hint)
 }
 
-/// Where clients find the server below the proxy's address.
+/// Returns the path of the server below the proxy's address.
 fn path(spec: &WorkloadSpec) -> Result<String> {
     if let Placement::Remote(remote) = &spec.place {
         return Ok(RemoteUrl::parse(&remote.url)?.path().to_owned());

@@ -1,5 +1,5 @@
-//! Which ports a container's processes listen on, to explain why a server does not answer. Linux only, and only
-//! where the container's processes are this machine's; elsewhere nothing is known.
+//! Finds the ports that a container's processes listen on, to explain why a server does not respond. Linux only, and
+//! only for containers whose processes run on this machine.
 
 use std::{
     fs,
@@ -12,15 +12,15 @@ use crate::runtime::ContainerId;
 /// State of a listening socket in `/proc/PID/net/tcp`.
 const TCP_LISTEN_STATE: &str = "0A";
 
-/// A port that is listened on, and where.
+/// A listening port, and its address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ListeningPort {
     pub(super) port: u16,
     pub(super) loopback_only: bool,
 }
 
-/// The ports a container's server listens on, ascending; none when it shares the machine's network, where others
-/// listen too.
+/// Returns the ports that a container's server listens on, ascending; none if it shares the machine's network, where
+/// other programs listen too.
 pub(super) async fn listening_ports(containers: &Containers, id: &ContainerId) -> Vec<ListeningPort> {
     let Ok(Some(info)) = containers.runtime.inspect(&id.0).await else { return Vec::new() };
     let Some(pid) = info.pid else { return Vec::new() };
@@ -50,7 +50,7 @@ fn parse_row(line: &str) -> Option<ListeningPort> {
     let (address, port) = local.split_once(':')?;
     let loopback_only = match address.len() {
         8 => IpAddr::from(Ipv4Addr::from(u32::from_str_radix(address, 16).ok()?.swap_bytes())),
-        // Four words, each in the machine's order.
+        // Four words, each in the machine's byte order.
         32 => {
             let words =
                 (0..4).map(|word| u32::from_str_radix(&address[word * 8..][..8], 16).map(u32::swap_bytes));

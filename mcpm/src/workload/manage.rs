@@ -1,4 +1,4 @@
-//! Workloads on record: found, shown as they are, stopped, removed, exported.
+//! Lists, inspects, stops, removes and exports recorded workloads.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -27,52 +27,52 @@ use crate::{
     },
 };
 
-/// How much longer than the server's grace a supervisor may take to end.
+/// How much longer than the server's grace period a supervisor may take to exit.
 const SUPERVISOR_GRACE: Duration = Duration::from_secs(10);
 
-/// The containers an engine has, or why it cannot be asked.
+/// The containers of an engine, or why it cannot be queried.
 type EngineContainers = std::result::Result<Vec<ContainerInfo>, String>;
 
-/// What a server wrote, in pieces, oldest first.
+/// The output of a server in chunks, oldest first.
 pub type Logs = BoxStream<'static, Result<LogChunk>>;
 
-/// The workloads that are on record on this machine.
+/// The recorded workloads of this machine.
 #[derive(Debug, Clone)]
 pub struct Workloads {
     environment: Environment,
     store: Store,
 }
 
-/// A workload as it is now.
+/// The status of a workload.
 #[derive(Debug, Clone, Serialize)]
 pub struct WorkloadInfo {
     /// Its name.
     pub name: String,
-    /// How it is.
+    /// Its phase.
     pub status: WorkloadState,
-    /// Why, when that is not plain.
+    /// The reason for the phase, if there is one.
     pub reason: Option<String>,
-    /// Where clients connect.
+    /// The URL for clients.
     pub url: Option<String>,
     /// Its image; `None` for a remote server.
     pub image: Option<String>,
     /// The package that its image was built for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package: Option<PackageSpec>,
-    /// Who signed its image, where that was verified.
+    /// The verified signer of its image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verified: Option<VerifiedImage>,
-    /// Where a remote server is, without the query of its URL.
+    /// The URL of a remote server, without its query.
     pub remote: Option<String>,
     /// How the server speaks MCP.
     pub transport: Option<Transport>,
     /// Its group.
     pub group: Option<String>,
-    /// How often its server was started again.
+    /// How often its server was restarted.
     pub restarts: u32,
-    /// How its server last ended.
+    /// How its server last exited.
     pub exit_code: Option<i64>,
-    /// When it was made, in RFC 3339.
+    /// When it was created, in RFC 3339.
     pub created_at: Option<String>,
 }
 
@@ -88,26 +88,27 @@ impl Workloads {
         Groups::new(&self.environment.state_dir)
     }
 
-    /// Returns all workloads in the order of their names, as the engine and their supervisors say they are.
+    /// Returns the status of all workloads in the order of their names, reconciled with the engine and their
+    /// supervisors.
     ///
     /// # Errors
-    /// `Io` when the records cannot be read. An engine that cannot be asked is said in the status.
+    /// `Io` when the records cannot be read. An engine that does not respond is part of the status.
     pub async fn list(&self) -> Result<Vec<WorkloadInfo>> {
         let names = self.store.names()?;
         Ok(self.infos(&names).await)
     }
 
-    /// Returns one workload as it is.
+    /// Returns the status of one workload.
     ///
     /// # Errors
-    /// `NotFound`; `InvalidOption` for what is no name.
+    /// `NotFound`; `InvalidOption` for an invalid name.
     pub async fn info(&self, name: &str) -> Result<WorkloadInfo> {
         let name = self.find(name)?;
         let lost = || Error::new(ErrorKind::NotFound, format!("there is no workload `{name}`"));
         self.infos(std::slice::from_ref(&name)).await.pop().ok_or_else(lost)
     }
 
-    /// Returns what a workload was started from.
+    /// Returns the spec of a workload.
     ///
     /// # Errors
     /// `NotFound`; `CorruptState` when the record is damaged.
@@ -115,8 +116,8 @@ impl Workloads {
         self.store.load(&self.find(name)?, Document::Spec)
     }
 
-    /// Reads the values of a workload's secrets, as its next start needs them. One that the user typed at its first
-    /// start, and that is kept nowhere, is asked for again.
+    /// Reads the values of a workload's secrets for its next start. Prompts for those that the user typed at its first
+    /// start and that are not stored.
     ///
     /// # Errors
     /// `NotFound` for the workload and for missing secrets; `SecretsUnavailable`; `Interrupted`.
@@ -124,7 +125,7 @@ impl Workloads {
         secret_delivery::read_values(&self.spec(name)?, &self.environment).await
     }
 
-    /// Returns the file that a workload's supervisor writes its log to.
+    /// Returns the log file of a workload's supervisor.
     ///
     /// # Errors
     /// `NotFound`.
@@ -132,13 +133,14 @@ impl Workloads {
         Ok(self.store.log_path(&self.find(name)?))
     }
 
-    /// Ends a workload, wherever it runs; its server gets `grace` to end by itself. Ended already is success.
+    /// Stops a workload, whichever process runs it; its server gets `grace` to exit by itself. Does nothing if it has
+    /// stopped already.
     ///
     /// # Errors
     /// `NotFound`; `EngineUnavailable` when its container cannot be reached.
     pub async fn stop(&self, name: &str, grace: Duration) -> Result<()> {
         let name = self.find(name)?;
-        // A run in the foreground takes its record with it.
+        // A workload in the foreground removes its record itself.
         let spec = self.store.load::<WorkloadSpec>(&name, Document::Spec);
         self.end_supervisor(&name, grace).await?;
         let spec = spec?;
@@ -155,14 +157,14 @@ impl Workloads {
         Ok(())
     }
 
-    /// Ends a workload and forgets it: its containers and its record are removed.
+    /// Stops a workload, and removes its containers and its record.
     ///
     /// # Errors
-    /// `NotFound`; `EngineUnavailable` when its container cannot be removed: the record stays then.
+    /// `NotFound`; `EngineUnavailable` when its container cannot be removed, in which case the record stays.
     pub async fn remove(&self, name: &str, grace: Duration) -> Result<()> {
         let name = self.find(name)?;
         self.end_supervisor(&name, grace).await?;
-        // A damaged record must be removable too.
+        // A damaged record can be removed as well.
         let spec = self.store.load::<WorkloadSpec>(&name, Document::Spec).ok();
         if spec.as_ref().is_some_and(|spec| spec.container().is_none()) {
             return self.store.remove(&name);
@@ -182,7 +184,7 @@ impl Workloads {
         self.store.remove(&name)
     }
 
-    /// Returns what a workload's server wrote, and with `follow` what it writes until it ends.
+    /// Returns the output of a workload's server, with `follow` until it exits.
     ///
     /// # Errors
     /// `NotFound` when there is no such workload, or no container of it; a remote server has none.
@@ -194,13 +196,13 @@ impl Workloads {
         }
     }
 
-    /// Writes what was asked of a workload to a file that `--from-config` reads. Secrets are left out.
+    /// Writes the options of a workload to a file for `from_config`. Secrets are left out.
     ///
     /// # Errors
     /// `NotFound`; `Io` when the file cannot be written.
     pub fn export(&self, name: &str, path: &Path) -> Result<()> {
         let text = export::render(&self.spec(name)?)?;
-        // Values of variables are in it, so it is for its owner alone. A pipe or a device is written to as it is.
+        // It contains values of variables, so only its owner may read it. A pipe or a device is written to directly.
         let place = self.environment.working_dir.join(path);
         let written = match std::fs::metadata(&place) {
             Ok(found) if !found.is_file() => std::fs::write(&place, text),
@@ -219,12 +221,12 @@ impl Workloads {
         export::render(&self.spec(name)?)
     }
 
-    /// Takes the ignore files of a folder that servers could write to for the user's own, as they are now: what they
-    /// let in is no longer covered after the next start. Returns those whose text was not known so.
+    /// Accepts the current ignore files of a folder that servers could write to: files that they no longer ignore are
+    /// visible after the next start. Returns those whose text has changed.
     ///
     /// # Errors
-    /// `NotFound` when there is no such folder, or no server could write to it; `Io`; `InvalidOption` for patterns
-    /// that cannot be understood.
+    /// `NotFound` when there is no such folder, or no server could write to it; `Io`; `InvalidOption` for invalid
+    /// patterns.
     pub fn accept_ignore_files(&self, folder: &Path) -> Result<Vec<PathBuf>> {
         ignore::accept(&self.environment.working_dir.join(folder), &self.environment)
     }
@@ -238,7 +240,7 @@ impl Workloads {
             .hint("`mcpm list` shows all"))
     }
 
-    /// Ends the process that supervises a workload, if there is one.
+    /// Stops the supervisor of a workload, if it runs.
     async fn end_supervisor(&self, name: &WorkloadName, grace: Duration) -> Result<()> {
         let Some(holder) = Lock::holder(&self.store.lock_path(name))? else { return Ok(()) };
         let Some(process) = holder.process else { return Ok(()) };
@@ -257,14 +259,14 @@ impl Workloads {
         Containers::for_workload(spec, &self.environment).await
     }
 
-    /// Asks each engine once that a workload may be on.
+    /// Queries each engine once that a workload may be on.
     async fn infos(&self, names: &[WorkloadName]) -> Vec<WorkloadInfo> {
         let mut engines: BTreeMap<(Option<String>, Option<RuntimeChoice>), EngineContainers> =
             BTreeMap::new();
         let mut infos = Vec::new();
         for name in names {
             let spec = self.store.load::<WorkloadSpec>(name, Document::Spec);
-            // One that cannot be read may have a container.
+            // A workload whose record cannot be read may have a container.
             if spec.as_ref().is_ok_and(|spec| spec.container().is_none()) {
                 infos.push(self.info_of(name, spec, &Ok(Vec::new())));
                 continue;
@@ -282,7 +284,7 @@ impl Workloads {
         infos
     }
 
-    /// The engine that has a workload; the one that is found, when its record is damaged.
+    /// Returns the engine of a workload; the default one if its record is damaged.
     async fn engine_of(&self, spec: Option<&WorkloadSpec>) -> Result<Arc<dyn Runtime>> {
         match spec {
             Some(spec) => runtime_of(&self.environment, spec).await,
@@ -352,14 +354,14 @@ fn view(spec: &WorkloadSpec, containers: &EngineContainers) -> ContainerView {
     }
 }
 
-/// Why a remote server's output cannot be shown.
+/// Returns the error for a request for a remote server's output.
 pub(super) fn no_logs(name: &str) -> Error {
     let message = format!("`{name}` is a remote server, whose output is not seen here");
     Error::new(ErrorKind::NotFound, message)
         .hint(format!("`mcpm logs --proxy {name}` shows that of its proxy"))
 }
 
-/// What the first container of a workload wrote.
+/// Returns the output of a workload's first container.
 pub(super) async fn container_logs(
     containers: &Containers,
     follow: bool,

@@ -1,4 +1,4 @@
-//! What would be started, as data, before anything is.
+//! Plans: what would be started.
 
 use std::fmt;
 
@@ -15,28 +15,28 @@ use crate::{
     runtime::{ContainerSpec, EngineInfo, ImageInfo, Network},
 };
 
-/// What `mcpm run` would do. Nothing was touched to find out.
+/// What `mcpm run` would start. A plan changes nothing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
-    /// The workload, with where every value came from. Of variables only the names are written out.
+    /// The spec, with the origin of every value. Only the names of variables are serialized.
     #[serde(serialize_with = "serialize_redacted")]
     pub spec: WorkloadSpec,
     /// The engine it would run on; `None` for a remote server.
     pub engine: Option<EngineInfo>,
-    /// The image as it is on the engine's machine; `None` when it would be pulled, and what it says about itself
-    /// (ports, entry point) is not known yet.
+    /// The image on the engine; `None` when it would be pulled, in which case its ports and entry point are not known
+    /// yet.
     pub image: Option<ImageInfo>,
-    /// What would run in the container; `None` for a remote server, and while it is not known what the image says.
+    /// The command in the container; `None` for a remote server, and when the image is not known.
     pub command: Option<Vec<String>>,
-    /// How the image is built; `None` for one that is not.
+    /// How the image is built; `None` if it is pulled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub build: Option<PlannedBuild>,
     /// How the image is verified; `None` for a remote server and for an image that is built.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verification: Option<PlannedVerification>,
-    /// Names of the values that the user would be asked for.
+    /// Names of the values that the user would be prompted for.
     pub questions: Vec<String>,
-    /// Whether the group does not exist yet, and would be created.
+    /// Whether the group would be created.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub creates_group: bool,
 }
@@ -44,7 +44,7 @@ pub struct Plan {
 /// How the image of a package is built.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PlannedBuild {
-    /// The images that it is built from; those that are not here are pulled.
+    /// The base images; missing ones are pulled.
     pub bases: Vec<String>,
     /// The Dockerfile.
     pub dockerfile: String,
@@ -57,10 +57,10 @@ impl PlannedBuild {
     }
 }
 
-/// What would run in the container, if it is known what the image says.
+/// Returns the command in the container, if the image is known.
 pub(super) fn command(spec: &WorkloadSpec, image: Option<&ImageInfo>) -> Option<Vec<String>> {
     let (container, image) = (spec.container()?, image?);
-    // The container of an isolated server starts the shim, which is told this.
+    // The container of an isolated server starts the shim, which gets this command.
     if let Some(isolation) = &spec.isolation {
         return Some(isolation.command.clone());
     }
@@ -81,7 +81,7 @@ impl Plan {
             Placement::Remote(remote) => {
                 rows.push(row("url", remote.redacted_url(), "url"));
                 for header in remote.headers.keys() {
-                    // Its value may be one that should not be seen, as those of variables.
+                    // Values may be secrets, as those of variables.
                     rows.push(row("header", header.clone(), &format!("header.{header}")));
                 }
                 rows.extend(secrets(spec, false));
@@ -180,7 +180,7 @@ impl Plan {
     }
 }
 
-/// What its container has of the machine.
+/// Returns the rows about what the container can access.
 fn confinement(spec: &WorkloadSpec, container: &ContainerSpec) -> Vec<(String, String, String)> {
     let origin = |name: &str| spec.origins.get(name).map(ToString::to_string).unwrap_or_default();
     let row = |name: &str, value: String, field: &str| (name.to_owned(), value, origin(field));
@@ -222,7 +222,7 @@ fn confinement(spec: &WorkloadSpec, container: &ContainerSpec) -> Vec<(String, S
     rows
 }
 
-/// Where the server finds its secrets.
+/// Returns the rows about secrets.
 fn secrets(spec: &WorkloadSpec, isolated: bool) -> impl Iterator<Item = (String, String, String)> {
     spec.secrets.iter().map(move |secret| {
         let origin = spec.secret_origin(secret).map(|origin| origin.to_string()).unwrap_or_default();
@@ -230,7 +230,7 @@ fn secrets(spec: &WorkloadSpec, isolated: bool) -> impl Iterator<Item = (String,
     })
 }
 
-/// What the server may connect to, as far as anything holds it.
+/// Describes what the server may connect to.
 fn outbound(spec: &WorkloadSpec, container: &ContainerSpec) -> String {
     let Some(isolation) = &spec.isolation else {
         let nothing = container.network == Network::None;
@@ -251,7 +251,7 @@ fn outbound(spec: &WorkloadSpec, container: &ContainerSpec) -> String {
     format!("{what}{gateway}")
 }
 
-/// What keeps it from the rest of the machine.
+/// Describes the limits of the container.
 fn confinement_summary(container: &ContainerSpec) -> String {
     let bounds = &container.confinement;
     let mut parts = vec![
@@ -270,7 +270,7 @@ fn confinement_summary(container: &ContainerSpec) -> String {
     parts.join(", ")
 }
 
-/// Writes a spec with the names of variables alone, and a URL without its query: they may hold secrets.
+/// Serializes a spec without values of variables and without the query of the URL, which may be secrets.
 fn serialize_redacted<S: Serializer>(spec: &WorkloadSpec, serializer: S) -> Result<S::Ok, S::Error> {
     let mut value = serde_json::to_value(spec).map_err(S::Error::custom)?;
     match &spec.place {

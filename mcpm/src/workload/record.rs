@@ -1,4 +1,4 @@
-//! What is on record of a running workload, and who is told of changes.
+//! Records the status of a running workload, and reports changes of it.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -15,7 +15,7 @@ use crate::{
     stdio::{ProcessExit, ServerEvent},
 };
 
-/// Least time between two writes of what is remarked on: callers, and servers, can have it change with each request.
+/// Minimum interval between two writes of remarks, which callers and servers can change with each request.
 const REMARK_PAUSE: Duration = Duration::from_secs(2);
 
 /// The record of one workload.
@@ -24,27 +24,27 @@ pub(super) struct Record {
     store: Store,
     name: WorkloadName,
     status: Mutex<Status>,
-    /// Held while the status is written, or an older one could be written over a newer one.
+    /// Held while the status is written, so that an older one cannot replace a newer one.
     writing: Mutex<()>,
     remarks: Mutex<Remarks>,
     pub(super) events: WorkloadEvents,
-    /// Why it is over, once it is.
+    /// Why the workload has ended, once it has.
     ended: watch::Sender<Option<ProcessExit>>,
 }
 
-/// What is written of the remarks.
+/// Which remarks are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Remarks {
-    /// All of them, and not lately.
+    /// All of them, and none recently.
     Written,
-    /// The last one that was there at the last write; a task waits for [`REMARK_PAUSE`] to pass since.
+    /// All until the last write; a task waits until [`REMARK_PAUSE`] has passed since.
     WrittenLately,
-    /// There was another one since.
+    /// There has been another remark since.
     Waiting,
 }
 
 impl Record {
-    /// Begins a record that says that the workload is starting.
+    /// Creates the record of a workload that is starting.
     pub(super) fn begin(store: Store, name: WorkloadName, events: WorkloadEvents) -> Result<Self> {
         let mut status = Status::starting(SystemTime::now());
         if let Ok(before) = store.load::<Status>(&name, Document::Status) {
@@ -62,7 +62,7 @@ impl Record {
         })
     }
 
-    /// What is on record now.
+    /// Returns the recorded status.
     pub(super) fn status(&self) -> Status {
         self.lock().clone()
     }
@@ -77,7 +77,7 @@ impl Record {
         self.write(|_| true);
     }
 
-    /// Writes the status down as it is now, if it still is to be.
+    /// Writes the current status, unless it is no longer wanted.
     fn write(&self, is_wanted: impl FnOnce(&Status) -> bool) {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let status = self.status();
@@ -88,8 +88,8 @@ impl Record {
         }
     }
 
-    /// Says of a workload that runs what is not as it should be, or that all is well again. It is written on another
-    /// thread, and not more often than each [`REMARK_PAUSE`], the last one in any case. Must be called within a runtime.
+    /// Records a problem of a running workload, or that it is resolved. It is written on another thread, at most once
+    /// per [`REMARK_PAUSE`]; the last remark is always written. Must be called within an async runtime.
     pub(super) fn set_reason(self: &Arc<Self>, reason: Option<String>) {
         {
             let mut status = self.lock();
@@ -108,7 +108,7 @@ impl Record {
         loop {
             *self.remarks() = Remarks::WrittenLately;
             let record = Arc::clone(&self);
-            // Whoever enters another phase writes it, and may remove the record afterwards.
+            // A change of the phase writes the status, and may remove the record afterwards.
             let written = tokio::task::spawn_blocking(move || {
                 record.write(|status| status.phase == Phase::Running);
             });
@@ -129,13 +129,13 @@ impl Record {
         self.remarks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the user something that stops nothing.
+    /// Reports a warning.
     pub(super) fn warn(&self, message: String) {
         tracing::warn!("{message}");
         self.events.emit(WorkloadEvent::Warning { message });
     }
 
-    /// Takes what happened to the server.
+    /// Records an event of the server.
     pub(super) fn on_event(self: &Arc<Self>, event: ServerEvent) {
         match event {
             ServerEvent::Ready => {
@@ -180,7 +180,7 @@ impl Record {
         }
     }
 
-    /// Says that the workload is over.
+    /// Records the end of the workload.
     pub(super) fn finish(&self, ended: ProcessExit) {
         let exit_code = code_of(&ended);
         self.events.emit(WorkloadEvent::Ended { reason: ended.reason.clone(), exit_code });
@@ -191,14 +191,14 @@ impl Record {
         });
     }
 
-    /// Waits until the workload is over.
+    /// Waits until the workload has ended.
     pub(super) async fn wait_for_end(&self) -> ProcessExit {
         let mut over = self.ended.subscribe();
         match over.wait_for(Option::is_some).await {
             Ok(ended) => ended.clone(),
             Err(_) => None,
         }
-        // The sender lives in `self`, so there is always an end to wait for.
+        // The sender is in `self`, so the channel cannot be closed.
         .unwrap_or_else(|| ProcessExit {
             exit: None,
             reason: "was stopped".to_owned(),
@@ -207,7 +207,7 @@ impl Record {
     }
 
     fn lock(&self) -> MutexGuard<'_, Status> {
-        // No code panics while it holds the lock, so a poisoned lock still guards a sound value.
+        // No code panics while it holds the lock.
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! Reaches a remote server: checked at the start, then watched for refusals.
+//! Forwards requests to a remote server, which is checked at the start, and records when it requires a login.
 
 use std::{
     pin::Pin,
@@ -22,15 +22,15 @@ use crate::{
     },
 };
 
-/// What is on record while the server answers 401.
+/// The remark while the server responds with 401.
 const LOGIN_NEEDED: &str = "the remote server asks for a login (401)";
-/// What to do about it.
+/// The next step for the user.
 const LOGIN_HINT: &str = "the refusal is passed on, and clients that can log in may do so";
 
-/// Checks with one MCP exchange that the server is there, and returns what the user should know of how it passed.
+/// Checks the server with one MCP exchange, and returns a notice for the user, if there is one.
 ///
 /// # Errors
-/// `StartFailed` says what was found instead.
+/// `StartFailed` names what was found instead.
 pub(super) async fn check(
     target: &Target,
     expected: &ExpectedServer,
@@ -58,7 +58,7 @@ pub(super) async fn check(
     }
 }
 
-/// What the user should know of a server that passed.
+/// Returns the notice about a server that passed the check.
 pub(super) fn startup_notice(passed: &Passed, server: &str, place: &str) -> Option<StartupNotice> {
     match passed {
         Passed::Mcp => None,
@@ -75,14 +75,14 @@ pub(super) fn startup_notice(passed: &Passed, server: &str, place: &str) -> Opti
     }
 }
 
-/// What is to be said of a server that passed.
+/// A notice about a server that passed the check.
 pub(super) struct StartupNotice {
     pub(super) message: String,
-    /// Whether it is no more than that the server lets nobody in without a token.
+    /// Whether the notice is only that the server requires a login.
     pub(super) needs_login: bool,
 }
 
-/// Forwards to a remote server and says when it asks for a login.
+/// Forwards to a remote server, and records when it requires a login.
 pub(super) struct RemoteEndpoint {
     forward: Forward,
     record: Arc<Record>,
@@ -95,7 +95,7 @@ impl RemoteEndpoint {
     }
 
     fn observe_status(&self, status: StatusCode) {
-        // Only a success says that a login is no longer missing.
+        // Only a successful response shows that the login works.
         if status.is_success() {
             self.record.set_reason(None);
         } else if status == StatusCode::UNAUTHORIZED {

@@ -1,4 +1,4 @@
-//! A workload that runs: what can be asked of it, and how it ends, also when nobody stops it.
+//! The handle of a running workload, which stops it when it is dropped.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,16 +11,16 @@ use crate::{
     stdio::ProcessExit,
 };
 
-/// A workload that runs.
+/// A running workload.
 ///
-/// Dropping it ends the workload at once and blocks while the engine does it, so prefer [`stop`](Self::stop).
+/// Dropping it stops the workload at once and blocks until the engine has done so; prefer [`stop`](Self::stop).
 #[derive(Debug)]
 pub struct RunningWorkload {
-    // In the order in which a dropped workload ends.
+    // In the order in which they are dropped.
     pub(super) proxy: RunningProxy,
     pub(super) server: ServerHandle,
     pub(super) containers: Option<Containers>,
-    // Boxed, since it is large and handles are moved about.
+    // Boxed, since it is large and handles are moved.
     pub(super) on_drop: Box<StopOnDrop>,
     pub(super) _lock: Lock,
 }
@@ -30,7 +30,7 @@ pub struct RunningWorkload {
 pub(super) enum ServerHandle {
     Stdio(StdioServer),
     Http(Box<HttpServer>),
-    /// Others run it.
+    /// A remote server.
     Remote,
 }
 
@@ -40,27 +40,27 @@ impl RunningWorkload {
         self.on_drop.spec.name.as_str()
     }
 
-    /// Returns where clients connect.
+    /// Returns the URL for clients.
     pub fn url(&self) -> &str {
         self.proxy.url()
     }
 
-    /// Returns what it was started from.
+    /// Returns its spec.
     pub fn spec(&self) -> &WorkloadSpec {
         &self.on_drop.spec
     }
 
-    /// Returns how it is.
+    /// Returns its status.
     pub fn status(&self) -> Status {
         self.on_drop.record.status()
     }
 
-    /// Listens to what happens from now on.
+    /// Subscribes to events from now on.
     pub fn events(&self) -> EventStream {
         self.on_drop.record.events.subscribe()
     }
 
-    /// Returns what the server wrote so far, and with `follow` what it writes until it ends.
+    /// Returns the output of the server, with `follow` until it exits.
     ///
     /// # Errors
     /// Those of the engine; `NotFound` for a remote server.
@@ -71,16 +71,16 @@ impl RunningWorkload {
         }
     }
 
-    /// Waits until the server has ended and is not started again; returns its exit code when it is known.
+    /// Waits until the server has exited and is not restarted; returns its exit code, if it is known.
     pub async fn wait(&self) -> Option<Exit> {
         self.on_drop.record.wait_for_end().await.exit
     }
 
-    /// Ends the workload: the server gets `grace` to end by itself. Its container and its record stay, so that it
+    /// Stops the workload; the server gets `grace` to exit by itself. Its container and its record stay, so that it
     /// can be started again, unless it was launched as ephemeral.
     ///
     /// # Errors
-    /// Those of the engine; the workload is on record as stopped all the same.
+    /// Those of the engine; the workload is recorded as stopped in any case.
     pub async fn stop(mut self, grace: Duration) -> Result<()> {
         let record = Arc::clone(&self.on_drop.record);
         let gone = record.status().phase == Phase::Failed;
@@ -102,7 +102,7 @@ impl RunningWorkload {
         learnt.iter().for_each(|message| record.warn(message.clone()));
         self.on_drop.armed = false;
         if !gone {
-            // Nobody listens to a workload in the background; whoever stops it reads the record.
+            // A workload in the background has no subscribers; the process that stops it reads the record.
             record.update(Phase::Stopped, learnt, |status| status.supervisor = None);
             record.finish(ProcessExit { exit: None, reason: "was stopped".to_owned(), transient: false });
         }
@@ -115,14 +115,14 @@ impl RunningWorkload {
         outcome
     }
 
-    /// Lets the workload live on without the handle: as long as this process, and its container beyond it.
+    /// Detaches the workload from the handle: it runs until this process ends, and its container beyond that.
     pub fn detach(self) {
-        // Nobody can reach it any more, which is what was asked for.
+        // The handle is leaked on purpose.
         std::mem::forget(self);
     }
 }
 
-/// Ends a workload that was not stopped, from a place that cannot wait.
+/// Stops a workload that was not stopped, from a context that cannot await.
 #[derive(Debug)]
 pub(super) struct StopOnDrop {
     pub(super) spec: WorkloadSpec,
@@ -150,8 +150,8 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// Ends a workload's containers from a place that cannot wait, on a thread and a connection of its own: the
-/// executor the workload lived on may be going down. Blocks until the engine has done it.
+/// Stops a workload's containers from a context that cannot await, on a thread and a connection of its own, since the
+/// workload's async runtime may be shutting down. Blocks until the engine has done so.
 pub(super) fn end_containers(spec: WorkloadSpec, environment: Environment, remove: bool) {
     if spec.container().is_none() {
         return;

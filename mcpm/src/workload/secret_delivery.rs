@@ -1,9 +1,8 @@
-//! How the values of secrets reach a server's container.
+//! Passes the values of secrets into containers.
 //!
-//! A spec has references alone. Just before the engine makes a container, the values are put into the request and
-//! nowhere else: variables through the engine's environment, files by mounting them from a folder that is in
-//! memory and private to the user. The engine keeps the variables and shows them to whoever may ask it, except for
-//! those of isolated servers, which the shim hands over.
+//! A spec has only references. The values are added to the request that creates a container: as variables of the
+//! engine, or as mounted files in a private folder in memory. The engine stores the variables and shows them to
+//! everybody who may query it; those of isolated servers are passed by the shim instead.
 
 use std::{
     collections::BTreeMap,
@@ -23,17 +22,17 @@ use crate::{
     state::file::{create_folders, file_error},
 };
 
-/// What a plan says of a variable.
+/// How a plan describes a variable.
 pub(super) const VIA_ENGINE: &str =
     "delivered through the engine's environment (visible to whoever may inspect the container)";
-/// What a plan says of a variable of an isolated server.
+/// How a plan describes a variable of an isolated server.
 pub(super) const VIA_SHIM: &str = "handed to the server by the shim (not visible in the engine)";
-/// What a plan says of a file.
+/// How a plan describes a file.
 pub(super) const VIA_FILE: &str = "delivered as a file that is in memory while the workload runs";
-/// What a plan says of a header.
+/// How a plan describes a header.
 pub(super) const VIA_HEADER: &str = "sent to the remote server with each request";
 
-/// Refuses references that contradict each other or other options.
+/// Rejects references that contradict each other or other options.
 pub(super) fn check(options: &WorkloadOptions) -> Result<()> {
     let refused = |message: String| Err(Error::new(ErrorKind::InvalidOption, message));
     for (index, reference) in options.secret.iter().enumerate() {
@@ -60,8 +59,7 @@ pub(super) fn check(options: &WorkloadOptions) -> Result<()> {
     Ok(())
 }
 
-/// Finds the values that a recorded workload refers to; those that the user once typed, and did not keep, are typed
-/// again.
+/// Reads the values that a recorded workload refers to, and prompts for typed ones that were not stored.
 ///
 /// # Errors
 /// `NotFound` when a value is missing; `SecretsUnavailable`; `Interrupted`.
@@ -71,12 +69,12 @@ pub(super) async fn read_values(spec: &WorkloadSpec, environment: &Environment) 
         return secrets::read(&kept, environment).await;
     }
     kept.retain(|name| !typed.contains(name));
-    // Opened once, since that may mean that somebody is asked for a password.
+    // Opened once, since that may prompt for a password.
     let secrets = Secrets::open(environment)?;
     let mut values = if kept.is_empty() { SecretValues::default() } else { secrets.read(&kept).await? };
     let (found, closed) = match secrets.find(&typed).await {
         Ok(found) => (found, None),
-        // A store that cannot be opened is no reason not to ask: it need not have the value.
+        // A store that cannot be opened may not have the value, so the user is prompted.
         Err(error) if error.kind() == ErrorKind::SecretsUnavailable => (BTreeMap::new(), Some(error)),
         Err(error) => return Err(error),
     };
@@ -96,7 +94,7 @@ pub(super) async fn read_values(spec: &WorkloadSpec, environment: &Environment) 
     Ok(values)
 }
 
-/// What is asked when a value is typed again: the parts that it was made of at first are not on record.
+/// Returns the prompt for a value that is typed again. The parts of a header's value are not on record.
 fn prompt_for(spec: &WorkloadSpec, name: &str) -> String {
     let is_header =
         |secret: &&SecretRef| secret.name == name && matches!(secret.destination(), SecretTarget::Header(_));
@@ -113,22 +111,22 @@ fn not_stored(workload: &WorkloadName, secret: &str) -> Error {
         .hint(format!("keep it with `mcpm secret set {secret}`, or start `{workload}` in a terminal"))
 }
 
-/// The values of one launch, on their way into its containers.
+/// The secrets of one launch.
 #[derive(Debug, Default)]
 pub(super) struct SecretDelivery {
     variables: BTreeMap<String, Secret>,
     mounts: Vec<Mount>,
-    /// Tells the containers of one launch from those of the next, which may have other values; empty without
-    /// secrets. A hash of the values would help whoever guesses them.
+    /// Identifies the containers of one launch, since the next one may have other values; empty without secrets. A
+    /// hash of the values would help to guess them.
     launch_id: String,
     _files: Option<SecretFiles>,
 }
 
 impl SecretDelivery {
-    /// Takes the values that the workload `name` refers to, and writes those that are delivered as files.
+    /// Selects the values that the workload `name` refers to, and writes those that are delivered as files.
     ///
     /// # Errors
-    /// `NotFound` when a value is missing; `Io` when there is no place for files.
+    /// `NotFound` when a value is missing; `Io` when files cannot be written.
     pub(super) fn new(
         name: &WorkloadName,
         references: &[SecretRef],
@@ -152,7 +150,7 @@ impl SecretDelivery {
                     delivery.variables.insert(name.to_owned(), value.clone());
                 }
                 SecretTarget::File(path) => files.push((path, value)),
-                // Only a remote server has some, and no container.
+                // Only remote servers have headers.
                 SecretTarget::Header(_) => {}
             }
         }
@@ -172,20 +170,20 @@ impl SecretDelivery {
         Ok(delivery)
     }
 
-    /// What tells the containers of this launch from those of another; nothing without secrets.
+    /// Returns the id of this launch; empty without secrets.
     pub(super) fn launch_id(&self) -> &str {
         &self.launch_id
     }
 
-    /// Adds the values to what a server is told by the shim. The result is never stored or shown.
+    /// Adds the values to the variables that the shim passes. The result is never stored or shown.
     pub(super) fn with_variables(&self, env: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         let exposed = |(name, value): (&String, &Secret)| (name.clone(), value.expose().to_owned());
         env.clone().into_iter().chain(self.variables.iter().map(exposed)).collect()
     }
 
-    /// Puts the values into what the engine is asked to make. The result is never stored or shown.
+    /// Adds the values to the spec of a container. The result is never stored or shown.
     pub(super) fn apply_to(&self, mut spec: ContainerSpec) -> ContainerSpec {
-        // The shim tells its server itself, so that the engine never sees them.
+        // The shim passes them itself, so that the engine never sees them.
         if spec.entry.is_none() {
             spec.env = self.with_variables(&spec.env);
         }
@@ -194,7 +192,7 @@ impl SecretDelivery {
     }
 }
 
-/// What a plan says of a reference.
+/// Describes a reference in a plan.
 pub(super) fn describe(reference: &SecretRef, isolated: bool) -> String {
     match reference.destination() {
         SecretTarget::Variable(name) if isolated => format!("{name} from `{}`, {VIA_SHIM}", reference.name),
@@ -204,7 +202,7 @@ pub(super) fn describe(reference: &SecretRef, isolated: bool) -> String {
     }
 }
 
-/// Removes the files that a launch of the workload left, if it could not do so itself.
+/// Removes the files of a launch that could not do so itself.
 pub(super) fn remove_leftover_files(name: &WorkloadName, environment: &Environment) {
     if let Some(folder) = folder(name, environment) {
         remove(&folder);
@@ -222,14 +220,14 @@ impl SecretFiles {
             return Err(Error::new(ErrorKind::Io, message)
                 .hint("set it to a private folder in memory, or deliver them as variables"));
         };
-        // What a launch that was killed left there.
+        // Files of a launch that was killed.
         remove(&folder);
         create_folders(&folder).map_err(|error| file_error("make", &folder, error))?;
         Ok(Self(folder))
     }
 
-    /// Writes one file. Whoever is in the container may read it, as whom the server runs there is not known; on
-    /// this machine, the folder keeps others out.
+    /// Writes one file. Every user of the container may read it, since the server's user is not known; on this
+    /// machine, the folder is private.
     fn write(&self, number: usize, value: &Secret) -> Result<PathBuf> {
         let path = self.0.join(number.to_string());
         OpenOptions::new()
@@ -249,7 +247,7 @@ impl Drop for SecretFiles {
     }
 }
 
-/// Where the files of a workload are; two state folders may have workloads of the same name.
+/// Returns the folder of a workload's files; two state folders may have workloads of the same name.
 fn folder(name: &WorkloadName, environment: &Environment) -> Option<PathBuf> {
     let runtime_dir = environment.engine.runtime_dir.as_ref()?;
     let state = fnv1a(environment.state_dir.as_os_str().as_encoded_bytes());

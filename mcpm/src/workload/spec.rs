@@ -1,4 +1,4 @@
-//! What will be done: nested, checked, with the origin of every value.
+//! The spec: the resolved configuration of a workload, with the origin of every value.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -24,35 +24,34 @@ pub struct WorkloadSpec {
     pub name: WorkloadName,
     /// Its group.
     pub group: String,
-    /// What was asked for, to be exported or resolved anew.
+    /// The options, for exports and for resolving again.
     pub asked: WorkloadOptions,
     /// How the server speaks MCP.
     pub transport: Transport,
-    /// What stands in front of it.
+    /// The proxy.
     pub proxy: ProxySpec,
-    /// Where an HTTP server in a container is reached; `None` for a stdio server and for a remote one.
+    /// The port of an HTTP server in a container; `None` for stdio and remote servers.
     pub target: Option<TargetSpec>,
     /// Where the server runs.
     pub place: Placement,
-    /// The address of the engine that has the container, so that whoever looks for it later asks no other one.
-    /// `None` for a remote server, and in records that were written before this was known.
+    /// The address of the engine that has the container. `None` for a remote server, and in old records.
     pub engine: Option<String>,
-    /// Secrets that the server gets: their names, and where it finds them. Their values are read at each start.
+    /// References to the server's secrets. Their values are read at each start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<SecretRef>,
-    /// What the container may reach and how it is held to that; `None` when nothing holds it.
+    /// The network policy of an isolated container; `None` without isolation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<IsolationSpec>,
-    /// What the user is told at each start.
+    /// Warnings at each start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// The package that its image was built for, where it was.
+    /// The package that its image was built for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package: Option<PackageSpec>,
-    /// Who signed its image, where that was verified.
+    /// The verified signer of its image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<VerifiedImage>,
-    /// Where the values came from, by name.
+    /// The origins of values, by name.
     pub origins: BTreeMap<String, ValueOrigin>,
 }
 
@@ -70,7 +69,7 @@ impl WorkloadSpec {
         self.secrets.iter().map(|secret| secret.name.clone()).collect()
     }
 
-    /// Returns the names of those that the user typed, which are kept only if the user sees to it.
+    /// Returns the names of the secrets that the user typed, which are not stored.
     pub fn prompted_secret_names(&self) -> Vec<String> {
         let typed = |secret: &&SecretRef| self.secret_origin(secret) == Some(ValueOrigin::Answered);
         self.secrets.iter().filter(typed).map(|secret| secret.name.clone()).collect()
@@ -88,7 +87,7 @@ impl WorkloadSpec {
 pub enum Placement {
     /// In a container of this workload.
     Container(Box<ContainerSpec>),
-    /// Elsewhere; it is neither started nor stopped.
+    /// Remotely; it is neither started nor stopped.
     Remote(RemoteSpec),
 }
 
@@ -96,9 +95,9 @@ pub enum Placement {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PackageSpec {
-    /// The package as it was asked for; a local project with an absolute path.
+    /// The given package; a local project with an absolute path.
     pub reference: String,
-    /// The version that was found for it; `None` until the image is built, and for a local project.
+    /// The installed version; `None` until the image is built, and for a local project.
     pub version: Option<String>,
 }
 
@@ -111,35 +110,35 @@ impl fmt::Display for PackageSpec {
     }
 }
 
-/// A server that others run.
+/// A remote server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RemoteSpec {
-    /// Where it is, with its path and query.
+    /// Its URL, with path and query.
     pub url: String,
-    /// Headers of each request to it, by name, as far as they are no secrets.
+    /// Headers of each request to it, by name, without secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
 }
 
 impl RemoteSpec {
-    /// Returns the URL for people: without its query, which often holds a key.
+    /// Returns the URL for display, without its query, which often contains a key.
     pub fn redacted_url(&self) -> String {
         RemoteUrl::parse(&self.url).map_or_else(|_| redact_url_text(&self.url), |url| url.redacted())
     }
 }
 
-/// Where an HTTP server is reached.
+/// The address of an HTTP server in a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TargetSpec {
     /// Port the server listens on in its container.
     pub port: u16,
-    /// How the proxy gets there.
+    /// How the proxy connects to it.
     pub via: Via,
 }
 
-/// How the proxy gets to a container's port.
+/// How the proxy connects to a container's port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Via {
@@ -147,7 +146,7 @@ pub enum Via {
     ContainerAddress,
     /// A port of this machine that the engine chose.
     PublishedPort,
-    /// A connection that the isolated container offers.
+    /// A connection that the shim of the isolated container offers.
     Inbound,
     /// The container shares the machine's network: this host and the server's own port.
     Host(String),
@@ -165,13 +164,13 @@ pub enum ValueOrigin {
     ExportedFile,
     /// A permission profile.
     Profile,
-    /// The registry says so.
+    /// A registry entry.
     Registry,
-    /// The user was asked for it.
+    /// A prompt.
     Answered,
-    /// The image says so.
+    /// The image.
     Image,
-    /// Worked out from other values.
+    /// Derived from other values.
     Derived,
     /// The declared default.
     Default,

@@ -1,7 +1,7 @@
-//! Reads configurations that ToolHive exported: what they say is taken over as options, or it is said what is not.
+//! Imports configurations that ToolHive exported, and reports what cannot be imported.
 //!
-//! What protects a server and has no option here is an error: a workload is not started with less protection than
-//! its configuration asks for. What is ToolHive's own, or follows from other fields, is let pass.
+//! A field that protects a server and has no counterpart is an error, since a workload must not be started with less
+//! protection than configured. Fields that are specific to ToolHive, or follow from others, are ignored.
 
 use std::fmt::Display;
 
@@ -14,10 +14,10 @@ use crate::{
     permission::Profile,
 };
 
-/// The field that tells these documents from others.
+/// The field that identifies these documents.
 pub(super) const VERSION_FIELD: &str = "schema_version";
 
-/// Fields whose values are those of an option, in the same form.
+/// Fields with the values of an option.
 const DIRECT_FIELDS: &[(&str, &str)] = &[
     ("group", "group"),
     ("transport", "transport"),
@@ -75,7 +75,7 @@ const DIRECT_FIELDS: &[(&str, &str)] = &[
     ("ignore_config.PrintOverlays", "print_resolved_overlays"),
 ];
 
-/// Fields that are ToolHive's own, or follow from others.
+/// Fields that are specific to ToolHive, or follow from others.
 const IGNORED_FIELDS: &[&str] = &[
     VERSION_FIELD,
     "container_name",
@@ -103,7 +103,7 @@ const IGNORED_FIELDS: &[&str] = &[
     "ignore_config.LoadGlobal",
 ];
 
-/// Fields that protect a server and cannot be taken over, with what to do instead.
+/// Fields that protect a server and cannot be imported, with the alternative.
 const SECURITY_FIELDS: &[(&str, &str)] = &[
     ("authz_config", "write it to a file and name that in `authz_config_path`"),
     ("permission_profile", "write it to a file and name that in `permission_profile_name_or_path`"),
@@ -113,14 +113,13 @@ const SECURITY_FIELDS: &[(&str, &str)] = &[
     ("strict_protocol_validation", "there is no such option here"),
 ];
 
-/// Variables that ToolHive sets for every server, as mcpm does.
+/// Variables that ToolHive and mcpm set for every server.
 const IMPLICIT_VARIABLES: &[&str] = &["MCP_TRANSPORT", "MCP_PORT", "MCP_HOST", "FASTMCP_PORT"];
 
-/// Reads a document; returns the options, and what was not taken over.
+/// Imports a document; returns the options, and notices about what was not imported.
 ///
 /// # Errors
-/// `InvalidOption` for what is no such document, or holds a value that cannot be used; `Unsupported` for protection
-/// that would be lost.
+/// `InvalidOption` for another document or an invalid value; `Unsupported` for protection that would be lost.
 pub(super) fn import(document: Value) -> Result<(WorkloadOptions, Vec<String>)> {
     let Value::Object(fields) = document else {
         return Err(Error::new(ErrorKind::InvalidOption, "the configuration is no object"));
@@ -150,7 +149,7 @@ struct Importer {
 }
 
 impl Importer {
-    /// Takes a field out, so that what is left at the end is what was not understood. Empty ones say nothing.
+    /// Removes a field, so that unknown ones remain. Empty fields are ignored.
     fn take(&mut self, path: &str) -> Option<Value> {
         let value = match path.split_once('.') {
             None => self.fields.remove(path),
@@ -196,7 +195,7 @@ impl Importer {
             let mode = mode.and_then(Value::as_str).map(str::to_owned);
             let builtin = profile.get("name").and_then(Value::as_str).map(str::to_owned);
             let named = named.as_ref().and_then(Value::as_str);
-            // The limits are what is written, whatever they are called. What a named file says is the same.
+            // The profile is compared by its content, whatever its name is. That of a named file is the same.
             let is_covered = match named.or(builtin.as_deref()) {
                 Some(name @ ("none" | "network")) => is_builtin(profile, name),
                 _ => named.is_some(),
@@ -219,10 +218,10 @@ impl Importer {
         }
     }
 
-    /// Refuses protection that would be lost.
+    /// Rejects protection that would be lost.
     fn reject_lost_protection(&mut self) -> Result<()> {
         if self.fields.get("authz_config_path").is_some_and(|path| !is_empty(path)) {
-            // The file says the same.
+            // The file has the same content.
             self.fields.remove("authz_config");
         }
         for (field, instead) in SECURITY_FIELDS {
@@ -295,7 +294,7 @@ impl Importer {
                 continue;
             }
             if is_stdio && option.starts_with("target_") || !is_stdio && *option == "proxy_mode" {
-                // It is written for every server, and means nothing for this one.
+                // ToolHive writes it for every server; it has no effect for this one.
                 continue;
             }
             if self.is_remote() && CONTAINER_ONLY_OPTIONS.contains(option) {
@@ -311,7 +310,7 @@ impl Importer {
         Ok(())
     }
 
-    /// The options, and the names of what is left.
+    /// Returns the options, and the names of the remaining fields.
     fn finish(mut self) -> (WorkloadOptions, Vec<String>) {
         for field in IGNORED_FIELDS {
             self.take(field);
@@ -341,7 +340,7 @@ impl Importer {
     }
 }
 
-/// Tells whether a profile says what the built-in one of a name does. Its network's mode is an option of its own.
+/// Tells whether a profile equals a built-in one, apart from the network mode, which is an option.
 fn is_builtin(profile: &Map<String, Value>, name: &str) -> bool {
     let builtin = if name == "none" { Profile::none() } else { Profile::network() };
     let mut profile = profile.clone();
@@ -352,7 +351,7 @@ fn is_builtin(profile: &Map<String, Value>, name: &str) -> bool {
     Profile::from_json(&Value::Object(profile).to_string()).is_ok_and(|profile| profile == builtin)
 }
 
-/// Whether an audit configuration says no more than `--enable-audit` does.
+/// Tells whether an audit configuration is equivalent to `enable_audit`.
 fn is_default_audit(config: &Value) -> bool {
     config.as_object().is_some_and(|config| {
         config.iter().all(|(name, value)| match name.as_str() {
@@ -365,7 +364,7 @@ fn is_default_audit(config: &Value) -> bool {
     })
 }
 
-/// What a field says that says nothing.
+/// Tells whether a field has an empty value.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,

@@ -1,17 +1,17 @@
-//! Notices a server that speaks HTTP while it is spoken to over its pipe.
+//! Detects a server that speaks HTTP although stdio was expected.
 
 use std::time::Duration;
 
 use super::{container::Containers, listening_ports};
 use crate::{Error, ErrorKind};
 
-/// A stdio server that listens on a port may do so for other reasons; one that is silent too is no stdio server.
+/// A stdio server may listen on a port for other reasons; only one that also stays silent is reported.
 const CHECK_INTERVAL: Duration = Duration::from_secs(3);
 
-/// Completes with an explanation once the silent server is seen to listen on a port.
+/// Completes with an error once the silent server listens on a port.
 pub(super) async fn detect_http_server(containers: &Containers) -> Error {
     if containers.spec.network.is_of_container() {
-        // The ports of another container's network are not this server's.
+        // Ports in the network of another container may not be this server's.
         return std::future::pending().await;
     }
     loop {

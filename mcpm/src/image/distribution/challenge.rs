@@ -1,23 +1,23 @@
-//! What a registry wants before it answers, and what it gives for that.
+//! Authentication challenges of image registries, and their token responses.
 
 use serde::Deserialize;
 
-/// A way to log in.
+/// A challenge.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Challenge {
-    /// A token is to be had elsewhere.
+    /// A token from a token service.
     Bearer {
-        /// Where.
+        /// The URL of the token service.
         realm: String,
-        /// For whom.
+        /// The service that the token is for.
         service: Option<String>,
     },
-    /// A name and a password.
+    /// HTTP basic authentication.
     Basic,
 }
 
 impl Challenge {
-    /// Reads the value of a `WWW-Authenticate` header; `None` for what no registry asks.
+    /// Parses a `WWW-Authenticate` header; `None` for other schemes.
     pub(super) fn parse(value: &str) -> Option<Self> {
         let (scheme, rest) = value.trim().split_once(' ').unwrap_or((value.trim(), ""));
         if scheme.eq_ignore_ascii_case("basic") {
@@ -28,7 +28,7 @@ impl Challenge {
         }
         let (mut realm, mut service, mut rest) = (None, None, rest.trim());
         while let Some((name, after)) = rest.split_once('=') {
-            // Values are quoted, and may hold commas.
+            // Values are quoted, and may contain commas.
             let (value, after) = match after.strip_prefix('"') {
                 Some(quoted) => quoted.split_once('"')?,
                 None => after.split_once(',').unwrap_or((after, "")),
@@ -44,7 +44,7 @@ impl Challenge {
     }
 }
 
-/// The token in the answer of a login.
+/// Returns the token in the response of a token service.
 pub(super) fn parse_token(body: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct TokenResponse {

@@ -1,8 +1,8 @@
-//! Reads from the registry of an image what the engine does not: which digest a tag has, and what belongs to it.
+//! A client of the OCI distribution API, for digests and signatures, which engines do not read.
 //!
-//! It speaks the pull half of the OCI distribution API with the logins that the engine would get, over `https`, and
-//! over `http` with a registry on this machine that knows no other. What is asked for by its digest is checked against
-//! it, so nothing here depends on whom the answer came from. Mirrors that the engine was told of are not known here.
+//! It sends read requests with the logins that the engine would get, over HTTPS, and over HTTP to a registry on this
+//! machine without TLS. Content that is requested by its digest is verified against it, so the sender of the response
+//! is irrelevant. Registry mirrors of the engine are not used.
 
 use std::{fmt, time::Duration};
 
@@ -29,13 +29,13 @@ mod challenge;
 
 use challenge::Challenge;
 
-/// How long one answer may take.
+/// Timeout of one response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// The largest manifest, which registries take no larger either.
+/// The largest manifest, which is also the limit of registries.
 const MAX_MANIFEST_BYTES: usize = 4 << 20;
-/// The largest blob that is read here: signatures, and what they say.
+/// The largest blob: signatures and their payloads.
 const MAX_BLOB_BYTES: usize = 4 << 20;
-/// How often a blob may be elsewhere.
+/// How many redirects of a blob are followed.
 const MAX_REDIRECTS: usize = 3;
 /// The host that serves the images of `docker.io`.
 const DOCKER_HUB: &str = "registry-1.docker.io";
@@ -55,7 +55,7 @@ impl Digest {
         (hex.len() == 64 && hex.bytes().all(is_hex)).then(|| Self(text.to_owned()))
     }
 
-    /// The digest of these bytes.
+    /// Returns the digest of these bytes.
     pub(crate) fn sha256(bytes: &[u8]) -> Self {
         let mut text = "sha256:".to_owned();
         for byte in digest(&SHA256, bytes).as_ref() {
@@ -64,7 +64,7 @@ impl Digest {
         Self(text)
     }
 
-    /// The hex digits alone.
+    /// Returns the hex digits.
     pub(crate) fn hex(&self) -> &str {
         self.0.trim_start_matches("sha256:")
     }
@@ -83,14 +83,14 @@ pub(crate) struct ImageRepository {
     name: String,
     registry: String,
     login: Option<Credentials>,
-    /// Why no login was found, when that is not for lack of one.
+    /// Why the login could not be read, if it failed.
     login_problem: Option<Error>,
-    /// What the registry wants to see with each request, once it said so.
+    /// The `Authorization` header, after the first challenge.
     authorization: Mutex<Option<HeaderValue>>,
     client: HttpClient,
 }
 
-/// An answer that is not an error.
+/// A successful response.
 struct RegistryResponse {
     status: StatusCode,
     headers: HeaderMap,
@@ -101,7 +101,7 @@ impl ImageRepository {
     /// Finds the registry of an image and the login for it.
     ///
     /// # Errors
-    /// `ImageUnavailable` when its name is none.
+    /// `ImageUnavailable` for an invalid name.
     pub(crate) async fn for_image(
         image: &ImageReference,
         logins: &CredentialStore,
@@ -129,7 +129,7 @@ impl ImageRepository {
         if is_loopback_url(&found.base) && !found.speaks_tls().await {
             found = repository(address("http")?);
         }
-        // A login that cannot be read is no reason not to ask: most images need none.
+        // Most images need no login, so the request is made without it.
         match logins.lookup(registry).await {
             Ok(login) => found.login = login,
             Err(problem) => found.login_problem = Some(problem),
@@ -140,7 +140,7 @@ impl ImageRepository {
     /// Returns the digest and the bytes of a manifest; `None` when there is none.
     ///
     /// # Errors
-    /// `ImageUnavailable` when the registry refuses, cannot be reached, or sends something else.
+    /// `ImageUnavailable` when the registry denies the request, cannot be reached, or responds with something else.
     pub(crate) async fn manifest(&self, reference: &str) -> Result<Option<(Digest, Bytes)>> {
         let answer =
             self.get(&format!("manifests/{reference}"), MANIFEST_MEDIA_TYPES, MAX_MANIFEST_BYTES).await?;
@@ -174,7 +174,7 @@ impl ImageRepository {
         Ok(answer.body)
     }
 
-    /// Returns the index of what refers to a manifest; `None` when the registry does not know that question.
+    /// Returns the index of the referrers of a manifest; `None` when the registry does not support referrers.
     ///
     /// # Errors
     /// As for [`manifest`](Self::manifest).
@@ -192,13 +192,13 @@ impl ImageRepository {
         let asking = self.exchange(&self.base, Method::GET, HeaderMap::new(), Bytes::new());
         match tokio::time::timeout(REQUEST_TIMEOUT, asking).await {
             Ok(Ok(_)) => true,
-            // A certificate that is not trusted is no reason to go without one.
+            // No fallback to HTTP for a certificate that is not trusted.
             Ok(Err(error)) => http_client::is_untrusted_issuer(&error),
             Err(_) => false,
         }
     }
 
-    /// Tells whether the registry may lead here: nowhere without TLS, unless both are on this machine.
+    /// Tells whether a redirect is allowed: only with TLS, unless both hosts are this machine.
     fn may_send_to(&self, url: &Url) -> bool {
         let here = self.base.scheme() == "http" && is_loopback_url(url);
         url.scheme() == "https" || here && url.scheme() == "http"
@@ -218,7 +218,7 @@ impl ImageRepository {
         }
     }
 
-    /// Asks for something of the repository, and says who asks when the registry wants to know.
+    /// Sends a request for the repository, and authenticates when the registry demands it.
     async fn get(&self, path: &str, accept: &str, largest: usize) -> Result<RegistryResponse> {
         let url = self.base.join(&format!("v2/{}/{path}", self.name)).map_err(|error| self.failed(error))?;
         let reading = async {
@@ -275,7 +275,7 @@ impl ImageRepository {
         {
             headers.insert(header::ACCEPT, accept);
         }
-        // Whoever the registry leads to is not told who asks.
+        // Credentials are not sent to the target of a redirect.
         if url.origin() == self.base.origin()
             && let Some(authorization) = self.authorization.lock().await.clone()
         {
@@ -284,7 +284,7 @@ impl ImageRepository {
         self.send(url, Method::GET, headers, Bytes::new()).await
     }
 
-    /// Does what the registry wants before it answers.
+    /// Answers a challenge of the registry.
     async fn authenticate(&self, headers: &HeaderMap) -> Result<()> {
         let wanted = headers.get_all(header::WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
         let challenge = wanted.filter_map(Challenge::parse).next();
@@ -303,7 +303,7 @@ impl ImageRepository {
         Ok(())
     }
 
-    /// Gets a token that lets read this repository.
+    /// Fetches a token for reading this repository.
     async fn token(&self, realm: &str, service: Option<&str>) -> Result<String> {
         let mut url = Url::parse(realm).map_err(|error| self.failed(error))?;
         if !self.may_send_to(&url) {

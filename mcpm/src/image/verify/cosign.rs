@@ -1,4 +1,4 @@
-//! Brings a signature that is spread over annotations into the form of a bundle, so that both are verified alike.
+//! Converts cosign's annotations of a signature to a Sigstore bundle, so that both are verified alike.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ const REKOR_BUNDLE_ANNOTATION: &str = "dev.sigstore.cosign/bundle";
 const TIMESTAMP_ANNOTATION: &str = "dev.sigstore.cosign/rfc3161timestamp";
 const PEM_END: &str = "-----END CERTIFICATE-----";
 
-/// What the log of signatures promised.
+/// The promise of inclusion in the transparency log.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct RekorBundle {
@@ -47,7 +47,7 @@ struct Timestamp {
     signed: String,
 }
 
-/// Makes a bundle of the first version, which has a promise of the log and no proof.
+/// Returns a bundle of version 0.1, which has an inclusion promise instead of a proof.
 pub(super) fn to_bundle(payload: &[u8], annotations: &BTreeMap<String, String>) -> Result<Bundle, String> {
     let given = |name: &str| annotations.get(name).map(String::as_str).filter(|text| !text.trim().is_empty());
     let signature = given(SIGNATURE_ANNOTATION).ok_or("a signature is empty")?;
@@ -75,7 +75,7 @@ pub(super) fn to_bundle(payload: &[u8], annotations: &BTreeMap<String, String>) 
     Bundle::from_json(&bundle.to_string()).map_err(|error| reason(&error))
 }
 
-/// The certificates in a text.
+/// Returns the certificates in a text.
 fn split_pem(text: &str) -> impl Iterator<Item = String> {
     text.split_inclusive(PEM_END).map(|pem| pem.trim().to_owned()).filter(|pem| !pem.is_empty())
 }

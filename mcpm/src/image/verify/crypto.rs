@@ -1,10 +1,10 @@
-//! Lets `sigstore-verify` compute with ring, which TLS brings already.
+//! The crypto provider of `sigstore-verify`, on ring, which TLS uses already.
 //!
-//! The crate wants to know once per process who computes. Whoever embeds the library and has chosen goes first; the
-//! choice of rustls is another one and stays untouched.
+//! The provider is installed once per process. One that the embedding program has installed is kept; the provider of
+//! rustls is not affected.
 //!
-//! ring hashes what it verifies itself, and takes no digest instead. So the message that a digest may be of is put
-//! aside, on the thread that verifies, for as long as that takes.
+//! ring hashes the message itself, and cannot verify a digest. So the message is kept in a thread-local variable while
+//! it is verified.
 
 use std::cell::RefCell;
 
@@ -39,14 +39,14 @@ impl HashContext for RingHash {
     }
 }
 
-/// Makes sure that somebody computes.
+/// Installs the provider, unless there is one.
 pub(super) fn install_crypto_provider() {
     if try_default_provider().is_none() && install_default_provider(&Ring).is_err() {
         tracing::debug!("another provider was installed for signatures meanwhile");
     }
 }
 
-/// Does what verifies a signature of `message`.
+/// Runs a verification with `message` as the signed message.
 pub(super) fn with_message<T>(message: &[u8], verify: impl FnOnce() -> T) -> T {
     struct ClearOnDrop;
     impl Drop for ClearOnDrop {

@@ -1,6 +1,6 @@
-//! Finds the signatures of an image in its registry, in the two places where they are put.
+//! Finds the signatures of an image in its registry.
 //!
-//! - The tag `sha256-DIGEST.sig`: a manifest with a layer for each signature, which is an annotation of it.
+//! - The tag `sha256-DIGEST.sig`: a manifest with one layer for each signature, which is in its annotations.
 //! - What refers to the image (OCI 1.1): manifests with a Sigstore bundle as their layer. A registry that does not know
 //!   that question has a list of them under the tag `sha256-DIGEST`.
 
@@ -14,20 +14,20 @@ use crate::{
     image::distribution::{Digest, ImageRepository},
 };
 
-/// How many signatures of an image are looked at.
+/// How many signatures of an image are verified.
 const MAX_SIGNATURES: usize = 32;
 const SIMPLE_SIGNING_MEDIA_TYPE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
-/// Bundles of all versions begin so; `v0.3` is what is written today.
+/// The prefix of the media types of all bundle versions.
 const BUNDLE_MEDIA_TYPE: &str = "application/vnd.dev.sigstore.bundle";
 
-/// A signature, which nobody has looked at yet.
+/// A signature that is not verified yet.
 #[derive(Debug)]
 pub(super) enum Signature {
-    /// A signature of a document that names the image.
+    /// A simple signing payload with its signature.
     SimpleSigning {
-        /// The document.
+        /// The payload.
         payload: Bytes,
-        /// The signature, and what came with it, by the names of the annotations.
+        /// The annotations with the signature and its certificate.
         annotations: BTreeMap<String, String>,
     },
     /// A Sigstore bundle.
@@ -58,7 +58,7 @@ struct Descriptor {
     annotations: Option<BTreeMap<String, String>>,
 }
 
-/// Returns all signatures of an image, the bundles first. What cannot be understood is none.
+/// Returns all signatures of an image, bundles first. Unknown formats are ignored.
 ///
 /// # Errors
 /// `ImageUnavailable` when the registry cannot be read.
@@ -91,7 +91,7 @@ pub(super) async fn signatures(repository: &ImageRepository, image: &Digest) -> 
     Ok(found)
 }
 
-/// The manifests that refer to an image and may hold bundles.
+/// Returns the manifests that refer to an image and may contain bundles.
 async fn referrers(repository: &ImageRepository, image: &Digest) -> Result<Vec<Digest>> {
     let index = match repository.referrers(image).await? {
         Some(index) => index,

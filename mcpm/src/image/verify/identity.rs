@@ -1,7 +1,7 @@
-//! Signatures without a lasting key: a certificate says whom an issuer vouched for at the time.
+//! Keyless signatures, whose certificates contain the identity of the signer.
 //!
-//! The certificate, the log that has it, the time of the signature and the log that has that are checked by
-//! `sigstore-verify` against a trusted root. What the root lists no log for is not looked for in one.
+//! `sigstore-verify` verifies the certificate, its log entry, the time of the signature and the entry in the
+//! transparency log against a trusted root. Logs that the root does not list are not required.
 
 use std::{fmt, fs, path::Path};
 
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{Error, ErrorKind, Result, image::distribution::Digest};
 
-/// Whose certificates and logs are believed.
+/// A Sigstore trusted root: certificate authorities and logs.
 #[derive(Debug, Clone)]
 pub(crate) struct TrustedRoot(Box<Root>);
 
@@ -31,7 +31,7 @@ impl TrustedRoot {
     /// Reads a `trusted_root.json`.
     ///
     /// # Errors
-    /// `NotFound` and `Io` when it cannot be read, `InvalidOption` when it is something else.
+    /// `NotFound` and `Io` when it cannot be read, `InvalidOption` when it is invalid.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).map_err(|error| {
             let kind = match error.kind() {
@@ -46,7 +46,7 @@ impl TrustedRoot {
         })
     }
 
-    /// That of Sigstore's public instance, as it was when mcpm was built.
+    /// Returns the embedded root of Sigstore's public instance.
     fn public_instance() -> Result<Self> {
         Self::embedded(SIGSTORE_PRODUCTION_TRUSTED_ROOT)
     }
@@ -65,32 +65,32 @@ impl TrustedRoot {
     }
 }
 
-/// Whom an issuer must have vouched for.
+/// The expected identity of a signer.
 #[derive(Debug, Clone)]
 pub(crate) struct Identity {
-    /// The name in the certificate.
+    /// The identity in the certificate.
     name: Option<String>,
     issuer: String,
-    /// What else the certificate must say of a build.
+    /// Further claims about the build in the certificate.
     provenance: Option<Provenance>,
     predicate: Predicate,
     root: TrustedRoot,
 }
 
 impl Identity {
-    /// One that the user named.
+    /// Returns the identity that the user gave.
     ///
     /// # Errors
-    /// `Internal` when no root is given and the embedded one is broken.
+    /// `Internal` when no root is given and the embedded one is invalid.
     pub(crate) fn new(name: String, issuer: String, root: Option<TrustedRoot>) -> Result<Self> {
         let root = root.map_or_else(TrustedRoot::public_instance, Ok)?;
         Ok(Self { name: Some(name), issuer, provenance: None, predicate: Predicate::default(), root })
     }
 
-    /// The one that a registry's entry names; `None` when it does not say enough to tell one signer from another.
+    /// Returns the identity in a registry entry; `None` when it is incomplete.
     ///
     /// # Errors
-    /// `Registry` when it cannot be understood, or names an instance of Sigstore whose root is not known.
+    /// `Registry` when it is invalid, or names an instance of Sigstore whose root is not known.
     pub(crate) fn from_provenance(provenance: &Value, root: Option<TrustedRoot>) -> Result<Option<Self>> {
         let provenance = Provenance::read(provenance)?;
         let Some(issuer) = provenance.issuer() else { return Ok(None) };
@@ -108,7 +108,7 @@ impl Identity {
         Ok(Some(Self { name: None, issuer, provenance: Some(provenance), predicate, root }))
     }
 
-    /// Tells whether a signature of this image was made by whom it was expected of.
+    /// Verifies that a signature of this image was made by the expected identity.
     pub(super) fn check(&self, signature: &Signature, image: &Digest) -> std::result::Result<Signer, String> {
         let result = match signature {
             Signature::SimpleSigning { payload, annotations } => {

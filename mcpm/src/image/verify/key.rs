@@ -1,7 +1,6 @@
-//! Signatures by a key: good when they were made by the one key whose public half is known.
+//! Signatures by a key pair.
 //!
-//! There is no certificate and no time in it, and a log of signatures is not asked for: whoever has the key can have
-//! signed at any time, in private as well.
+//! Such a signature has neither a certificate nor a time, and no entry in a transparency log is required.
 
 use std::{fmt, fs, path::Path};
 
@@ -20,7 +19,7 @@ use super::{
 };
 use crate::{Error, ErrorKind, Result, image::distribution::Digest};
 
-/// The annotation that is the signature.
+/// The annotation with the signature.
 pub(super) const SIGNATURE_ANNOTATION: &str = "dev.cosignproject.cosign/signature";
 
 /// A public key.
@@ -34,7 +33,7 @@ impl PublicKey {
     /// Reads a PEM file.
     ///
     /// # Errors
-    /// `NotFound` and `Io` when it cannot be read, `InvalidOption` when it is no public key that can be used.
+    /// `NotFound` and `Io` when it cannot be read, `InvalidOption` for an invalid or unsupported key.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).map_err(|error| {
             let kind = match error.kind() {
@@ -54,7 +53,7 @@ impl PublicKey {
         let key = DerPublicKey::from_pem(text.trim()).map_err(|error| reason(&error))?;
         let schemes = match KeyAlgorithm::from_spki(&key).map_err(|error| reason(&error))? {
             KeyAlgorithm::EcdsaP256 => vec![SigningScheme::EcdsaP256Sha256],
-            // Signers differ in the hash that they take for it.
+            // Signers use different hashes with this key.
             KeyAlgorithm::EcdsaP384 => vec![SigningScheme::EcdsaP384Sha384, SigningScheme::EcdsaP384Sha256],
             KeyAlgorithm::Ed25519 => vec![SigningScheme::Ed25519],
             KeyAlgorithm::Rsa => vec![SigningScheme::RsaPkcs1Sha256],
@@ -63,7 +62,7 @@ impl PublicKey {
         Ok(Self { key, schemes })
     }
 
-    /// Tells whether a signature of this image was made by the key.
+    /// Verifies that a signature of this image was made by the key.
     pub(super) fn check(&self, signature: &Signature, image: &Digest) -> std::result::Result<Signer, String> {
         match signature {
             Signature::SimpleSigning { payload, annotations } => {
@@ -110,7 +109,7 @@ impl fmt::Display for PublicKey {
     }
 }
 
-/// Reads a bundle.
+/// Parses a bundle.
 pub(super) fn parse_bundle(bytes: &[u8]) -> std::result::Result<Bundle, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "a bundle is no text".to_owned())?;
     Bundle::from_json(text).map_err(|error| format!("a bundle cannot be understood: {}", reason(&error)))

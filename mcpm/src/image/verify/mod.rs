@@ -1,9 +1,8 @@
-//! Whether an image was signed by whom it should have been signed.
+//! Verifies the signature of an image.
 //!
-//! The registry is asked once which digest the image has. A signature counts when it is good, when it was made by whom
-//! it was expected of, and when what it signs is that very digest, which is then pulled and run: moving the tag
-//! afterwards changes nothing. Signatures are found in `find.rs`; `key.rs` and `identity.rs` say whether one is good;
-//! `statement.rs` reads what it signs.
+//! The tag is resolved to a digest once. A signature is valid if the expected signer made it and it signs that digest,
+//! which is then pulled and run, so moving the tag afterwards has no effect. `find.rs` finds signatures; `key.rs` and
+//! `identity.rs` verify them; `statement.rs` reads what they sign.
 
 use std::fmt;
 
@@ -30,25 +29,25 @@ pub(crate) use identity::{Identity, TrustedRoot};
 pub(crate) use key::PublicKey;
 pub use signer::Signer;
 
-/// How many reasons a refusal repeats.
+/// How many reasons an error contains.
 const MAX_REASONS: usize = 3;
 
-/// What was found out of an image.
+/// A verified image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VerifiedImage {
-    /// The digest that was signed, and is run.
+    /// The signed digest, which is run.
     pub digest: String,
     /// Who signed it.
     pub signer: Signer,
 }
 
-/// Who must have signed an image.
+/// The expected signer of an image.
 #[derive(Debug, Clone)]
 pub(crate) enum ExpectedSigner {
-    /// Who has this key.
+    /// The holder of this key.
     Key(PublicKey),
-    /// Whom an issuer vouches for.
+    /// An identity that an issuer attests.
     Identity(Box<Identity>),
 }
 
@@ -61,11 +60,11 @@ impl fmt::Display for ExpectedSigner {
     }
 }
 
-/// Finds out which digest an image has in its registry, and whether that was signed as expected.
+/// Resolves the digest of an image, and verifies its signature.
 ///
 /// # Errors
 /// `ImageUnavailable` when the registry cannot be read or does not have the image; `ImageUnverified` when it has no
-/// signature that counts.
+/// valid signature.
 pub(crate) async fn verify(
     image: &ImageReference,
     expected: &ExpectedSigner,

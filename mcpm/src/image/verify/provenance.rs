@@ -1,4 +1,4 @@
-//! What a registry's entry says of who signs its image, in ToolHive's layout.
+//! The provenance in a registry entry, in ToolHive's layout.
 
 use std::fmt;
 
@@ -9,18 +9,18 @@ use sigstore_verify::crypto::CertificateInfo;
 use super::statement::Predicate;
 use crate::{Error, ErrorKind, Result};
 
-/// Which instance of Sigstore signs.
+/// The Sigstore instance.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SigstoreInstance {
-    /// The public one.
+    /// The public instance.
     Public,
-    /// GitHub's own.
+    /// The instance of GitHub.
     GitHub,
-    /// Another one.
+    /// Another instance.
     Other(String),
 }
 
-/// The builds whose signatures count.
+/// The builds whose signatures are valid.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(super) struct Provenance {
     #[serde(default)]
@@ -58,7 +58,7 @@ impl Provenance {
         })
     }
 
-    /// The issuer; `None` unless the entry tells one signer from another.
+    /// Returns the issuer; `None` if the provenance is incomplete.
     pub(super) fn issuer(&self) -> Option<String> {
         let named = !self.repository_uri.is_empty() || !self.signer_identity.is_empty();
         (named && !self.cert_issuer.is_empty()).then(|| self.cert_issuer.clone())
@@ -81,7 +81,7 @@ impl Provenance {
         }
     }
 
-    /// Compares what is said with a certificate that was verified.
+    /// Compares the provenance with a verified certificate.
     pub(super) fn check(&self, certificate: Option<&CertificateInfo>) -> std::result::Result<(), String> {
         let certificate = certificate.ok_or("a signature has no certificate")?;
         let claims = &certificate.ci_claims;

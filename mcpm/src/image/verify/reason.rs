@@ -1,8 +1,8 @@
-//! Reasons why a signature does not count.
+//! Reasons why a signature is not valid.
 
 use std::fmt;
 
-/// Makes a reason of what a library says: one line, in lower case.
+/// Formats the error of a library as a reason: one line, in lower case.
 pub(super) fn reason(error: &impl fmt::Display) -> String {
     let text = error.to_string().replace(['\n', '\r'], " ");
     let mut letters = text.chars();

@@ -1,21 +1,21 @@
-//! Who signed an image.
+//! The signer of an image.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Who signed an image.
+/// The signer of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Signer {
-    /// Who has a key.
+    /// The holder of a key.
     Key {
         /// The SHA-256 of the public key, in hex digits.
         fingerprint: String,
     },
-    /// Whom an issuer vouched for.
+    /// An identity that an issuer attested.
     Identity {
-        /// A mail address, or the address of a build.
+        /// An email address, or the URL of a build.
         identity: String,
         /// The issuer.
         issuer: String,

@@ -1,23 +1,23 @@
-//! What a signature signs: a document that names an image by its digest.
+//! Signed statements, which name an image by its digest.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::image::distribution::Digest;
 
-/// What cosign writes in a statement that is a signature and nothing more.
+/// The predicate type of a statement by cosign that is only a signature.
 const COSIGN_SIGNATURE_PREDICATE: &str = "https://sigstore.dev/cosign/sign/v1";
-/// What builders write of how they built an image. Whoever says that has made it.
+/// The predicate type of a statement by a builder about the build.
 const SLSA_PROVENANCE_PREDICATE: &str = "https://slsa.dev/provenance/";
 /// The media type of a statement in an envelope.
 pub(super) const IN_TOTO: &str = "application/vnd.in-toto+json";
 
-/// What a statement must say beside the digest.
+/// The required predicate of a statement.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Predicate {
-    /// Its kind; a signature or the record of a build otherwise.
+    /// Its type; by default that of a signature or of a build.
     pub(super) kind: Option<String>,
-    /// All of its content.
+    /// Its whole content.
     pub(super) content: Option<Value>,
 }
 
@@ -54,7 +54,7 @@ struct Subject {
     digest: std::collections::BTreeMap<String, String>,
 }
 
-/// Checks that a simple document names this image.
+/// Checks that a simple signing payload names this image.
 pub(super) fn check_simple(payload: &[u8], image: &Digest) -> Result<(), String> {
     let unclear = |_| "what is signed cannot be understood".to_owned();
     let document: SimpleSigningPayload = serde_json::from_slice(payload).map_err(unclear)?;
@@ -67,9 +67,9 @@ pub(super) fn check_simple(payload: &[u8], image: &Digest) -> Result<(), String>
     Ok(())
 }
 
-/// Checks that a statement names this image, and that whoever makes it stands for the image.
+/// Checks that a statement names this image and has the required predicate.
 ///
-/// A statement of another kind, such as a list of flaws, does not: it says something of the image, and nothing for it.
+/// A statement of another type, such as a vulnerability report, does not vouch for the image.
 pub(super) fn check_statement(payload: &[u8], image: &Digest, expected: &Predicate) -> Result<(), String> {
     let unclear = |_| "what is signed cannot be understood".to_owned();
     let statement: Statement = serde_json::from_slice(payload).map_err(unclear)?;

@@ -1,10 +1,9 @@
-//! What is known of folders that a server could write to: the ignore files that the user had there, and what was
-//! covered.
+//! The baseline of folders that servers can write to: the user's ignore files, and the covered files.
 //!
-//! An ignore file that came or changed since may be the server's work, and so may the place where something lies. So
-//! what the known files ignored stays ignored, what came since can ignore more and let in nothing, and what was
-//! covered stays covered wherever it was moved, until the user says otherwise ([`accept`]). All workloads share what is
-//! known: what one server did, another must not profit from.
+//! A server may have added or changed an ignore file since, or moved files. So everything that the baseline ignores
+//! stays ignored, new ignore files can only ignore more, and covered files stay covered wherever they were moved,
+//! until the user accepts the changes ([`accept`]). All workloads share the baseline, so that no server profits from
+//! the changes of another.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,11 +27,11 @@ use crate::{
     },
 };
 
-/// How often a lock is tried, and the pause between: whoever has it writes one small file.
+/// How often a lock is tried, and the pause between; it is held while one small file is written.
 const MAX_LOCK_ATTEMPTS: u32 = 500;
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
-/// What is known.
+/// The baseline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Baseline {
@@ -43,7 +42,7 @@ pub(super) struct Baseline {
     files: BTreeMap<PathBuf, String>,
     /// What the user's own ignore file said when it was last in force.
     global: String,
-    /// What was covered.
+    /// Covered files and folders.
     covered: Vec<CoveredPath>,
 }
 
@@ -52,12 +51,12 @@ pub(super) struct Baseline {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CoveredPath {
-    /// Where it was.
+    /// Its path.
     path: PathBuf,
     inode: u64,
     /// When it was made, in nanoseconds since 1970; `None` where file systems do not tell.
     made: Option<u64>,
-    /// Whether the user's own file alone ignored it.
+    /// Whether only the global ignore file ignored it.
     global: bool,
 }
 
@@ -74,7 +73,7 @@ impl Default for Baseline {
 }
 
 impl Baseline {
-    /// Reads what is known.
+    /// Reads the baseline.
     ///
     /// # Errors
     /// `Io`; `CorruptState`, since without it nobody can tell what must stay covered.
@@ -98,7 +97,7 @@ impl Baseline {
         }
     }
 
-    /// Tells whether a server could write below a path.
+    /// Tells whether a server could write to a path.
     fn could_write(&self, path: &Path) -> bool {
         self.folders.iter().any(|folder| path.starts_with(folder))
     }
@@ -128,7 +127,7 @@ impl Baseline {
         Ok(thing.map(|thing| IgnoreVerdict { from_baseline: true, global: thing.global }))
     }
 
-    /// Takes in what was found in folders that a server is about to write to.
+    /// Updates the baseline with folders that a server is about to write to.
     fn update(&mut self, roots: &[PathBuf], walked: &WalkResult, global: Option<&str>) -> Result<()> {
         let below = |path: &Path| roots.iter().any(|root| path.starts_with(root));
         let first = |file: &Path| below(file) && self.baseline_of(file) == BaselineText::Untracked;
@@ -172,7 +171,7 @@ impl Baseline {
     }
 }
 
-/// Writes down what was found in `roots`, which a server is about to write to.
+/// Updates the stored baseline with `roots`, which a server is about to write to.
 ///
 /// # Errors
 /// `Io`, `CorruptState`.
@@ -188,11 +187,10 @@ pub(super) fn update_baseline(
     change(environment, |known| known.update(roots, walked, global))
 }
 
-/// Takes the ignore files of a folder for the user's own as they are now, and what they let in for wanted. Returns
-/// those that were not known so.
+/// Accepts the current ignore files of a folder. Returns those that have changed.
 ///
 /// # Errors
-/// `NotFound` when no server could write there; `Io`; `InvalidOption` for patterns that cannot be understood.
+/// `NotFound` when no server could write there; `Io`; `CorruptState`.
 pub(super) fn accept(folder: &Path, walked: &WalkResult, environment: &Environment) -> Result<Vec<PathBuf>> {
     let mut changed = Vec::new();
     change(environment, |known| {
@@ -255,13 +253,13 @@ fn creation_time(found: &Metadata) -> Option<u64> {
     u64::try_from(since.as_nanos()).ok()
 }
 
-/// What is said when something stays covered that the ignore files of today let in.
+/// Returns the notice about files that stay covered although the current ignore files do not ignore them.
 pub(super) fn notice(kept: &[PathBuf], root: &Path) -> Option<String> {
     let (first, others) = kept.split_first()?;
     let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
     let verb = if others.is_empty() { "stays" } else { "stay" };
     let root = root.display();
-    // A server may have chosen the name.
+    // The name may come from a server.
     let first = first.display().to_string();
     Some(format!(
         "`{}`{more} {verb} ignored, though no `{}` says so any more: a server could write to `{root}`, and may have \

@@ -4,27 +4,27 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use super::rules::IgnoreVerdict;
 
-/// What a covered place is.
+/// The kind of a covered path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CoverKind {
     File,
     Folder,
     /// An ignore file, which may be read.
     IgnoreFile,
-    /// A link in the place of one.
+    /// A link in the place of an ignore file.
     IgnoreFileLink,
 }
 
-/// What was found.
+/// The result of a walk.
 #[derive(Debug, Default)]
 pub(super) struct WalkResult {
-    /// What is ignored, and the ignore files that are there.
+    /// Ignored files and folders, and ignore files.
     pub(super) covered: BTreeMap<PathBuf, CoveredEntry>,
-    /// What the ignore files say.
+    /// The texts of the ignore files.
     pub(super) texts: BTreeMap<PathBuf, String>,
 }
 
-/// Something that is ignored, or an ignore file.
+/// An ignored file or folder, or an ignore file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CoveredEntry {
     pub(super) kind: CoverKind,

@@ -1,4 +1,4 @@
-//! Which files and folders of mounted folders a server is not to see, and what covers them.
+//! Hides ignored files and folders of mounted folders from servers.
 //!
 //! What the patterns match is covered in the container by an empty file or an empty folder, read-only. Folders are
 //! covered by a mounted folder and not by a tmpfs: one engine fills a tmpfs with what is below it. Whatever cannot
@@ -38,23 +38,22 @@ pub(super) use rules::ignores;
 /// Engines become slow with many mounts.
 const MAX_OVERLAYS: usize = 500;
 
-/// What covers the ignored parts of mounted folders.
+/// The overlays of ignored files and folders.
 #[derive(Debug)]
 pub(super) struct Overlays {
-    /// What is mounted over them.
+    /// The mounts that cover them.
     pub(super) overlays: Vec<Mount>,
-    /// What the user should know.
+    /// Notices for the user.
     pub(super) notices: Vec<String>,
     /// Folders that the server can write to.
     writable: Vec<PathBuf>,
     walked: WalkResult,
-    /// What the user's own file says, if that is in force.
+    /// The text of the global ignore file, if it applies.
     global: Option<String>,
 }
 
 impl Overlays {
-    /// Makes what the overlays are mounted from, and writes down what a server must not undo. To be called before it
-    /// is started.
+    /// Creates the sources of the overlays, and updates the baseline. Must be called before the server starts.
     ///
     /// # Errors
     /// `Io`; `CorruptState` when what covers is not empty, or what was written down is damaged.
@@ -66,7 +65,7 @@ impl Overlays {
     }
 }
 
-/// Takes the ignore files of a folder for the user's own, as they are now. Returns those that were not known so.
+/// Accepts the current ignore files of a folder. Returns those that have changed.
 ///
 /// # Errors
 /// `NotFound` when there is no such folder, or no server could write to it; `Io`; `InvalidOption`.
@@ -79,10 +78,10 @@ pub(super) fn accept(folder: &Path, environment: &Environment) -> Result<Vec<Pat
     baseline::accept(&folder, &walked, environment)
 }
 
-/// Works out what covers the ignored parts of `mounts`. Reads folders and ignore files; makes nothing.
+/// Computes the overlays of `mounts`. Reads folders and ignore files; creates nothing.
 ///
 /// # Errors
-/// `Io` for what cannot be read, `InvalidOption` for patterns that cannot be understood or followed.
+/// `Io` for files that cannot be read, `InvalidOption` for invalid patterns.
 pub(super) fn compute_overlays(
     mounts: &[Mount],
     globally: bool,
@@ -93,7 +92,7 @@ pub(super) fn compute_overlays(
     let mut folders = Vec::new();
     let mut walked = WalkResult::default();
     let records = environment.state_dir.join("workloads");
-    // What mcpm itself mounts has nothing of the user's, and is needed.
+    // Mounts of mcpm itself contain nothing of the user, and are needed.
     let ours = |mount: &Mount| mount.target == MOUNT_POINT || mount.source.starts_with(&records);
     for mount in mounts.iter().filter(|mount| !ours(mount)) {
         let unreadable = |error| file_error("read", &mount.source, error);
@@ -132,7 +131,7 @@ pub(super) fn compute_overlays(
                 let source = match kind {
                     CoverKind::File => sources.file.clone(),
                     CoverKind::Folder => sources.folder.clone(),
-                    // Nobody can write to it.
+                    // It is read-only already.
                     CoverKind::IgnoreFile | CoverKind::IgnoreFileLink if mount.read_only => continue,
                     CoverKind::IgnoreFile => path.clone(),
                     CoverKind::IgnoreFileLink => {
@@ -171,7 +170,7 @@ pub(super) fn compute_overlays(
     Ok(Overlays { overlays, notices, writable, walked, global })
 }
 
-/// Makes what the overlays are mounted from, once for all workloads.
+/// Creates the sources of the overlays, once for all workloads.
 ///
 /// # Errors
 /// `Io` when it cannot be made; `CorruptState` when it is not empty.

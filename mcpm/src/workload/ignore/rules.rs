@@ -13,14 +13,14 @@ pub(super) const IGNORE_FILE_NAME: &str = ".mcpmignore";
 /// The longest ignore file that is read.
 const MAX_IGNORE_FILE_BYTES: u64 = 1 << 20;
 
-/// What is known of an ignore file.
+/// The baseline of an ignore file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BaselineText<'a> {
-    /// No server could write it.
+    /// No server could write it, so it has no baseline.
     Untracked,
-    /// This is what the user had there.
+    /// The text that the user had.
     Text(&'a str),
-    /// There was none.
+    /// There was no such file.
     Absent,
 }
 
@@ -36,7 +36,7 @@ pub(super) fn read(path: &Path) -> Result<Option<IgnoreFile>> {
     let failed = |error| file_error("read the ignore file", path, error);
     let file = match fs::metadata(path) {
         Ok(file) => file,
-        // A link that leads nowhere is no missing file.
+        // A dangling link is not a missing file.
         Err(error) if error.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(path).is_err() => {
             return Ok(None);
         }
@@ -49,7 +49,7 @@ pub(super) fn read(path: &Path) -> Result<Option<IgnoreFile>> {
     Ok(Some(IgnoreFile { text, shown: path.display().to_string() }))
 }
 
-/// What patterns in `folder` say of a path.
+/// Tells whether patterns in `folder` ignore a path.
 #[cfg(any(fuzzing, test))]
 pub(in crate::workload) fn ignores(text: &str, folder: &Path, path: &Path) -> Result<bool> {
     let patterns = IgnoreFile { text: text.to_owned(), shown: "fuzzed".to_owned() };
@@ -59,7 +59,7 @@ pub(in crate::workload) fn ignores(text: &str, folder: &Path, path: &Path) -> Re
         .is_some())
 }
 
-/// The patterns in force in a folder.
+/// The patterns that apply in a folder.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rules {
     /// Those that are there now, as Git would take them.
@@ -71,9 +71,9 @@ pub(super) struct Rules {
 /// Why a path is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct IgnoreVerdict {
-    /// Whether it would not be by what is there now.
+    /// Whether only the baseline ignores it.
     pub(super) from_baseline: bool,
-    /// Whether the user's own file alone says so.
+    /// Whether only the global ignore file ignores it.
     pub(super) global: bool,
 }
 
@@ -83,7 +83,7 @@ impl Rules {
         self.current.0.is_none() && self.enforced.0.is_none()
     }
 
-    /// The patterns of the user's own file, for a mounted folder.
+    /// Returns the patterns of the global ignore file, for a mounted folder.
     pub(super) fn global(folder: &Path, patterns: &IgnoreFile) -> Result<Self> {
         let chain = RuleChain::default().add(compile(folder, patterns)?, PatternAuthority::Final);
         Ok(Self { current: chain.clone(), enforced: chain })
@@ -120,7 +120,7 @@ impl Rules {
         Ok(Self { current: today, enforced: held })
     }
 
-    /// Says why a path is ignored, if it is. Where the file system ignores case, patterns do so, too.
+    /// Returns why a path is ignored, if it is. Patterns ignore case if the file system does.
     pub(super) fn verdict(
         &self,
         path: &Path,
@@ -138,7 +138,7 @@ impl Rules {
     }
 }
 
-/// Whether the case of letters counts.
+/// Whether patterns are case-sensitive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CaseSensitivity {
     Sensitive,

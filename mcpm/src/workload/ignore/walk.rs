@@ -1,4 +1,4 @@
-//! Goes through a mounted folder and finds what is ignored.
+//! Walks through a mounted folder and finds ignored files.
 
 use std::{
     fs::{self, DirEntry},

@@ -1,6 +1,6 @@
 //! Options that apply to servers in containers only.
 
-/// The options that concern a container, and mean nothing where there is none; of secrets, those that are no headers.
+/// The options that are rejected for a remote server. Secrets are rejected unless they are sent as headers.
 pub(in crate::workload) const CONTAINER_ONLY_OPTIONS: &[&str] = &[
     "args",
     "label",

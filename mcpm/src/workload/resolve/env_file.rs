@@ -1,8 +1,9 @@
-//! Environment files: `KEY=VALUE` lines, as the usual tools write them.
+//! Environment files with `KEY=VALUE` lines.
 //!
-//! Empty lines and lines that begin with `#` are passed over, and so is a leading `export `. A value stands
-//! as it is up to the end of the line, less surrounding blanks. In double quotes, `\n`, `\t`, `\"` and `\\` mean
-//! what they do elsewhere; in single quotes nothing does. Nothing is expanded. Any other line is an error.
+//! Empty lines, lines that begin with `#`, and a leading `export ` are ignored. A value extends to the end of the
+//! line, without surrounding blanks. In double quotes, `
+//! `, `\t`, `\"` and `\\` are escapes; in single quotes nothing is. Variables are not expanded. Any other line is an
+//! error.
 
 use std::{
     collections::BTreeMap,
@@ -15,8 +16,8 @@ use crate::{Error, ErrorKind, Result, config_file::read_error_kind};
 /// Reads one file.
 ///
 /// # Errors
-/// `NotFound` or `Io` when it cannot be read, `InvalidOption` with the number of a line that is no assignment. Values are
-/// never shown.
+/// `NotFound` or `Io` when it cannot be read, `InvalidOption` with the number of an invalid line. Values are never
+/// shown.
 pub(in crate::workload) fn read(path: &Path) -> Result<BTreeMap<String, String>> {
     let text = fs::read_to_string(path).map_err(|error| unreadable(path, error))?;
     parse(&text).map_err(|(line, reason)| {
@@ -25,10 +26,10 @@ pub(in crate::workload) fn read(path: &Path) -> Result<BTreeMap<String, String>>
     })
 }
 
-/// Reads every file of a folder in the order of their names, leaving out folders and names that begin with a dot.
+/// Reads every file of a folder in the order of their names, except subfolders and names that begin with a dot.
 ///
 /// # Errors
-/// As for one file; a folder that cannot be read is an error too.
+/// As for one file, and for a folder that cannot be read.
 pub(in crate::workload) fn read_folder(folder: &Path) -> Result<BTreeMap<String, String>> {
     let entries = fs::read_dir(folder).map_err(|error| unreadable(folder, error))?;
     let mut paths: Vec<PathBuf> = Vec::new();
@@ -51,7 +52,7 @@ fn unreadable(path: &Path, error: std::io::Error) -> Error {
     Error::new(read_error_kind(&error), format!("cannot read `{}`", path.display())).source(error)
 }
 
-/// Reads the text of a file; an error names its line.
+/// Parses the text of a file; an error has the number of the line.
 pub(in crate::workload) fn parse(text: &str) -> Result<BTreeMap<String, String>, (usize, &'static str)> {
     let mut all = BTreeMap::new();
     for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {

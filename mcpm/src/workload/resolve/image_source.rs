@@ -1,4 +1,4 @@
-//! What a container is started from: an image that is pulled, or one that is built for a package.
+//! The image of a container: pulled, or built for a package.
 
 use super::{request::WorkloadRequest, source::ServerSource, verification};
 use crate::{
@@ -13,31 +13,31 @@ use crate::{
     workload::{PackageSpec, WorkloadEvent, events::WorkloadEvents},
 };
 
-/// The options that concern a build, and mean nothing where there is none.
+/// The options that apply to packages only.
 const PACKAGE_ONLY_OPTIONS: &[&str] = &["runtime_image", "runtime_add_package", "package_command", "rebuild"];
 
-/// What a container is to be started from.
+/// The source of a container's image.
 #[derive(Debug)]
 pub(in crate::workload) enum ImageSource {
-    /// An image of others.
+    /// A published image.
     Image(ImageReference),
-    /// An image that is built here.
+    /// An image that is built for a package.
     Package(Box<Recipe>),
 }
 
-/// An image that is here.
+/// An image on the engine.
 #[derive(Debug)]
 pub(in crate::workload) struct LocalImage {
     pub(in crate::workload) info: ImageInfo,
-    /// The package in it, if it was built for one.
+    /// The package that it was built for.
     pub(in crate::workload) package: Option<PackageSpec>,
 }
 
 impl ImageSource {
-    /// Works out what is wanted; `None` for a remote server. Files are read, and no engine is asked.
+    /// Returns the source for a request; `None` for a remote server. Reads local projects, and queries no engine.
     ///
     /// # Errors
-    /// `InvalidOption` for options that do not go together, and what reading files can bring.
+    /// `InvalidOption` for options that contradict each other; those of files that cannot be read.
     pub(in crate::workload) fn from_request(
         asked: &WorkloadRequest,
         environment: &Environment,
@@ -51,7 +51,7 @@ impl ImageSource {
                     let message = format!("`{name}` is for `uvx://`, `npx://` and `go://`, not for an image");
                     return Err(Error::new(ErrorKind::InvalidOption, message));
                 }
-                // A broken file is better heard of before an image is pulled.
+                // A broken file is reported before an image is pulled.
                 asked.files.ca_cert()?;
                 Ok(Some(Self::Image(image.clone())))
             }
@@ -69,10 +69,10 @@ impl ImageSource {
         }
     }
 
-    /// The same by the digest that was verified, so that a tag that moves meanwhile changes nothing.
+    /// Pins the image to the verified digest, so that a tag that moves meanwhile has no effect.
     ///
     /// # Errors
-    /// `Internal` when there is no such name.
+    /// `Internal` when the reference cannot be written.
     pub(in crate::workload) fn pinned(self, verified: Option<&VerifiedImage>) -> Result<Self> {
         match (self, verified) {
             (Self::Image(image), Some(verified)) => verification::pinned(&image, verified).map(Self::Image),
@@ -80,7 +80,7 @@ impl ImageSource {
         }
     }
 
-    /// The image's name.
+    /// Returns the reference of the image.
     pub(in crate::workload) fn reference(&self) -> &ImageReference {
         match self {
             Self::Image(image) => image,
@@ -88,7 +88,7 @@ impl ImageSource {
         }
     }
 
-    /// The package, before it is known which version it has.
+    /// Returns the package, before its version is known.
     pub(in crate::workload) fn package(&self) -> Option<PackageSpec> {
         match self {
             Self::Image(_) => None,
@@ -98,7 +98,7 @@ impl ImageSource {
         }
     }
 
-    /// How the image is built, if it is.
+    /// Returns the recipe, if the image is built.
     pub(in crate::workload) fn recipe(&self) -> Option<&Recipe> {
         match self {
             Self::Image(_) => None,
@@ -106,7 +106,7 @@ impl ImageSource {
         }
     }
 
-    /// Looks for the image.
+    /// Looks for the image on the engine.
     pub(in crate::workload) async fn find_local(&self, runtime: &dyn Runtime) -> Result<Option<LocalImage>> {
         Ok(match self {
             Self::Image(image) => runtime.image(image).await?.map(|info| LocalImage { info, package: None }),
@@ -114,10 +114,10 @@ impl ImageSource {
         })
     }
 
-    /// Makes sure that the image is here, and tells what happens meanwhile.
+    /// Pulls or builds the image if necessary, and reports the progress.
     ///
     /// # Errors
-    /// `ImageUnavailable` when it can be neither pulled nor built, or may not be.
+    /// `ImageUnavailable` when it cannot be pulled or built, or must not be.
     pub(in crate::workload) async fn fetch(
         &self,
         runtime: &dyn Runtime,
@@ -155,7 +155,7 @@ impl ImageSource {
     fn local_image(&self, built: BuiltImage) -> LocalImage {
         let mut package = self.package();
         if let Some(package) = &mut package {
-            // What Go says of a program that was compiled from no version.
+            // Go reports `(devel)` for a program without a version.
             package.version = Some(built.version).filter(|version| !version.starts_with('('));
         }
         LocalImage { info: built.info, package }

@@ -7,28 +7,28 @@ use crate::{
     workload::spec::ValueOrigin,
 };
 
-/// What to do about a value that nobody gave.
+/// How missing values are handled.
 pub(in crate::workload) enum InputMode<'a> {
-    /// The user is asked, if there is one.
+    /// The user is prompted, if there is a prompt.
     Interactive(Option<&'a dyn UserPrompt>),
-    /// It is noted that the user would be asked.
+    /// The prompt is recorded instead.
     DryRun(Mutex<Vec<String>>),
 }
 
-/// A value on its way to the server.
+/// A resolved value.
 pub(in crate::workload) struct InputValue {
     pub(in crate::workload) text: String,
     pub(in crate::workload) origin: ValueOrigin,
     pub(in crate::workload) secret: bool,
 }
 
-/// Tells whether a name can be a part of a reference to a secret, as the variable or header that it is delivered in.
+/// Tells whether a name is valid as the target of a secret: a variable or a header.
 pub(in crate::workload) fn is_secret_target_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     (1..=128).contains(&name.len()) && name.chars().all(fits)
 }
 
-/// Tells whether a value of an input would be typed as a secret.
+/// Tells whether the user would be prompted for a secret.
 pub(in crate::workload) fn prompts_for_secret(input: &RegistryInput, required: bool, secret: bool) -> bool {
     let (required, secret) = (required || input.required, secret || input.secret);
     match (&input.value, &input.default) {
@@ -40,7 +40,8 @@ pub(in crate::workload) fn prompts_for_secret(input: &RegistryInput, required: b
     }
 }
 
-/// The value of an input: what the entry fixes, with its variables filled in, else its default, else the user's.
+/// Returns the value of an input: the fixed value with its variables expanded, else the default, else the user's
+/// input.
 pub(in crate::workload) async fn resolve_input(
     input: &RegistryInput,
     asking: &InputMode<'_>,
@@ -55,7 +56,7 @@ pub(in crate::workload) async fn resolve_input(
     if input.required { asking.prompt(input).await } else { Ok(None) }
 }
 
-/// Fills the variables into a template, once: what a variable holds is no template.
+/// Expands the variables of a template once; their values are not expanded again.
 pub(super) async fn expand_template(
     template: &str,
     input: &RegistryInput,
@@ -68,19 +69,19 @@ pub(super) async fn expand_template(
         let variable =
             after.split_once('}').and_then(|(name, rest)| Some((input.variables.get(name)?, rest)));
         let Some((variable, after)) = variable else {
-            // A brace that begins no known variable stands for itself.
+            // A brace that does not begin a known variable is literal.
             value.text.push('{');
             rest = after;
             continue;
         };
         let mut variable = RegistryInput {
             required: variable.required || input.required,
-            // A part of what must not be shown is not shown either.
+            // A part of a secret is a secret.
             secret: variable.secret || input.secret,
             ..variable.clone()
         };
         if template.len() == variable.name.len() + 2 {
-            // The variable is the whole value, which has a name that says more.
+            // The variable is the whole value, so the prompt uses the name of the input.
             variable.name.clone_from(&input.name);
             variable.description = variable.description.or_else(|| input.description.clone());
         }
@@ -97,7 +98,7 @@ pub(super) async fn expand_template(
 }
 
 impl InputMode<'_> {
-    /// Asks the user whether a server may have something of this machine; nobody being there is a no.
+    /// Asks the user to allow access to this machine. Without a prompt, it is denied.
     pub(super) async fn confirm_permissions(&self, opening: &str) -> Result<bool> {
         let interaction = match self {
             Self::DryRun(noted) => {

@@ -1,7 +1,8 @@
-//! From what was asked to what will be done.
+//! Resolves a request to a spec.
 //!
-//! A value that was given goes before one of the exported file, that before what the image says, that before
-//! the declared default. Nothing is touched here: files are read, the engine is asked about the image.
+//! Given values take precedence over those of the exported file, then come the registry entry, the image, and the
+//! declared defaults. [`request::WorkloadRequest::load`] reads the files that the options name; [`check`] and
+//! [`resolve`] use their content, and look only at the folders that are to be mounted. Nothing is changed.
 
 use std::{
     collections::BTreeMap,
@@ -52,24 +53,24 @@ use target::{
 };
 use variables::{requested_variables, variables};
 
-/// What the machine says.
+/// What is known from the engine and the environment.
 #[derive(Debug, Clone)]
 pub(super) struct ResolveContext<'a> {
     pub(super) environment: &'a Environment,
     pub(super) engine: &'a EngineInfo,
-    /// What is run.
+    /// The reference of the image.
     pub(super) reference: &'a ImageReference,
-    /// `None` while the image is not here.
+    /// The image; `None` if it is not on the engine yet.
     pub(super) image: Option<&'a ImageInfo>,
-    /// Who signed the image, where that was verified.
+    /// The verified signer of the image.
     pub(super) verified: Option<VerifiedImage>,
-    /// The package in the image, if it is built for one.
+    /// The package that the image is built for.
     pub(super) package: Option<PackageSpec>,
-    /// Where the server's port is published, if it is published for the proxy.
+    /// The address that the server's port is published on for the proxy, if it is.
     pub(super) target_address: IpAddr,
 }
 
-/// Refuses what is wrong whatever the engine and the image say, before they are asked.
+/// Rejects requests that are invalid regardless of the engine and the image.
 pub(super) fn check(asked: &WorkloadRequest, working_dir: &Path) -> Result<()> {
     if let ServerSource::Remote(_) = asked.source {
         return remote::check(asked);
@@ -94,7 +95,7 @@ pub(super) fn check(asked: &WorkloadRequest, working_dir: &Path) -> Result<()> {
     }
 }
 
-/// Works out the whole workload.
+/// Resolves a workload in a container.
 pub(super) fn resolve(
     asked: &WorkloadRequest,
     name: WorkloadName,
@@ -149,12 +150,12 @@ pub(super) fn resolve(
         }
         Some(TargetSpec { port, via })
     };
-    // In an image that is built, they are part of it.
+    // A built image contains the certificates.
     let trusts = options.ca_cert.is_some() && around.package.is_none();
     let mut env = variables(asked, transport, target.as_ref(), trusts, &mut origins)?;
     let typed = asked.prompted_secrets(&name);
     for secret in options.secret.iter().chain(typed.keys()) {
-        // A secret goes before what a file says, and before what the server is told.
+        // A secret takes precedence over environment files and over the variables that mcpm sets.
         if let SecretTarget::Variable(name) = secret.destination() {
             env.remove(name);
             origins.remove(&format!("env.{name}"));
@@ -185,7 +186,7 @@ pub(super) fn resolve(
         own.push(ca_certs::mount(&Store::new(&around.environment.state_dir).folder(&name)));
     }
     if let Some(isolation) = &isolation {
-        // A proxy of the user's is out of reach in there.
+        // The user's own proxy cannot be reached from an isolated container.
         for (variable, value) in HostMap::from_outbound(&isolation.outbound, target_port).proxy_variables() {
             env.insert(variable.to_owned(), value);
             origins.insert(format!("env.{variable}"), ValueOrigin::Derived);
@@ -206,7 +207,7 @@ pub(super) fn resolve(
     let container = ContainerSpec {
         name: name.to_string(),
         image: around.reference.to_string(),
-        // The shim is told what to run.
+        // The shim gets the command.
         args: if entry.is_some() { Vec::new() } else { options.args.clone() },
         env,
         labels: container_labels(&options, around.environment, &name, &group, transport),
@@ -240,7 +241,7 @@ pub(super) fn resolve(
     })
 }
 
-/// What runs in the container: the image's entry point, and what was asked for or else the image's own arguments.
+/// Returns the command in the container: the image's entry point, and the given arguments or the image's own.
 fn command(args: &[String], image: Option<&ImageInfo>) -> Result<Vec<String>> {
     let Some(image) = image else { return Ok(Vec::new()) };
     let args = if args.is_empty() { &image.command } else { args };
@@ -252,7 +253,7 @@ fn command(args: &[String], image: Option<&ImageInfo>) -> Result<Vec<String>> {
     Ok(command)
 }
 
-/// Where the shim and its socket are.
+/// Returns the folder of the shim and its socket.
 pub(super) fn isolation_folder(store: &Store, name: &WorkloadName) -> PathBuf {
     store.folder(name).join("link")
 }

@@ -31,7 +31,7 @@ pub(super) fn mounts(volumes: &[VolumeSpec], working_dir: &Path) -> Result<Vec<M
     Ok(all)
 }
 
-/// What a mount opens of this machine, in full, for the user to confirm.
+/// Describes what a mount gives access to, for the user to confirm.
 pub(super) fn mount_opening(mount: &Mount) -> String {
     let Mount { source, target, read_only, relabel } = mount;
     let how = if *read_only { "to read" } else { "to write" };
@@ -44,7 +44,7 @@ pub(super) fn mount_opening(mount: &Mount) -> String {
     format!("`{}` of this machine as `{target}`, {how}{relabelled}", source.escape_debug())
 }
 
-/// Says that what is mounted is another machine's, where ignore files are not looked for.
+/// Returns a warning if the mounts are on another machine, where ignore files are not applied.
 pub(super) fn remote_mount_warning(engine: &str, mounts: &[Mount]) -> Option<String> {
     let host = url::Url::parse(engine).ok()?.host_str()?.to_owned();
     let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();

@@ -1,8 +1,7 @@
-//! What a workload may touch: the permission profile and the options beside it, weighed against each other.
+//! Resolves the permissions of a workload from its permission profile and its options.
 //!
-//! A profile without a connection to allow leaves no network, whether isolation was asked for or not. One with
-//! limits is held to them when isolation was asked for, and also when the profile was named by the user, who is
-//! told to the contrary otherwise.
+//! A profile that allows no connection leaves the container without a network. A profile that allows some is enforced
+//! if isolation was requested, or if the user gave the profile as a file; otherwise there is a warning.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -19,30 +18,30 @@ use crate::{
     workload::ValueOrigin,
 };
 
-/// What the shim is told when a second one of it carries its connections.
+/// The argument of a shim whose connections are relayed by a second one.
 const RELAYED_COMMAND: &str = "carried";
 
-/// What was decided before anything is known of the engine and the image.
+/// The permissions, which depend neither on the engine nor on the image.
 #[derive(Debug, Clone)]
 pub(in crate::workload) struct EffectivePermissions {
     pub(in crate::workload) profile: Profile,
     pub(in crate::workload) network: Network,
     pub(in crate::workload) network_origin: ValueOrigin,
     pub(in crate::workload) profile_origin: ValueOrigin,
-    /// What an isolated container may connect to; `None` when nothing holds it.
+    /// What an isolated container may connect to; `None` without isolation.
     pub(in crate::workload) outbound: Option<Outbound>,
     pub(in crate::workload) isolation_origin: ValueOrigin,
     pub(in crate::workload) warnings: Vec<String>,
 }
 
-/// The error for permissions of a registry's entry that cannot be used.
+/// Returns the error for permissions of a registry entry that cannot be used.
 fn unusable(reason: String) -> Error {
     Error::new(ErrorKind::Registry, "the permissions of the entry cannot be used")
         .source(reason)
         .hint("set `permission_profile` to a profile of your own, or run in a terminal to confirm them")
 }
 
-/// Reads the profile of a registry's entry, and what it opens of this machine, which the user has to confirm.
+/// Parses the profile of a registry entry; returns it with the access to this machine that the user has to confirm.
 fn parse_registry_permissions(text: &str, working_dir: &Path) -> Result<(Profile, Vec<String>)> {
     let profile = Profile::from_json(text).map_err(|error| unusable(error.to_string()))?;
     if profile.privileged {
@@ -59,7 +58,7 @@ fn parse_registry_permissions(text: &str, working_dir: &Path) -> Result<(Profile
     Ok((profile, openings))
 }
 
-/// What the permissions of a registry's entry open of this machine.
+/// Returns the access to this machine that the permissions of a registry entry request.
 ///
 /// # Errors
 /// `Registry` for permissions that cannot be used.
@@ -71,7 +70,7 @@ pub(in crate::workload) fn requested_host_access(
 }
 
 impl EffectivePermissions {
-    /// Reads the profile and weighs it against the options.
+    /// Resolves the profile and the options that restrict or extend it.
     pub(in crate::workload) fn resolve(asked: &WorkloadRequest, working_dir: &Path) -> Result<Self> {
         let options = &asked.options;
         let (profile, profile_origin) = match asked.files.profile()? {
@@ -119,7 +118,7 @@ impl EffectivePermissions {
                 .map_err(|error| error.hint("leave out `privileged`, or set `insecure_allow_all`"));
         }
         let limited = outbound.is_limited();
-        // A named file is meant as it is written; what was written elsewhere is not, unless it is asked for.
+        // A profile of the user is enforced as it is; one from elsewhere only if isolation is requested.
         let implied = limited && from_file && wanted.is_none();
         if implied && !can_be_held {
             let instead = match network_origin {
@@ -182,8 +181,8 @@ impl EffectivePermissions {
         })
     }
 
-    /// How the container is held to it: what runs in front of the server, and what is recorded. `None` when the
-    /// engine's own lack of a network is all that is to be had, and enough.
+    /// Returns the isolation and the entry point that enforce the permissions. `None` when there is no shim for the
+    /// engine and a container without a network is enough.
     pub(in crate::workload) fn isolate(
         &self,
         asked: &WorkloadRequest,
@@ -197,7 +196,7 @@ impl EffectivePermissions {
         let gateway = asked.options.allow_runtime_gateway.unwrap_or(false);
         if carried {
             match isolation::shim_binary(&engine.architecture) {
-                // Nothing is to be joined to a stdio server without connections, but nobody hears of its attempts.
+                // A stdio server without connections needs no shim; only its attempts go unreported.
                 Err(_)
                     if outbound.is_nothing()
                         && target_port.is_none()
@@ -226,7 +225,7 @@ impl EffectivePermissions {
         Ok(Some((spec, entry)))
     }
 
-    /// The bounds that the profile sets.
+    /// Returns the resource limits of the profile.
     pub(in crate::workload) fn confinement(&self) -> Confinement {
         let Profile { resources, tmpfs, read_only_root, privileged, .. } = &self.profile;
         #[expect(
@@ -248,7 +247,7 @@ impl EffectivePermissions {
         i64::from(self.profile.resources.pids.unwrap_or(DEFAULT_PIDS))
     }
 
-    /// What is mounted: the volumes that were given, and the profile's where no volume is in the way.
+    /// Returns the mounts: the given volumes, and those of the profile with other targets.
     pub(in crate::workload) fn mounts(
         &self,
         volumes: &[VolumeSpec],
@@ -282,7 +281,7 @@ impl EffectivePermissions {
         Ok(all)
     }
 
-    /// Says where the values came from.
+    /// Records the origins of the values.
     pub(in crate::workload) fn record_origins(&self, origins: &mut BTreeMap<String, ValueOrigin>) {
         origins.insert("permission_profile".to_owned(), self.profile_origin);
         let network = if self.outbound.is_some() { self.isolation_origin } else { self.network_origin };
@@ -290,8 +289,8 @@ impl EffectivePermissions {
     }
 }
 
-/// What a learnt profile begins with: all that the workload has, but no connection. `record` is the workload's folder,
-/// whose parts mcpm itself mounts.
+/// Returns the initial profile for recording: everything that the workload has, but no connections. `record` is the
+/// workload's folder; mounts of mcpm itself are below it.
 pub(in crate::workload) fn profile_without_connections(
     container: &ContainerSpec,
     inbound: &[String],

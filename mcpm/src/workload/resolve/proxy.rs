@@ -11,7 +11,7 @@ use crate::{
     workload::spec::ValueOrigin,
 };
 
-/// Works out the proxy.
+/// Resolves the proxy.
 pub(super) fn proxy(
     asked: &WorkloadRequest,
     options: &WorkloadOptions,

@@ -1,7 +1,7 @@
-//! What of a registry's entry is used for a workload: one way to run it, and the values it wants.
+//! Selects how a registry entry is run, and resolves its inputs.
 //!
-//! What the user gave goes before what the entry says. A value that the entry requires and nobody gave is asked for.
-//! What is typed as a secret goes the way of secrets from then on: it is never part of what is asked or done.
+//! Given options take precedence over the entry. The user is prompted for missing required values. A secret that is
+//! typed is passed on as a secret: it is part of neither the options nor the spec.
 
 use std::{net::TcpListener, path::Path};
 
@@ -23,11 +23,11 @@ use crate::{
     workload::{ValueOrigin, WorkloadName, headers},
 };
 
-/// Looks a name up in the registry; what is no name there is an image.
+/// Looks a name up in the registry; an unknown name is taken for an image.
 ///
 /// # Errors
-/// `Registry` when the registry cannot be read, which says nothing of the name; `InvalidOption` when several servers are
-/// meant; `NotFound` for what is neither.
+/// `Registry` when the registry cannot be read; `InvalidOption` for an ambiguous name; `NotFound` for an unknown name
+/// that cannot be an image.
 pub(in crate::workload) async fn look_up(
     asked: &WorkloadRequest,
     environment: &Environment,
@@ -78,11 +78,11 @@ pub(in crate::workload) async fn look_up(
     Ok(located)
 }
 
-/// Has the user confirm what the permissions of the entry open of this machine, unless a profile was given.
+/// Asks the user to confirm the access to this machine that the entry requests, unless a profile was given.
 ///
 /// # Errors
-/// `Registry` for permissions that cannot be used, `Interrupted`. What is not confirmed is refused when the profile is
-/// read.
+/// `Registry` for permissions that cannot be used, `Interrupted`. Permissions that are not confirmed are rejected when
+/// they are resolved.
 pub(in crate::workload) async fn confirm_permissions(
     mut asked: WorkloadRequest,
     working_dir: &Path,
@@ -100,7 +100,7 @@ pub(in crate::workload) async fn confirm_permissions(
     Ok(asked)
 }
 
-/// What a way runs. The values in the URL of a remote server are filled in by [`resolve_inputs`].
+/// Returns what a run method runs.
 fn source_of(way: &RunMethod) -> Result<ServerSource> {
     let unusable = |error: Error| match error.kind() {
         ErrorKind::InvalidOption => {
@@ -114,7 +114,7 @@ fn source_of(way: &RunMethod) -> Result<ServerSource> {
     source::classify(&way.server).map_err(unusable)
 }
 
-/// The way to run an entry: an image before a package, that before a remote server, in the order of the entry.
+/// Selects the run method of an entry: images before packages before remote servers, in the order of the entry.
 fn choose_run_method(entry: &RegistryEntry, transport: Option<Transport>) -> Result<&RunMethod> {
     if entry.status.as_deref() == Some("deleted") {
         let message = format!("`{}` was withdrawn from the registry", entry.name);
@@ -134,10 +134,10 @@ fn choose_run_method(entry: &RegistryEntry, transport: Option<Transport>) -> Res
     })
 }
 
-/// Fills in what the entry says of the located workload, and asks for what is missing.
+/// Resolves the inputs of the entry, and prompts for missing ones.
 ///
 /// # Errors
-/// `InvalidOption` for a required value that nobody gave and nobody can be asked for; `Interrupted`.
+/// `InvalidOption` for a required value that is missing and cannot be prompted for; `Interrupted`.
 pub(in crate::workload) async fn resolve_inputs(
     asked: &WorkloadRequest,
     environment: &Environment,
@@ -164,7 +164,7 @@ pub(in crate::workload) async fn resolve_inputs(
             }
             let Some(value) = resolve_input(input, asking).await? else { continue };
             let typed_secret = value.secret && value.origin == ValueOrigin::Answered;
-            // The name is the registry's, so it is checked as one that is typed.
+            // The name comes from the registry, so it is checked like one that is typed.
             let fits = !input.name.contains('=') && format!("{}=", input.name).parse::<EnvVar>().is_ok();
             if !fits || typed_secret && !is_secret_target_name(&input.name) {
                 let message = format!("`{}` cannot name a variable", input.name.escape_debug());
@@ -192,7 +192,7 @@ pub(in crate::workload) async fn resolve_inputs(
         supplied.prompts = noted.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
     }
     let mut asked = asked.clone();
-    // What was typed at a prompt is asked for as if it had been given, so that an export needs no prompt.
+    // Prompted values are exported like given ones, so that an import needs no prompt.
     for (name, (value, origin)) in &supplied.env {
         if *origin == ValueOrigin::Answered {
             asked.prompted_env.push((name.as_str(), value.as_str()).into());
@@ -202,8 +202,8 @@ pub(in crate::workload) async fn resolve_inputs(
     Ok(asked)
 }
 
-/// Refuses a secret that the user would be asked for and that would end in a list of arguments, which every process of
-/// the machine can read, as engine and record can.
+/// Rejects an input that prompts for a secret and would put it into an argument list, which every process of the
+/// machine, the engine and the record can read.
 fn reject_secret(input: &RegistryInput, what: &str) -> Result<()> {
     if !prompts_for_secret(input, false, false) {
         return Ok(());
@@ -237,8 +237,7 @@ async fn arguments(way: &RunMethod, asking: &InputMode<'_>) -> Result<Vec<String
     Ok(args)
 }
 
-/// What an entry wants mounted. The place on this machine is the user's to name, or to confirm: one that the entry names
-/// would open this machine to a server without anybody's consent.
+/// Resolves a mount of an entry. The user has to name or to confirm the path on this machine.
 async fn volume(
     input: &RegistryInput,
     working_dir: &Path,
@@ -277,14 +276,14 @@ async fn volume(
     let Some(source) = resolve_input(&source, asking).await? else { return Ok(None) };
     let Some(rest) = expand_template(rest, input, asking).await? else { return Ok(None) };
     let volume: VolumeSpec = format!("{}{}", source.text, rest.text).parse()?;
-    // What follows may be read as a part of the place.
+    // What follows could be parsed as a part of the path.
     if !rest.text.is_empty() && volume.host_path.as_os_str() != source.text.as_str() {
         return Err(refused(&volume.host_path.to_string_lossy()));
     }
     Ok(Some(volume))
 }
 
-/// A port that a registry suggests is taken only if it is free: nobody asked for it.
+/// Tells whether a port is free. A port that a registry suggests is used only if it is.
 fn is_port_free(port: u16) -> bool {
     TcpListener::bind(("127.0.0.1", port)).is_ok()
 }

@@ -8,12 +8,12 @@ use crate::{
     workload::spec::ValueOrigin,
 };
 
-/// What an entry supplies to a workload.
+/// The values of an entry.
 #[derive(Debug, Clone, Default)]
 pub(in crate::workload) struct RegistryValues {
-    /// The way that was chosen.
+    /// The selected run method.
     pub(in crate::workload) run_method: RunMethod,
-    /// The options that the entry sets, as far as they were not given.
+    /// The options that the entry sets and that were not given.
     pub(in crate::workload) options: WorkloadOptions,
     /// Variables by name.
     pub(in crate::workload) env: BTreeMap<String, (String, ValueOrigin)>,
@@ -21,14 +21,14 @@ pub(in crate::workload) struct RegistryValues {
     pub(in crate::workload) headers: BTreeMap<String, (String, ValueOrigin)>,
     /// Variables or headers that the user typed as secrets.
     pub(in crate::workload) secrets: BTreeMap<String, Secret>,
-    /// What would be asked for, in a plan.
+    /// What the user would be prompted for, in a plan.
     pub(in crate::workload) prompts: Vec<String>,
-    /// Whether the user has confirmed what the permissions of the entry open of this machine.
+    /// Whether the user has confirmed the access to this machine that the entry requests.
     pub(super) confirmed: bool,
 }
 
 impl RegistryValues {
-    /// The permissions of the entry, and whether the user has confirmed what they open of this machine.
+    /// Returns the permissions of the entry, and whether the user has confirmed the access that they request.
     pub(in crate::workload) fn permissions_and_consent(&self) -> Option<(&serde_json::Value, bool)> {
         self.run_method.permissions.as_ref().map(|permissions| (permissions, self.confirmed))
     }

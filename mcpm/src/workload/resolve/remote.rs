@@ -1,6 +1,6 @@
-//! A server that others run: its address, what can be asked of it, and what is done for it.
+//! Checks and resolves remote servers.
 //!
-//! There is no container, so no engine is looked for, and options for containers are refused.
+//! A remote server has no container, so no engine is needed, and options for containers are rejected.
 
 use std::collections::BTreeMap;
 
@@ -20,13 +20,13 @@ use crate::{
     workload::{Placement, RemoteSpec, ValueOrigin, WorkloadName, WorkloadSpec, headers},
 };
 
-/// Refuses what can only be asked of a container, in one message.
+/// Rejects options that apply to containers only, in one message.
 pub(in crate::workload) fn check(asked: &WorkloadRequest) -> Result<()> {
     let options = &asked.options;
     let refused: Vec<String> = WorkloadOptions::SPECS
         .iter()
         .filter(|spec| CONTAINER_ONLY_OPTIONS.contains(&spec.name) && options.is_given(spec.name))
-        // Whose targets are looked at on their own.
+        // The targets of secrets are checked below.
         .filter(|spec| spec.name != "secret")
         .map(|spec| format!("`{}`", spec.name))
         .collect();
@@ -46,7 +46,7 @@ pub(in crate::workload) fn check(asked: &WorkloadRequest) -> Result<()> {
     check_proxy(asked)
 }
 
-/// Works out the whole workload.
+/// Resolves a workload in a container.
 pub(in crate::workload) fn resolve(
     asked: &WorkloadRequest,
     url: &RemoteUrl,
@@ -107,7 +107,7 @@ pub(in crate::workload) fn resolve(
     })
 }
 
-/// Refuses two values for one header: an exchanged token, and what each request gets anyway.
+/// Rejects two values for one header: an exchanged token, and a header of all requests.
 fn reject_duplicate_header<'a>(
     exchange: &ExchangeSpec,
     mut headers: impl Iterator<Item = &'a str>,

@@ -14,7 +14,7 @@ use crate::{
 /// Second-level names below which others register theirs, as in `example.co.uk`.
 const PUBLIC_SECOND_LEVEL_DOMAINS: &[&str] = &["ac", "co", "com", "edu", "gov", "net", "or", "org"];
 
-/// The address of a remote server, without a fragment.
+/// The URL of a remote server, without a fragment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::workload) struct RemoteUrl(Url);
 
@@ -22,14 +22,14 @@ impl RemoteUrl {
     /// Reads a URL.
     ///
     /// # Errors
-    /// `InvalidOption` for what is no `http` or `https` URL, or holds credentials.
+    /// `InvalidOption` for other schemes than `http` and `https`, and for a URL with credentials.
     pub(in crate::workload) fn parse(text: &str) -> Result<Self> {
         let mut url = Url::parse(text).map_err(|error| {
             Error::new(ErrorKind::InvalidOption, format!("`{}` is no URL", redact_url_text(text)))
                 .source(error)
         })?;
         if !url.username().is_empty() || url.password().is_some() {
-            // Not repeated, since it would show them.
+            // The error does not repeat the URL, which would show the credentials.
             return Err(Error::new(ErrorKind::InvalidOption, "the URL of the server holds credentials")
                 .hint("leave out what stands before `@`"));
         }
@@ -38,7 +38,7 @@ impl RemoteUrl {
         Ok(Self(url))
     }
 
-    /// The name of a workload that was not given one: the name that the host's owner registered.
+    /// Returns the generated name of a workload: the registered part of the host name.
     pub(in crate::workload) fn workload_name(&self) -> WorkloadName {
         let address = |ip: IpAddr| WorkloadName::sanitized(&format!("remote-{ip}").replace(['.', ':'], "-"));
         match self.0.host() {
@@ -49,12 +49,12 @@ impl RemoteUrl {
         }
     }
 
-    /// The URL for people.
+    /// Returns the URL without its query, for display.
     pub(in crate::workload) fn redacted(&self) -> String {
         redact_url(&self.0)
     }
 
-    /// Whether nobody on the way sees the headers of a request to it.
+    /// Tells whether requests are encrypted or stay on this machine.
     pub(in crate::workload) fn is_confidential(&self) -> bool {
         self.0.scheme() == "https"
             || match self.0.host() {
@@ -65,7 +65,7 @@ impl RemoteUrl {
             }
     }
 
-    /// Where clients find the server below the proxy's address: where it is on its own host.
+    /// Returns the path, which is also that of the proxy.
     pub(in crate::workload) fn path(&self) -> &str {
         self.0.path()
     }
@@ -77,7 +77,7 @@ impl fmt::Display for RemoteUrl {
     }
 }
 
-/// `github` of `api.github.com`, `example` of `mcp.example.co.uk`, `localhost` of itself.
+/// Returns `github` for `api.github.com`, `example` for `mcp.example.co.uk`, and `localhost` for itself.
 fn registered_label(domain: &str) -> &str {
     let labels: Vec<&str> = domain.split('.').filter(|label| !label.is_empty()).collect();
     match labels.as_slice() {

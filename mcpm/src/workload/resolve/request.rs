@@ -1,4 +1,5 @@
-//! What was asked: the options, with an exported file read in, and what they name.
+//! The request for a workload: the options, with those of the exported file, and the content of the files that they
+//! name.
 
 use std::{
     collections::BTreeMap,
@@ -18,25 +19,25 @@ use crate::{
     workload::{ValueOrigin, WorkloadName, export},
 };
 
-/// What was asked, with the exported file read in and defaults filled in.
+/// A request for a workload.
 #[derive(Debug, Clone)]
 pub(in crate::workload) struct WorkloadRequest {
-    /// What was given, the exported file's values included.
+    /// The given options, including those of the exported file.
     pub(in crate::workload) options: WorkloadOptions,
     /// The content of the files that they name.
     pub(in crate::workload) files: Arc<OptionFiles>,
     pub(in crate::workload) source: ServerSource,
     name: WorkloadName,
-    /// Whether the name was worked out, and may get a suffix.
+    /// Whether the name was generated, and may get a suffix.
     pub(in crate::workload) name_is_generated: bool,
     from_file: bool,
-    /// The options that were given beside the exported file.
+    /// The options that were given in addition to the exported file.
     given_beside_file: Vec<&'static str>,
-    /// What the registry says of the server, once it was looked up.
+    /// The values of the registry entry, after the lookup.
     pub(in crate::workload) registry_values: Option<Box<RegistryValues>>,
-    /// Variables that the user was asked for, and that may be shown.
+    /// Variables that the user was prompted for, except secrets.
     pub(in crate::workload) prompted_env: Vec<EnvVar>,
-    /// What the user should know of the exported file.
+    /// Notices about the exported file.
     pub(in crate::workload) notices: Vec<String>,
 }
 
@@ -67,7 +68,7 @@ impl WorkloadRequest {
             return Err(Error::new(ErrorKind::InvalidOption, message));
         }
         if let ServerSource::Package(package) = &source {
-            // A local project is the same one wherever what was asked is read again.
+            // With an absolute path, the project is the same in every working folder.
             options.server = Some(package.to_string());
         }
         let (name, name_is_generated) = match &options.name {
@@ -89,7 +90,7 @@ impl WorkloadRequest {
         })
     }
 
-    /// The name, with a suffix if it was worked out and `taken` says so.
+    /// Returns the name; a generated one gets a suffix if it is taken.
     pub(in crate::workload) fn available_name(&self, taken: impl Fn(&WorkloadName) -> bool) -> WorkloadName {
         if !self.name_is_generated || !taken(&self.name) {
             return self.name.clone();
@@ -98,19 +99,19 @@ impl WorkloadRequest {
         names.find(|name| !taken(name)).unwrap_or_else(|| self.name.clone())
     }
 
-    /// Takes a name that was worked out, unless one was given.
+    /// Sets the generated name, unless a name was given.
     pub(in crate::workload) fn set_generated_name(&mut self, name: WorkloadName) {
         if self.name_is_generated {
             self.name = name;
         }
     }
 
-    /// What was given, then what the registry says, then the declared defaults.
+    /// Returns the given options, then those of the registry entry, then the declared defaults.
     pub(in crate::workload) fn effective_options(&self) -> WorkloadOptions {
         self.without_defaults().or(WorkloadOptions::defaults())
     }
 
-    /// What the user typed as secrets, and how the workload of that name refers to it.
+    /// Returns the secrets that the user typed, with the references of the workload of that name.
     pub(in crate::workload) fn prompted_secrets(&self, name: &WorkloadName) -> BTreeMap<SecretRef, &Secret> {
         let typed = self.registry_values.iter().flat_map(|supplied| &supplied.secrets);
         let reference = |target: &str| match self.source {
@@ -143,7 +144,7 @@ impl WorkloadRequest {
     }
 }
 
-/// What an exported file says: no more of a file it came from, and the same in every folder.
+/// Returns the options for an export: with absolute paths, and without options of this run.
 pub(in crate::workload) fn options_for_export(
     asked: &WorkloadRequest,
     working_dir: &Path,
@@ -156,7 +157,7 @@ pub(in crate::workload) fn options_for_export(
         from_config: None,
         foreground: None,
         debug: None,
-        // Of this run alone.
+        // Options of this run only.
         rebuild: None,
         offline: None,
         env_file: options.env_file.as_ref().map(absolute),

@@ -1,4 +1,4 @@
-//! Which of the input forms a server is named in.
+//! Classifies the server argument.
 
 use std::path::Path;
 
@@ -7,14 +7,14 @@ use crate::{
     Error, ErrorKind, Result, image::ImageReference, package::PackageReference, workload::WorkloadName,
 };
 
-/// What is run.
+/// The reference of the image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::workload) enum ServerSource {
     /// A container image.
     Image(ImageReference),
-    /// A package, in an image that is built for it.
+    /// A package, for which an image is built.
     Package(PackageReference),
-    /// A server that others run.
+    /// A remote server.
     Remote(RemoteUrl),
     /// A name to look up in the registry.
     Named {
@@ -26,7 +26,7 @@ pub(in crate::workload) enum ServerSource {
 }
 
 impl ServerSource {
-    /// The same with a local project's folder below `folder`, unless it is absolute already.
+    /// Makes the path of a local project absolute; a relative one is below `folder`.
     pub(in crate::workload) fn resolved_against(self, folder: &Path) -> Self {
         match self {
             Self::Package(package) => Self::Package(package.resolved_against(folder)),
@@ -34,7 +34,7 @@ impl ServerSource {
         }
     }
 
-    /// The name of a workload that was not given one.
+    /// Returns the generated name of a workload.
     pub(in crate::workload) fn workload_name(&self) -> WorkloadName {
         match self {
             Self::Image(image) => WorkloadName::sanitized(&image.workload_name()),
@@ -45,11 +45,11 @@ impl ServerSource {
     }
 }
 
-/// Tells the forms apart: a URL, a protocol scheme, else a name of the registry or an image. What has a tag or a
-/// digest is an image; for the rest the registry is asked.
+/// Distinguishes URLs, package schemes, images and names. An argument with a tag or a digest is an image; other names
+/// are looked up in the registry.
 ///
 /// # Errors
-/// `InvalidOption` for what is none of them.
+/// `InvalidOption` for anything else.
 pub(in crate::workload) fn classify(server: &str) -> Result<ServerSource> {
     if let Some(package) = PackageReference::parse(server) {
         return package.map(ServerSource::Package);

@@ -1,7 +1,6 @@
-//! Where the server is: its port, the host it is reached on, and what is published for it.
+//! Resolves the address of a server in a container: its port, its host, and its published ports.
 //!
-//! What is given for it is weighed as all else, see `resolve.rs`; what cannot work with the transport
-//! or the network is refused.
+//! Options that cannot work with the transport or the network are rejected.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -16,7 +15,7 @@ use crate::{
     workload::{ValueOrigin, Via},
 };
 
-/// Port of an HTTP server whose image exposes none; the server is told.
+/// Port of an HTTP server whose image exposes none; it is passed to the server in variables.
 const DEFAULT_TARGET_PORT: u16 = 8080;
 /// How long looking up the name of the target host may take.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -38,7 +37,7 @@ pub(in crate::workload) fn reject_http_options(asked: &WorkloadRequest) -> Resul
     Ok(())
 }
 
-/// Refuses another face for a server that speaks HTTP: its messages are forwarded as they are.
+/// Rejects another proxy mode for a server that speaks HTTP, whose messages are forwarded unchanged.
 pub(in crate::workload) fn reject_proxy_mode(asked: &WorkloadRequest, transport: Transport) -> Result<()> {
     let face = match transport {
         Transport::Stdio => return Ok(()),
@@ -74,8 +73,8 @@ pub(in crate::workload) fn target_port(
     }
 }
 
-/// How the proxy will get to the server; the server's port is never reachable beside the proxy beyond loopback
-/// unless the user names such a host.
+/// Returns how the proxy connects to the server. The server's port is published on loopback only, unless the user
+/// names another host.
 pub(in crate::workload) fn target_route(
     asked: &WorkloadRequest,
     network: &Network,
@@ -85,7 +84,7 @@ pub(in crate::workload) fn target_route(
     let host = asked.options.target_host.clone();
     if network.is_of_container() {
         let refused = |message, hint| Err(Error::new(ErrorKind::InvalidOption, message).hint(hint));
-        // Its ports can only be published with that container.
+        // Ports can only be published when the other container is created.
         return match host {
             None if engine.reaches_container_addresses => Ok(Via::ContainerAddress),
             None => refused(
@@ -105,7 +104,7 @@ pub(in crate::workload) fn target_route(
     })
 }
 
-/// Refuses a network in which nobody reaches a server that speaks HTTP.
+/// Rejects a network in which a server that speaks HTTP cannot be reached.
 pub(in crate::workload) fn reject_no_network(network: &Network) -> Result<()> {
     let refused = |message| Err(Error::new(ErrorKind::InvalidOption, message));
     match network {
@@ -115,10 +114,10 @@ pub(in crate::workload) fn reject_no_network(network: &Network) -> Result<()> {
     }
 }
 
-/// The address of this machine that the server's port is published on for the proxy. A name is looked up.
+/// Returns the address that the server's port is published on for the proxy. A name is resolved.
 ///
 /// # Errors
-/// `InvalidOption` for a name that has no address.
+/// `InvalidOption` for a name that cannot be resolved.
 pub(in crate::workload) async fn target_address(options: &WorkloadOptions) -> Result<IpAddr> {
     let host = match options.target_host.as_deref() {
         None | Some("localhost") => return Ok(Ipv4Addr::LOCALHOST.into()),
@@ -139,7 +138,7 @@ pub(in crate::workload) async fn target_address(options: &WorkloadOptions) -> Re
     let found = found.map_err(|_| failed("no answer in time".to_owned()))?;
     let found: Vec<IpAddr> =
         found.map_err(|error| failed(error.to_string()))?.map(|found| found.ip()).collect();
-    // Engines publish on IPv4 for sure.
+    // Every engine publishes on IPv4.
     let first = found.iter().find(|address| address.is_ipv4()).or_else(|| found.first());
     first.copied().ok_or_else(|| failed("it is not known".to_owned()))
 }

@@ -1,6 +1,6 @@
-//! Where what a container has of the machine came from: its ports, its mounts, its labels.
+//! The origins of a container's ports, mounts and labels.
 //!
-//! A spec keeps the origin of every value under a name; these are the names, and what is kept under them.
+//! A spec maps the name of each value to its origin.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +11,22 @@ use crate::{
     workload::ValueOrigin,
 };
 
-/// The name of a published port's origin.
+/// Returns the key of a published port.
 pub(in crate::workload) fn port_key(port: &PublishedPort) -> String {
     format!("publish.{}/{}", port.container_port, port.protocol)
 }
 
-/// The name of a mount's origin.
+/// Returns the key of a mount.
 pub(in crate::workload) fn mount_key(mount: &Mount) -> String {
     format!("volume.{}", mount.target)
 }
 
-/// The name of a label's origin.
+/// Returns the key of a label.
 pub(in crate::workload) fn label_key(key: &str) -> String {
     format!("label.{key}")
 }
 
-/// Keeps the origins of a container's ports, mounts and labels. `own` are the mounts that mcpm needs itself.
+/// Records the origins of a container's ports, mounts and labels. `own` are mounts of mcpm itself.
 pub(in crate::workload) fn record_container_origins(
     asked: &WorkloadRequest,
     options: &WorkloadOptions,

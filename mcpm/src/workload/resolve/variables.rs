@@ -23,7 +23,7 @@ pub(super) fn requested_variables(request: &WorkloadRequest) -> Result<Variables
     Ok(all)
 }
 
-/// The server's environment: what was asked for, and what it is told unless it was told otherwise.
+/// Returns the server's environment: the requested variables, and those that mcpm sets unless they were given.
 pub(super) fn variables(
     asked: &WorkloadRequest,
     transport: Transport,
@@ -39,7 +39,8 @@ pub(super) fn variables(
     if let Some(target) = target {
         tell("MCP_PORT", target.port.to_string());
         tell("FASTMCP_PORT", target.port.to_string());
-        // A server on the container's loopback could not be reached; on the machine's own it should stay there.
+        // A server on the container's loopback could not be reached; in the machine's network it should stay on
+        // loopback.
         let host = match &target.via {
             Via::Host(host) => host.clone(),
             Via::Inbound => Ipv4Addr::LOCALHOST.to_string(),

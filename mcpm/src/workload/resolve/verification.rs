@@ -1,7 +1,7 @@
-//! Which image is verified, by whom it must have been signed, and what comes of it when it was not.
+//! Verifies image signatures as the options and the registry entry demand.
 //!
-//! A key or an identity that the user gives goes before what the registry's entry says of who signs. An image that is
-//! built here for a package has no signature: nobody published it.
+//! A given key or identity takes precedence over the provenance in the registry entry. An image that is built for a
+//! package has no signature.
 
 use std::fmt;
 
@@ -20,28 +20,28 @@ use crate::{
     workload::{WorkloadEvent, events::WorkloadEvents},
 };
 
-/// The options that say who signs, and mean nothing where nothing is verified.
+/// The options that name the signer.
 const SIGNER_OPTIONS: &[&str] =
     &["image_verification_key", "certificate_identity", "certificate_oidc_issuer", "sigstore_trusted_root"];
 
-/// What is to be done about the signature of an image.
+/// How the signature of an image is verified.
 #[derive(Debug)]
 pub(in crate::workload) struct Verification {
     mode: ImageVerification,
     expected: Option<ExpectedSigner>,
     built: bool,
-    /// Whether the mode was chosen, and is not the default.
+    /// Whether the mode was given.
     explicit: bool,
-    /// The authorities that the registry is asked with.
+    /// The authorities that are trusted for requests to the image registry.
     trust: TrustStore,
 }
 
-/// How the image is verified, in a plan.
+/// The verification in a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PlannedVerification {
-    /// What comes of an image without a signature that counts.
+    /// What happens if the signature is missing or invalid.
     pub mode: ImageVerification,
-    /// Who must have signed it; `None` when that is not known, and nothing is verified.
+    /// The expected signer; `None` when it is not known, and nothing is verified.
     pub signer: Option<String>,
 }
 
@@ -59,11 +59,11 @@ impl fmt::Display for PlannedVerification {
 }
 
 impl Verification {
-    /// Works out what is asked. Files are read, and nobody is asked anything.
+    /// Resolves the verification for a request.
     ///
     /// # Errors
-    /// `InvalidOption` for options that contradict each other and files that hold something else; `ImageUnverified` when
-    /// only what is signed may run, and it is known before that this is not; `NotFound`, `Io`, `Registry`.
+    /// `InvalidOption` for options that contradict each other and for invalid files; `ImageUnverified` when a
+    /// signature is required and the signer is not known; `NotFound`, `Io`, `Registry`.
     pub(in crate::workload) fn from_request(asked: &WorkloadRequest) -> Result<Self> {
         let options = asked.effective_options();
         let mode = options.image_verification.unwrap_or(ImageVerification::Warn);
@@ -88,7 +88,7 @@ impl Verification {
         Ok(Self { mode, expected, built, explicit: chosen, trust })
     }
 
-    /// What a plan says; `None` for an image that is built.
+    /// Returns the verification for a plan; `None` for an image that is built.
     pub(in crate::workload) fn planned(&self) -> Option<PlannedVerification> {
         let signer = self.expected.as_ref().map(ToString::to_string);
         (!self.built).then_some(PlannedVerification { mode: self.mode, signer })
@@ -97,7 +97,7 @@ impl Verification {
     /// Verifies the image; `None` when it runs unverified.
     ///
     /// # Errors
-    /// `ImageUnverified` and `ImageUnavailable`, when only what is signed may run.
+    /// `ImageUnverified` and `ImageUnavailable`, when a signature is required.
     pub(in crate::workload) async fn verify(
         &self,
         image: &ImageReference,
@@ -112,7 +112,7 @@ impl Verification {
                      `image_verification_key` or `certificate_identity`, or set `image_verification` to \
                      `disabled`"
                 );
-                // By default it is so with nearly every image, and a warning each time would be one that nobody reads.
+                // By default nearly every image is unverified, and a warning at each start would not be read.
                 if self.explicit {
                     events.emit(WorkloadEvent::Warning { message });
                 } else {
@@ -143,10 +143,10 @@ impl Verification {
     }
 }
 
-/// The image by the digest that was verified.
+/// Returns the image pinned to the verified digest.
 ///
 /// # Errors
-/// `Internal` when there is no such name.
+/// `Internal` when the reference cannot be written.
 pub(in crate::workload) fn pinned(
     image: &ImageReference,
     verified: &VerifiedImage,
@@ -198,7 +198,7 @@ fn expected(
     Ok(identity.map(|identity| ExpectedSigner::Identity(Box::new(identity))))
 }
 
-/// The refusal of what is known to have no signature that could count.
+/// Returns the error when a signature is required and the signer is not known.
 fn unknown_signer(source: &ServerSource, built: bool) -> Error {
     if built {
         return Error::new(
