@@ -43,15 +43,19 @@ impl InstallReport {
     ///
     /// # Errors
     /// `InvalidOption` names the available ones.
-    pub(super) fn choose(&self, package: &PackageReference, asked: Option<&str>) -> Result<&PackageCommand> {
+    pub(super) fn choose(
+        &self,
+        package: &PackageReference,
+        requested: Option<&str>,
+    ) -> Result<&PackageCommand> {
         let list = || {
             let names: Vec<_> = self.commands.iter().map(|command| format!("`{}`", command.name)).collect();
             names.join(", ")
         };
         let named = |name: &str| self.commands.iter().find(|command| names_match(&command.name, name));
-        if let Some(asked) = asked {
-            return self.commands.iter().find(|command| command.name == asked).ok_or_else(|| {
-                let message = format!("`{package}` has no command `{}`", asked.escape_debug());
+        if let Some(requested) = requested {
+            return self.commands.iter().find(|command| command.name == requested).ok_or_else(|| {
+                let message = format!("`{package}` has no command `{}`", requested.escape_debug());
                 let error = Error::new(ErrorKind::InvalidOption, message);
                 if self.commands.is_empty() { error } else { error.hint(format!("it has {}", list())) }
             });

@@ -58,8 +58,8 @@ impl Profile {
     ///
     /// # Errors
     /// Those of [`read`](Self::read).
-    pub fn load(asked: &PermissionProfile, working_dir: &Path) -> Result<Self> {
-        match asked {
+    pub fn load(profile: &PermissionProfile, working_dir: &Path) -> Result<Self> {
+        match profile {
             PermissionProfile::Nothing => Ok(Self::none()),
             PermissionProfile::Network => Ok(Self::network()),
             PermissionProfile::File(path) => Self::read(&working_dir.join(path)),

@@ -140,7 +140,7 @@ pub(super) fn entry(server: Value, outer: &Map<String, Value>) -> Result<Registr
     };
     for package in json.packages {
         match package_run_method(package, entry.version.as_deref())? {
-            Ok(way) => entry.run_methods.push(way),
+            Ok(run_method) => entry.run_methods.push(run_method),
             Err(other) => entry.unsupported_packages.push(other),
         }
     }
@@ -186,7 +186,7 @@ fn package_run_method(
             (Some(transport(&said.kind)?), url.and_then(|url| url.port()))
         }
     };
-    let mut way = RunMethod {
+    let mut run_method = RunMethod {
         server,
         is_image,
         transport,
@@ -197,10 +197,10 @@ fn package_run_method(
     };
     if is_image {
         for json in package.runtime_arguments {
-            engine_argument(json, &mut way)?;
+            engine_argument(json, &mut run_method)?;
         }
     }
-    Ok(Ok(way))
+    Ok(Ok(run_method))
 }
 
 fn versioned(scheme: &str, name: &str, version: Option<&str>) -> String {
@@ -293,7 +293,7 @@ const IMPLIED_ENGINE_FLAGS: &[&str] =
     &["-i", "-t", "-it", "--interactive", "--tty", "--rm", "--init", "-d", "--detach", "--pull"];
 
 /// Converts flags of `docker run` for which there is an option.
-fn engine_argument(json: ArgumentJson, way: &mut RunMethod) -> Result<()> {
+fn engine_argument(json: ArgumentJson, run_method: &mut RunMethod) -> Result<()> {
     let (flag, input) = match argument(json)? {
         Argument::Named { flag, input } => (flag, input),
         // `run`, and the image.
@@ -301,7 +301,7 @@ fn engine_argument(json: ArgumentJson, way: &mut RunMethod) -> Result<()> {
     };
     let Some(input) = input else {
         if !IMPLIED_ENGINE_FLAGS.contains(&flag.as_str()) {
-            way.ignored_engine_flags.push(sanitize(&flag));
+            run_method.ignored_engine_flags.push(sanitize(&flag));
         }
         return Ok(());
     };
@@ -312,14 +312,14 @@ fn engine_argument(json: ArgumentJson, way: &mut RunMethod) -> Result<()> {
                 return Ok(());
             };
             let (name, value) = (name.to_owned(), value.to_owned());
-            way.env.push(RegistryInput { name, value: Some(value), ..input });
+            run_method.env.push(RegistryInput { name, value: Some(value), ..input });
         }
-        "-v" | "--volume" => way.volumes.push(input),
+        "-v" | "--volume" => run_method.volumes.push(input),
         "--mount" => match input.value.as_deref().and_then(bind_mount) {
-            Some(value) => way.volumes.push(RegistryInput { value: Some(value), ..input }),
-            None => way.ignored_engine_flags.push(flag),
+            Some(value) => run_method.volumes.push(RegistryInput { value: Some(value), ..input }),
+            None => run_method.ignored_engine_flags.push(flag),
         },
-        _ => way.ignored_engine_flags.push(sanitize(&flag)),
+        _ => run_method.ignored_engine_flags.push(sanitize(&flag)),
     }
     Ok(())
 }

@@ -82,18 +82,18 @@ impl ToolhiveExtension {
             })
         };
         let env: Vec<RegistryInput> = self.env_vars.into_iter().map(RegistryInput::from).collect();
-        for way in &mut entry.run_methods {
-            way.proxy_port = self.proxy_port.or(way.proxy_port);
-            if way.is_image {
-                way.permissions.clone_from(&self.permissions);
-                way.provenance.clone_from(&self.provenance);
+        for run_method in &mut entry.run_methods {
+            run_method.proxy_port = self.proxy_port.or(run_method.proxy_port);
+            if run_method.is_image {
+                run_method.permissions.clone_from(&self.permissions);
+                run_method.provenance.clone_from(&self.provenance);
             }
-            if way.args.is_empty() {
-                way.args = self.args.iter().map(fixed).collect();
+            if run_method.args.is_empty() {
+                run_method.args = self.args.iter().map(fixed).collect();
             }
             for input in &env {
-                if way.env.iter().all(|known| known.name != input.name) {
-                    way.env.push(input.clone());
+                if run_method.env.iter().all(|known| known.name != input.name) {
+                    run_method.env.push(input.clone());
                 }
             }
         }
@@ -133,7 +133,7 @@ fn entry(name: &str, value: Value) -> Result<RegistryEntry> {
         (Some(_), Some(_)) => return Err(bad("it has both an image and a URL".to_owned())),
         (None, None) => return Err(bad("it has neither an image nor a URL".to_owned())),
     };
-    let way = RunMethod {
+    let run_method = RunMethod {
         server: text,
         is_image,
         transport,
@@ -146,7 +146,7 @@ fn entry(name: &str, value: Value) -> Result<RegistryEntry> {
         title: server.title.as_deref().map(sanitize),
         description: sanitize(&server.description),
         repository: server.repository_url.as_deref().map(sanitize),
-        run_methods: vec![way],
+        run_methods: vec![run_method],
         ..RegistryEntry::default()
     };
     extension.apply(&mut entry);

@@ -58,8 +58,13 @@ impl WorkloadBuilder {
     /// for an exported configuration that cannot be read.
     pub fn build(self) -> Result<Workload> {
         let environment = self.environment.unwrap_or_else(Environment::from_process);
-        let asked = Box::new(WorkloadRequest::load(self.options, &environment)?);
-        Ok(Workload { asked, environment, events: WorkloadEvents::new(), resolved_request: OnceCell::new() })
+        let request = Box::new(WorkloadRequest::load(self.options, &environment)?);
+        Ok(Workload {
+            request,
+            environment,
+            events: WorkloadEvents::new(),
+            resolved_request: OnceCell::new(),
+        })
     }
 }
 
@@ -73,7 +78,7 @@ impl From<WorkloadOptions> for WorkloadBuilder {
 #[derive(Debug)]
 pub struct Workload {
     /// Boxed, since it would be most of the size of a start's future.
-    asked: Box<WorkloadRequest>,
+    request: Box<WorkloadRequest>,
     environment: Environment,
     events: WorkloadEvents,
     /// The request after the registry lookup and the user's input, once there was one.
@@ -88,7 +93,7 @@ impl Workload {
 
     /// Returns the options with every default filled in.
     pub fn options(&self) -> WorkloadOptions {
-        self.asked.options.clone().or(WorkloadOptions::defaults())
+        self.request.options.clone().or(WorkloadOptions::defaults())
     }
 
     /// Subscribes to events from now on, including those of the image pull or build.
@@ -102,22 +107,26 @@ impl Workload {
     /// # Errors
     /// `EngineUnavailable`; `InvalidOption` for options that contradict the image or this machine; `Registry`.
     pub async fn plan(&self) -> Result<Plan> {
-        let noted = InputMode::DryRun(std::sync::Mutex::default());
-        let asked = registry_inputs::confirm_permissions(
+        let dry_run = InputMode::DryRun(std::sync::Mutex::default());
+        let request = registry_inputs::confirm_permissions(
             Box::pin(self.locate_request()).await?,
             &self.environment.working_dir,
-            &noted,
+            &dry_run,
         )
         .await?;
-        resolve::check(&asked, &self.environment.working_dir)?;
-        let asked = &Box::pin(registry_inputs::resolve_inputs(&asked, &self.environment, &noted)).await?;
-        let name = self.name(asked)?;
+        resolve::check(&request, &self.environment.working_dir)?;
+        let request =
+            &Box::pin(registry_inputs::resolve_inputs(&request, &self.environment, &dry_run)).await?;
+        let name = self.name(request)?;
         let creates_group = self.creates_group()?;
-        let questions =
-            asked.registry_values.as_ref().map(|supplied| supplied.prompts.clone()).unwrap_or_default();
-        let wanted = match &asked.source {
+        let questions = request
+            .registry_values
+            .as_ref()
+            .map(|registry_values| registry_values.prompts.clone())
+            .unwrap_or_default();
+        let image_source = match &request.source {
             ServerSource::Remote(url) => {
-                let spec = remote::resolve(asked, url, name, &self.environment)?;
+                let spec = remote::resolve(request, url, name, &self.environment)?;
                 return Ok(Plan {
                     spec,
                     engine: None,
@@ -129,29 +138,29 @@ impl Workload {
                     creates_group,
                 });
             }
-            ServerSource::Image(_) | ServerSource::Package(_) => self.image_source(asked)?,
+            ServerSource::Image(_) | ServerSource::Package(_) => self.image_source(request)?,
             ServerSource::Named { .. } => return Err(not_located()),
         };
-        let verification = Verification::from_request(asked)?.planned();
+        let verification = Verification::from_request(request)?.planned();
         let runtime = self.runtime().await?;
         let engine = runtime.engine().await?;
-        let target_address = target::target_address(&asked.without_defaults()).await?;
-        let found = wanted.find_local(runtime.as_ref()).await?;
+        let target_address = target::target_address(&request.without_defaults()).await?;
+        let found = image_source.find_local(runtime.as_ref()).await?;
         let (image, package) = match found {
             Some(found) => (Some(found.info), found.package),
-            None => (None, wanted.package()),
+            None => (None, image_source.package()),
         };
-        let around = ResolveContext {
+        let context = ResolveContext {
             environment: &self.environment,
             engine: &engine,
-            reference: wanted.reference(),
+            reference: image_source.reference(),
             image: image.as_ref(),
             verified: None,
             package,
             target_address,
         };
-        let spec = resolve::resolve(asked, name, around)?;
-        let build = wanted.recipe().map(PlannedBuild::from_recipe);
+        let spec = resolve::resolve(request, name, context)?;
+        let build = image_source.recipe().map(PlannedBuild::from_recipe);
         let command = plan::command(&spec, image.as_ref());
         let engine = Some(engine);
         Ok(Plan { spec, engine, image, command, build, verification, questions, creates_group })
@@ -164,35 +173,35 @@ impl Workload {
     /// As for [`plan`](Self::plan), and `NameTaken`, `ImageUnavailable`, `ImageUnverified`.
     pub async fn resolve(&self) -> Result<WorkloadSpec> {
         // Fails before the registry is queried, as far as the name is known.
-        self.name(&self.asked)?;
+        self.name(&self.request)?;
         self.creates_group()?;
-        let asked = self.resolved_request.get_or_try_init(|| Box::pin(self.resolve_request())).await?;
-        let name = self.name(asked)?;
-        let wanted = match &asked.source {
-            ServerSource::Remote(url) => return remote::resolve(asked, url, name, &self.environment),
-            ServerSource::Image(_) | ServerSource::Package(_) => self.image_source(asked)?,
+        let request = self.resolved_request.get_or_try_init(|| Box::pin(self.resolve_request())).await?;
+        let name = self.name(request)?;
+        let image_source = match &request.source {
+            ServerSource::Remote(url) => return remote::resolve(request, url, name, &self.environment),
+            ServerSource::Image(_) | ServerSource::Package(_) => self.image_source(request)?,
             ServerSource::Named { .. } => return Err(not_located()),
         };
-        let verification = Verification::from_request(asked)?;
+        let verification = Verification::from_request(request)?;
         let runtime = self.runtime().await?;
         let engine = runtime.engine().await?;
         self.check_network(runtime.as_ref()).await?;
-        let target_address = target::target_address(&asked.without_defaults()).await?;
-        let offline = self.asked.options.offline.unwrap_or(false);
+        let target_address = target::target_address(&request.without_defaults()).await?;
+        let offline = self.request.options.offline.unwrap_or(false);
         let verified =
-            verification.verify(wanted.reference(), offline, &self.environment, &self.events).await?;
-        let wanted = wanted.pinned(verified.as_ref())?;
-        let found = wanted.fetch(runtime.as_ref(), &self.asked.options, &self.events).await?;
-        let around = ResolveContext {
+            verification.verify(image_source.reference(), offline, &self.environment, &self.events).await?;
+        let image_source = image_source.pinned(verified.as_ref())?;
+        let found = image_source.fetch(runtime.as_ref(), &self.request.options, &self.events).await?;
+        let context = ResolveContext {
             environment: &self.environment,
             engine: &engine,
-            reference: wanted.reference(),
+            reference: image_source.reference(),
             image: Some(&found.info),
             verified,
             package: found.package,
             target_address,
         };
-        resolve::resolve(asked, name, around)
+        resolve::resolve(request, name, context)
     }
 
     async fn resolve_request(&self) -> Result<Box<WorkloadRequest>> {
@@ -210,8 +219,8 @@ impl Workload {
     async fn locate_request(&self) -> Result<WorkloadRequest> {
         let events = self.events.clone();
         let on_notice = move |message| events.emit(WorkloadEvent::Warning { message });
-        self.asked.notices.iter().cloned().for_each(&on_notice);
-        registry_inputs::look_up(&self.asked, &self.environment, &on_notice).await
+        self.request.notices.iter().cloned().for_each(&on_notice);
+        registry_inputs::look_up(&self.request, &self.environment, &on_notice).await
     }
 
     /// Checks the options, then reads the values of the secrets that they name. Without secrets, no store is opened.
@@ -219,8 +228,9 @@ impl Workload {
     /// # Errors
     /// `NotFound` names every secret that is missing; `SecretsUnavailable`; `InvalidOption`.
     pub async fn secrets(&self) -> Result<SecretValues> {
-        resolve::check(&self.asked, &self.environment.working_dir)?;
-        let names: Vec<String> = self.asked.options.secret.iter().map(|secret| secret.name.clone()).collect();
+        resolve::check(&self.request, &self.environment.working_dir)?;
+        let names: Vec<String> =
+            self.request.options.secret.iter().map(|secret| secret.name.clone()).collect();
         secrets::read(&names, &self.environment).await
     }
 
@@ -229,7 +239,7 @@ impl Workload {
     #[must_use]
     pub fn with_prompted_secrets(&self, spec: &WorkloadSpec, mut secrets: SecretValues) -> SecretValues {
         let typed =
-            self.resolved_request.get().into_iter().flat_map(|asked| asked.prompted_secrets(&spec.name));
+            self.resolved_request.get().into_iter().flat_map(|request| request.prompted_secrets(&spec.name));
         secrets.extend(typed.map(|(secret, value)| (secret.name, value.clone())).collect());
         secrets
     }
@@ -240,8 +250,8 @@ impl Workload {
     /// # Errors
     /// `Io` when the records cannot be read.
     pub fn would_rename(&self, spec: &WorkloadSpec) -> Result<bool> {
-        let asked = self.resolved_request.get().map_or(&self.asked, |settled| settled);
-        Ok(asked.name_is_generated && self.name(asked)? != spec.name)
+        let request = self.resolved_request.get().map_or(&self.request, |settled| settled);
+        Ok(request.name_is_generated && self.name(request)? != spec.name)
     }
 
     /// Starts the workload and returns once clients can connect.
@@ -271,9 +281,9 @@ impl Workload {
     ///
     /// # Errors
     /// `NameTaken` when a given name is not free.
-    fn name(&self, asked: &WorkloadRequest) -> Result<WorkloadName> {
+    fn name(&self, request: &WorkloadRequest) -> Result<WorkloadName> {
         let taken = Store::new(&self.environment.state_dir).names()?;
-        let name = asked.available_name(|name| taken.contains(name));
+        let name = request.available_name(|name| taken.contains(name));
         if taken.contains(&name) {
             let message = format!("a workload named `{name}` exists already");
             return Err(Error::new(ErrorKind::NameTaken, message)
@@ -287,7 +297,7 @@ impl Workload {
     /// # Errors
     /// `InvalidOption` for an invalid group name; `CorruptState` if the file of groups is damaged.
     fn creates_group(&self) -> Result<bool> {
-        match &self.asked.options.group {
+        match &self.request.options.group {
             Some(group) => Ok(!Groups::new(&self.environment.state_dir).exists(group)?),
             None => Ok(false),
         }
@@ -295,7 +305,7 @@ impl Workload {
 
     /// Checks that the network exists, before an image is pulled.
     async fn check_network(&self, runtime: &dyn Runtime) -> Result<()> {
-        let options = &self.asked.options;
+        let options = &self.request.options;
         let known =
             |mode: &str| matches!(mode, "" | "bridge" | "default" | "host" | "none") || mode.contains(':');
         if let Some(network) = options.network.as_deref().filter(|mode| !known(mode))
@@ -309,13 +319,13 @@ impl Workload {
         Ok(())
     }
 
-    fn image_source(&self, asked: &WorkloadRequest) -> Result<ImageSource> {
+    fn image_source(&self, request: &WorkloadRequest) -> Result<ImageSource> {
         let none = || Error::new(ErrorKind::Internal, "a remote server has no image");
-        ImageSource::from_request(asked, &self.environment)?.ok_or_else(none)
+        ImageSource::from_request(request, &self.environment)?.ok_or_else(none)
     }
 
     async fn runtime(&self) -> Result<Arc<dyn Runtime>> {
-        runtime(&self.environment, self.asked.options.runtime).await
+        runtime(&self.environment, self.request.options.runtime).await
     }
 }
 

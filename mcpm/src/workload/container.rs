@@ -280,13 +280,13 @@ impl Spawn for Containers {
         let id = self.prepare(slot).await?;
         let attachment = self.runtime.attach(&id).await?;
         self.start(slot, &id).await?;
-        let heard = Arc::new(Mutex::new(OutputExcerpt::default()));
-        let hearing = Arc::clone(&heard);
+        let excerpt = Arc::new(Mutex::new(OutputExcerpt::default()));
+        let excerpt_writer = Arc::clone(&excerpt);
         let stdout = attachment.output.filter_map(move |piece| {
             std::future::ready(match piece {
                 Ok(chunk) => {
                     // No code panics while it holds the lock.
-                    hearing.lock().unwrap_or_else(PoisonError::into_inner).push(&chunk);
+                    excerpt_writer.lock().unwrap_or_else(PoisonError::into_inner).push(&chunk);
                     (chunk.stream == LogStream::Stdout).then_some(Ok(chunk.bytes))
                 }
                 Err(error) => Some(Err(error)),
@@ -298,7 +298,7 @@ impl Spawn for Containers {
             control: Box::new(ContainerControl {
                 containers: self.clone(),
                 id,
-                output: heard,
+                output: excerpt,
                 extra: slot > 0,
             }),
         })
@@ -353,13 +353,13 @@ mod tests {
 
     #[test]
     fn the_excerpt_prefers_stderr_over_the_start_of_stdout() {
-        let mut heard = OutputExcerpt::default();
+        let mut excerpt = OutputExcerpt::default();
         let chunk = |stream, text: String| LogChunk { stream, bytes: text.into() };
-        heard.push(&chunk(LogStream::Stdout, format!("usage\n{}\n", "x".repeat(2 * MAX_EXCERPT_BYTES))));
-        assert!(heard.excerpt().starts_with("; it last wrote: usage | xx"));
-        heard.push(&chunk(LogStream::Stderr, "y".repeat(2 * MAX_EXCERPT_BYTES)));
-        heard.push(&chunk(LogStream::Stderr, "\nlast\n".to_owned()));
-        assert!(heard.excerpt().ends_with("y | last"), "{}", heard.excerpt());
-        assert!(heard.excerpt().len() < MAX_EXCERPT_BYTES + 20);
+        excerpt.push(&chunk(LogStream::Stdout, format!("usage\n{}\n", "x".repeat(2 * MAX_EXCERPT_BYTES))));
+        assert!(excerpt.excerpt().starts_with("; it last wrote: usage | xx"));
+        excerpt.push(&chunk(LogStream::Stderr, "y".repeat(2 * MAX_EXCERPT_BYTES)));
+        excerpt.push(&chunk(LogStream::Stderr, "\nlast\n".to_owned()));
+        assert!(excerpt.excerpt().ends_with("y | last"), "{}", excerpt.excerpt());
+        assert!(excerpt.excerpt().len() < MAX_EXCERPT_BYTES + 20);
     }
 }

@@ -85,11 +85,11 @@ fn plaintext_secret_error(name: &HeaderName, url: &RemoteUrl) -> Error {
 /// `InvalidOption` for a required value that is missing and cannot be prompted for, and for an invalid header value;
 /// `Registry` for a header that cannot be set; `Interrupted`.
 pub(super) async fn resolve_headers(
-    way: &RunMethod,
+    run_method: &RunMethod,
     url: &RemoteUrl,
     given: &[SecretRef],
-    supplied: &mut RegistryValues,
-    asking: &InputMode<'_>,
+    registry_values: &mut RegistryValues,
+    input_mode: &InputMode<'_>,
 ) -> Result<()> {
     let mut known: Vec<HeaderName> = given
         .iter()
@@ -98,7 +98,7 @@ pub(super) async fn resolve_headers(
             _ => None,
         })
         .collect();
-    for input in &way.headers {
+    for input in &run_method.headers {
         let name = settable_header(&input.name).ok_or_else(|| {
             let message =
                 format!("the entry names `{}`, which is no header to set", input.name.escape_debug());
@@ -112,7 +112,7 @@ pub(super) async fn resolve_headers(
         if prompts_for_secret(input, false, false) && !url.is_confidential() {
             return Err(plaintext_secret_error(&name, url));
         }
-        let value = resolve_input(input, asking).await.map_err(|error| match error.kind() {
+        let value = resolve_input(input, input_mode).await.map_err(|error| match error.kind() {
             ErrorKind::InvalidOption => {
                 error.hint(format!("set `secret` to `NAME,target=header:{name}`, or run in a terminal"))
             }
@@ -122,9 +122,9 @@ pub(super) async fn resolve_headers(
         known.push(name);
         header_value(&input.name, &value.text)?;
         if value.secret && value.origin == ValueOrigin::Answered {
-            supplied.secrets.insert(input.name.clone(), Secret::from(value.text));
+            registry_values.secrets.insert(input.name.clone(), Secret::from(value.text));
         } else {
-            supplied.headers.insert(input.name.clone(), (value.text, value.origin));
+            registry_values.headers.insert(input.name.clone(), (value.text, value.origin));
         }
     }
     Ok(())

@@ -56,21 +56,21 @@ pub(super) struct HttpServerSupervisor {
 
 impl HttpServer {
     /// Starts the container, waits until the server completes an MCP exchange, and returns its outcome.
-    pub(super) async fn start(care: HttpServerSupervisor) -> Result<(Self, Passed)> {
-        let id = care.containers.prepare(0).await?;
-        let passed = match care.start_container(&id).await {
+    pub(super) async fn start(supervisor: HttpServerSupervisor) -> Result<(Self, Passed)> {
+        let id = supervisor.containers.prepare(0).await?;
+        let passed = match supervisor.start_container(&id).await {
             Ok(passed) => passed,
             Err(error) => {
-                if let Err(left) = care.containers.runtime.stop(&id, Duration::ZERO).await {
+                if let Err(left) = supervisor.containers.runtime.stop(&id, Duration::ZERO).await {
                     tracing::warn!(error = %left, "a container could not be stopped");
                 }
                 return Err(error);
             }
         };
-        (care.on_event)(ServerEvent::Ready);
+        (supervisor.on_event)(ServerEvent::Ready);
         let stop = CancellationToken::new();
-        let task = tokio::spawn(care.clone().supervise(id, stop.clone()));
-        Ok((Self { containers: care.containers, stop, task }, passed))
+        let task = tokio::spawn(supervisor.clone().supervise(id, stop.clone()));
+        Ok((Self { containers: supervisor.containers, stop, task }, passed))
     }
 
     /// Stops the container.

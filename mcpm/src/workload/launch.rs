@@ -263,8 +263,8 @@ impl Launch {
         containers = containers.with_secrets(delivery);
         containers.isolation = self.isolate(&containers, refusals).await?;
         let mut tidy = CleanupOnDrop { launch: self, armed: true };
-        let heard = Arc::clone(record);
-        let on_event: OnEvent = Arc::new(move |event| heard.on_event(event));
+        let event_record = Arc::clone(record);
+        let on_event: OnEvent = Arc::new(move |event| event_record.on_event(event));
         let started = match &self.spec.target {
             None => self.start_stdio(&containers, on_event).await.map(|server| {
                 let endpoint: Box<dyn Endpoint> = Box::new(server.bridge(self.spec.proxy.mode, publicity));
@@ -273,7 +273,7 @@ impl Launch {
             Some(spec) => {
                 let target = Arc::new(Target::unreachable("the server is starting"));
                 let expected = ExpectedServer::at(&target, Some(self.spec.transport));
-                let care = HttpServerSupervisor {
+                let supervisor = HttpServerSupervisor {
                     expected: expected.clone(),
                     containers: containers.clone(),
                     spec: spec.clone(),
@@ -282,7 +282,7 @@ impl Launch {
                     policy: self.policy,
                     on_event,
                 };
-                HttpServer::start(care).await.map(|(server, passed)| {
+                HttpServer::start(supervisor).await.map(|(server, passed)| {
                     if let Some(remark) =
                         remote_server::startup_notice(&passed, "server", &format!("`{}`", expected.path()))
                     {
@@ -429,8 +429,8 @@ impl Drop for CleanupOnDrop<'_> {
 /// Adds a hint with the last denied connection, which may be why the server did not start.
 fn with_last_denial(error: Error, refused: Option<DenialRecord>) -> Error {
     let Some(refused) = refused else { return error };
-    let told = format!("the server was refused a connection: `mcpm explain {}` says why", refused.id);
-    let hint = error.next_step().map_or_else(|| told.clone(), |step| format!("{step}; {told}"));
+    let explanation = format!("the server was refused a connection: `mcpm explain {}` says why", refused.id);
+    let hint = error.next_step().map_or_else(|| explanation.clone(), |step| format!("{step}; {explanation}"));
     error.hint(hint)
 }
 

@@ -81,7 +81,7 @@ pub(super) async fn read_values(spec: &WorkloadSpec, environment: &Environment) 
     values.extend(SecretValues::new(found));
     for name in typed.iter().filter(|name| values.get(name).is_none()).collect::<Vec<_>>() {
         let answer = match &environment.user_prompt {
-            Some(interaction) => interaction.ask_secret(&prompt_for(spec, name)).await?,
+            Some(prompt) => prompt.ask_secret(&prompt_for(spec, name)).await?,
             None => None,
         };
         let Some(answer) = answer else { return Err(closed.unwrap_or_else(|| not_stored(&spec.name, name))) };

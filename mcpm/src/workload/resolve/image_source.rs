@@ -39,11 +39,11 @@ impl ImageSource {
     /// # Errors
     /// `InvalidOption` for options that contradict each other; those of files that cannot be read.
     pub(in crate::workload) fn from_request(
-        asked: &WorkloadRequest,
+        request: &WorkloadRequest,
         environment: &Environment,
     ) -> Result<Option<Self>> {
-        let options = &asked.options;
-        match &asked.source {
+        let options = &request.options;
+        match &request.source {
             ServerSource::Remote(_) | ServerSource::Named { .. } => Ok(None),
             ServerSource::Image(image) => {
                 let given = |name: &&&str| options.is_given(name);
@@ -52,7 +52,7 @@ impl ImageSource {
                     return Err(Error::new(ErrorKind::InvalidOption, message));
                 }
                 // A broken file is reported before an image is pulled.
-                asked.files.ca_cert()?;
+                request.files.ca_cert()?;
                 Ok(Some(Self::Image(image.clone())))
             }
             ServerSource::Package(package) => {
@@ -61,7 +61,7 @@ impl ImageSource {
                     runtime_image: options.runtime_image.as_deref(),
                     add_packages: &options.runtime_add_package,
                     command: options.package_command.as_deref(),
-                    ca_cert: asked.files.ca_cert()?,
+                    ca_cert: request.files.ca_cert()?,
                     settings: &environment.build,
                 })?;
                 Ok(Some(Self::Package(Box::new(recipe))))
@@ -76,7 +76,7 @@ impl ImageSource {
     pub(in crate::workload) fn pinned(self, verified: Option<&VerifiedImage>) -> Result<Self> {
         match (self, verified) {
             (Self::Image(image), Some(verified)) => verification::pinned(&image, verified).map(Self::Image),
-            (wanted, _) => Ok(wanted),
+            (source, _) => Ok(source),
         }
     }
 

@@ -44,23 +44,23 @@ pub(in crate::workload) fn prompts_for_secret(input: &RegistryInput, required: b
 /// input.
 pub(in crate::workload) async fn resolve_input(
     input: &RegistryInput,
-    asking: &InputMode<'_>,
+    input_mode: &InputMode<'_>,
 ) -> Result<Option<InputValue>> {
     if let Some(template) = &input.value {
-        return expand_template(template, input, asking).await;
+        return expand_template(template, input, input_mode).await;
     }
     if let Some(default) = &input.default {
         check_choice(input, default)?;
         return Ok(Some(InputValue { text: default.clone(), origin: ValueOrigin::Registry, secret: false }));
     }
-    if input.required { asking.prompt(input).await } else { Ok(None) }
+    if input.required { input_mode.prompt(input).await } else { Ok(None) }
 }
 
 /// Expands the variables of a template once; their values are not expanded again.
 pub(super) async fn expand_template(
     template: &str,
     input: &RegistryInput,
-    asking: &InputMode<'_>,
+    input_mode: &InputMode<'_>,
 ) -> Result<Option<InputValue>> {
     let mut value = InputValue { text: String::new(), origin: ValueOrigin::Registry, secret: input.secret };
     let mut rest = template;
@@ -85,7 +85,7 @@ pub(super) async fn expand_template(
             variable.name.clone_from(&input.name);
             variable.description = variable.description.or_else(|| input.description.clone());
         }
-        let Some(part) = Box::pin(resolve_input(&variable, asking)).await? else { return Ok(None) };
+        let Some(part) = Box::pin(resolve_input(&variable, input_mode)).await? else { return Ok(None) };
         value.text += &part.text;
         value.secret |= part.secret;
         if part.origin == ValueOrigin::Answered {
@@ -100,26 +100,26 @@ pub(super) async fn expand_template(
 impl InputMode<'_> {
     /// Asks the user to allow access to this machine. Without a prompt, it is denied.
     pub(super) async fn confirm_permissions(&self, opening: &str) -> Result<bool> {
-        let interaction = match self {
+        let prompt = match self {
             Self::DryRun(noted) => {
                 let mut noted = noted.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 noted.push(format!("permission for {opening}"));
                 return Ok(true);
             }
-            Self::Interactive(Some(interaction)) => interaction,
+            Self::Interactive(Some(prompt)) => prompt,
             Self::Interactive(None) => return Ok(false),
         };
         let question = format!("the registry's entry asks for {opening} - allow it? [yes, no]");
-        Ok(interaction.ask_text(&question).await?.is_some_and(|answer| answer.trim() == "yes"))
+        Ok(prompt.ask_text(&question).await?.is_some_and(|answer| answer.trim() == "yes"))
     }
 
     async fn prompt(&self, input: &RegistryInput) -> Result<Option<InputValue>> {
-        let interaction = match self {
+        let prompt = match self {
             Self::DryRun(noted) => {
                 noted.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(input.name.clone());
                 return Ok(None);
             }
-            Self::Interactive(interaction) => *interaction,
+            Self::Interactive(prompt) => *prompt,
         };
         let missing = || {
             let what = input.description.as_ref().map(|what| format!(" ({what})")).unwrap_or_default();
@@ -135,9 +135,9 @@ impl InputMode<'_> {
         if !input.choices.is_empty() {
             question += &format!(" [{}]", input.choices.join(", "));
         }
-        let answer = match interaction {
-            Some(interaction) if input.secret => interaction.ask_secret(&question).await?,
-            Some(interaction) => interaction.ask_text(&question).await?.map(Secret::from),
+        let answer = match prompt {
+            Some(prompt) if input.secret => prompt.ask_secret(&question).await?,
+            Some(prompt) => prompt.ask_text(&question).await?.map(Secret::from),
             None => None,
         };
         let Some(answer) = answer else {

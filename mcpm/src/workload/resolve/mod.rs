@@ -71,25 +71,25 @@ pub(super) struct ResolveContext<'a> {
 }
 
 /// Rejects requests that are invalid regardless of the engine and the image.
-pub(super) fn check(asked: &WorkloadRequest, working_dir: &Path) -> Result<()> {
-    if let ServerSource::Remote(_) = asked.source {
-        return remote::check(asked);
+pub(super) fn check(request: &WorkloadRequest, working_dir: &Path) -> Result<()> {
+    if let ServerSource::Remote(_) = request.source {
+        return remote::check(request);
     }
-    let options = asked.effective_options();
-    check_proxy(asked)?;
+    let options = request.effective_options();
+    check_proxy(request)?;
     check_labels(&options)?;
     secret_delivery::check(&options)?;
-    let reach = EffectivePermissions::resolve(asked, working_dir)?;
-    reach.mounts(&options.volume, working_dir)?;
-    requested_variables(asked)?;
+    let permissions = EffectivePermissions::resolve(request, working_dir)?;
+    permissions.mounts(&options.volume, working_dir)?;
+    requested_variables(request)?;
     match options.transport {
-        Some(Transport::Stdio) => reject_http_options(asked),
+        Some(Transport::Stdio) => reject_http_options(request),
         Some(transport) => {
-            reject_proxy_mode(asked, transport)?;
-            if reach.outbound.is_some() || reach.network == Network::Host {
+            reject_proxy_mode(request, transport)?;
+            if permissions.outbound.is_some() || permissions.network == Network::Host {
                 return Ok(());
             }
-            reject_no_network(&reach.network)
+            reject_no_network(&permissions.network)
         }
         None => Ok(()),
     }
@@ -97,26 +97,26 @@ pub(super) fn check(asked: &WorkloadRequest, working_dir: &Path) -> Result<()> {
 
 /// Resolves a workload in a container.
 pub(super) fn resolve(
-    asked: &WorkloadRequest,
+    request: &WorkloadRequest,
     name: WorkloadName,
-    around: ResolveContext<'_>,
+    context: ResolveContext<'_>,
 ) -> Result<WorkloadSpec> {
-    let options = asked.effective_options();
+    let options = request.effective_options();
     let mut origins = BTreeMap::new();
-    origins.insert("name".to_owned(), asked.name_origin());
+    origins.insert("name".to_owned(), request.name_origin());
     let image_origin =
-        if asked.registry_values.is_some() { ValueOrigin::Registry } else { asked.origin("server") };
+        if request.registry_values.is_some() { ValueOrigin::Registry } else { request.origin("server") };
     origins.insert("image".to_owned(), image_origin);
     for field in ["group", "proxy_mode", "host", "endpoint_prefix", "trust_proxy_headers", "args"] {
-        origins.insert(field.to_owned(), asked.origin(field));
+        origins.insert(field.to_owned(), request.origin(field));
     }
-    let exposed = around.image.map_or(&[][..], |image| &image.exposed_ports);
+    let exposed = context.image.map_or(&[][..], |image| &image.exposed_ports);
     let transport = match options.transport {
         Some(transport) => {
-            origins.insert("transport".to_owned(), asked.origin("transport"));
+            origins.insert("transport".to_owned(), request.origin("transport"));
             transport
         }
-        None if around.package.is_some() => {
+        None if context.package.is_some() => {
             origins.insert("transport".to_owned(), ValueOrigin::Derived);
             Transport::Stdio
         }
@@ -125,24 +125,24 @@ pub(super) fn resolve(
             if exposed.is_empty() { Transport::Stdio } else { Transport::StreamableHttp }
         }
     };
-    let working_dir = &around.environment.working_dir;
-    let reach = EffectivePermissions::resolve(asked, working_dir)?;
-    reach.record_origins(&mut origins);
-    let mut ports = if reach.network == Network::Host { Vec::new() } else { published_ports(&options) };
+    let working_dir = &context.environment.working_dir;
+    let permissions = EffectivePermissions::resolve(request, working_dir)?;
+    permissions.record_origins(&mut origins);
+    let mut ports = if permissions.network == Network::Host { Vec::new() } else { published_ports(&options) };
     let target = if transport == Transport::Stdio {
-        reject_http_options(asked)?;
+        reject_http_options(request)?;
         None
     } else {
-        reject_proxy_mode(asked, transport)?;
-        let (port, origin) = target_port(asked, exposed)?;
+        reject_proxy_mode(request, transport)?;
+        let (port, origin) = target_port(request, exposed)?;
         origins.insert("target_port".to_owned(), origin);
-        let via = match reach.outbound {
+        let via = match permissions.outbound {
             Some(_) => Via::Inbound,
-            None => target_route(asked, &reach.network, around.engine)?,
+            None => target_route(request, &permissions.network, context.engine)?,
         };
         if via == Via::PublishedPort {
             ports.push(PublishedPort {
-                host_ip: around.target_address,
+                host_ip: context.target_address,
                 host_port: 0,
                 container_port: port,
                 protocol: crate::options::Protocol::Tcp,
@@ -151,9 +151,9 @@ pub(super) fn resolve(
         Some(TargetSpec { port, via })
     };
     // A built image contains the certificates.
-    let trusts = options.ca_cert.is_some() && around.package.is_none();
-    let mut env = variables(asked, transport, target.as_ref(), trusts, &mut origins)?;
-    let typed = asked.prompted_secrets(&name);
+    let trusts = options.ca_cert.is_some() && context.package.is_none();
+    let mut env = variables(request, transport, target.as_ref(), trusts, &mut origins)?;
+    let typed = request.prompted_secrets(&name);
     for secret in options.secret.iter().chain(typed.keys()) {
         // A secret takes precedence over environment files and over the variables that mcpm sets.
         if let SecretTarget::Variable(name) = secret.destination() {
@@ -162,28 +162,29 @@ pub(super) fn resolve(
         }
     }
     if !options.secret.is_empty() {
-        origins.insert("secret".to_owned(), asked.origin("secret"));
+        origins.insert("secret".to_owned(), request.origin("secret"));
     }
     for secret in typed.keys() {
         origins.insert(format!("secret.{}", secret.target), ValueOrigin::Answered);
     }
-    let mut mounts = reach.mounts(&options.volume, working_dir)?;
+    let mut mounts = permissions.mounts(&options.volume, working_dir)?;
     let globally = options.ignore_globally.unwrap_or(true);
-    let overlays = ignore::compute_overlays(&mounts, globally, around.environment)?.overlays;
-    let mut warnings = reach.warnings.clone();
-    warnings.extend(ineffective_options::warnings(&asked.options));
-    if transport == Transport::Stdio && asked.options.proxy_mode == Some(ProxyMode::Sse) {
+    let overlays = ignore::compute_overlays(&mounts, globally, context.environment)?.overlays;
+    let mut warnings = permissions.warnings.clone();
+    warnings.extend(ineffective_options::warnings(&request.options));
+    if transport == Transport::Stdio && request.options.proxy_mode == Some(ProxyMode::Sse) {
         let message =
             "the proxy mode `sse` is deprecated and will be removed; set `proxy_mode` to `streamable-http`";
         warnings.push(message.to_owned());
     }
-    warnings.extend(remote_mount_warning(&around.engine.endpoint, &mounts));
+    warnings.extend(remote_mount_warning(&context.engine.endpoint, &mounts));
     let target_port = target.as_ref().map(|target| target.port);
-    let command = command(&options.args, around.image)?;
-    let (isolation, entry) = reach.isolate(asked, around.engine, target_port, command, working_dir)?.unzip();
+    let command = command(&options.args, context.image)?;
+    let (isolation, entry) =
+        permissions.isolate(request, context.engine, target_port, command, working_dir)?.unzip();
     let mut own = Vec::new();
     if trusts {
-        own.push(ca_certs::mount(&Store::new(&around.environment.state_dir).folder(&name)));
+        own.push(ca_certs::mount(&Store::new(&context.environment.state_dir).folder(&name)));
     }
     if let Some(isolation) = &isolation {
         // The user's own proxy cannot be reached from an isolated container.
@@ -194,7 +195,7 @@ pub(super) fn resolve(
     }
     if entry.as_ref().is_some_and(|entry| entry.volume.is_none()) {
         own.push(Mount {
-            source: isolation_folder(&Store::new(&around.environment.state_dir), &name),
+            source: isolation_folder(&Store::new(&context.environment.state_dir), &name),
             target: MOUNT_POINT.to_owned(),
             read_only: true,
             relabel: None,
@@ -202,28 +203,28 @@ pub(super) fn resolve(
     }
     mounts.extend(own.iter().cloned());
     let group = options.group.clone().unwrap_or_default();
-    let mut proxy = proxy(asked, &options, &name, &mut origins, around.environment)?;
-    proxy.allowed_hosts.clone_from(&reach.profile.inbound);
+    let mut proxy = proxy(request, &options, &name, &mut origins, context.environment)?;
+    proxy.allowed_hosts.clone_from(&permissions.profile.inbound);
     let container = ContainerSpec {
         name: name.to_string(),
-        image: around.reference.to_string(),
+        image: context.reference.to_string(),
         // The shim gets the command.
         args: if entry.is_some() { Vec::new() } else { options.args.clone() },
         env,
-        labels: container_labels(&options, around.environment, &name, &group, transport),
+        labels: container_labels(&options, context.environment, &name, &group, transport),
         overlays,
         mounts,
-        network: reach.network.clone(),
+        network: permissions.network.clone(),
         ports,
         stdin: transport == Transport::Stdio,
-        pids_limit: reach.pids_limit(),
-        confinement: reach.confinement(),
+        pids_limit: permissions.pids_limit(),
+        confinement: permissions.confinement(),
         entry,
     };
-    value_origins::record_container_origins(asked, &options, &container, &own, &mut origins);
-    let exported = options_for_export(asked, &around.environment.working_dir);
+    value_origins::record_container_origins(request, &options, &container, &own, &mut origins);
+    let exported = options_for_export(request, &context.environment.working_dir);
     Ok(WorkloadSpec {
-        engine: Some(around.engine.endpoint.clone()),
+        engine: Some(context.engine.endpoint.clone()),
         version: SPEC_VERSION,
         name,
         group,
@@ -235,8 +236,8 @@ pub(super) fn resolve(
         secrets: options.secret.iter().chain(typed.keys()).cloned().collect(),
         isolation,
         warnings,
-        package: around.package,
-        verified: around.verified,
+        package: context.package,
+        verified: context.verified,
         origins,
     })
 }

@@ -71,12 +71,16 @@ pub(in crate::workload) fn requested_host_access(
 
 impl EffectivePermissions {
     /// Resolves the profile and the options that restrict or extend it.
-    pub(in crate::workload) fn resolve(asked: &WorkloadRequest, working_dir: &Path) -> Result<Self> {
-        let options = &asked.options;
-        let (profile, profile_origin) = match asked.files.profile()? {
-            Some(profile) => (profile.clone(), asked.origin("permission_profile")),
+    pub(in crate::workload) fn resolve(request: &WorkloadRequest, working_dir: &Path) -> Result<Self> {
+        let options = &request.options;
+        let (profile, profile_origin) = match request.files.profile()? {
+            Some(profile) => (profile.clone(), request.origin("permission_profile")),
             None => {
-                match asked.registry_values.as_ref().and_then(|supplied| supplied.permissions_and_consent()) {
+                match request
+                    .registry_values
+                    .as_ref()
+                    .and_then(|registry_values| registry_values.permissions_and_consent())
+                {
                     Some((permissions, confirmed)) => {
                         match parse_registry_permissions(&permissions.to_string(), working_dir)? {
                             (_, openings) if !confirmed && !openings.is_empty() => {
@@ -91,7 +95,7 @@ impl EffectivePermissions {
         };
         let from_file = matches!(options.permission_profile, Some(PermissionProfile::File(_)));
         let (mode, network_origin) = match (&options.network, &profile.network_mode) {
-            (Some(mode), _) => (mode.as_str(), asked.origin("network")),
+            (Some(mode), _) => (mode.as_str(), request.origin("network")),
             (None, Some(mode)) => (mode.as_str(), ValueOrigin::Profile),
             (None, None) => ("bridge", ValueOrigin::Default),
         };
@@ -102,8 +106,8 @@ impl EffectivePermissions {
         };
         let can_be_held = matches!(network, Network::Bridge | Network::None);
         let refused = |message: String| Err(Error::new(ErrorKind::InvalidOption, message));
-        let wanted = options.learn.is_some().then_some(true).or(options.isolate_network);
-        if wanted == Some(true) && !can_be_held {
+        let requested = options.learn.is_some().then_some(true).or(options.isolate_network);
+        if requested == Some(true) && !can_be_held {
             return refused(format!("a container in the network `{mode}` cannot be isolated"))
                 .map_err(|error| error.hint("leave out `network`, or `isolate_network`"));
         }
@@ -113,13 +117,13 @@ impl EffectivePermissions {
             ))
             .map_err(|error| error.hint("leave out `network`, or allow connections in the profile"));
         }
-        if profile.privileged && (wanted == Some(true) || outbound.is_nothing() || outbound.is_limited()) {
+        if profile.privileged && (requested == Some(true) || outbound.is_nothing() || outbound.is_limited()) {
             return refused("a privileged container can be held to no limits of its network".to_owned())
                 .map_err(|error| error.hint("leave out `privileged`, or set `insecure_allow_all`"));
         }
         let limited = outbound.is_limited();
         // A profile of the user is enforced as it is; one from elsewhere only if isolation is requested.
-        let implied = limited && from_file && wanted.is_none();
+        let implied = limited && from_file && requested.is_none();
         if implied && !can_be_held {
             let instead = match network_origin {
                 ValueOrigin::Profile => "leave out `network.mode` in the profile",
@@ -132,7 +136,7 @@ impl EffectivePermissions {
                 error.hint(format!("{instead}, or lift the limits with `isolate_network` set to `false`"))
             });
         }
-        let held = wanted == Some(true) || implied || outbound.is_nothing();
+        let held = requested == Some(true) || implied || outbound.is_nothing();
         let mut warnings = Vec::new();
         if limited && !held {
             warnings.push(
@@ -167,7 +171,7 @@ impl EffectivePermissions {
             }
         }
         let isolation_origin = match options.isolate_network {
-            Some(true) => asked.origin("isolate_network"),
+            Some(true) => request.origin("isolate_network"),
             _ => ValueOrigin::Derived,
         };
         Ok(Self {
@@ -185,7 +189,7 @@ impl EffectivePermissions {
     /// engine and a container without a network is enough.
     pub(in crate::workload) fn isolate(
         &self,
-        asked: &WorkloadRequest,
+        request: &WorkloadRequest,
         engine: &EngineInfo,
         target_port: Option<u16>,
         command: Vec<String>,
@@ -193,14 +197,14 @@ impl EffectivePermissions {
     ) -> Result<Option<(IsolationSpec, EntrypointOverride)>> {
         let Some(outbound) = &self.outbound else { return Ok(None) };
         let carried = !engine.shares_sockets;
-        let gateway = asked.options.allow_runtime_gateway.unwrap_or(false);
+        let gateway = request.options.allow_runtime_gateway.unwrap_or(false);
         if carried {
             match isolation::shim_binary(&engine.architecture) {
                 // A stdio server without connections needs no shim; only its attempts go unreported.
                 Err(_)
                     if outbound.is_nothing()
                         && target_port.is_none()
-                        && asked.options.isolate_network != Some(true) =>
+                        && request.options.isolate_network != Some(true) =>
                 {
                     return Ok(None);
                 }
@@ -212,7 +216,7 @@ impl EffectivePermissions {
                     .hint("leave out `allow_runtime_gateway`, and allow the machine's address"));
             }
         }
-        let learn = asked.options.learn.as_ref().map(|path| working_dir.join(path));
+        let learn = request.options.learn.as_ref().map(|path| working_dir.join(path));
         let mut command_of_entry = vec![format!("{MOUNT_POINT}/{SHIM_FILE_NAME}")];
         command_of_entry.extend(carried.then(|| RELAYED_COMMAND.to_owned()));
         let entry = EntrypointOverride {

@@ -29,34 +29,36 @@ use crate::{
 /// `Registry` when the registry cannot be read; `InvalidOption` for an ambiguous name; `NotFound` for an unknown name
 /// that cannot be an image.
 pub(in crate::workload) async fn look_up(
-    asked: &WorkloadRequest,
+    request: &WorkloadRequest,
     environment: &Environment,
     on_notice: OnNotice<'_>,
 ) -> Result<WorkloadRequest> {
-    let ServerSource::Named { name, registry_only } = &asked.source else { return Ok(asked.clone()) };
-    let trust = asked.files.trust_store()?.clone();
-    let registry = Registry::open(environment, asked.options.registry.as_deref())?.with_trust_store(trust);
+    let ServerSource::Named { name, registry_only } = &request.source else { return Ok(request.clone()) };
+    let trust = request.files.trust_store()?.clone();
+    let registry = Registry::open(environment, request.options.registry.as_deref())?.with_trust_store(trust);
     let found = registry.find(name, on_notice).await.map_err(|error| match error.kind() {
         ErrorKind::Registry if !registry_only && error.next_step().is_none() => {
             error.hint(format!("`image:{name}` is an image, whatever the registry says"))
         }
         _ => error,
     })?;
-    let mut located = asked.clone();
+    let mut located = request.clone();
     match found {
         Some(entry) => {
-            let way = choose_run_method(&entry, asked.options.transport)?;
+            let run_method = choose_run_method(&entry, request.options.transport)?;
             if entry.status.as_deref() == Some("deprecated") {
                 on_notice(format!("the registry calls `{}` deprecated", entry.name));
             }
-            if !way.ignored_engine_flags.is_empty() {
-                let ignored = way.ignored_engine_flags.join("`, `");
+            if !run_method.ignored_engine_flags.is_empty() {
+                let ignored = run_method.ignored_engine_flags.join("`, `");
                 on_notice(format!("`{}` asks the engine for `{ignored}`, which is left out", entry.name));
             }
             located.set_generated_name(WorkloadName::sanitized(&entry.name.replace(['.', '/'], "-")));
-            located.registry_values =
-                Some(Box::new(RegistryValues { run_method: way.clone(), ..RegistryValues::default() }));
-            located.source = source_of(way)?;
+            located.registry_values = Some(Box::new(RegistryValues {
+                run_method: run_method.clone(),
+                ..RegistryValues::default()
+            }));
+            located.source = source_of(run_method)?;
         }
         None if *registry_only => {
             let message = format!("the registry has no server `{name}`");
@@ -84,34 +86,37 @@ pub(in crate::workload) async fn look_up(
 /// `Registry` for permissions that cannot be used, `Interrupted`. Permissions that are not confirmed are rejected when
 /// they are resolved.
 pub(in crate::workload) async fn confirm_permissions(
-    mut asked: WorkloadRequest,
+    mut request: WorkloadRequest,
     working_dir: &Path,
-    asking: &InputMode<'_>,
+    input_mode: &InputMode<'_>,
 ) -> Result<WorkloadRequest> {
-    let given = asked.options.permission_profile.is_some() || matches!(asked.source, ServerSource::Remote(_));
-    let Some(supplied) = asked.registry_values.as_mut().filter(|_| !given) else { return Ok(asked) };
-    let Some((permissions, _)) = supplied.permissions_and_consent() else { return Ok(asked) };
+    let given =
+        request.options.permission_profile.is_some() || matches!(request.source, ServerSource::Remote(_));
+    let Some(registry_values) = request.registry_values.as_mut().filter(|_| !given) else {
+        return Ok(request);
+    };
+    let Some((permissions, _)) = registry_values.permissions_and_consent() else { return Ok(request) };
     for opening in requested_host_access(permissions, working_dir)? {
-        if !asking.confirm_permissions(&opening).await? {
-            return Ok(asked);
+        if !input_mode.confirm_permissions(&opening).await? {
+            return Ok(request);
         }
     }
-    supplied.confirmed = true;
-    Ok(asked)
+    registry_values.confirmed = true;
+    Ok(request)
 }
 
 /// Returns what a run method runs.
-fn source_of(way: &RunMethod) -> Result<ServerSource> {
+fn source_of(run_method: &RunMethod) -> Result<ServerSource> {
     let unusable = |error: Error| match error.kind() {
         ErrorKind::InvalidOption => {
             Error::new(ErrorKind::Registry, "the entry cannot be used").source(error.to_string())
         }
         _ => error,
     };
-    if way.is_image {
-        return ImageReference::parse(&way.server).map(ServerSource::Image).map_err(unusable);
+    if run_method.is_image {
+        return ImageReference::parse(&run_method.server).map(ServerSource::Image).map_err(unusable);
     }
-    source::classify(&way.server).map_err(unusable)
+    source::classify(&run_method.server).map_err(unusable)
 }
 
 /// Selects the run method of an entry: images before packages before remote servers, in the order of the entry.
@@ -120,10 +125,11 @@ fn choose_run_method(entry: &RegistryEntry, transport: Option<Transport>) -> Res
         let message = format!("`{}` was withdrawn from the registry", entry.name);
         return Err(Error::new(ErrorKind::Registry, message));
     }
-    let rank = |way: &&RunMethod| {
-        let other_transport = transport.is_some() && way.transport.is_some() && way.transport != transport;
-        let remote = way.server.starts_with("https://") || way.server.starts_with("http://");
-        (other_transport, !way.is_image, remote)
+    let rank = |run_method: &&RunMethod| {
+        let other_transport =
+            transport.is_some() && run_method.transport.is_some() && run_method.transport != transport;
+        let remote = run_method.server.starts_with("https://") || run_method.server.starts_with("http://");
+        (other_transport, !run_method.is_image, remote)
     };
     entry.run_methods.iter().min_by_key(rank).ok_or_else(|| {
         let others = match entry.unsupported_packages.as_slice() {
@@ -139,30 +145,31 @@ fn choose_run_method(entry: &RegistryEntry, transport: Option<Transport>) -> Res
 /// # Errors
 /// `InvalidOption` for a required value that is missing and cannot be prompted for; `Interrupted`.
 pub(in crate::workload) async fn resolve_inputs(
-    asked: &WorkloadRequest,
+    request: &WorkloadRequest,
     environment: &Environment,
-    asking: &InputMode<'_>,
+    input_mode: &InputMode<'_>,
 ) -> Result<WorkloadRequest> {
-    let Some(supplied) = &asked.registry_values else { return Ok(asked.clone()) };
-    let mut supplied = supplied.clone();
-    let way = supplied.run_method.clone();
-    let options = &asked.options;
-    let remote = matches!(asked.source, ServerSource::Remote(_));
-    supplied.options.transport = way.transport;
-    supplied.options.proxy_port =
-        way.proxy_port.filter(|port| options.proxy_port.is_some() || is_port_free(*port));
+    let Some(registry_values) = &request.registry_values else { return Ok(request.clone()) };
+    let mut registry_values = registry_values.clone();
+    let run_method = registry_values.run_method.clone();
+    let options = &request.options;
+    let remote = matches!(request.source, ServerSource::Remote(_));
+    registry_values.options.transport = run_method.transport;
+    registry_values.options.proxy_port =
+        run_method.proxy_port.filter(|port| options.proxy_port.is_some() || is_port_free(*port));
     if !remote {
-        if options.transport.or(way.transport) != Some(Transport::Stdio) {
-            supplied.options.target_port = way.target_port;
+        if options.transport.or(run_method.transport) != Some(Transport::Stdio) {
+            registry_values.options.target_port = run_method.target_port;
         }
-        let given = requested_variables(asked)?;
-        for input in &way.env {
+        let given = requested_variables(request)?;
+        for input in &run_method.env {
             let as_secret = options.secret.iter().any(|secret| secret.target == input.name);
-            let known = supplied.env.contains_key(&input.name) || supplied.secrets.contains_key(&input.name);
+            let known = registry_values.env.contains_key(&input.name)
+                || registry_values.secrets.contains_key(&input.name);
             if as_secret || known || given.contains_key(&input.name) {
                 continue;
             }
-            let Some(value) = resolve_input(input, asking).await? else { continue };
+            let Some(value) = resolve_input(input, input_mode).await? else { continue };
             let typed_secret = value.secret && value.origin == ValueOrigin::Answered;
             // The name comes from the registry, so it is checked like one that is typed.
             let fits = !input.name.contains('=') && format!("{}=", input.name).parse::<EnvVar>().is_ok();
@@ -171,35 +178,38 @@ pub(in crate::workload) async fn resolve_inputs(
                 return Err(Error::new(ErrorKind::Registry, message));
             }
             if typed_secret {
-                supplied.secrets.insert(input.name.clone(), Secret::from(value.text));
+                registry_values.secrets.insert(input.name.clone(), Secret::from(value.text));
             } else {
-                supplied.env.insert(input.name.clone(), (value.text, value.origin));
+                registry_values.env.insert(input.name.clone(), (value.text, value.origin));
             }
         }
         if options.args.is_empty() {
-            supplied.options.args = arguments(&way, asking).await?;
+            registry_values.options.args = arguments(&run_method, input_mode).await?;
         }
         if options.volume.is_empty() {
-            for input in &way.volumes {
-                supplied.options.volume.extend(volume(input, &environment.working_dir, asking).await?);
+            for input in &run_method.volumes {
+                registry_values
+                    .options
+                    .volume
+                    .extend(volume(input, &environment.working_dir, input_mode).await?);
             }
         }
     }
-    if let ServerSource::Remote(url) = &asked.source {
-        headers::resolve_headers(&way, url, &options.secret, &mut supplied, asking).await?;
+    if let ServerSource::Remote(url) = &request.source {
+        headers::resolve_headers(&run_method, url, &options.secret, &mut registry_values, input_mode).await?;
     }
-    if let InputMode::DryRun(noted) = asking {
-        supplied.prompts = noted.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+    if let InputMode::DryRun(noted) = input_mode {
+        registry_values.prompts = noted.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
     }
-    let mut asked = asked.clone();
+    let mut request = request.clone();
     // Prompted values are exported like given ones, so that an import needs no prompt.
-    for (name, (value, origin)) in &supplied.env {
+    for (name, (value, origin)) in &registry_values.env {
         if *origin == ValueOrigin::Answered {
-            asked.prompted_env.push((name.as_str(), value.as_str()).into());
+            request.prompted_env.push((name.as_str(), value.as_str()).into());
         }
     }
-    asked.registry_values = Some(supplied);
-    Ok(asked)
+    request.registry_values = Some(registry_values);
+    Ok(request)
 }
 
 /// Rejects an input that prompts for a secret and would put it into an argument list, which every process of the
@@ -216,19 +226,19 @@ fn reject_secret(input: &RegistryInput, what: &str) -> Result<()> {
     ))
 }
 
-async fn arguments(way: &RunMethod, asking: &InputMode<'_>) -> Result<Vec<String>> {
+async fn arguments(run_method: &RunMethod, input_mode: &InputMode<'_>) -> Result<Vec<String>> {
     let mut args = Vec::new();
-    for argument in &way.args {
+    for argument in &run_method.args {
         if let Argument::Positional(input) | Argument::Named { input: Some(input), .. } = argument {
             reject_secret(input, "an argument")?;
         }
         match argument {
             Argument::Positional(input) => {
-                args.extend(resolve_input(input, asking).await?.map(|value| value.text))
+                args.extend(resolve_input(input, input_mode).await?.map(|value| value.text))
             }
             Argument::Named { flag, input: None } => args.push(flag.clone()),
             Argument::Named { flag, input: Some(input) } => {
-                if let Some(value) = resolve_input(input, asking).await? {
+                if let Some(value) = resolve_input(input, input_mode).await? {
                     args.extend([flag.clone(), value.text]);
                 }
             }
@@ -241,7 +251,7 @@ async fn arguments(way: &RunMethod, asking: &InputMode<'_>) -> Result<Vec<String
 async fn volume(
     input: &RegistryInput,
     working_dir: &Path,
-    asking: &InputMode<'_>,
+    input_mode: &InputMode<'_>,
 ) -> Result<Option<VolumeSpec>> {
     reject_secret(input, "a part of a mount")?;
     let refused = |what: &str| {
@@ -262,7 +272,7 @@ async fn volume(
     };
     let named = named.filter(|(source, _)| source.value.is_none() && source.default.is_none());
     let Some((source, rest)) = named else {
-        let Some(whole) = resolve_input(input, asking).await? else { return Ok(None) };
+        let Some(whole) = resolve_input(input, input_mode).await? else { return Ok(None) };
         let volume: VolumeSpec = whole.text.parse()?;
         let opening = mount_opening(&Mount {
             source: working_dir.join(&volume.host_path),
@@ -270,11 +280,11 @@ async fn volume(
             read_only: volume.read_only,
             relabel: volume.relabel,
         });
-        let confirmed = asking.confirm_permissions(&opening).await?;
+        let confirmed = input_mode.confirm_permissions(&opening).await?;
         return if confirmed { Ok(Some(volume)) } else { Err(refused(&volume.host_path.to_string_lossy())) };
     };
-    let Some(source) = resolve_input(&source, asking).await? else { return Ok(None) };
-    let Some(rest) = expand_template(rest, input, asking).await? else { return Ok(None) };
+    let Some(source) = resolve_input(&source, input_mode).await? else { return Ok(None) };
+    let Some(rest) = expand_template(rest, input, input_mode).await? else { return Ok(None) };
     let volume: VolumeSpec = format!("{}{}", source.text, rest.text).parse()?;
     // What follows could be parsed as a part of the path.
     if !rest.text.is_empty() && volume.host_path.as_os_str() != source.text.as_str() {

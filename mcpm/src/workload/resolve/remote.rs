@@ -21,8 +21,8 @@ use crate::{
 };
 
 /// Rejects options that apply to containers only, in one message.
-pub(in crate::workload) fn check(asked: &WorkloadRequest) -> Result<()> {
-    let options = &asked.options;
+pub(in crate::workload) fn check(request: &WorkloadRequest) -> Result<()> {
+    let options = &request.options;
     let refused: Vec<String> = WorkloadOptions::SPECS
         .iter()
         .filter(|spec| CONTAINER_ONLY_OPTIONS.contains(&spec.name) && options.is_given(spec.name))
@@ -40,38 +40,40 @@ pub(in crate::workload) fn check(asked: &WorkloadRequest) -> Result<()> {
         return Err(Error::new(ErrorKind::InvalidOption, message)
             .hint("set `transport` to `streamable-http` or `sse`"));
     }
-    if let ServerSource::Remote(url) = &asked.source {
+    if let ServerSource::Remote(url) = &request.source {
         headers::check(options.secret.iter(), url)?;
     }
-    check_proxy(asked)
+    check_proxy(request)
 }
 
 /// Resolves a workload in a container.
 pub(in crate::workload) fn resolve(
-    asked: &WorkloadRequest,
+    request: &WorkloadRequest,
     url: &RemoteUrl,
     name: WorkloadName,
     environment: &Environment,
 ) -> Result<WorkloadSpec> {
-    let options = asked.effective_options();
+    let options = request.effective_options();
     let mut origins = BTreeMap::new();
-    origins.insert("name".to_owned(), asked.name_origin());
+    origins.insert("name".to_owned(), request.name_origin());
     let url_origin =
-        if asked.registry_values.is_some() { ValueOrigin::Registry } else { asked.origin("server") };
+        if request.registry_values.is_some() { ValueOrigin::Registry } else { request.origin("server") };
     origins.insert("url".to_owned(), url_origin);
     for field in ["group", "transport", "host", "endpoint_prefix", "trust_proxy_headers"] {
-        origins.insert(field.to_owned(), asked.origin(field));
+        origins.insert(field.to_owned(), request.origin(field));
     }
-    let proxy: ProxySpec = proxy(asked, &options, &name, &mut origins, environment)?;
+    let proxy: ProxySpec = proxy(request, &options, &name, &mut origins, environment)?;
     let mut headers = BTreeMap::new();
-    for (header, (value, origin)) in asked.registry_values.iter().flat_map(|supplied| &supplied.headers) {
+    for (header, (value, origin)) in
+        request.registry_values.iter().flat_map(|registry_values| &registry_values.headers)
+    {
         origins.insert(format!("header.{header}"), *origin);
         headers.insert(header.clone(), value.clone());
     }
-    let typed = asked.prompted_secrets(&name);
+    let typed = request.prompted_secrets(&name);
     let secrets: Vec<SecretRef> = options.secret.iter().chain(typed.keys()).cloned().collect();
     headers::check(secrets.iter(), url)?;
-    let mut warnings = ineffective_options::warnings(&asked.options);
+    let mut warnings = ineffective_options::warnings(&request.options);
     if let Some(exchange) = &proxy.exchange {
         let of_secret = secrets.iter().filter_map(|secret| match secret.destination() {
             SecretTarget::Header(name) => Some(name),
@@ -83,7 +85,7 @@ pub(in crate::workload) fn resolve(
         }
     }
     if !options.secret.is_empty() {
-        origins.insert("secret".to_owned(), asked.origin("secret"));
+        origins.insert("secret".to_owned(), request.origin("secret"));
     }
     for secret in typed.keys() {
         origins.insert(format!("secret.{}", secret.target), ValueOrigin::Answered);
@@ -93,7 +95,7 @@ pub(in crate::workload) fn resolve(
         version: SPEC_VERSION,
         name,
         group: options.group.clone().unwrap_or_default(),
-        asked: request::options_for_export(asked, &environment.working_dir),
+        asked: request::options_for_export(request, &environment.working_dir),
         transport: options.transport.unwrap_or(Transport::StreamableHttp),
         proxy,
         target: None,

@@ -113,7 +113,7 @@ impl WorkloadRequest {
 
     /// Returns the secrets that the user typed, with the references of the workload of that name.
     pub(in crate::workload) fn prompted_secrets(&self, name: &WorkloadName) -> BTreeMap<SecretRef, &Secret> {
-        let typed = self.registry_values.iter().flat_map(|supplied| &supplied.secrets);
+        let typed = self.registry_values.iter().flat_map(|registry_values| &registry_values.secrets);
         let reference = |target: &str| match self.source {
             ServerSource::Remote(_) => SecretRef::in_header(format!("{name}/{target}"), target),
             _ => (format!("{name}/{target}"), target).into(),
@@ -122,8 +122,9 @@ impl WorkloadRequest {
     }
 
     pub(in crate::workload) fn without_defaults(&self) -> WorkloadOptions {
-        let supplied = self.registry_values.as_ref().map(|supplied| supplied.options.clone());
-        self.options.clone().or(supplied.unwrap_or_default())
+        let registry_values =
+            self.registry_values.as_ref().map(|registry_values| registry_values.options.clone());
+        self.options.clone().or(registry_values.unwrap_or_default())
     }
 
     pub(in crate::workload) fn name_origin(&self) -> ValueOrigin {
@@ -135,7 +136,10 @@ impl WorkloadRequest {
             (true, false) => ValueOrigin::Given,
             (true, true) => ValueOrigin::ExportedFile,
             (false, _)
-                if self.registry_values.as_ref().is_some_and(|supplied| supplied.options.is_given(name)) =>
+                if self
+                    .registry_values
+                    .as_ref()
+                    .is_some_and(|registry_values| registry_values.options.is_given(name)) =>
             {
                 ValueOrigin::Registry
             }
@@ -146,10 +150,10 @@ impl WorkloadRequest {
 
 /// Returns the options for an export: with absolute paths, and without options of this run.
 pub(in crate::workload) fn options_for_export(
-    asked: &WorkloadRequest,
+    request: &WorkloadRequest,
     working_dir: &Path,
 ) -> WorkloadOptions {
-    let options = &asked.options;
+    let options = &request.options;
     let absolute = |path: &PathBuf| working_dir.join(path);
     let volume =
         |volume: &VolumeSpec| VolumeSpec { host_path: absolute(&volume.host_path), ..volume.clone() };
@@ -177,7 +181,7 @@ pub(in crate::workload) fn options_for_export(
         sigstore_trusted_root: options.sigstore_trusted_root.as_ref().map(absolute),
         env_file_dir: options.env_file_dir.as_ref().map(absolute),
         volume: options.volume.iter().map(volume).collect(),
-        env: options.env.iter().chain(&asked.prompted_env).cloned().collect(),
+        env: options.env.iter().chain(&request.prompted_env).cloned().collect(),
         registry: options.registry.as_ref().map(|registry| absolute_registry(registry, working_dir)),
         ..options.clone()
     }

@@ -20,15 +20,15 @@ const DEFAULT_TARGET_PORT: u16 = 8080;
 /// How long looking up the name of the target host may take.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(in crate::workload) fn reject_http_options(asked: &WorkloadRequest) -> Result<()> {
+pub(in crate::workload) fn reject_http_options(request: &WorkloadRequest) -> Result<()> {
     for name in ["target_port", "target_host"] {
-        if asked.options.is_given(name) {
+        if request.options.is_given(name) {
             let message =
                 format!("`{name}` is for the transports `sse` and `streamable-http`, not for `stdio`");
             return Err(Error::new(ErrorKind::InvalidOption, message));
         }
     }
-    if asked.options.is_given("token_exchange_url") {
+    if request.options.is_given("token_exchange_url") {
         let message = "`token_exchange_url` is for the transports `sse` and `streamable-http`: over `stdio`, a \
                        server has no requests that could carry a token";
         return Err(Error::new(ErrorKind::InvalidOption, message)
@@ -38,14 +38,14 @@ pub(in crate::workload) fn reject_http_options(asked: &WorkloadRequest) -> Resul
 }
 
 /// Rejects another proxy mode for a server that speaks HTTP, whose messages are forwarded unchanged.
-pub(in crate::workload) fn reject_proxy_mode(asked: &WorkloadRequest, transport: Transport) -> Result<()> {
-    let face = match transport {
+pub(in crate::workload) fn reject_proxy_mode(request: &WorkloadRequest, transport: Transport) -> Result<()> {
+    let own_mode = match transport {
         Transport::Stdio => return Ok(()),
         Transport::StreamableHttp => ProxyMode::StreamableHttp,
         Transport::Sse => ProxyMode::Sse,
     };
-    match asked.options.proxy_mode {
-        Some(mode) if mode != face => {
+    match request.options.proxy_mode {
+        Some(mode) if mode != own_mode => {
             let message = format!(
                 "`proxy_mode` set to `{mode}` is for servers that speak `stdio`; this one speaks `{transport}`, and so does its proxy"
             );
@@ -56,11 +56,11 @@ pub(in crate::workload) fn reject_proxy_mode(asked: &WorkloadRequest, transport:
 }
 
 pub(in crate::workload) fn target_port(
-    asked: &WorkloadRequest,
+    request: &WorkloadRequest,
     exposed: &[u16],
 ) -> Result<(u16, ValueOrigin)> {
-    if let Some(port) = asked.without_defaults().target_port {
-        return Ok((port, asked.origin("target_port")));
+    if let Some(port) = request.without_defaults().target_port {
+        return Ok((port, request.origin("target_port")));
     }
     match exposed {
         [] => Ok((DEFAULT_TARGET_PORT, ValueOrigin::Derived)),
@@ -76,12 +76,12 @@ pub(in crate::workload) fn target_port(
 /// Returns how the proxy connects to the server. The server's port is published on loopback only, unless the user
 /// names another host.
 pub(in crate::workload) fn target_route(
-    asked: &WorkloadRequest,
+    request: &WorkloadRequest,
     network: &Network,
     engine: &EngineInfo,
 ) -> Result<Via> {
     reject_no_network(network)?;
-    let host = asked.options.target_host.clone();
+    let host = request.options.target_host.clone();
     if network.is_of_container() {
         let refused = |message, hint| Err(Error::new(ErrorKind::InvalidOption, message).hint(hint));
         // Ports can only be published when the other container is created.

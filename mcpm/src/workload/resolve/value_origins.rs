@@ -28,7 +28,7 @@ pub(in crate::workload) fn label_key(key: &str) -> String {
 
 /// Records the origins of a container's ports, mounts and labels. `own` are mounts of mcpm itself.
 pub(in crate::workload) fn record_container_origins(
-    asked: &WorkloadRequest,
+    request: &WorkloadRequest,
     options: &WorkloadOptions,
     container: &ContainerSpec,
     own: &[Mount],
@@ -37,21 +37,21 @@ pub(in crate::workload) fn record_container_origins(
     let published = target::published_ports(options);
     for port in &container.ports {
         let given = published.contains(port);
-        let origin = if given { asked.origin("publish") } else { ValueOrigin::Derived };
+        let origin = if given { request.origin("publish") } else { ValueOrigin::Derived };
         origins.insert(port_key(port), origin);
     }
     for mount in &container.mounts {
         let origin = if own.contains(mount) {
             ValueOrigin::Derived
         } else if options.volume.iter().any(|volume| volume.container_path == mount.target) {
-            asked.origin("volume")
+            request.origin("volume")
         } else {
             ValueOrigin::Profile
         };
         origins.insert(mount_key(mount), origin);
     }
     for key in container.labels.keys() {
-        let origin = if labels::is_reserved(key) { ValueOrigin::Derived } else { asked.origin("label") };
+        let origin = if labels::is_reserved(key) { ValueOrigin::Derived } else { request.origin("label") };
         origins.insert(label_key(key), origin);
     }
 }

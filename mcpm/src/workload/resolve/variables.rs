@@ -25,13 +25,13 @@ pub(super) fn requested_variables(request: &WorkloadRequest) -> Result<Variables
 
 /// Returns the server's environment: the requested variables, and those that mcpm sets unless they were given.
 pub(super) fn variables(
-    asked: &WorkloadRequest,
+    request: &WorkloadRequest,
     transport: Transport,
     target: Option<&TargetSpec>,
     trusts: bool,
     origins: &mut BTreeMap<String, ValueOrigin>,
 ) -> Result<BTreeMap<String, String>> {
-    let mut all = requested_variables(asked)?;
+    let mut all = requested_variables(request)?;
     let mut tell = |name: &str, value: String| {
         all.entry(name.to_owned()).or_insert((value, ValueOrigin::Derived));
     };

@@ -64,26 +64,28 @@ impl Verification {
     /// # Errors
     /// `InvalidOption` for options that contradict each other and for invalid files; `ImageUnverified` when a
     /// signature is required and the signer is not known; `NotFound`, `Io`, `Registry`.
-    pub(in crate::workload) fn from_request(asked: &WorkloadRequest) -> Result<Self> {
-        let options = asked.effective_options();
+    pub(in crate::workload) fn from_request(request: &WorkloadRequest) -> Result<Self> {
+        let options = request.effective_options();
         let mode = options.image_verification.unwrap_or(ImageVerification::Warn);
-        let built = matches!(asked.source, ServerSource::Package(_));
-        let chosen = asked.options.is_given("image_verification");
+        let built = matches!(request.source, ServerSource::Package(_));
+        let chosen = request.options.is_given("image_verification");
         check(&options, mode, built)?;
-        let trust = asked.files.trust_store()?.clone();
+        let trust = request.files.trust_store()?.clone();
         if mode == ImageVerification::Disabled {
             return Ok(Self { mode, expected: None, built, explicit: chosen, trust });
         }
-        let provenance =
-            asked.registry_values.as_ref().and_then(|supplied| supplied.run_method.provenance.as_ref());
-        let expected = if built { None } else { expected(asked, provenance)? };
+        let provenance = request
+            .registry_values
+            .as_ref()
+            .and_then(|registry_values| registry_values.run_method.provenance.as_ref());
+        let expected = if built { None } else { expected(request, provenance)? };
         if expected.is_none() && options.sigstore_trusted_root.is_some() {
             let message = "`sigstore_trusted_root` is given, and not who signs the image";
             return Err(Error::new(ErrorKind::InvalidOption, message)
                 .hint("set `certificate_identity` and `certificate_oidc_issuer` as well"));
         }
         if mode == ImageVerification::Enabled && expected.is_none() {
-            return Err(unknown_signer(&asked.source, built));
+            return Err(unknown_signer(&request.source, built));
         }
         Ok(Self { mode, expected, built, explicit: chosen, trust })
     }
@@ -183,13 +185,13 @@ fn check(options: &WorkloadOptions, mode: ImageVerification, built: bool) -> Res
 }
 
 fn expected(
-    asked: &WorkloadRequest,
+    request: &WorkloadRequest,
     provenance: Option<&serde_json::Value>,
 ) -> Result<Option<ExpectedSigner>> {
-    if let Some(key) = asked.files.verification_key()? {
+    if let Some(key) = request.files.verification_key()? {
         return Ok(Some(ExpectedSigner::Key(key.clone())));
     }
-    let (options, root) = (&asked.options, asked.files.trusted_root()?.cloned());
+    let (options, root) = (&request.options, request.files.trusted_root()?.cloned());
     let identity = match (&options.certificate_identity, &options.certificate_oidc_issuer, provenance) {
         (Some(name), Some(issuer), _) => Some(Identity::new(name.clone(), issuer.clone(), root)?),
         (_, _, Some(provenance)) => Identity::from_provenance(provenance, root)?,
