@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     audit::{AuditSpec, tests::open_in_memory},
-    transport::body::Body,
+    proxy::body::Body,
 };
 
 const ASK: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}"#;

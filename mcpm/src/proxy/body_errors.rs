@@ -5,6 +5,7 @@ use std::error::Error;
 use ::http::StatusCode;
 
 use super::{
+    body::{BodyLimitExceeded, BodyTooSlow, IncompleteBody, MemoryExhausted},
     denial::Denial,
     respond::{self, Response},
 };
@@ -12,11 +13,7 @@ use crate::{
     explain::Reason,
     mcp::{error_code, request_id::scan_request_id},
     stdio::mux::RpcError,
-    transport::{
-        body::{BodyLimitExceeded, IncompleteBody, MemoryExhausted},
-        client_body::BodyTooSlow,
-        http,
-    },
+    transport::http,
 };
 
 /// Answers a request whose body could not be read, under its id if that came.

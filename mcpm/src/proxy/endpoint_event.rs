@@ -19,7 +19,7 @@ use super::{
     respond::Request,
     session_owners::{EndpointRegistrar, EndpointRegistration},
 };
-use crate::transport::body::BodyError;
+use crate::proxy::body::BodyError;
 
 /// A stream's beginning that holds no whole event up to here is passed on as it is. Where somebody is told of the place,
 /// lines in front of the event do not count: a place that were missed would be anybody's.

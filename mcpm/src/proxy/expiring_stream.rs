@@ -12,7 +12,7 @@ use http_body::{Body as HttpBody, Frame};
 use tokio::time::{Instant, Sleep};
 
 use super::respond::Response;
-use crate::transport::body::{Body, BodyError};
+use crate::proxy::body::{Body, BodyError};
 
 /// What ends later than that is as good as endless.
 const MAX_LIFETIME: Duration = Duration::from_secs(365 * 24 * 3600);

@@ -29,8 +29,8 @@ use super::{
     target::{Target, TargetInstance},
 };
 use crate::{
-    Error, mcp::error_code, mcp::message::Message, mcp::request_id::scan_request_id, timers::CoarseTimers,
-    transport::body::Body, transport::http::RequestHead,
+    Error, mcp::error_code, mcp::message::Message, mcp::request_id::scan_request_id, proxy::body::Body,
+    timers::CoarseTimers, transport::http::RequestHead,
 };
 
 /// How long the server may take for the head of an answer to a POST.
@@ -80,7 +80,7 @@ impl Forward {
         let in_session = place.map(|place| SessionRequest::with_server_id(&mut parts, place));
         let opening = initialize_request(&parts, &asked.body);
         let journey = parts.extensions.get::<Arc<RequestTelemetry>>().cloned();
-        let head = RequestHead::new(&parts, &body);
+        let head = RequestHead::new(&parts, body.size_hint().exact());
         // What the client sent keeps the whole buffer of its connection, so none of it is kept until the answer.
         drop(parts);
         let exchanged = match lost {

@@ -22,8 +22,8 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     memory::Payer,
+    proxy::body::{Body, ClientBody},
     timers::CoarseTimers,
-    transport::{body::Body, client_body::ClientBody},
 };
 
 /// How long a client may take for the head of a request, or be silent before the next one.

@@ -13,8 +13,8 @@ use crate::{
         error_code,
         message::{Message, MessageKind},
     },
+    proxy::body::Body,
     stdio::mux::error_response_with_data,
-    transport::body::Body,
 };
 
 /// The status of an error that is an answer like any other.

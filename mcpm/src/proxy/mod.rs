@@ -7,6 +7,7 @@
 mod admission;
 mod audited_message;
 mod audited_request;
+pub(crate) mod body;
 mod body_errors;
 pub(crate) mod bridge;
 mod builder;

@@ -9,11 +9,11 @@ use super::denial::Denial;
 use crate::{
     mcp::error_code,
     memory::{Account, Payer},
+    proxy::body::Body,
     stdio::{
         mux::{RpcError, error_response, error_response_with_data},
         owner::Owner,
     },
-    transport::body::Body,
 };
 
 /// A request on its way through the stack.

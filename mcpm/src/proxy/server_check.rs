@@ -25,8 +25,9 @@ use crate::{
         message::{Message, MessageKind},
     },
     options::Transport,
+    proxy::body::Body,
     redact::url::redact_url_text,
-    transport::{body::Body, http::ResponseBody, tls},
+    transport::{http::ResponseBody, tls},
 };
 
 /// How long `server/discover` may take: older servers may leave it unanswered.

@@ -21,8 +21,9 @@ use crate::{
         request_id::scan_request_id,
     },
     memory::Account,
+    proxy::body::Body,
     stdio::handshake::chosen_version,
-    transport::{body::Body, http::RequestHead},
+    transport::http::RequestHead,
 };
 
 /// How long the server may take to say that a session is lost, and to open it again.
@@ -95,8 +96,7 @@ fn retry_request(mut sent: Parts, server: HeaderValue, body: Bytes) -> (RequestH
     sent.headers.insert(MCP_SESSION_ID, server);
     // The new session has not said anything yet.
     sent.headers.remove("last-event-id");
-    let body = Body::from(body);
-    (RequestHead::new(&sent, &body), body)
+    (RequestHead::new(&sent, Some(body.len() as u64)), Body::from(body))
 }
 
 /// A message of the handshake, with what the request that was sent says of the client.

@@ -15,12 +15,14 @@ use tokio::time::{Instant, Sleep};
 use crate::{
     explain::Reason,
     mcp::{error_code, sse},
-    proxy::respond::{self, EVENT_STREAM, Response},
+    proxy::{
+        body::{Body, BodyError},
+        respond::{self, EVENT_STREAM, Response},
+    },
     stdio::{
         mux::{CancelOnDrop, RpcError},
         replay_stream::{MessageReader, StreamEnd, StreamItem},
     },
-    transport::body::{Body, BodyError},
 };
 
 /// Silence after which a comment is sent.

@@ -25,6 +25,7 @@ use crate::{
         sse,
     },
     proxy::{
+        body::Body,
         header_check,
         layers::telemetry::mark_sent,
         messages::{batch_of, is_modern},
@@ -37,7 +38,6 @@ use crate::{
         router::Router,
         session::SessionId,
     },
-    transport::body::Body,
 };
 
 const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");

@@ -19,13 +19,13 @@ use crate::{
     memory::Account,
     proxy::{
         audited_request::AuditedRequest,
+        body::Body,
         layer::Next,
         layers::telemetry::RequestTelemetry,
         messages::{Hook, HookVerdict, Hooks, RequestMessages, ResponseMessage, run_hooks},
         respond::{JSON, Request},
         session_owners::Owner,
     },
-    transport::body::Body,
 };
 
 /// How long what was heard of a tool holds.

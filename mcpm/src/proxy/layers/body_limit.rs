@@ -17,11 +17,11 @@ use tokio::time::{Instant, timeout_at};
 use crate::{
     mcp::request_id::scan_request_id,
     proxy::{
+        body::{Body, BodyError, BodyLimitExceeded},
         body_errors,
         layer::{Layer, Next, ResponseFuture},
         respond::Request,
     },
-    transport::body::{Body, BodyError, BodyLimitExceeded},
 };
 
 /// Largest body in bytes.

@@ -85,9 +85,9 @@ impl Layer for EndpointGuard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        proxy::layers::policy_tests::{Server, post, run},
-        transport::body::Body,
+    use crate::proxy::{
+        body::Body,
+        layers::policy_tests::{Server, post, run},
     };
 
     const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;

@@ -19,6 +19,7 @@ use crate::{
         request_id::scan_request_id,
     },
     proxy::{
+        body::Body,
         body_errors,
         denial::Denial,
         header_check,
@@ -27,7 +28,6 @@ use crate::{
         respond::{self, Request, Response},
     },
     stdio::mux::RpcError,
-    transport::body::Body,
 };
 
 /// The layer.

@@ -15,11 +15,11 @@ use crate::{
     explain::DenialLog,
     mcp::message::{Message, MessageKind},
     proxy::{
+        body::Body,
         layer::{Endpoint, Layer, Next, ResponseFuture},
         messages::RequestMessages,
         respond::{self, EVENT_STREAM, Request, Response},
     },
-    transport::body::Body,
 };
 
 /// What a server gives to a message that it gets.

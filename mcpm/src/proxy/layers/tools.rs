@@ -20,13 +20,13 @@ use crate::{
     },
     policy::tools,
     proxy::{
+        body::Body,
         denial::Denial,
         layer::{Layer, Next, ResponseFuture},
         message_errors,
         messages::{Hook, HookVerdict, Hooks, ListItem, RequestMessages, ResponseMessage, rewrite_lists},
         respond::{Request, Response},
     },
-    transport::body::Body,
 };
 
 const MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");

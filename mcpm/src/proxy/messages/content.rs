@@ -9,7 +9,7 @@ use http::{HeaderMap, header};
 
 use crate::{
     memory::Account,
-    transport::body::{Body, IncompleteBody},
+    proxy::body::{Body, IncompleteBody},
 };
 
 const EVENT_STREAM: &[u8] = b"text/event-stream";

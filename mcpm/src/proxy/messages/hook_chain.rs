@@ -17,11 +17,11 @@ use crate::{
     },
     memory::Account,
     proxy::{
+        body::Body,
         denial::Denial,
         respond::{self, Response},
     },
     stdio::mux::error_response_with_data,
-    transport::body::Body,
 };
 
 /// The hooks of one answer, and what they need to know.

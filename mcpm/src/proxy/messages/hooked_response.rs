@@ -14,8 +14,10 @@ use super::{
 use crate::{
     explain::{DenialLog, Reason},
     memory::Account,
-    proxy::respond::Response,
-    transport::body::{Body, IncompleteBody},
+    proxy::{
+        body::{Body, IncompleteBody},
+        respond::Response,
+    },
 };
 
 /// What is said of bytes that are no longer the same.

@@ -14,8 +14,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     memory::Account,
-    proxy::respond::Response,
-    transport::body::{Body, BodyError},
+    proxy::{
+        body::{Body, BodyError},
+        respond::Response,
+    },
 };
 
 /// Drops what says `secret`, replaces what says `old`, and remembers what it saw.

@@ -22,8 +22,10 @@ use crate::{
     explain::Reason,
     mcp::{message::replace_line_breaks, sse},
     memory::{Reservation, warn_no_room},
-    proxy::denial::Denial,
-    transport::body::{Body, BodyError},
+    proxy::{
+        body::{Body, BodyError},
+        denial::Denial,
+    },
 };
 
 /// The stream.

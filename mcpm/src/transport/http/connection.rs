@@ -1,4 +1,4 @@
-//! One connection to a server, used by one request at a time, whose own task reads and writes it.
+//! A connection to a server, which one request uses at a time; the task of that request reads and writes it.
 
 use std::{
     future::poll_fn,
@@ -14,44 +14,44 @@ use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use super::{
     error::ConnectionError,
     head::{RequestHead, ResponseHead},
+    request_body::{RequestBody, UnsentBody},
     stream::Stream,
     upload::Upload,
 };
-use crate::transport::body::Body;
 
-/// How much is read at a time.
+/// Bytes that are read at a time.
 const READ_BUFFER_BYTES: usize = 16 << 10;
 
-/// A connection.
+/// A connection to a server.
 #[derive(Debug)]
 pub(super) struct HttpConnection {
     stream: Stream,
-    /// What is still to be sent. Nearly always a request goes out at once and whole.
+    /// What is still to be sent. Nearly always a request is sent whole with one call.
     upload: Option<Box<Upload>>,
 }
 
-/// Why a request got no answer.
-pub(super) enum SendError {
-    /// Nothing of it was sent. This is its body.
-    Unsent(Body, io::Error),
-    /// It was sent, whole or in part, and nothing came back. The server may have taken it.
+/// Why a request got no response.
+pub(super) enum SendError<B> {
+    /// Nothing of it was sent; this is its body.
+    Unsent(UnsentBody<B>, io::Error),
+    /// It was sent, whole or in part, and nothing was received. The server may have processed it.
     NoResponse(ConnectionError),
-    /// The server may have taken it.
+    /// The server may have processed it.
     Interrupted(ConnectionError),
 }
 
 impl HttpConnection {
-    /// Takes over a stream on which nothing was said.
+    /// Creates a connection from a stream that was not used yet.
     pub(super) fn new(stream: Stream) -> Box<Self> {
         Box::new(Self { stream, upload: None })
     }
 
-    /// Sends a request and waits for the head of its answer.
-    pub(super) async fn exchange(
+    /// Sends a request and waits for the head of its response.
+    pub(super) async fn exchange<B: RequestBody>(
         &mut self,
         head: &RequestHead,
-        body: Body,
-    ) -> Result<ResponseHead, SendError> {
+        body: UnsentBody<B>,
+    ) -> Result<ResponseHead, SendError<B>> {
         self.write_request(head, body).await?;
         let mut read = Bytes::new();
         let mut failed = None;
@@ -61,12 +61,12 @@ impl HttpConnection {
                     Err(error @ ConnectionError::RequestBody(_)) => {
                         return Poll::Ready(Err(SendError::Interrupted(error)));
                     }
-                    // A server that does not want the body may have said so before it closed.
+                    // A server that rejects the body may have responded before it closed the connection.
                     Err(error) => failed = Some(error),
                     Ok(()) => {}
                 }
-                let piece = match self.poll_read(cx) {
-                    Poll::Ready(Ok(piece)) if !piece.is_empty() => piece,
+                let chunk = match self.poll_read(cx) {
+                    Poll::Ready(Ok(chunk)) if !chunk.is_empty() => chunk,
                     Poll::Ready(ended) => {
                         let error = ended.map_or_else(ConnectionError::Io, |_| ConnectionError::Closed);
                         let error = failed.take().unwrap_or(error);
@@ -76,31 +76,35 @@ impl HttpConnection {
                     }
                     Poll::Pending => return Poll::Pending,
                 };
-                read = if read.is_empty() { piece } else { [&read[..], &piece[..]].concat().into() };
-                if let Some(mut answer) =
+                read = if read.is_empty() { chunk } else { [&read[..], &chunk[..]].concat().into() };
+                if let Some(mut response) =
                     ResponseHead::read(&mut read, head.method()).map_err(SendError::Interrupted)?
                 {
-                    // What came right behind the head is looked at while the status can still be another.
-                    answer.framing.check(&answer.rest).map_err(SendError::Interrupted)?;
-                    answer.keep_alive &= failed.is_none();
-                    return Poll::Ready(Ok(answer));
+                    // A malformed body is found here, if possible, because the client's status is not sent yet.
+                    response.framing.check(&response.rest).map_err(SendError::Interrupted)?;
+                    response.keep_alive &= failed.is_none();
+                    return Poll::Ready(Ok(response));
                 }
             }
         })
         .await
     }
 
-    /// Sends what there is of a request, in one call to the system where that takes it.
-    async fn write_request(&mut self, head: &RequestHead, mut body: Body) -> Result<(), SendError> {
-        let whole = match &mut body {
-            Body::Full(whole) => whole.take().unwrap_or_default(),
-            _ => Bytes::new(),
+    /// Writes the head and the bytes of the body that are in memory, with one system call if that accepts all of them.
+    async fn write_request<B: RequestBody>(
+        &mut self,
+        head: &RequestHead,
+        body: UnsentBody<B>,
+    ) -> Result<(), SendError<B>> {
+        let (full, stream) = match body {
+            UnsentBody::Full(bytes) => (bytes, None),
+            UnsentBody::Stream(body) => (Bytes::new(), Some(body)),
         };
-        let pieces = [IoSlice::new(head.text()), IoSlice::new(&whole)];
-        let written = poll_fn(|cx| Pin::new(&mut self.stream).poll_write_vectored(cx, &pieces)).await;
+        let slices = [IoSlice::new(head.text()), IoSlice::new(&full)];
+        let written = poll_fn(|cx| Pin::new(&mut self.stream).poll_write_vectored(cx, &slices)).await;
         let error = match written {
             Ok(written) if written > 0 => {
-                self.queue_remainder(head, &whole, body, written);
+                self.queue_remainder(head, &full, stream, written);
                 return Ok(());
             }
             Ok(_) => io::ErrorKind::WriteZero.into(),
@@ -108,21 +112,30 @@ impl HttpConnection {
             Err(error) if self.stream.buffers() => return Err(SendError::Interrupted(error.into())),
             Err(error) => error,
         };
-        let body = if whole.is_empty() { body } else { whole.into() };
-        Err(SendError::Unsent(body, error))
+        Err(SendError::Unsent(stream.map_or(UnsentBody::Full(full), UnsentBody::Stream), error))
     }
 
-    /// Keeps what was not written of a head, of the bytes behind it, and of a body.
-    fn queue_remainder(&mut self, head: &RequestHead, whole: &[u8], body: Body, written: usize) {
+    /// Queues what was not written yet: of the head, of the body in memory, and the streamed body.
+    fn queue_remainder<B: RequestBody>(
+        &mut self,
+        head: &RequestHead,
+        full: &[u8],
+        stream: Option<B>,
+        written: usize,
+    ) {
         let text = head.text();
-        let is_all = matches!(body, Body::Full(_)) && written == text.len() + whole.len();
+        let is_all = stream.is_none() && written == text.len() + full.len();
         if !is_all || self.stream.buffers() {
-            let left = [&text[written.min(text.len())..], &whole[written.saturating_sub(text.len())..]];
-            self.upload = Some(Box::new(Upload::new(left.concat().into(), body, head.is_chunked())));
+            let left = [&text[written.min(text.len())..], &full[written.saturating_sub(text.len())..]];
+            let left = Bytes::from(left.concat());
+            self.upload = Some(match stream {
+                Some(body) => Upload::new(left, body, head.is_chunked()),
+                None => Upload::new(left, Bytes::new(), false),
+            });
         }
     }
 
-    /// Sends on, if there is more to be sent.
+    /// Continues to send the request, if it is not sent yet.
     pub(super) fn drive_upload(&mut self, cx: &mut Context<'_>) -> Result<(), ConnectionError> {
         let Some(upload) = &mut self.upload else { return Ok(()) };
         match upload.poll(&mut self.stream, cx) {
@@ -134,9 +147,9 @@ impl HttpConnection {
         }
     }
 
-    /// Reads what there is; nothing when the server has closed the connection.
+    /// Reads the bytes that are available; none if the server has closed the connection.
     ///
-    /// What was read gets memory of its own size, so that a connection that waits holds none.
+    /// They are copied to a buffer of their own size, so that an idle connection holds no memory.
     pub(super) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
         let mut buffer = [const { MaybeUninit::uninit() }; READ_BUFFER_BYTES];
         let mut buffer = ReadBuf::uninit(&mut buffer);
@@ -144,14 +157,14 @@ impl HttpConnection {
         read.map_ok(|()| Bytes::copy_from_slice(buffer.filled()))
     }
 
-    /// Whether all was sent.
+    /// Whether the request is sent.
     pub(super) fn is_request_sent(&self) -> bool {
         self.upload.is_none()
     }
 
-    /// Whether the server keeps it open and says nothing on it.
+    /// Whether the server keeps the connection open and has sent nothing on it.
     pub(super) fn is_open_and_idle(&mut self) -> bool {
-        // A task that has used up its turn would be told that nothing is there to read.
+        // With its coop budget used up, the task would get `Pending` even from a closed connection.
         let read = pin!(tokio::task::unconstrained(poll_fn(|cx| self.poll_read(cx))));
         read.poll(&mut Context::from_waker(Waker::noop())).is_pending()
     }

@@ -2,7 +2,8 @@
 
 use std::{error::Error, fmt, io};
 
-use crate::transport::body::BodyError;
+/// Why a body failed before its end.
+pub(crate) type BodyError = Box<dyn Error + Send + Sync>;
 
 /// Why an exchange broke off.
 #[derive(Debug)]

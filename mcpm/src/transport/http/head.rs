@@ -4,11 +4,9 @@ use std::mem::MaybeUninit;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, request, response};
-use http_body::Body as _;
 use hyper::ext::ReasonPhrase;
 
 use super::{error::ConnectionError, framing::Framing};
-use crate::transport::body::Body;
 
 /// Most headers of an answer.
 const MAX_HEADERS: usize = 128;
@@ -28,10 +26,10 @@ pub(crate) struct RequestHead {
 }
 
 impl RequestHead {
-    /// Writes the head of a request, with what `body` needs to be understood and nothing that is said of another.
-    pub(crate) fn new(parts: &request::Parts, body: &Body) -> Self {
+    /// Serializes the head of a request whose body has a size, or, with `None`, is chunked. Headers that say
+    /// otherwise are left out.
+    pub(crate) fn new(parts: &request::Parts, size: Option<u64>) -> Self {
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-        let size = body.size_hint().exact();
         let length =
             size.filter(|size| *size > 0 || needs_content_length(parts)).map(|size| size.to_string());
         let framing = match (&length, size) {

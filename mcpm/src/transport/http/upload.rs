@@ -1,4 +1,4 @@
-//! What of a request does not go out with its head.
+//! The part of a request that was not sent together with its head.
 
 use std::{
     io,
@@ -7,35 +7,35 @@ use std::{
 };
 
 use bytes::{Buf as _, Bytes};
-use http_body::Body as _;
 use tokio::io::AsyncWrite as _;
 
-use super::{error::ConnectionError, stream::Stream};
-use crate::transport::body::Body;
+use super::{error::ConnectionError, request_body::RequestBody, stream::Stream};
 
-/// The rest of a request.
-pub(super) struct Upload {
-    /// To be written now.
+/// The part of a request that is still to be sent.
+pub(super) struct Upload<B: ?Sized = dyn RequestBody> {
+    /// Bytes that are written next.
     pending: Bytes,
-    body: Body,
     chunked: bool,
-    /// Whether `front` is all.
+    /// Whether nothing follows `pending`.
     is_last: bool,
+    body: B,
 }
 
-/// What is to be written may hold credentials.
-impl std::fmt::Debug for Upload {
+/// The request may contain credentials.
+impl<B: ?Sized> std::fmt::Debug for Upload<B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Upload(..)")
     }
 }
 
-impl Upload {
-    pub(super) fn new(front: Bytes, body: Body, chunked: bool) -> Self {
-        Self { pending: front, body, chunked, is_last: false }
+impl<B: RequestBody> Upload<B> {
+    pub(super) fn new(pending: Bytes, body: B, chunked: bool) -> Box<Self> {
+        Box::new(Self { pending, chunked, is_last: false, body })
     }
+}
 
-    /// Writes until all is written, or the server or the client has to be waited for.
+impl Upload {
+    /// Writes until the request is sent, or the server or the client has to be waited for.
     pub(super) fn poll(
         &mut self,
         stream: &mut Stream,
@@ -53,13 +53,13 @@ impl Upload {
             if self.is_last {
                 return stream.poll_flush(cx).map_err(ConnectionError::Io);
             }
-            let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) else {
-                // The server may need what it has to go on.
+            let Poll::Ready(chunk) = self.body.poll_chunk(cx) else {
+                // The server may need what was written before it continues.
                 ready!(stream.poll_flush(cx))?;
                 return Poll::Pending;
             };
-            self.pending = match frame {
-                Some(Ok(frame)) => frame.into_data().map(|data| self.encode_chunk(data)).unwrap_or_default(),
+            self.pending = match chunk {
+                Some(Ok(data)) => self.encode_chunk(data),
                 Some(Err(error)) => return Poll::Ready(Err(ConnectionError::RequestBody(error))),
                 None => {
                     self.is_last = true;
@@ -69,7 +69,6 @@ impl Upload {
         }
     }
 
-    /// A piece of the body as it is written.
     fn encode_chunk(&self, data: Bytes) -> Bytes {
         if !self.chunked || data.is_empty() {
             return data;

@@ -11,9 +11,9 @@ use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use super::request_telemetry::{RequestOutcome, RequestTelemetry, SentBody};
-use crate::{
-    proxy::respond::Response,
-    transport::body::{Body, BodyError},
+use crate::proxy::{
+    body::{Body, BodyError},
+    respond::Response,
 };
 
 /// A request without an answer. When it is dropped so, its client has gone, or a layer panicked.

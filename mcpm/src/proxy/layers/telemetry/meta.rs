@@ -10,9 +10,8 @@ use serde_json::value::RawValue;
 
 use crate::{
     mcp::message::{Message, MessageKind, Span, splice},
-    proxy::{messages::RequestMessages, respond::Request},
+    proxy::{body::Body, messages::RequestMessages, respond::Request},
     telemetry::TraceContext,
-    transport::body::Body,
 };
 
 #[derive(Deserialize)]

@@ -432,9 +432,8 @@ mod tests {
     use crate::{
         environment::Variables,
         options::{OptionSet as _, ProxyOptions, SharedOptions},
-        proxy::{external_url::ExternalUrlConfig, respond},
+        proxy::{body::Body, external_url::ExternalUrlConfig, respond},
         telemetry::TelemetrySpec,
-        transport::body::Body,
     };
 
     /// Measures, and samples nothing of its own.

@@ -1,17 +1,20 @@
-use std::{convert::Infallible, io, sync::Arc};
+use std::{
+    convert::Infallible,
+    error::Error as StdError,
+    pin::Pin,
+    task::{Context, Poll},
+};
 
-use bytes::Bytes;
-use http::Request;
-use http_body_util::{BodyExt as _, StreamBody};
-use hyper::{body::Frame, server::conn::http1, service::service_fn};
+use futures_util::{Stream, StreamExt as _};
+use http_body_util::BodyExt as _;
+use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, UnixStream},
+    net::TcpListener,
 };
 
-use super::{Address, Dial, Http1Client};
-use crate::transport::body::Body;
+use super::{super::error::BodyError, *};
 
 async fn listener() -> (TcpListener, Http1Client) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -19,11 +22,28 @@ async fn listener() -> (TcpListener, Http1Client) {
     (listener, Http1Client::new(Address { host: "127.0.0.1".to_owned(), port, tls: false }))
 }
 
-fn post(body: impl Into<Body>) -> Request<Body> {
-    Request::post("/mcp").header("host", "server").body(body.into()).expect("a request")
+/// A body of unknown length.
+struct ChunkedBody(Pin<Box<dyn Stream<Item = Bytes> + Send>>);
+
+impl RequestBody for ChunkedBody {
+    fn size(&self) -> Option<u64> {
+        None
+    }
+
+    fn take_full(&mut self) -> Option<Bytes> {
+        None
+    }
+
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
+        self.0.poll_next_unpin(cx).map(|chunk| chunk.map(Ok))
+    }
 }
 
-async fn exchange(client: &Http1Client, body: impl Into<Body>) -> Bytes {
+fn post<B>(body: B) -> Request<B> {
+    Request::post("/mcp").header("host", "server").body(body).expect("a request")
+}
+
+async fn exchange(client: &Http1Client, body: impl RequestBody) -> Bytes {
     let response = client.send(post(body)).await.expect("an answer");
     response.into_body().collect().await.expect("a body").to_bytes()
 }
@@ -81,10 +101,10 @@ async fn a_get_is_sent_again_to_a_server_that_closes_without_notice() {
             }
         }
     });
-    let get = || Request::get("/mcp").header("host", "server").body(Body::empty()).expect("a request");
+    let get = || Request::get("/mcp").header("host", "server").body(Bytes::new()).expect("a request");
     assert_eq!(exchange(&client, Bytes::from_static(b"{}")).await, "ok");
     // This one comes to the connection that the server is about to close, and no later one does.
-    for request in [get(), post(Body::empty()), post(Bytes::from_static(b"{}"))] {
+    for request in [get(), post(Bytes::new()), post(Bytes::from_static(b"{}"))] {
         let response = client.send(request).await.expect("an answer");
         assert_eq!(response.into_body().collect().await.expect("a body").to_bytes(), "ok");
     }
@@ -102,7 +122,7 @@ async fn a_malformed_chunk_behind_the_head_fails_before_the_status_is_passed_on(
             stream.write_all(format!("{head}{rest}").as_bytes()).await.expect("written");
             stream
         };
-        let (_stream, answer) = tokio::join!(server, client.send(post(Body::empty())));
+        let (_stream, answer) = tokio::join!(server, client.send(post(Bytes::new())));
         assert!(said(&answer.expect_err(rest)).contains("cannot be read"), "{rest}");
     }
 }
@@ -119,7 +139,7 @@ async fn exchange_result(answer: &str) -> Result<(String, bool), String> {
         (!answer.contains("closed")).then_some(stream)
     };
     let asked = async {
-        let response = client.send(post(Body::empty())).await.map_err(|error| said(&error))?;
+        let response = client.send(post(Bytes::new())).await.map_err(|error| said(&error))?;
         assert!(!response.headers().contains_key("transfer-encoding"));
         assert!(response.headers().get_all("content-length").iter().all(|length| length != "2, 2"));
         let body = response.into_body().collect().await.map_err(|error| error.to_string())?;
@@ -144,15 +164,15 @@ impl Dial for ClosingServer {
 #[tokio::test]
 async fn a_request_of_which_nothing_was_sent_did_not_reach_the_server() {
     let address = Address { host: "server".to_owned(), port: 80, tls: false };
-    let error = Http1Client::with_dialer(Arc::new(ClosingServer), address).send(post(Body::empty())).await;
+    let error = Http1Client::with_dialer(Arc::new(ClosingServer), address).send(post(Bytes::new())).await;
     let error = error.expect_err("nobody listens");
     assert_eq!(error.message(), "cannot reach the server at `server:80`");
-    let cause = std::error::Error::source(&error);
+    let cause = StdError::source(&error);
     assert!(cause.is_some_and(|cause| cause.is::<io::Error>()), "so that clients are told to try again");
 }
 
-fn said(error: &crate::Error) -> String {
-    std::error::Error::source(error).map(ToString::to_string).unwrap_or_default()
+fn said(error: &Error) -> String {
+    StdError::source(error).map(ToString::to_string).unwrap_or_default()
 }
 
 #[tokio::test]
@@ -214,11 +234,10 @@ async fn an_answer_that_comes_before_the_body_has_gone_out_is_passed_on() {
         stream.write_all(b"HTTP/1.1 413 x\r\ncontent-length: 3\r\n\r\nbig").await.expect("written");
         stream
     });
-    let piece = || Ok(Frame::data(Bytes::from_static(&[0; 1000])));
-    let pieces = futures_util::stream::once(async move { piece() });
+    let chunks = futures_util::stream::once(async { Bytes::from_static(&[0; 1000]) });
     // It never ends.
-    let body = StreamBody::new(futures_util::StreamExt::chain(pieces, futures_util::stream::pending()));
-    let response = client.send(post(Body::stream(body))).await.expect("an answer");
+    let body = ChunkedBody(Box::pin(chunks.chain(futures_util::stream::pending())));
+    let response = client.send(post(body)).await.expect("an answer");
     assert_eq!(response.status(), 413);
     assert_eq!(response.into_body().collect().await.expect("a body").to_bytes(), "big");
     assert!(client.pool.take().is_none(), "a connection on which a body is still sent");
@@ -234,33 +253,32 @@ async fn a_connection_whose_answer_is_not_wanted_is_closed() {
         stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\npart").await.expect("written");
         stream.read(&mut [0; 4096]).await.expect("the end")
     });
-    let mut body = client.send(post(Body::empty())).await.expect("an answer").into_body();
-    let piece = body.frame().await.expect("a piece").expect("no error");
-    assert_eq!(piece.into_data().expect("data"), "part");
+    let mut body = client.send(post(Bytes::new())).await.expect("an answer").into_body();
+    let frame = body.frame().await.expect("a frame").expect("no error");
+    assert_eq!(frame.into_data().expect("data"), "part");
     drop(body);
     assert_eq!(server.await.expect("no panic"), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_bodies_stream_both_ways_at_once() {
-    const PIECES: usize = 200;
+    const CHUNKS: usize = 200;
     let (listener, client) = listener().await;
     let server = tokio::spawn(async move {
         let (stream, _) = listener.accept().await.expect("a connection");
         // The answer is the request's own body, so it begins before that has ended.
         let echo = service_fn(|request: Request<hyper::body::Incoming>| async move {
-            Ok::<_, Infallible>(http::Response::new(request.into_body()))
+            Ok::<_, Infallible>(Response::new(request.into_body()))
         });
         // The client closes it.
         let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), echo).await;
     });
-    let piece = |number: usize| Bytes::from(vec![u8::try_from(number).expect("a small number"); 50_000]);
+    let chunk = |number: usize| Bytes::from(vec![u8::try_from(number).expect("a small number"); 50_000]);
     for _ in 0..2 {
-        let pieces = (0..PIECES).map(move |number| Ok(Frame::data(piece(number))));
-        let body = Body::stream(StreamBody::new(futures_util::stream::iter(pieces)));
+        let body = ChunkedBody(Box::pin(futures_util::stream::iter((0..CHUNKS).map(chunk))));
         let echoed = exchange(&client, body).await;
-        assert_eq!(echoed.len(), PIECES * 50_000);
-        assert!(echoed.chunks(50_000).enumerate().all(|(number, chunk)| *chunk == piece(number)));
+        assert_eq!(echoed.len(), CHUNKS * 50_000);
+        assert!(echoed.chunks(50_000).enumerate().all(|(number, data)| *data == chunk(number)));
     }
     drop(client);
     server.await.expect("no panic");
@@ -273,8 +291,8 @@ async fn a_request_that_nobody_answers_fails_with_its_connection() {
         let (mut stream, _) = listener.accept().await.expect("a connection");
         assert!(stream.read(&mut [0; 4096]).await.expect("a request") > 0);
     });
-    let error = client.send(post(Body::empty())).await.expect_err("no answer");
-    assert_eq!(error.kind(), crate::ErrorKind::Upstream);
+    let error = client.send(post(Bytes::new())).await.expect_err("no answer");
+    assert_eq!(error.kind(), ErrorKind::Upstream);
     server.await.expect("no panic");
 }
 
@@ -308,7 +326,7 @@ async fn a_silent_tls_handshake_times_out() {
         drop(silent);
     };
     tokio::select! {
-        error = client.send(post(Body::empty())) => {
+        error = client.send(post(Bytes::new())) => {
             assert_eq!(said(&error.expect_err("no handshake")), "timed out");
         }
         () = accepted => {}

@@ -1,4 +1,4 @@
-//! The body of a client's request, which has to go on coming, and not by drops.
+//! The body of a client's request, which fails if the client sends it too slowly.
 
 use std::{
     fmt,
@@ -12,52 +12,51 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
-use super::body::BodyError;
+use super::error::BodyError;
 use crate::timers::{CoarseTimer, CoarseTimers};
 
-/// How long a client may send nothing of a body that it has begun.
+/// How long a client may send nothing in the middle of a body.
 const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Bytes with which a client earns another second: those that come more slowly end when they have been waited for, all
-/// in all, for [`BODY_IDLE_TIMEOUT`] and that.
+/// Each time this many bytes arrive, the time that the proxy waits for the body in all, which begins with
+/// [`BODY_IDLE_TIMEOUT`], is extended by a second.
 const MIN_BYTES_PER_SECOND: u64 = 8 << 10;
 
-/// A client's body. It ends with [`BodyTooSlow`] when nothing of it comes for a while, or too little.
+/// The body of a client's request. It fails with [`BodyTooSlow`] if no data arrives for a while, or too little.
 #[derive(Debug)]
 pub(crate) struct ClientBody<B = Incoming> {
     body: B,
     timers: CoarseTimers,
-    /// Set once the client is waited for; boxed, since nearly always the body is there with its head.
+    /// Set at the first wait for the client; boxed, since nearly always the body arrives with its head.
     stall: Option<Box<StallTimer>>,
 }
 
-/// How a client is waited for.
+/// The time spent waiting for a client.
 #[derive(Debug, Default)]
 struct StallTimer {
-    /// What it has sent since it was first waited for.
+    /// Bytes received since the first wait.
     received_bytes: u64,
-    /// How long it was waited for before.
+    /// Duration of the completed waits.
     waited: Duration,
-    /// Since when it is waited for now, and until when.
+    /// The start and the timeout of the current wait.
     current_wait: Option<(Instant, CoarseTimer)>,
 }
 
-/// Too little came of a body for too long.
+/// A body was sent too slowly.
 #[derive(Debug)]
 pub(crate) struct BodyTooSlow;
 
 impl fmt::Display for BodyTooSlow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (patience, rate) = (BODY_IDLE_TIMEOUT.as_secs(), MIN_BYTES_PER_SECOND >> 10);
-        write!(f, "nothing came of the body for {patience} s, or less than {rate} KiB a second for longer")
+        let (timeout, rate) = (BODY_IDLE_TIMEOUT.as_secs(), MIN_BYTES_PER_SECOND >> 10);
+        write!(f, "nothing came of the body for {timeout} s, or less than {rate} KiB a second for longer")
     }
 }
 
 impl std::error::Error for BodyTooSlow {}
 
 impl<B> ClientBody<B> {
-    /// Takes a body as it comes; `alarms` are those of all clients.
-    pub(crate) fn new(body: B, alarms: CoarseTimers) -> Self {
-        Self { body, timers: alarms, stall: None }
+    pub(crate) fn new(body: B, timers: CoarseTimers) -> Self {
+        Self { body, timers, stall: None }
     }
 }
 
@@ -69,11 +68,11 @@ impl StallTimer {
         }
     }
 
-    /// How long it is waited for now, if nothing comes.
+    /// How long the current wait may last.
     fn remaining(&self) -> Duration {
-        let earned = BODY_IDLE_TIMEOUT
+        let allowed = BODY_IDLE_TIMEOUT
             + Duration::from_millis(self.received_bytes.saturating_mul(1000) / MIN_BYTES_PER_SECOND);
-        earned.saturating_sub(self.waited).min(BODY_IDLE_TIMEOUT)
+        allowed.saturating_sub(self.waited).min(BODY_IDLE_TIMEOUT)
     }
 }
 
@@ -89,18 +88,18 @@ where
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let Self { body, timers: alarms, stall: waits } = &mut *self;
-        if let Poll::Ready(piece) = Pin::new(body).poll_frame(cx) {
-            if let Some(waits) = waits {
-                let bytes = piece.as_ref().and_then(|piece| piece.as_ref().ok()?.data_ref());
-                waits.record_data(bytes.map_or(0, Bytes::len));
+        let Self { body, timers, stall } = &mut *self;
+        if let Poll::Ready(frame) = Pin::new(body).poll_frame(cx) {
+            if let Some(stall) = stall {
+                let bytes = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
+                stall.record_data(bytes.map_or(0, Bytes::len));
             }
-            return Poll::Ready(piece.map(|piece| piece.map_err(Into::into)));
+            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
-        let waits = waits.get_or_insert_default();
-        let patience = waits.remaining();
-        let (_, alarm) = waits.current_wait.get_or_insert_with(|| (Instant::now(), alarms.timer(patience)));
-        Pin::new(alarm).poll(cx).map(|()| Some(Err(Box::new(BodyTooSlow) as BodyError)))
+        let stall = stall.get_or_insert_default();
+        let timeout = stall.remaining();
+        let (_, timer) = stall.current_wait.get_or_insert_with(|| (Instant::now(), timers.timer(timeout)));
+        Pin::new(timer).poll(cx).map(|()| Some(Err(Box::new(BodyTooSlow) as BodyError)))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -117,9 +116,9 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
-    use crate::{memory::Account, transport::body::Body};
+    use crate::{memory::Account, proxy::body::Body};
 
-    /// A body that comes piece by piece.
+    /// A body whose chunks are sent over a channel.
     struct ChannelBody(mpsc::UnboundedReceiver<Bytes>);
 
     impl HttpBody for ChannelBody {
@@ -130,17 +129,17 @@ mod tests {
             mut self: Pin<&mut Self>,
             cx: &mut Context<'_>,
         ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-            self.0.poll_recv(cx).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+            self.0.poll_recv(cx).map(|chunk| chunk.map(|chunk| Ok(Frame::data(chunk))))
         }
     }
 
-    /// Reads a body of which a piece comes after each pause; says how much came, how long it took, whether it ended.
-    async fn read(pieces: usize, size: usize, pause: Duration) -> (usize, Duration, bool) {
+    /// Reads a body whose chunks are sent after a pause each; returns the bytes read, the time, and whether it ended.
+    async fn read(chunks: usize, size: usize, pause: Duration) -> (usize, Duration, bool) {
         let (sender, receiver) = mpsc::unbounded_channel();
         let begin = Instant::now();
         let body = Body::stream(ClientBody::new(ChannelBody(receiver), CoarseTimers::default()));
         let sends = async move {
-            for _ in 0..pieces {
+            for _ in 0..chunks {
                 tokio::time::sleep(pause).await;
                 if sender.send(Bytes::from(vec![b'a'; size])).is_err() {
                     return;
@@ -159,13 +158,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_body_below_the_minimum_rate_is_aborted() {
-        let (came, took, whole) = read(1000, 1, Duration::from_secs(29)).await;
-        assert!(!whole && came == 1 && took < BODY_IDLE_TIMEOUT + Duration::from_secs(1), "{came} {took:?}");
-        let (came, took, whole) = read(1, 1, Duration::from_secs(31)).await;
-        assert!(!whole && came == 0 && took < BODY_IDLE_TIMEOUT + Duration::from_secs(1), "{took:?}");
-        // Some come slowly, and all the same.
-        let (came, took, whole) = read(1000, 16 << 10, Duration::from_secs(1)).await;
-        assert!(whole && came == 16_384_000 && took >= Duration::from_secs(1000), "{came} {took:?}");
+        let (bytes, took, complete) = read(1000, 1, Duration::from_secs(29)).await;
+        assert!(
+            !complete && bytes == 1 && took < BODY_IDLE_TIMEOUT + Duration::from_secs(1),
+            "{bytes} {took:?}"
+        );
+        let (bytes, took, complete) = read(1, 1, Duration::from_secs(31)).await;
+        assert!(!complete && bytes == 0 && took < BODY_IDLE_TIMEOUT + Duration::from_secs(1), "{took:?}");
+        // A slow body above the minimum rate.
+        let (bytes, took, complete) = read(1000, 16 << 10, Duration::from_secs(1)).await;
+        assert!(complete && bytes == 16_384_000 && took >= Duration::from_secs(1000), "{bytes} {took:?}");
     }
 
     #[tokio::test(start_paused = true)]
@@ -173,11 +175,11 @@ mod tests {
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut body = Body::stream(ClientBody::new(ChannelBody(receiver), CoarseTimers::default()));
         for _ in 0..100 {
-            let (piece, ()) = tokio::join!(body.next_chunk(), async {
+            let (chunk, ()) = tokio::join!(body.next_chunk(), async {
                 tokio::task::yield_now().await;
                 sender.send(Bytes::from_static(b"a")).expect("a reader");
             });
-            assert!(piece.is_ok_and(|piece| piece.is_some()));
+            assert!(chunk.is_ok_and(|chunk| chunk.is_some()));
             tokio::time::advance(BODY_IDLE_TIMEOUT).await;
         }
     }
