@@ -19,9 +19,9 @@ use crate::{
     environment::Variables,
     options::ProxyMode,
     stdio::{
-        RestartPolicy, ServerEvent, Spawn,
+        OnEvent, RestartPolicy, ServerEvent, Spawn,
         mux::MuxLimits,
-        process_pool::{OnEvent, PoolConfig, ProcessPool},
+        process_pool::{PoolConfig, ProcessPool},
         router::Router,
     },
 };

@@ -9,13 +9,13 @@ use tokio::{
     sync::mpsc,
 };
 
-use super::ProcessOutput;
 use crate::{
     explain::Reason,
     memory::{Account, Reservation},
     stdio::{
         id_scan::IdScan,
         mux::{Multiplexer, line_cost},
+        process::ProcessOutput,
     },
 };
 

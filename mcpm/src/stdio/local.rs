@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use rustix::process::{Pid, Signal};
 use tokio::process::{Child, Command};
 
-use super::{Process, ProcessControl, ProcessExit, ProcessOutput, Spawn};
+use super::process::{Process, ProcessControl, ProcessExit, ProcessOutput, Spawn};
 use crate::{Error, ErrorKind, Result, runtime::Exit};
 
 /// Starts a program of this machine as a stdio server. Nothing confines it.

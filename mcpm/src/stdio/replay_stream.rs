@@ -226,7 +226,7 @@ impl MessageStream {
         let next = after.map_or(inner.next_unread, |place| {
             place.saturating_add(1).clamp(inner.first_position, inner.next_unread)
         });
-        let reader = MessageReader { outlet: Arc::clone(self), generation: inner.reader_generation, next };
+        let reader = MessageReader { stream: Arc::clone(self), generation: inner.reader_generation, next };
         wake(inner);
         reader
     }
@@ -273,7 +273,7 @@ fn wake(mut inner: MutexGuard<'_, StreamState>) {
 /// The reading side, held by one response.
 #[derive(Debug)]
 pub(crate) struct MessageReader {
-    outlet: Arc<MessageStream>,
+    stream: Arc<MessageStream>,
     generation: u64,
     next: u64,
 }
@@ -284,18 +284,18 @@ impl MessageReader {
         if is_small(&bytes) {
             return bytes;
         }
-        let account = Arc::clone(&self.outlet.lock().account);
+        let account = Arc::clone(&self.stream.lock().account);
         account.reserve_until_dropped(bytes)
     }
 
     /// The stream that is read.
     pub(crate) fn stream(&self) -> &Arc<MessageStream> {
-        &self.outlet
+        &self.stream
     }
 
     /// Notes that the client was told an event id and can come back.
     pub(crate) fn set_resumable(&self) {
-        self.outlet.lock().resumable = true;
+        self.stream.lock().resumable = true;
     }
 
     /// Waits for the next step.
@@ -305,7 +305,7 @@ impl MessageReader {
 
     /// Polls for the next step.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<StreamItem> {
-        let mut guard = self.outlet.lock();
+        let mut guard = self.stream.lock();
         let inner = &mut *guard;
         if inner.reader_generation != self.generation {
             return Poll::Ready(StreamItem::End(StreamEnd::Superseded));
@@ -373,7 +373,7 @@ impl Drop for StreamState {
 
 impl Drop for MessageReader {
     fn drop(&mut self) {
-        let mut inner = self.outlet.lock();
+        let mut inner = self.stream.lock();
         if inner.reader_generation != self.generation {
             return;
         }
@@ -388,139 +388,5 @@ impl Drop for MessageReader {
 }
 
 #[cfg(test)]
-mod tests {
-    use futures_util::FutureExt as _;
-
-    use super::*;
-    use crate::{memory::MEMORY_BUDGET_BYTES, stdio::session::Session};
-
-    fn bytes(text: &'static str) -> Bytes {
-        Bytes::from_static(text.as_bytes())
-    }
-
-    fn stream(replayable: bool) -> Arc<MessageStream> {
-        MessageStream::new(1, replayable, Account::new())
-    }
-
-    /// The next step, which is there already.
-    fn next(reader: &mut MessageReader) -> StreamItem {
-        reader.next().now_or_never().expect("a step without a wait")
-    }
-
-    #[test]
-    fn a_reader_gets_everything_in_order_and_then_the_end() {
-        let outlet = stream(false);
-        let mut reader = outlet.attach_reader(None);
-        outlet.push(bytes("a"));
-        outlet.push_response(bytes("b"));
-        assert_eq!(
-            next(&mut reader),
-            StreamItem::Message { position: 1, bytes: bytes("a"), is_response: false }
-        );
-        assert_eq!(
-            next(&mut reader),
-            StreamItem::Message { position: 2, bytes: bytes("b"), is_response: true }
-        );
-        assert_eq!(next(&mut reader), StreamItem::End(StreamEnd::Complete));
-        assert!(outlet.is_evictable(Instant::now()));
-    }
-
-    #[test]
-    fn a_stream_is_reachable_until_its_first_reader_is_gone_for_good() {
-        let outlet = stream(true);
-        assert!(outlet.is_reachable());
-        let reader = outlet.attach_reader(None);
-        assert!(outlet.is_reachable());
-        drop(reader);
-        assert!(!outlet.is_reachable());
-    }
-
-    #[test]
-    fn a_second_reader_takes_over_and_can_go_back() {
-        let outlet = stream(true);
-        let mut first = outlet.attach_reader(None);
-        outlet.push(bytes("a"));
-        outlet.push(bytes("b"));
-        next(&mut first);
-        next(&mut first);
-        let mut second = outlet.attach_reader(Some(1));
-        assert_eq!(next(&mut first), StreamItem::End(StreamEnd::Superseded));
-        drop(first);
-        assert!(outlet.is_attached());
-        assert_eq!(
-            next(&mut second),
-            StreamItem::Message { position: 2, bytes: bytes("b"), is_response: false }
-        );
-    }
-
-    #[test]
-    fn a_reader_that_falls_behind_ends_instead_of_losing_messages_silently() {
-        let outlet = stream(false);
-        let part = Bytes::from(vec![b'x'; MEMORY_BUDGET_BYTES / 2]);
-        assert!(outlet.push(part.clone()));
-        assert!(!outlet.push(part));
-        let mut reader = outlet.attach_reader(None);
-        assert!(matches!(next(&mut reader), StreamItem::Message { position: 1, .. }));
-        assert_eq!(next(&mut reader), StreamItem::End(StreamEnd::Overflow));
-    }
-
-    #[test]
-    fn a_reader_that_has_read_all_is_told_that_there_is_no_room() {
-        let outlet = stream(false);
-        let mut reader = outlet.attach_reader(None);
-        assert!(outlet.push(bytes("a")));
-        assert!(matches!(next(&mut reader), StreamItem::Message { position: 1, .. }));
-        outlet.push_response(Bytes::from(vec![b'x'; MEMORY_BUDGET_BYTES]));
-        assert_eq!(next(&mut reader), StreamItem::End(StreamEnd::NoRoom));
-    }
-
-    #[test]
-    fn a_large_answer_can_be_read_again() {
-        let outlet = stream(true);
-        let mut reader = outlet.attach_reader(None);
-        reader.set_resumable();
-        let answer = Bytes::from(vec![b'x'; 2 * MAX_REPLAY_BYTES]);
-        outlet.push(answer.clone());
-        outlet.push_response(answer.clone());
-        while !matches!(next(&mut reader), StreamItem::End(_)) {}
-        drop(reader);
-        let mut reader = outlet.attach_reader(Some(0));
-        assert_eq!(next(&mut reader), StreamItem::Message { position: 2, bytes: answer, is_response: true });
-        assert_eq!(next(&mut reader), StreamItem::End(StreamEnd::Complete));
-    }
-
-    #[test]
-    fn a_discarded_response_ends_the_stream_with_overflow() {
-        let outlet = stream(true);
-        outlet.push_response(bytes("a"));
-        outlet.discard();
-        assert_eq!(next(&mut outlet.attach_reader(Some(0))), StreamItem::End(StreamEnd::GivenUp));
-    }
-
-    #[test]
-    fn streams_that_ended_are_not_kept_when_there_is_no_room_for_them() {
-        let account = Account::new();
-        let mut session = Session::new(None, false, Arc::clone(&account), Instant::now());
-        let kept = |session: &mut Session| {
-            for _ in 0..4 {
-                session.open_stream(bytes("1")).push_response(bytes("a"));
-            }
-            (1..100).filter(|number| session.stream(*number).is_some()).count()
-        };
-        assert_eq!(kept(&mut session), 4);
-        account.reserve(2 * MEMORY_BUDGET_BYTES);
-        assert_eq!(kept(&mut session), 1);
-    }
-
-    #[test]
-    fn an_ended_stream_can_be_replayed_for_a_while() {
-        let outlet = stream(true);
-        let reader = outlet.attach_reader(None);
-        reader.set_resumable();
-        outlet.push_response(bytes("a"));
-        let later = Instant::now() + REPLAY_RETENTION + Duration::from_secs(1);
-        assert!(!outlet.is_evictable(later));
-        drop(reader);
-        assert!(!outlet.is_evictable(Instant::now()) && outlet.is_evictable(later));
-    }
-}
+#[path = "replay_stream_tests.rs"]
+mod tests;

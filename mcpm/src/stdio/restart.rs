@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::ProcessExit;
+use super::process::ProcessExit;
 
 /// When a server that ended is started again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

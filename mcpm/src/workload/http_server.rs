@@ -19,7 +19,7 @@ use crate::{
         target::{Target, TargetInstance},
     },
     runtime::{ContainerId, ContainerInfo, ContainerState, Network},
-    stdio::{ProcessExit, RestartPolicy, ServerEvent, process_pool::OnEvent, restart::Backoff},
+    stdio::{OnEvent, ProcessExit, RestartPolicy, ServerEvent, restart::Backoff},
     transport::http::{Address, Dial},
 };
 

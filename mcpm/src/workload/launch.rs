@@ -36,7 +36,7 @@ use crate::{
     redact::is_secret_name,
     secrets::SecretValues,
     state::{Claim, Document, Groups, Lock, Phase, Store},
-    stdio::{RestartPolicy, process_pool::OnEvent},
+    stdio::{OnEvent, RestartPolicy},
     transport::tls::TrustStore,
 };
 

@@ -8,12 +8,15 @@
 //! server's, [`subscriptions`] the subscriptions of the stateless era, and [`lifecycle`] the start, restart and end of
 //! the process while its clients stay.
 
+mod error;
 mod from_client;
 mod from_server;
 mod lifecycle;
+mod limits;
 #[cfg(test)]
 mod owner_tests;
 mod param_headers;
+mod pipe;
 #[cfg(test)]
 mod resource_limit_tests;
 mod shared_handshake;
@@ -30,12 +33,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::{BufMut, Bytes, BytesMut};
-use tokio::sync::{mpsc, oneshot, watch};
+use bytes::{Bytes, BytesMut};
+use tokio::sync::{oneshot, watch};
 
+pub(crate) use error::{RpcError, error_response, error_response_with_data};
 pub(crate) use from_client::{CancelOnDrop, PendingResponse};
+pub(crate) use limits::MuxLimits;
 pub(crate) use param_headers::ParamHeader;
+pub(crate) use pipe::line_cost;
 pub(crate) use shared_handshake::{Availability, EndStreamOnDrop, HandshakeLease, InitializeOutcome};
+
+use pipe::{LINE_OVERHEAD, Pipe, to_line};
 
 use super::{
     handshake::CompletedHandshake,
@@ -43,71 +51,13 @@ use super::{
     replay_stream::{MessageStream, StreamEnd},
     session::{Session, SessionId, Subscription},
 };
-use crate::{
-    explain::Reason,
-    mcp::{
-        era::Era,
-        error_code,
-        message::{Message, replace_line_breaks},
-    },
-    memory::Account,
-};
+use crate::mcp::{era::Era, error_code, message::Message};
 
 /// Most requests of one process that wait for a client's answer, and most that wait for one session's.
 const MAX_PENDING_SERVER_REQUESTS: usize = 1000;
 const MAX_PENDING_SERVER_REQUESTS_PER_SESSION: usize = 100;
 /// Most URLs that sessions of one process were shown, and that are yet to be visited.
 const MAX_ELICITATIONS: usize = 1000;
-/// What a line in a process's queue costs beside its bytes.
-const LINE_OVERHEAD: usize = 64;
-
-/// Bounds of what clients can make mcpm hold.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct MuxLimits {
-    /// A call without any sign of life ends after this long.
-    pub(crate) call_idle_timeout: Duration,
-    /// A call ends after this long, whatever comes.
-    pub(crate) call_timeout: Duration,
-    /// A session that is not used ends after this long.
-    pub(crate) session_idle_timeout: Duration,
-    /// A process that nobody has used for this long can be taken from its clients when another needs one.
-    pub(crate) reclaim_after: Duration,
-    /// The server answers a handshake within this long.
-    pub(crate) handshake_timeout: Duration,
-    /// How long a request waits for a process that is being started for the first time.
-    pub(crate) start_timeout: Duration,
-    /// A process that nobody uses ends after this long, unless it is the last.
-    pub(crate) process_idle_timeout: Duration,
-    /// How long a request waits for a server that is restarting.
-    pub(crate) restart_timeout: Duration,
-    /// Most calls in flight.
-    pub(crate) max_calls: usize,
-    /// Most sessions.
-    pub(crate) max_sessions: usize,
-    /// Most sessions of one caller, whatever clients they come with.
-    pub(crate) max_sessions_per_caller: usize,
-    /// Most processes that work for one caller alone.
-    pub(crate) max_processes_per_caller: usize,
-}
-
-impl Default for MuxLimits {
-    fn default() -> Self {
-        Self {
-            call_idle_timeout: Duration::from_secs(10 * 60),
-            call_timeout: Duration::from_secs(6 * 3600),
-            session_idle_timeout: Duration::from_secs(2 * 3600),
-            process_idle_timeout: Duration::from_secs(5 * 60),
-            reclaim_after: Duration::from_secs(60),
-            start_timeout: Duration::from_secs(75),
-            handshake_timeout: Duration::from_secs(60),
-            restart_timeout: Duration::from_secs(15),
-            max_calls: 4096,
-            max_sessions: 10_000,
-            max_sessions_per_caller: 1000,
-            max_processes_per_caller: 4,
-        }
-    }
-}
 
 /// Whether there is a server to talk to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,41 +68,6 @@ pub(crate) enum Readiness {
     Ready,
     /// The server is gone for good, and why.
     Failed(String),
-}
-
-/// Why a message is not taken.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RpcError {
-    pub(crate) status: http::StatusCode,
-    pub(crate) code: i64,
-    pub(crate) message: String,
-    /// Which bound was hit, if one was.
-    pub(crate) reason: Option<Reason>,
-}
-
-impl RpcError {
-    pub(crate) fn new(status: http::StatusCode, code: i64, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), reason: None }
-    }
-
-    /// Names the bound that was hit.
-    pub(crate) fn reason(self, reason: Reason) -> Self {
-        Self { reason: Some(reason), ..self }
-    }
-
-    /// The JSON-RPC error for the request of that id.
-    pub(crate) fn answer(&self, id: &[u8]) -> Bytes {
-        let data = self.reason.map(|reason| serde_json::json!({ "reason": reason.id() }).to_string());
-        error_response_with_data(id, self.code, &self.message, data.as_deref()).freeze()
-    }
-
-    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
-        Self::new(http::StatusCode::SERVICE_UNAVAILABLE, error_code::INTERNAL_ERROR, message)
-    }
-
-    pub(crate) fn unknown_session() -> Self {
-        Self::new(http::StatusCode::NOT_FOUND, error_code::SESSION_NOT_FOUND, "session not found")
-    }
 }
 
 /// One server process and its clients.
@@ -196,16 +111,6 @@ struct MuxState {
     is_claimed: bool,
     /// Whether the process, or one before it, was ever ready.
     was_ready: bool,
-}
-
-/// The way to the server's standard input.
-#[derive(Debug)]
-struct Pipe {
-    lines: mpsc::UnboundedSender<Bytes>,
-    /// The lines that are on their way, those that are held back included.
-    queue_account: Arc<Account>,
-    /// Lines held back until sessions are restored in a new process.
-    buffered: Option<Vec<Bytes>>,
 }
 
 /// A client's request that the server has not answered.
@@ -515,36 +420,6 @@ impl MuxState {
     }
 }
 
-impl Pipe {
-    /// Sends a line, or holds it back while sessions are being restored.
-    fn send(&mut self, line: Bytes) {
-        self.queue_account.reserve(line_cost(&line));
-        match &mut self.buffered {
-            Some(held) => held.push(line),
-            None => self.write(line),
-        }
-    }
-
-    /// Hands over a line that is booked.
-    fn write(&self, line: Bytes) {
-        // The writer may just have ended; the connection's end then fails whatever waits for an answer.
-        if let Err(mpsc::error::SendError(line)) = self.lines.send(line) {
-            self.queue_account.release(line_cost(&line));
-        }
-    }
-}
-
-/// What a line on its way into a process's pipe is booked with.
-pub(crate) fn line_cost(line: &Bytes) -> usize {
-    line.len() + LINE_OVERHEAD
-}
-
-fn to_line(mut message: BytesMut) -> Bytes {
-    replace_line_breaks(&mut message);
-    message.put_u8(b'\n');
-    message.freeze()
-}
-
 /// Whether a resource is the one subscribed to or lies below it (MCP schema, `ResourceUpdatedNotification`).
 fn is_within(uri: &str, subscribed: &str) -> bool {
     uri.strip_prefix(subscribed)
@@ -558,22 +433,4 @@ fn cancelled_notification(id: u64, reason: &str) -> BytesMut {
         r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id},"reason":{reason}}}}}"#
     );
     BytesMut::from(text.as_bytes())
-}
-
-/// A JSON-RPC error answer; `id` as its asker wrote it, or `null` when empty.
-pub(crate) fn error_response(id: &[u8], code: i64, message: &str) -> BytesMut {
-    error_response_with_data(id, code, message, None)
-}
-
-/// The same with `data`, which is JSON.
-pub(crate) fn error_response_with_data(id: &[u8], code: i64, message: &str, data: Option<&str>) -> BytesMut {
-    let message = serde_json::Value::from(message);
-    let mut out = BytesMut::from(&b"{\"jsonrpc\":\"2.0\",\"id\":"[..]);
-    out.extend_from_slice(if id.is_empty() { b"null" } else { id });
-    out.extend_from_slice(format!(r#","error":{{"code":{code},"message":{message}"#).as_bytes());
-    if let Some(data) = data {
-        out.extend_from_slice(format!(r#","data":{data}"#).as_bytes());
-    }
-    out.extend_from_slice(b"}}");
-    out
 }

@@ -1,0 +1,51 @@
+//! Timeouts and limits of a multiplexer.
+
+use std::time::Duration;
+
+/// Timeouts and limits of what clients can make mcpm hold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MuxLimits {
+    /// A call without any activity is cancelled after this time.
+    pub(crate) call_idle_timeout: Duration,
+    /// A call is cancelled after this time, despite activity.
+    pub(crate) call_timeout: Duration,
+    /// An unused session ends after this time.
+    pub(crate) session_idle_timeout: Duration,
+    /// A process that was not used for this time can be reassigned to a client that needs one.
+    pub(crate) reclaim_after: Duration,
+    /// Timeout of the server's response to a handshake.
+    pub(crate) handshake_timeout: Duration,
+    /// How long a request waits for a process that is started for the first time.
+    pub(crate) start_timeout: Duration,
+    /// An unused process ends after this time, unless it is the last.
+    pub(crate) process_idle_timeout: Duration,
+    /// How long a request waits for a server that is restarting.
+    pub(crate) restart_timeout: Duration,
+    /// Most calls in flight.
+    pub(crate) max_calls: usize,
+    /// Most sessions.
+    pub(crate) max_sessions: usize,
+    /// Most sessions of one caller, over all of its clients.
+    pub(crate) max_sessions_per_caller: usize,
+    /// Most processes that serve only one caller.
+    pub(crate) max_processes_per_caller: usize,
+}
+
+impl Default for MuxLimits {
+    fn default() -> Self {
+        Self {
+            call_idle_timeout: Duration::from_secs(10 * 60),
+            call_timeout: Duration::from_secs(6 * 3600),
+            session_idle_timeout: Duration::from_secs(2 * 3600),
+            process_idle_timeout: Duration::from_secs(5 * 60),
+            reclaim_after: Duration::from_secs(60),
+            start_timeout: Duration::from_secs(75),
+            handshake_timeout: Duration::from_secs(60),
+            restart_timeout: Duration::from_secs(15),
+            max_calls: 4096,
+            max_sessions: 10_000,
+            max_sessions_per_caller: 1000,
+            max_processes_per_caller: 4,
+        }
+    }
+}
