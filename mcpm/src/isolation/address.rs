@@ -107,6 +107,11 @@ fn is_local_address_by(address: IpAddr, socket: io::Result<UdpSocket>) -> bool {
     from.is_ok_and(|from| from.ip() == address)
 }
 
+/// Whether an address belongs to the internet, and not to this machine or a private network.
+pub(crate) fn is_public(address: IpAddr) -> bool {
+    special_purpose_network(address).is_none()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

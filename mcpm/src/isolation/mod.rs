@@ -1,9 +1,10 @@
-//! Holds an isolated container: what it may reach, and how it is reached.
+//! Isolated containers: their network policy, and the connections from and to them.
 //!
-//! The container has no network. Its first process is the shim (`mcpm/shim/`), which joins the container's
-//! loopback to a socket of this process; whatever comes over that socket is untrusted. [`link`] takes the
-//! connections and reads what each is for, [`carried`] has them come over a stream where engines share no sockets, [`proxy`] speaks HTTP with clients that use a proxy, [`policy`] decides
-//! about hosts, ports and addresses, [`tunnel`] moves bytes, and [`reverse_connections`] reaches a server that speaks HTTP.
+//! The container has no network. Its first process is the shim (`mcpm/shim/`), which relays connections on the
+//! container's loopback to a socket of this process; all data from that socket is untrusted. [`shim_connections`]
+//! accepts the connections and reads the purpose of each, [`relay`] carries them over one stream where engines share no
+//! sockets, [`proxy`] serves clients that use an HTTP proxy, [`policy`] decides about hosts, ports and addresses,
+//! [`tunnel`] copies bytes, and [`reverse_connections`] connects to a server that speaks HTTP.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,15 +15,16 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::Stream;
-use serde::{Deserialize, Serialize};
-use tokio::{io::AsyncWrite, net::UnixStream};
+use tokio::io::AsyncWrite;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{Error, ErrorKind, Result, permission::Outbound};
+use crate::Result;
 
 mod address;
 mod config;
+mod connection_limits;
 mod denial;
+mod denial_response;
 #[path = "../../shim/frames.rs"]
 mod frames;
 mod host_map;
@@ -36,47 +38,34 @@ mod shim_mount;
 #[cfg(test)]
 mod shim_tests;
 mod sniff;
+mod spec;
+mod state;
 mod tunnel;
 
-pub use denial::{EgressDecision, EgressDenial, Rule};
-pub(crate) use host_map::HostMap;
-pub(crate) use profile_recorder::ProfileRecorder;
-pub(crate) use reverse_connections::ReverseDialer;
-pub(crate) use shim_mount::{MOUNT_POINT, SHIM_FILE_NAME, shim_binary};
+pub(crate) use {
+    address::is_public,
+    host_map::HostMap,
+    profile_recorder::ProfileRecorder,
+    reverse_connections::ReverseDialer,
+    shim_mount::{MOUNT_POINT, SHIM_FILE_NAME, shim_binary},
+};
+pub use {
+    denial::{EgressDecision, EgressDenial, Rule},
+    spec::IsolationSpec,
+};
 
+use connection_limits::ConnectionLimits;
 use policy::EgressPolicy;
+use state::{IsolationState, OnDecision};
 
-/// What an isolated container may reach.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct IsolationSpec {
-    /// The server's own program and arguments.
-    pub command: Vec<String>,
-    /// Connections that it may open.
-    pub outbound: Outbound,
-    /// Whether it may reach the engine's machine by the engine's gateway.
-    pub runtime_gateway: bool,
-    /// Where a profile of what it reached is written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub learn: Option<std::path::PathBuf>,
-}
-
-/// Tells whether an address is one of the internet, and not of this machine or of a network around it.
-pub(crate) fn is_public(address: IpAddr) -> bool {
-    address::special_purpose_network(address).is_none()
-}
-
-/// Hears of every decision.
-pub(crate) type OnDecision = Arc<dyn Fn(EgressDecision) + Send + Sync>;
-
-/// Holds the containers of one workload while it lives. Dropping it ends every connection of theirs.
+/// The isolation of the containers of one workload. Dropping it ends all of their connections.
 pub(crate) struct Isolation {
-    layout: HostMap,
+    host_map: HostMap,
     command: Vec<String>,
     state: Arc<IsolationState>,
     inbound: ReverseDialer,
     recorder: Option<Arc<ProfileRecorder>>,
-    /// What is done for the container of each slot.
+    /// Stops the tasks of the container of each slot.
     slots: Mutex<HashMap<usize, CancellationToken>>,
     stop: CancellationToken,
 }
@@ -87,76 +76,63 @@ impl std::fmt::Debug for Isolation {
     }
 }
 
-/// What every connection is held against.
-pub(crate) struct IsolationState {
-    policy: EgressPolicy,
-    on_decision: OnDecision,
-    /// Configurations of containers that are about to start, by slot. Each is given out once.
-    pending_configs: Mutex<HashMap<usize, Vec<u8>>>,
-    reverse_connections: reverse_connections::ReverseConnectionSender,
-    limits: shim_connections::ConnectionLimits,
-    tasks: TaskTracker,
-    stop: CancellationToken,
-}
-
 impl Isolation {
-    /// Puts the shim for that architecture and the socket into `folder` and answers whoever connects. Without a folder,
-    /// connections are carried.
+    /// Puts the shim for that architecture and the socket into `folder`, and serves its connections. Without a folder,
+    /// connections come through an [`ExecRelay`].
     pub(crate) fn start(
         folder: Option<(&Path, &str)>,
         spec: &IsolationSpec,
         target_port: Option<u16>,
         gateways: Vec<IpAddr>,
-        tell: OnDecision,
-        learner: Option<ProfileRecorder>,
+        on_decision: OnDecision,
+        recorder: Option<ProfileRecorder>,
     ) -> Result<Self> {
-        let learner = learner.map(Arc::new);
-        let tell: OnDecision = match learner.clone() {
-            None => tell,
-            Some(learner) => Arc::new(move |decision| {
-                learner.record(&decision);
-                tell(decision);
+        let recorder = recorder.map(Arc::new);
+        let on_decision: OnDecision = match recorder.clone() {
+            None => on_decision,
+            Some(recorder) => Arc::new(move |decision| {
+                recorder.record(&decision);
+                on_decision(decision);
             }),
         };
         let prepare = |(folder, architecture)| shim_mount::prepare(folder, shim_binary(architecture)?);
         let listener = folder.map(prepare).transpose()?;
         let stop = CancellationToken::new();
-        let (inbound, offers) = ReverseDialer::new();
-        let gate = Arc::new(IsolationState {
+        let (inbound, reverse_connections) = ReverseDialer::new();
+        let state = Arc::new(IsolationState {
             policy: EgressPolicy::new(spec.outbound.clone(), spec.runtime_gateway, gateways),
-            on_decision: tell,
+            on_decision,
             pending_configs: Mutex::default(),
-            reverse_connections: offers,
-            limits: shim_connections::ConnectionLimits::default(),
+            reverse_connections,
+            limits: ConnectionLimits::default(),
             tasks: TaskTracker::new(),
             stop: stop.clone(),
         });
         if let Some(listener) = listener {
-            gate.spawn(shim_connections::serve(listener, Arc::clone(&gate)));
+            state.spawn(shim_connections::serve(listener, Arc::clone(&state)));
         }
-        let layout = HostMap::from_outbound(&spec.outbound, target_port);
+        let host_map = HostMap::from_outbound(&spec.outbound, target_port);
         Ok(Self {
-            layout,
+            host_map,
             command: spec.command.clone(),
-            state: gate,
+            state,
             inbound,
-            recorder: learner,
+            recorder,
             slots: Mutex::default(),
             stop,
         })
     }
 
-    /// Has the next start of a container answered: its server gets these variables, which the engine never sees.
-    /// Whoever asks first gets them, so no other container of the workload may be left from before.
+    /// Sets the configuration of the next container of a slot: its server gets these variables, which the engine never
+    /// sees. The first container that requests them gets them, so no older one may be left.
     pub(crate) fn set_config(&self, slot: usize, env: &BTreeMap<String, String>) -> Result<()> {
-        let config = config::encode(&self.layout, &self.command, env, self.recorder.is_some())?;
+        let config = config::encode(&self.host_map, &self.command, env, self.recorder.is_some())?;
         // No code panics while it holds the lock.
         self.state.pending_configs.lock().unwrap_or_else(PoisonError::into_inner).insert(slot, config);
         Ok(())
     }
 
-    /// Does something for the container of a slot for as long as the workload is held, and no more for the one that
-    /// the slot had before.
+    /// Spawns a task for the container of a slot, and cancels that of the container that had the slot before.
     pub(crate) fn spawn_for_slot(&self, slot: usize, work: impl Future<Output = ()> + Send + 'static) {
         let stop = self.stop.child_token();
         let before = self.slots.lock().unwrap_or_else(PoisonError::into_inner).insert(slot, stop.clone());
@@ -166,33 +142,33 @@ impl Isolation {
         self.state.tasks.spawn(async move { stop.run_until_cancelled(work).await });
     }
 
-    /// Returns what takes the connections of a container over streams.
+    /// Returns the relay for connections of a container over a stream.
     pub(crate) fn exec_relay(&self) -> ExecRelay {
         ExecRelay(Arc::clone(&self.state))
     }
 
-    /// Returns the way to a server that speaks HTTP.
+    /// Returns the dialer for a server that speaks HTTP.
     pub(crate) fn reverse_dialer(&self) -> ReverseDialer {
         self.inbound.clone()
     }
 
-    /// Completes the profile that is learnt, and returns what the user should know about it.
+    /// Completes the recorded profile, and returns a message for the user.
     pub(crate) fn finish_recording(&self) -> Option<String> {
         self.recorder.as_ref()?.finish()
     }
 
-    /// Tells whether the shim itself listens on a port of the container.
+    /// Whether the shim itself listens on a port of the container.
     pub(crate) fn listens_on(&self, port: u16) -> bool {
-        self.layout.listens_on(port)
+        self.host_map.listens_on(port)
     }
 }
 
-/// Takes the connections of a container whose engine shares no sockets.
+/// Accepts the connections of a container whose engine shares no sockets.
 #[derive(Clone)]
 pub(crate) struct ExecRelay(Arc<IsolationState>);
 
 impl ExecRelay {
-    /// Takes what comes over the streams of a process that carries, until it is gone.
+    /// Serves the streams of a relay process in the container, until it ends.
     pub(crate) async fn serve(
         &self,
         input: impl Stream<Item = Result<Bytes>> + Send,
@@ -206,29 +182,4 @@ impl Drop for Isolation {
     fn drop(&mut self) {
         self.stop.cancel();
     }
-}
-
-impl IsolationState {
-    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let stop = self.stop.clone();
-        self.tasks.spawn(async move { stop.run_until_cancelled(work).await });
-    }
-
-    fn notify_denied(&self, denial: &EgressDenial) {
-        (self.on_decision)(EgressDecision::Denied(denial.clone()));
-    }
-
-    /// Gives a configuration out, once.
-    fn take_config(&self, slot: usize) -> Option<Vec<u8>> {
-        self.pending_configs.lock().unwrap_or_else(PoisonError::into_inner).remove(&slot)
-    }
-}
-
-/// A stream from the shim.
-type ShimStream = UnixStream;
-
-/// Makes the error for a build, or a machine, that cannot isolate.
-pub(crate) fn unsupported(why: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("this workload cannot be isolated: {why}"))
-        .hint("use a build of mcpm for it, or lift the isolation and the limits of the permission profile")
 }

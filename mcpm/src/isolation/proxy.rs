@@ -19,11 +19,12 @@ use hyper::{
     upgrade::{self, OnUpgrade},
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 
 use super::{
-    EgressDenial, IsolationState, ShimStream,
+    denial_response::denial_text,
     policy::EgressError,
+    state::IsolationState,
     tunnel::{self, ActivityStream, ActivityTimer},
 };
 use crate::permission::Host;
@@ -50,7 +51,7 @@ type EgressBody = Either<Full<Bytes>, Incoming>;
 type PendingTunnel = Arc<Mutex<Option<(OnUpgrade, Host, u16, TcpStream)>>>;
 
 /// Serves one connection to its end.
-pub(super) async fn serve(link: ShimStream, gate: Arc<IsolationState>) -> io::Result<()> {
+pub(super) async fn serve(connection: UnixStream, gate: Arc<IsolationState>) -> io::Result<()> {
     let agreed = PendingTunnel::default();
     let service = {
         let (gate, agreed) = (Arc::clone(&gate), Arc::clone(&agreed));
@@ -58,7 +59,10 @@ pub(super) async fn serve(link: ShimStream, gate: Arc<IsolationState>) -> io::Re
     };
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_READ_TIMEOUT).max_buf_size(MAX_HEAD_BYTES);
-    http.serve_connection(TokioIo::new(link), service).with_upgrades().await.map_err(io::Error::other)?;
+    http.serve_connection(TokioIo::new(connection), service)
+        .with_upgrades()
+        .await
+        .map_err(io::Error::other)?;
     let agreed = agreed.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some((upgrade, host, port, server)) = agreed {
         let client = TokioIo::new(upgrade.await.map_err(io::Error::other)?);
@@ -82,7 +86,7 @@ async fn handle_request(
     let server = match tunnel::dial(&gate, &host, port).await {
         Ok(server) => server,
         Err(EgressError::Denied(denial)) => {
-            return Ok(text_response(StatusCode::FORBIDDEN, &denial_body(&denial)));
+            return Ok(text_response(StatusCode::FORBIDDEN, &denial_text(&denial)));
         }
         Err(EgressError::Failed(why)) => {
             return Ok(text_response(StatusCode::BAD_GATEWAY, &format!("mcpm: {why}\n")));
@@ -151,17 +155,4 @@ fn text_response(status: StatusCode, text: &str) -> Response<EgressBody> {
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, plain);
     response
-}
-
-fn denial_body(denial: &EgressDenial) -> String {
-    format!("mcpm: {denial}\n")
-}
-
-/// The whole answer to a client that does not know of a proxy.
-pub(super) fn denial_response(denial: &EgressDenial) -> String {
-    let body = denial_body(denial);
-    let length = body.len();
-    format!(
-        "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-    )
 }

@@ -26,12 +26,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    IsolationState,
     frames::{
         self, CLOSE, DATA, END_STREAM, Frame, InvalidFrame, MAX_CONNECTIONS, MAX_FRAME_PAYLOAD_BYTES, OPEN,
         WINDOW_BYTES, WINDOW_UPDATE,
     },
     shim_connections,
+    state::IsolationState,
 };
 use crate::Result;
 

@@ -8,10 +8,10 @@ use std::{io, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::UnixStream,
     sync::{Mutex, mpsc},
 };
 
-use super::ShimStream;
 use crate::transport::http::Dial;
 
 /// Most offers that wait.
@@ -21,10 +21,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Takes offers.
 #[derive(Debug, Clone)]
-pub(crate) struct ReverseDialer(Arc<Mutex<mpsc::Receiver<ShimStream>>>);
+pub(crate) struct ReverseDialer(Arc<Mutex<mpsc::Receiver<UnixStream>>>);
 
 /// Where offers go.
-pub(super) type ReverseConnectionSender = mpsc::Sender<ShimStream>;
+pub(super) type ReverseConnectionSender = mpsc::Sender<UnixStream>;
 
 impl ReverseDialer {
     pub(super) fn new() -> (Self, ReverseConnectionSender) {
@@ -35,7 +35,7 @@ impl ReverseDialer {
 
 #[async_trait]
 impl Dial for ReverseDialer {
-    async fn dial(&self) -> io::Result<ShimStream> {
+    async fn dial(&self) -> io::Result<UnixStream> {
         let connecting = async {
             loop {
                 let offer = self.0.lock().await.recv().await;
@@ -55,7 +55,7 @@ impl Dial for ReverseDialer {
 }
 
 /// Asks for the server, and is told whether it takes the connection.
-async fn claim(link: &mut ShimStream) -> io::Result<u8> {
+async fn claim(link: &mut UnixStream) -> io::Result<u8> {
     link.write_all(b"!").await?;
     link.read_u8().await
 }

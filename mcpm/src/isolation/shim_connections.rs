@@ -1,78 +1,24 @@
 //! Takes the connections of containers and reads what each is for.
 
-use std::{
-    io,
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::{io, sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::UnixListener,
-    sync::Semaphore,
+    net::{UnixListener, UnixStream},
 };
 
 use super::{
-    EgressDecision, EgressDenial, IsolationState, Rule, ShimStream, policy::EgressError, proxy, sniff, tunnel,
+    EgressDecision, EgressDenial, Rule, denial_response::http_denial_response, policy::EgressError, proxy,
+    sniff, state::IsolationState, tunnel,
 };
 use crate::permission::Host;
 
-/// Most connections to hosts at once.
-const MAX_HOST_CONNECTIONS: usize = 256;
-/// Most connections of any kind at once; more wait.
-const MAX_CONNECTIONS: usize = 512;
 /// Longest line that says what a connection is for.
 const MAX_LINE_BYTES: usize = 512;
 /// How long that line may take.
 const FIRST_LINE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause after a connection could not be taken, for lack of files say.
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
-
-/// Most failed connections that are logged in a period; a server can try for ever.
-const MAX_LOGGED_FAILURES: u32 = 64;
-const FAILURE_LOG_PERIOD: Duration = Duration::from_secs(60);
-
-/// What bounds the connections of one workload.
-#[derive(Debug)]
-pub(super) struct ConnectionLimits {
-    /// When the period began, and how many failures were logged since.
-    reports: Mutex<(Instant, u32)>,
-    /// Connections of any kind.
-    pub(super) any_connections: Arc<Semaphore>,
-    /// Connections to hosts.
-    host_connections: Arc<Semaphore>,
-}
-
-impl Default for ConnectionLimits {
-    fn default() -> Self {
-        Self {
-            reports: Mutex::new((Instant::now(), 0)),
-            any_connections: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
-            host_connections: Arc::new(Semaphore::new(MAX_HOST_CONNECTIONS)),
-        }
-    }
-}
-
-impl ConnectionLimits {
-    /// Logs why a connection that is allowed failed, if few did so lately.
-    pub(super) fn log_failure(&self, why: &str) {
-        if self.may_log(Instant::now()) {
-            tracing::info!("{why}");
-        } else {
-            tracing::debug!("{why}");
-        }
-    }
-
-    fn may_log(&self, now: Instant) -> bool {
-        // No code panics while it holds the lock.
-        let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
-        if now.duration_since(reports.0) >= FAILURE_LOG_PERIOD {
-            *reports = (now, 0);
-        }
-        reports.1 = reports.1.saturating_add(1);
-        reports.1 <= MAX_LOGGED_FAILURES
-    }
-}
 
 /// Takes connections until it is dropped.
 pub(super) async fn serve(listener: UnixListener, gate: Arc<IsolationState>) {
@@ -89,7 +35,7 @@ pub(super) async fn serve(listener: UnixListener, gate: Arc<IsolationState>) {
 }
 
 /// Serves one connection for as long as the workload is held; `permit` is one of its bounds.
-pub(super) fn spawn_connection(link: ShimStream, permit: impl Send + 'static, gate: &Arc<IsolationState>) {
+pub(super) fn spawn_connection(link: UnixStream, permit: impl Send + 'static, gate: &Arc<IsolationState>) {
     let stop = gate.stop.clone();
     let tasks = gate.tasks.clone();
     let gate = Arc::clone(gate);
@@ -101,7 +47,7 @@ pub(super) fn spawn_connection(link: ShimStream, permit: impl Send + 'static, ga
     }));
 }
 
-async fn handle_connection(mut link: ShimStream, gate: Arc<IsolationState>) -> io::Result<()> {
+async fn handle_connection(mut link: UnixStream, gate: Arc<IsolationState>) -> io::Result<()> {
     let late = |_| io::Error::from(io::ErrorKind::TimedOut);
     let line = tokio::time::timeout(FIRST_LINE_TIMEOUT, read_line(&mut link)).await.map_err(late)??;
     let mut words = line.split(' ');
@@ -161,7 +107,7 @@ async fn handle_connection(mut link: ShimStream, gate: Arc<IsolationState>) -> i
 }
 
 /// Reads a line, and not a byte more.
-async fn read_line(link: &mut ShimStream) -> io::Result<String> {
+async fn read_line(link: &mut UnixStream) -> io::Result<String> {
     let mut line = Vec::new();
     loop {
         match link.read_u8().await? {
@@ -174,34 +120,18 @@ async fn read_line(link: &mut ShimStream) -> io::Result<String> {
 }
 
 /// A client that ignores proxies and took an address of the shim's for that of a host.
-async fn open_to_host(mut link: ShimStream, gate: &IsolationState, host: &Host, port: u16) -> io::Result<()> {
+async fn open_to_host(mut link: UnixStream, gate: &IsolationState, host: &Host, port: u16) -> io::Result<()> {
     match tunnel::dial(gate, host, port).await {
         Ok(server) => tunnel::splice(gate, host, port, link, server).await,
         Err(no) => {
             // It speaks to a host for all it knows, so it is told in that host's language where that is known.
             let answer = match (no, port) {
-                (EgressError::Denied(denial), 80) => proxy::denial_response(&denial).into_bytes(),
+                (EgressError::Denied(denial), 80) => http_denial_response(&denial).into_bytes(),
                 (EgressError::Denied(_), 443) => sniff::TLS_ACCESS_DENIED_ALERT.to_vec(),
                 (EgressError::Denied(_) | EgressError::Failed(_), _) => Vec::new(),
             };
             link.write_all(&answer).await?;
             link.shutdown().await
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn failures_are_logged_up_to_a_bound_in_each_period() {
-        let bounds = ConnectionLimits::default();
-        let begin = Instant::now();
-        assert_eq!(
-            (0..2 * MAX_LOGGED_FAILURES).filter(|_| bounds.may_log(begin)).count(),
-            MAX_LOGGED_FAILURES as usize
-        );
-        assert!(bounds.may_log(begin + FAILURE_LOG_PERIOD));
     }
 }

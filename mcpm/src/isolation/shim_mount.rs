@@ -30,8 +30,7 @@ const SHIM_BINARIES: [(&str, &[u8]); 2] = [
 /// `Unsupported` when this build has none.
 pub(crate) fn shim_binary(architecture: &str) -> Result<&'static [u8]> {
     let found = SHIM_BINARIES.iter().find(|(of, program)| *of == architecture && !program.is_empty());
-    let none =
-        || super::unsupported(&format!("this build of mcpm has no program for engines on `{architecture}`"));
+    let none = || unsupported(&format!("this build of mcpm has no program for engines on `{architecture}`"));
     found.map(|(_, program)| *program).ok_or_else(none)
 }
 
@@ -68,6 +67,12 @@ fn make(folder: &Path, shim: &[u8]) -> io::Result<UnixListener> {
     let listener = UnixListener::bind(&socket)?;
     fs::set_permissions(&socket, Permissions::from_mode(0o666))?;
     Ok(listener)
+}
+
+/// Returns the error for a build, or a machine, that cannot isolate containers.
+pub(crate) fn unsupported(why: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("this workload cannot be isolated: {why}"))
+        .hint("use a build of mcpm for it, or lift the isolation and the limits of the permission profile")
 }
 
 #[cfg(test)]

@@ -19,10 +19,11 @@ use tokio::{
 };
 
 use super::{
-    EgressDecision, EgressDenial, IsolationState, Rule,
+    EgressDecision, EgressDenial, Rule,
+    denial_response::http_denial_response,
     policy::EgressError,
-    proxy,
     sniff::{self, SniffedProtocol},
+    state::IsolationState,
 };
 use crate::permission::Host;
 
@@ -94,7 +95,7 @@ pub(super) async fn splice(
         if let Some(denial) = server_name_denial(gate, host, port, address, &words.kind) {
             gate.notify_denied(&denial);
             let _ = refusal.set(match words.kind {
-                SniffedProtocol::Http(_) => proxy::denial_response(&denial).into_bytes(),
+                SniffedProtocol::Http(_) => http_denial_response(&denial).into_bytes(),
                 _ => sniff::TLS_ACCESS_DENIED_ALERT.to_vec(),
             });
             refused.notify_one();

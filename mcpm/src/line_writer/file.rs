@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{LineSink, MAX_BATCH_BYTES};
+use super::sink::{LineSink, MAX_BATCH_BYTES};
 
 /// When a file is put aside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 //! and the journal says so itself as soon as it can write again.
 
 mod file;
+mod sink;
 
 use std::{
     fmt, io,
@@ -18,28 +19,17 @@ use std::{
 
 use tokio::sync::{mpsc, oneshot};
 
-pub(crate) use file::{RotatingFile, Rotation, rotated_path};
+pub(crate) use {
+    file::{RotatingFile, Rotation, rotated_path},
+    sink::LineSink,
+};
 
 /// How long a line may take to be written for whoever waits for it.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Most bytes that wait to be written.
 const MAX_QUEUED_BYTES: usize = 16 << 20;
-/// Most bytes that are written at once.
-const MAX_BATCH_BYTES: usize = 64 << 10;
-
 /// Why a line is lost that does not even wait.
 const QUEUE_FULL_MESSAGE: &str = "too many wait to be written";
-
-/// Where lines go.
-pub(crate) trait LineSink: Send + fmt::Debug {
-    /// Writes whole lines: all of them, or it fails.
-    fn write(&mut self, lines: &[u8]) -> io::Result<()>;
-
-    /// Most bytes of several lines that it takes at once.
-    fn max_batch_bytes(&self) -> usize {
-        MAX_BATCH_BYTES
-    }
-}
 
 /// A line that says how many were lost.
 pub(crate) type LossNotice = Box<dyn Fn(u64) -> Vec<u8> + Send>;

@@ -1,83 +1,28 @@
-//! Connects to an engine and learns what it is.
+//! Connects to an engine, and queries its version and capabilities.
 
-use std::{fmt, path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use bollard::{API_DEFAULT_VERSION, BollardRequest, models::SystemVersion};
-use serde::Deserialize;
 
-use super::{Docker, errors::api_error, raw_get::get_json};
+use super::{
+    Docker,
+    capabilities::{EngineCapabilities, SystemInfo},
+    endpoint::EngineEndpoint,
+    errors::api_error,
+    raw_get::{REQUEST_TIMEOUT, get_json},
+};
 use crate::{
     Error, ErrorKind, Result,
     image::credentials::CredentialStore,
     runtime::{EngineInfo, EngineName},
 };
 
-/// The oldest API that is spoken: Docker Engine 20.10.
+/// The oldest supported API: Docker Engine 20.10.
 const MIN_API_VERSION: (u32, u32) = (1, 41);
-/// How long an engine may take to answer its first request.
+/// Timeout of the first request to an engine.
 const PING_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long an engine may take to describe itself.
+/// Timeout of the requests for the version and the capabilities of an engine, each.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long any later request may take until its answer begins. Stopping gets its grace on top.
-pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
-/// The port of an engine's API without TLS.
-const PLAIN_PORT: u16 = 2375;
-/// The port of an engine's API with TLS.
-const TLS_PORT: u16 = 2376;
-
-/// Where an engine's API is served.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EngineEndpoint {
-    /// A socket on this machine.
-    Unix(PathBuf),
-    /// Host and port of an API without TLS.
-    Tcp(String),
-}
-
-impl EngineEndpoint {
-    /// Reads an address as `DOCKER_HOST` and `CONTAINER_HOST` hold it.
-    ///
-    /// # Errors
-    /// `Unsupported` for SSH, TLS and Windows pipes, `InvalidOption` for anything that is no address.
-    pub fn parse(text: &str) -> Result<Self> {
-        let unsupported = |what: &str| {
-            Error::new(ErrorKind::Unsupported, format!("cannot reach `{text}`: {what} is not supported yet"))
-                .hint("use the engine's `unix://` or `tcp://` address")
-        };
-        let invalid = || {
-            Error::new(ErrorKind::InvalidOption, format!("`{text}` is not the address of an engine"))
-                .hint("write `unix:///path/to/socket` or `tcp://host:port`")
-        };
-        let (scheme, rest) = text.split_once("://").unwrap_or(("unix", text));
-        match scheme {
-            "unix" if rest.starts_with('/') => Ok(Self::Unix(PathBuf::from(rest))),
-            "tcp" | "http" => {
-                let authority = rest.trim_end_matches('/');
-                let with_port = format!("{authority}:{PLAIN_PORT}");
-                let parsed: http::uri::Authority = authority.parse().map_err(|_| invalid())?;
-                match parsed.port_u16() {
-                    Some(TLS_PORT) => Err(unsupported("TLS")),
-                    _ if parsed.host().is_empty() || authority.contains(['/', '@']) => Err(invalid()),
-                    Some(_) => Ok(Self::Tcp(authority.to_owned())),
-                    None => Ok(Self::Tcp(with_port)),
-                }
-            }
-            "https" => Err(unsupported("TLS")),
-            "ssh" => Err(unsupported("SSH")),
-            "npipe" => Err(unsupported("a Windows pipe")),
-            _ => Err(invalid()),
-        }
-    }
-}
-
-impl fmt::Display for EngineEndpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unix(path) => write!(f, "unix://{}", path.display()),
-            Self::Tcp(authority) => write!(f, "tcp://{authority}"),
-        }
-    }
-}
 
 impl Docker {
     /// Connects to the engine at `endpoint`, which has two seconds to answer.
@@ -101,7 +46,7 @@ impl Docker {
         let late = |_| unavailable("no answer in time".to_owned());
         let api = api.map_err(failed)?;
         tokio::time::timeout(PING_TIMEOUT, api.ping()).await.map_err(late)?.map_err(failed)?;
-        // Podman runs programs to find out its versions, which takes its time on a busy machine.
+        // Podman runs programs to find its versions, which takes time on a busy machine.
         let describe = async {
             let api = api.negotiate_version().await?;
             let version = api.version().await?;
@@ -122,95 +67,22 @@ impl Docker {
             .map_err(late)?;
         let info = info.map_err(|failure| failure.into_error(operation()))?;
         let name = engine_name(&version);
-        let traits = EngineCapabilities::detect(name, endpoint, &info);
+        let capabilities = EngineCapabilities::detect(name, endpoint, &info);
         let engine = EngineInfo {
             name,
             version: version.version.unwrap_or_default(),
             api_version: spoken,
             endpoint: endpoint.to_string(),
-            reaches_container_addresses: traits.same_kernel && !info.is_rootless(),
-            shares_sockets: traits.same_kernel,
+            reaches_container_addresses: capabilities.same_kernel && !info.is_rootless(),
+            shares_sockets: capabilities.same_kernel,
             architecture: info.architecture().to_owned(),
         };
-        Ok(Self { api, endpoint: endpoint.clone(), engine, traits, credentials })
+        Ok(Self { api, endpoint: endpoint.clone(), engine, capabilities, credentials })
     }
 }
 
-/// What an engine tells of itself and its machine: the parts that matter here.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct SystemInfo {
-    kernel_version: String,
-    architecture: String,
-    logging_driver: String,
-    init_commit: Commit,
-    security_options: Option<Vec<String>>,
-    /// Podman's way to say it.
-    rootless: bool,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Commit {
-    #[serde(rename = "ID")]
-    id: String,
-}
-
-impl SystemInfo {
-    /// The processor, as Rust has it; one engine asks the kernel, the other the language it is written in.
-    fn architecture(&self) -> &str {
-        match self.architecture.as_str() {
-            "amd64" => "x86_64",
-            "arm64" => "aarch64",
-            other => other,
-        }
-    }
-
-    fn is_rootless(&self) -> bool {
-        self.rootless || self.has_security_option("rootless")
-    }
-
-    fn has_security_option(&self, security: &str) -> bool {
-        self.security_options.iter().flatten().any(|option| option.contains(security))
-    }
-}
-
-/// What an engine can do, which requests depend on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct EngineCapabilities {
-    /// Whether it has the small init program that forwards signals and reaps processes.
-    pub(super) init: bool,
-    /// The log driver, when it is one whose size can be bounded.
-    pub(super) bounded_log_driver: Option<String>,
-    /// Whether a folder in memory begins with the image's files in it, unless told otherwise.
-    pub(super) copies_image_into_tmpfs: bool,
-    /// Whether the engine labels containers and files for SELinux.
-    pub(super) selinux: bool,
-    /// Whether containers run on the kernel that this process runs on.
-    pub(super) same_kernel: bool,
-}
-
-impl EngineCapabilities {
-    fn detect(name: EngineName, endpoint: &EngineEndpoint, info: &SystemInfo) -> Self {
-        let log_driver = match name {
-            EngineName::Docker => info.logging_driver.as_str(),
-            // It does not tell its default, and always has its own.
-            EngineName::Podman => "k8s-file",
-        };
-        let is_bounded = matches!(log_driver, "json-file" | "local" | "k8s-file");
-        Self {
-            // Docker writes this when it cannot run the program.
-            init: info.init_commit.id != "N/A",
-            bounded_log_driver: is_bounded.then(|| log_driver.to_owned()),
-            copies_image_into_tmpfs: name == EngineName::Podman,
-            selinux: info.has_security_option("selinux"),
-            same_kernel: matches!(endpoint, EngineEndpoint::Unix(_)) && runs_on_this_kernel(info),
-        }
-    }
-}
-
-/// Puts the version of the API in front of each request's path. The client library settles one and then leaves it
-/// out, which means whatever the engine takes for the newest.
+/// Prefixes the path of each request with the version of the API. The client library negotiates a version and then
+/// leaves it out, which means the newest version of the engine.
 fn pin_version(version: &str) -> impl Fn(BollardRequest) -> BollardRequest + Send + Sync + 'static {
     let prefix = format!("/v{version}");
     move |mut request| {
@@ -233,12 +105,6 @@ fn engine_name(version: &SystemVersion) -> EngineName {
     } else {
         EngineName::Docker
     }
-}
-
-/// A virtual machine shares its socket with this one, but not its kernel.
-fn runs_on_this_kernel(info: &SystemInfo) -> bool {
-    let ours = rustix::system::uname();
-    ours.sysname().to_bytes() == b"Linux" && info.kernel_version.as_bytes() == ours.release().to_bytes()
 }
 
 fn is_new_enough(api: &str) -> bool {

@@ -16,11 +16,10 @@ use futures_util::StreamExt;
 
 use super::{
     Docker,
-    connect::REQUEST_TIMEOUT,
     create_body::{create_body, missing_source},
     errors::EngineFailure,
     inspect::{Description, Summary},
-    raw_get::get_json,
+    raw_get::{REQUEST_TIMEOUT, get_json},
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -65,7 +64,7 @@ impl Docker {
         // A list holds no exit code, so each is looked at; one that is gone by then is left out.
         for summary in listed.map_err(|failure| failure.into_error("cannot list containers"))? {
             if let Some(found) = self.find_managed(&summary.id).await? {
-                infos.push(found.info(self.traits.same_kernel)?);
+                infos.push(found.info(self.capabilities.same_kernel)?);
             }
         }
         infos.sort_by(|a, b| a.name.cmp(&b.name));
@@ -73,7 +72,7 @@ impl Docker {
     }
 
     pub(super) async fn create_container(&self, spec: &ContainerSpec) -> Result<ContainerId> {
-        let mut body = create_body(spec, &self.traits)?;
+        let mut body = create_body(spec, &self.capabilities)?;
         let options = || Some(CreateContainerOptionsBuilder::default().name(&spec.name).build());
         let mut created = self.api.create_container(options(), body.clone()).await;
         if created.as_ref().is_err_and(lacks_init) {

@@ -10,7 +10,7 @@ use bollard::models::{
     RestartPolicy, RestartPolicyNameEnum,
 };
 
-use super::connect::EngineCapabilities;
+use super::capabilities::EngineCapabilities;
 use crate::{
     Error, ErrorKind, Result,
     runtime::{Confinement, ContainerSpec, Mount, Relabel, labels},

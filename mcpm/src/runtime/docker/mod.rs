@@ -1,16 +1,16 @@
 //! Docker Engine, and Podman through its Docker-compatible API, as a [`Runtime`].
 //!
-//! `connect` says where an engine is and what it can do, `body` what a container is created from,
-//! `container` how it lives, `streams` how it is read and written, `exec` how further programs
-//! run in it, `image` how images are found and pulled, `build` how they are built,
-//! `get` and `inspect` what the engine's answers mean and `errors` what its refusals mean.
+//! `endpoint` is the address of an engine, `connect` connects to it, `capabilities` is what it supports. `create_body`
+//! creates the request for a new container, `container` starts, inspects and removes containers, `streams` attaches to
+//! them and reads their logs, `exec` runs further programs in them. `image` finds and pulls images, `build` builds them,
+//! `raw_get` and `inspect` fetch and parse descriptions of containers, `errors` translates errors.
 
 use std::{net::IpAddr, time::Duration};
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 
-use self::{connect::EngineCapabilities, errors::api_error};
+use self::{capabilities::EngineCapabilities, errors::api_error};
 use super::{
     Attachment, BuildProgress, BuildRequest, ContainerId, ContainerInfo, ContainerSpec, EngineInfo,
     EngineName, Exit, ImageInfo, LogChunk, LogOptions, PullProgress, Runtime, UntaggedImage,
@@ -21,9 +21,11 @@ use crate::{
 };
 
 mod build;
+mod capabilities;
 mod connect;
 mod container;
 mod create_body;
+mod endpoint;
 mod errors;
 mod exec;
 mod image;
@@ -31,7 +33,7 @@ mod inspect;
 mod raw_get;
 mod streams;
 
-pub use connect::EngineEndpoint;
+pub use endpoint::EngineEndpoint;
 
 /// A connection to an engine that speaks Docker's API, 1.41 or newer.
 #[derive(Debug, Clone)]
@@ -39,17 +41,17 @@ pub struct Docker {
     api: bollard::Docker,
     endpoint: EngineEndpoint,
     engine: EngineInfo,
-    traits: EngineCapabilities,
+    capabilities: EngineCapabilities,
     credentials: CredentialStore,
 }
 
 impl Docker {
-    /// Returns which engine it is.
+    /// Returns the name of the engine.
     pub fn name(&self) -> EngineName {
         self.engine.name
     }
 
-    /// Returns where it was found.
+    /// Returns the address of the engine.
     pub fn endpoint(&self) -> &EngineEndpoint {
         &self.endpoint
     }
@@ -122,7 +124,7 @@ impl Runtime for Docker {
         {
             found = found.with_network_of(other);
         }
-        found.info(self.traits.same_kernel).map(Some)
+        found.info(self.capabilities.same_kernel).map(Some)
     }
 
     async fn list(&self) -> Result<Vec<ContainerInfo>> {

@@ -1,7 +1,9 @@
-//! Asks the engine to describe containers, in words of any version.
+//! Requests to the engine without the client library.
 //!
-//! The client library knows the states of one version of Docker and takes any other word for damage. Podman has
-//! states of its own (`stopped`, `initialized`), so descriptions are fetched here and read in `inspect.rs`.
+//! The client library knows the container states of one version of Docker and fails on any other. Podman has states of
+//! its own (`stopped`, `initialized`), so descriptions of containers are fetched here and parsed in `inspect.rs`.
+
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, StatusCode, header};
@@ -14,26 +16,25 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
-use super::{
-    connect::{EngineEndpoint, REQUEST_TIMEOUT},
-    errors::EngineFailure,
-};
+use super::{endpoint::EngineEndpoint, errors::EngineFailure};
 
-/// Far more than the description of many containers.
+/// Timeout of a request until its response begins. Stopping a container adds its grace.
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
+/// Largest response; far more than the description of many containers.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 
-/// What engines answer when they refuse.
+/// The body of an error response.
 #[derive(Deserialize)]
 struct EngineErrorBody {
     message: String,
 }
 
-/// Gets the JSON at `path`, which starts with a slash and is encoded already.
+/// Fetches the JSON at `path`, which starts with a slash and is encoded.
 pub(super) async fn get_json<T: DeserializeOwned>(
     endpoint: &EngineEndpoint,
     path: &str,
 ) -> Result<T, EngineFailure> {
-    let answer = async {
+    let response = async {
         match endpoint {
             EngineEndpoint::Unix(socket) => {
                 let stream =
@@ -48,29 +49,28 @@ pub(super) async fn get_json<T: DeserializeOwned>(
         }
     };
     let (status, body) =
-        tokio::time::timeout(REQUEST_TIMEOUT, answer).await.map_err(|_| EngineFailure::TimedOut)??;
+        tokio::time::timeout(REQUEST_TIMEOUT, response).await.map_err(|_| EngineFailure::TimedOut)??;
     if status.is_success() {
         return serde_json::from_slice(&body)
             .map_err(|error| EngineFailure::InvalidResponse(error.to_string()));
     }
-    let refusal = serde_json::from_slice::<EngineErrorBody>(&body);
-    let message =
-        refusal.map_or_else(|_| String::from_utf8_lossy(&body).into_owned(), |refusal| refusal.message);
+    let error = serde_json::from_slice::<EngineErrorBody>(&body);
+    let message = error.map_or_else(|_| String::from_utf8_lossy(&body).into_owned(), |error| error.message);
     Err(EngineFailure::error_status(status.as_u16(), &message))
 }
 
-/// Sends one request over a connection of its own.
+/// Sends one request over a new connection.
 async fn exchange<S>(stream: S, host: &str, path: &str) -> Result<(StatusCode, Bytes), EngineFailure>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let garbled = |error: http::Error| EngineFailure::InvalidResponse(error.to_string());
+    let invalid = |error: http::Error| EngineFailure::InvalidResponse(error.to_string());
     let request =
-        Request::get(path).header(header::HOST, host).body(Empty::<Bytes>::new()).map_err(garbled)?;
+        Request::get(path).header(header::HOST, host).body(Empty::<Bytes>::new()).map_err(invalid)?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
         .await
         .map_err(|error| EngineFailure::from_error_chain(&error))?;
-    let talk = async {
+    let response = async {
         let response =
             sender.send_request(request).await.map_err(|error| EngineFailure::from_error_chain(&error))?;
         let (parts, body) = response.into_parts();
@@ -78,10 +78,10 @@ where
         let body = body.map_err(|error| EngineFailure::from_error_chain(error.as_ref()))?;
         Ok((parts.status, body.to_bytes()))
     };
-    let mut talk = std::pin::pin!(talk);
+    let mut response = std::pin::pin!(response);
     // The connection makes progress only while it is polled, and may end before the last byte is read.
     tokio::select! {
-        answer = &mut talk => answer,
-        _ = connection => talk.await,
+        outcome = &mut response => outcome,
+        _ = connection => response.await,
     }
 }

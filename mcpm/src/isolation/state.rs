@@ -1,0 +1,46 @@
+//! State that all connections of a workload share.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    connection_limits::ConnectionLimits,
+    denial::{EgressDecision, EgressDenial},
+    policy::EgressPolicy,
+    reverse_connections::ReverseConnectionSender,
+};
+
+/// A callback for each decision about a connection.
+pub(crate) type OnDecision = Arc<dyn Fn(EgressDecision) + Send + Sync>;
+
+/// State that all connections of a workload share.
+pub(super) struct IsolationState {
+    pub(super) policy: EgressPolicy,
+    pub(super) on_decision: OnDecision,
+    /// Configurations of containers that are about to start, by slot. Each is delivered once.
+    pub(super) pending_configs: Mutex<HashMap<usize, Vec<u8>>>,
+    pub(super) reverse_connections: ReverseConnectionSender,
+    pub(super) limits: ConnectionLimits,
+    pub(super) tasks: TaskTracker,
+    pub(super) stop: CancellationToken,
+}
+
+impl IsolationState {
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let stop = self.stop.clone();
+        self.tasks.spawn(async move { stop.run_until_cancelled(work).await });
+    }
+
+    pub(super) fn notify_denied(&self, denial: &EgressDenial) {
+        (self.on_decision)(EgressDecision::Denied(denial.clone()));
+    }
+
+    /// Removes and returns the configuration of a slot.
+    pub(super) fn take_config(&self, slot: usize) -> Option<Vec<u8>> {
+        self.pending_configs.lock().unwrap_or_else(PoisonError::into_inner).remove(&slot)
+    }
+}
