@@ -197,20 +197,20 @@ fn every_default_stands_in_the_table_with_its_value() {
         reclaim_after: reclaim,
         handshake_timeout: handshake,
         start_timeout: start,
-        process_idle_timeout: lane,
+        process_idle_timeout: process,
         restart_timeout: restart,
         max_calls: calls,
         max_sessions: sessions,
         max_sessions_per_caller: of_one,
         max_processes_per_caller: processes_of_one,
     } = MuxLimits::default();
-    time("A call without a sign of life", idle);
-    time("A call in all", total);
-    time("A session that nobody uses", session);
-    time("Silence after which a process can be taken", reclaim);
-    time("The server's answer to a client's `initialize`", handshake);
+    time("Idle timeout of a call", idle);
+    time("Timeout of a call", total);
+    time("Idle timeout of a session", session);
+    time("Idle time after which a process can be reassigned", reclaim);
+    time("The server's response to a client's `initialize`", handshake);
     time("Wait of a request for a process", start);
-    time("A process that nobody uses", lane);
+    time("Idle timeout of a process", process);
     time("Wait of a request for a restarting server", restart);
     number("Calls in flight, of one process", calls);
     number("Sessions, of one server", sessions);
@@ -219,9 +219,9 @@ fn every_default_stands_in_the_table_with_its_value() {
     let RestartPolicy { attempts, first_delay, max_delay: longest_delay, stable_after: steady } =
         RestartPolicy::default();
     number("Restarts in a row", attempts as usize);
-    time("Wait before a restart", first_delay);
-    time("Wait before a restart", longest_delay);
-    time("Time in which a process was ready", steady);
+    time("Delay before a restart", first_delay);
+    time("Delay before a restart", longest_delay);
+    time("Uptime after which restarts", steady);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The `initialize` handshake that several legacy clients share with one stdio server.
 //!
-//! A pipe carries one handshake, clients bring one each, and what the server may ask of a client hangs on it.
-//! So a process is shared by clients that say the same: the first one's handshake goes to the server as it is,
-//! a later one gets the same answer. After a restart the handshake is played again.
+//! A process accepts one handshake, clients bring one each, and the server's requests depend on it. So a process is
+//! shared by clients with the same parameters: the first handshake is sent to the server unchanged, later clients get
+//! the same response. After a restart the handshake is replayed.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use serde_json::{Map, Value, value::RawValue};
 
 use crate::mcp::message::{Message, Span, result_response, shortened, splice};
 
-/// Largest `initialize` request in bytes: it is kept as long as the process that got it.
+/// Largest `initialize` request in bytes: it is kept as long as its process.
 pub(crate) const MAX_INITIALIZE_BYTES: usize = 256 << 10;
 
-/// Largest answer of a server to `initialize` in bytes: it is kept as long as the process, and copied for each client.
+/// Largest response to `initialize` in bytes: it is kept as long as its process, and copied for each client.
 pub(crate) const MAX_RESULT_BYTES: usize = 1 << 20;
 
-/// What a server may ask of a client.
+/// The requests that a client lets the server make.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ClientCapabilities {
     sampling: bool,
@@ -32,7 +32,7 @@ impl ClientCapabilities {
         Self { sampling: has("sampling"), elicitation: has("elicitation"), roots: has("roots") }
     }
 
-    /// Whether the client declared one of them, by its name in `capabilities`.
+    /// Whether the client declared a capability, by its name in `capabilities`.
     pub(crate) fn has(self, name: &str) -> bool {
         match name {
             "sampling" => self.sampling,
@@ -48,7 +48,7 @@ impl ClientCapabilities {
     }
 }
 
-/// What the bridge reads of an `initialize` request.
+/// The parsed fields of an `initialize` request.
 #[derive(Debug, Clone)]
 pub(crate) struct Initialize {
     message: Message,
@@ -77,7 +77,7 @@ struct InitializeMeta<'a> {
 }
 
 impl Initialize {
-    /// Reads the request's parameters, or says what is wrong with them.
+    /// Parses the parameters of the request, or returns what is wrong with them.
     pub(crate) fn read(message: Message) -> Result<Self, String> {
         let params: InitializeRequestParams<'_> =
             serde_json::from_str(message.params()).map_err(|error| shortened(&error))?;
@@ -88,7 +88,7 @@ impl Initialize {
         let version_span = message.span_of(params.protocol_version);
         let token = params.meta.and_then(|meta| meta.progress_token);
         let token_span = token.map(|token| message.span_of(token));
-        // A copy, since it would keep the whole buffer of the connection that it came on.
+        // A copy, since the original would keep the whole buffer of its connection.
         let message = message.into_owned();
         Ok(Self { version, version_span, token_span, capabilities: Arc::new(capabilities), message })
     }
@@ -101,25 +101,26 @@ impl Initialize {
         &self.version
     }
 
-    /// What a server may ask of the client.
+    /// Returns the capabilities of the client.
     pub(crate) fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities::of(&self.capabilities)
     }
 
-    /// Whether another client asks for the same version and can do the same things.
+    /// Whether another client requests the same version and has the same capabilities.
     pub(crate) fn has_same_parameters(&self, other: &Self) -> bool {
         self.version == other.version && self.capabilities == other.capabilities
     }
 
-    /// Whether a process that was told this serves a client that says `other` as well: it speaks the same version, and
-    /// was told of everything that the client can do. What the client cannot do is never asked of it.
+    /// Whether a process that was initialized with these parameters can serve a client with `other`: with the same
+    /// version, and no capability that the process does not know of. The client gets no request that it cannot
+    /// handle.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         self.version == other.version
             && other.capabilities.iter().all(|(name, value)| self.capabilities.get(name) == Some(value))
     }
 
-    /// The request with another id and version, and with the id for a progress token: the client's own token could be
-    /// one that another client's call has. What stays the same keeps its bytes.
+    /// Returns the request with another id and version, and with the id as the progress token, because the client's
+    /// own token may be the same as that of another client's call. All other bytes stay the same.
     pub(crate) fn rewritten(&self, id: &str, version: &str) -> BytesMut {
         let version_text = Value::from(version).to_string();
         let mut edits: Vec<(Span, &[u8])> = vec![(self.message.id_span(), id.as_bytes())];
@@ -131,32 +132,32 @@ impl Initialize {
     }
 }
 
-/// What the server was told, and what it answered.
+/// A completed handshake.
 #[derive(Debug, Clone)]
 pub(crate) struct CompletedHandshake {
-    /// The request it was built from, to be played again after a restart.
+    /// The request, for a replay after a restart.
     pub(crate) request: Initialize,
-    /// The version it chose.
+    /// The version that the server selected.
     pub(crate) version: String,
-    /// The `result` of its answer.
+    /// The `result` of the response.
     pub(crate) result: Bytes,
-    /// Whether `notifications/initialized` went out.
+    /// Whether `notifications/initialized` was sent.
     pub(crate) initialized_sent: bool,
 }
 
 impl CompletedHandshake {
-    /// The answer for another client's `initialize`.
+    /// Returns the response to another client's `initialize`.
     pub(crate) fn response_for(&self, id: &[u8]) -> Bytes {
         result_response(id, &self.result)
     }
 }
 
-/// Whether a server's answer is too large to be kept.
+/// Whether a server's response is too large to be kept.
 pub(crate) fn is_too_large(answer: &Message) -> bool {
     answer.bytes().len() > MAX_RESULT_BYTES
 }
 
-/// Reads the protocol version out of an `initialize` result.
+/// Returns the protocol version in an `initialize` result.
 pub(crate) fn chosen_version(result: &str) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

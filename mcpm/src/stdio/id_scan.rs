@@ -1,19 +1,19 @@
-//! Finds the id of a message that is too long to be kept, while its bytes pass.
+//! Finds the id of a message that is too long to be buffered, while its bytes pass.
 
 use crate::mcp::message::MAX_ID_BYTES;
 
-/// Longest name of a field that matters here, with its quotes.
+/// Longest field name that is compared, with its quotes.
 const MAX_FIELD_NAME_BYTES: usize = "\"method\"".len();
 
-/// Reads the fields of the outermost object, whatever their order: some servers write the id last.
+/// Scans the fields of the outermost object in any order: some servers write the id last.
 #[derive(Debug, Default)]
 pub(crate) struct IdScan {
     depth: usize,
     in_string: bool,
     is_escaped: bool,
-    /// What the text that is read at the moment is.
+    /// What the current text is.
     part: Part,
-    /// That text; longer than any that matters when it does not.
+    /// The current text; it is cut off once it is longer than any text that is compared.
     text: Vec<u8>,
     id: Option<String>,
     has_method: bool,
@@ -21,7 +21,7 @@ pub(crate) struct IdScan {
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// Neither a name nor an id.
+    /// Neither a field name nor an id.
     #[default]
     Other,
     Name,
@@ -29,10 +29,10 @@ enum Part {
 }
 
 impl IdScan {
-    /// Takes the next bytes of the message.
+    /// Scans the next bytes of the message.
     pub(crate) fn feed(&mut self, mut bytes: &[u8]) {
         while let Some((&byte, rest)) = bytes.split_first() {
-            // The inside of strings is nearly all of a long message.
+            // A long message consists mostly of the content of strings.
             if self.in_string && self.part == Part::Other && !self.is_escaped {
                 let Some(at) = memchr::memchr2(b'"', b'\\', bytes) else { return };
                 self.string(bytes[at]);
@@ -49,7 +49,7 @@ impl IdScan {
         }
     }
 
-    /// The id as written, if there is one, and whether the message has a method.
+    /// Returns the id as JSON, if there is one, and whether the message has a method.
     pub(crate) fn finish(self) -> (Option<String>, bool) {
         (self.id, self.has_method)
     }
@@ -67,7 +67,7 @@ impl IdScan {
         match byte {
             b'{' | b'[' => {
                 self.depth += 1;
-                // Only an object has names, and no id is an object or an array.
+                // Only objects have field names, and no id is an object or an array.
                 self.part = if self.depth == 1 && byte == b'{' { Part::Name } else { Part::Other };
                 self.text.clear();
             }
@@ -137,8 +137,8 @@ mod tests {
         ] {
             for size in 1..text.len() {
                 let mut scan = IdScan::default();
-                text.as_bytes().chunks(size).for_each(|piece| scan.feed(piece));
-                assert_eq!(scan.finish(), (id.map(str::to_owned), has_method), "{text} in pieces of {size}");
+                text.as_bytes().chunks(size).for_each(|chunk| scan.feed(chunk));
+                assert_eq!(scan.finish(), (id.map(str::to_owned), has_method), "{text} in chunks of {size}");
             }
         }
         let mut scan = IdScan::default();

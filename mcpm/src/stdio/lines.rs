@@ -1,4 +1,4 @@
-//! Lines between a process and its lane: one JSON-RPC message a line (MCP, transports, "stdio").
+//! Moves lines between a process and its multiplexer: one JSON-RPC message a line (MCP, transports, "stdio").
 
 use std::{io, sync::Arc};
 
@@ -19,17 +19,17 @@ use crate::{
     },
 };
 
-/// Longest line that is taken. A call whose answer is longer gets an error.
+/// Longest line that is accepted. A call whose response is longer gets an error.
 const MAX_LINE_BYTES: usize = 32 << 20;
-/// Room made for reads, and when it is made anew.
+/// Buffer capacity reserved for reads, and the rest at which it is reserved again.
 const READ_SIZE: usize = 64 << 10;
 const MIN_READ_CAPACITY: usize = 4 << 10;
-/// Lines written with one call, and the most bytes copied for that.
+/// Most lines that are written with one call, and most bytes that are copied for that.
 const MAX_BATCH_LINES: usize = 64;
 const MAX_BATCH_BYTES: usize = 64 << 10;
 
-/// Hands every line of a process's output to its lane, until the output ends.
-pub(super) async fn read_lines(output: ProcessOutput, lane: Arc<Multiplexer>) {
+/// Passes each line of a process's output to its multiplexer, until the output ends.
+pub(super) async fn read_lines(output: ProcessOutput, mux: Arc<Multiplexer>) {
     let mut lines = LineSplitter::default();
     match output {
         ProcessOutput::Pipe(mut pipe) => loop {
@@ -38,19 +38,19 @@ pub(super) async fn read_lines(output: ProcessOutput, lane: Arc<Multiplexer>) {
             }
             match pipe.read_buf(&mut lines.buffer).await {
                 Ok(0) => break,
-                Ok(_) => lines.drain_lines(|line| line.deliver_to(&lane)),
+                Ok(_) => lines.drain_lines(|line| line.deliver_to(&mux)),
                 Err(error) => {
                     tracing::debug!(%error, "the server's output broke");
                     break;
                 }
             }
         },
-        ProcessOutput::Chunks(mut pieces) => {
-            while let Some(piece) = pieces.next().await {
-                match piece {
-                    Ok(piece) => {
-                        lines.push(&piece);
-                        lines.drain_lines(|line| line.deliver_to(&lane));
+        ProcessOutput::Chunks(mut chunks) => {
+            while let Some(chunk) = chunks.next().await {
+                match chunk {
+                    Ok(chunk) => {
+                        lines.push(&chunk);
+                        lines.drain_lines(|line| line.deliver_to(&mux));
                     }
                     Err(error) => {
                         tracing::debug!(%error, "the server's output broke");
@@ -62,7 +62,7 @@ pub(super) async fn read_lines(output: ProcessOutput, lane: Arc<Multiplexer>) {
     }
 }
 
-/// Writes what the lane sends into a process's input, until the process stops reading.
+/// Writes the multiplexer's lines to a process's input, until the process stops reading.
 pub(super) async fn write_lines(
     mut input: Box<dyn AsyncWrite + Send + Unpin>,
     mut lines: mpsc::UnboundedReceiver<Bytes>,
@@ -92,44 +92,44 @@ pub(super) async fn write_lines(
 #[derive(Debug, PartialEq, Eq)]
 enum Line {
     Whole(Bytes),
-    /// It was passed over: why, the id of its message, and whether that has a method.
+    /// A skipped line: the reason, the id of its message, and whether the message has a method.
     Skipped(Skipped, Option<String>, bool),
 }
 
-/// Why a line is passed over.
+/// Why a line is skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Skipped {
-    /// It is longer than any line may be.
+    /// The line is longer than [`MAX_LINE_BYTES`].
     TooLong,
-    /// What is held already leaves no room for it.
+    /// The memory budget has no room for the line.
     NoRoom,
 }
 
 impl Line {
-    fn deliver_to(self, lane: &Multiplexer) {
+    fn deliver_to(self, mux: &Multiplexer) {
         match self {
-            Self::Whole(line) => lane.handle_line(line),
+            Self::Whole(line) => mux.handle_line(line),
             Self::Skipped(Skipped::TooLong, id, is_request) => {
                 let text = format!("a message of the server is larger than {} MiB", MAX_LINE_BYTES >> 20);
-                lane.take_skipped(id.as_deref(), is_request, &text, None);
+                mux.take_skipped(id.as_deref(), is_request, &text, None);
             }
             Self::Skipped(Skipped::NoRoom, id, is_request) => {
                 let text = "too much is held for other requests to take a message of the server now";
-                lane.take_skipped(id.as_deref(), is_request, text, Some(Reason::NoMemory));
+                mux.take_skipped(id.as_deref(), is_request, text, Some(Reason::NoMemory));
             }
         }
     }
 }
 
-/// Cuts a stream of bytes at line feeds.
+/// Splits a stream of bytes at line feeds.
 #[derive(Debug, Default)]
 struct LineSplitter {
     buffer: BytesMut,
-    /// How much of the buffer is known to hold no line feed.
+    /// Number of bytes of the buffer that are known to contain no line feed.
     scanned: usize,
-    /// What the beginning of a line is booked on.
+    /// The memory reserved for an incomplete line.
     booking: Reservation,
-    /// Reads on in a line that is being passed over, and why it is.
+    /// Set while a line is skipped: the reason, and the scan for its id.
     oversized: Option<(Skipped, IdScan)>,
 }
 
@@ -143,7 +143,7 @@ impl LineSplitter {
             let mut line = self.buffer.split_to(self.scanned + at + 1);
             line.truncate(self.scanned + at);
             self.scanned = 0;
-            // Whoever takes the line books it.
+            // The receiver of the line reserves memory for it.
             self.booking.shrink(self.buffer.len());
             match self.oversized.take() {
                 None => take(Line::Whole(line.freeze())),
@@ -163,7 +163,7 @@ impl LineSplitter {
         if let Some(why) = skipped {
             let (_, scan) = self.oversized.get_or_insert_with(|| (why, IdScan::default()));
             scan.feed(&self.buffer);
-            // What is passed over need not stay allocated.
+            // A skipped line need not stay allocated.
             self.buffer = BytesMut::new();
             self.scanned = 0;
             self.booking = Reservation::default();
@@ -184,11 +184,11 @@ mod tests {
         let text = b"one\n\ntwo three\nfo";
         for size in 1..text.len() {
             let (mut lines, mut got) = (LineSplitter::default(), Vec::new());
-            for piece in text.chunks(size) {
-                lines.push(piece);
+            for chunk in text.chunks(size) {
+                lines.push(chunk);
                 lines.drain_lines(|line| got.push(line));
             }
-            assert_eq!(got, [whole("one"), whole(""), whole("two three")], "in pieces of {size}");
+            assert_eq!(got, [whole("one"), whole(""), whole("two three")], "in chunks of {size}");
         }
     }
 
@@ -214,7 +214,7 @@ mod tests {
         lines.drain_lines(|_| panic!("no line yet"));
         lines.push(b"\n");
         lines.drain_lines(|line| {
-            // It is taken for a client.
+            // The line is charged to a client.
             let Line::Whole(line) = line else { panic!("{line:?}") };
             let client = Account::new();
             assert!(client.try_reserve(line.len()));

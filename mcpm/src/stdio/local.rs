@@ -9,9 +9,9 @@ use tokio::process::{Child, Command};
 use super::process::{Process, ProcessControl, ProcessExit, ProcessOutput, Spawn};
 use crate::{Error, ErrorKind, Result, runtime::Exit};
 
-/// Starts a program of this machine as a stdio server. Nothing confines it.
+/// Starts a program of this machine as a stdio server, without isolation.
 ///
-/// Its standard error goes where that of this process goes.
+/// The server inherits the standard error of this process.
 #[derive(Debug, Clone)]
 pub struct LocalProcess {
     program: OsString,
@@ -19,7 +19,7 @@ pub struct LocalProcess {
 }
 
 impl LocalProcess {
-    /// Names the program, which is looked for on `PATH`, and its arguments.
+    /// Sets the program, which is searched on `PATH`, and its arguments.
     pub fn new(program: impl Into<OsString>, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         Self { program: program.into(), args: args.into_iter().map(Into::into).collect() }
     }
@@ -71,7 +71,7 @@ impl ProcessControl for LocalControl {
     }
 
     async fn stop(&mut self, grace: Duration) {
-        // Most servers take the end of their input as the sign to end; the signal is for the others.
+        // Most servers exit when their input ends; the signal is for the others.
         let by_itself = grace / 2;
         if tokio::time::timeout(by_itself, self.0.wait()).await.is_ok() {
             return;

@@ -1,13 +1,13 @@
-//! Whose a session, a call or a task is, where callers are asked who they are.
+//! The owners of sessions, calls and tasks, if callers are authenticated.
 
 use std::sync::Arc;
 
 use crate::memory::{Account, Payer};
 
-/// One who calls. Where nobody is asked who they are, there are none.
+/// An authenticated caller. Without authentication, sessions and calls have no owner.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Owner {
-    /// Issuer, subject and client; empty where nobody is asked.
+    /// Issuer, subject and client; empty without authentication.
     key: Arc<str>,
     /// Issuer and subject.
     caller_key: Arc<str>,
@@ -20,7 +20,7 @@ impl Owner {
         Self { key: whole.to_string().into(), caller_key: person.to_string().into() }
     }
 
-    /// Who calls where nobody is asked who they are, for what needs an owner.
+    /// The owner without authentication, for code that needs one.
     pub(crate) fn anonymous() -> Self {
         Self { key: Arc::default(), caller_key: Arc::default() }
     }
@@ -29,38 +29,38 @@ impl Owner {
         self.key.is_empty()
     }
 
-    /// Issuer, subject and client, for people.
+    /// Returns issuer, subject and client, for people.
     pub(crate) fn as_str(&self) -> &str {
         &self.key
     }
 
-    /// Issuer and subject, whatever client they come with: where clients register themselves, anybody has many.
+    /// Returns issuer and subject without the client, because callers may be able to register any number of clients.
     pub(crate) fn caller_key(&self) -> &Arc<str> {
         &self.caller_key
     }
 }
 
-/// The account that is charged for what is kept for a caller; where callers are not told apart, each session and each
-/// stateless call has its own.
+/// Returns the account that is charged for a caller; without authentication, each session and each stateless call has
+/// an account of its own.
 pub(crate) fn account_of(owner: Option<&Owner>) -> Arc<Account> {
     owner.map_or_else(Account::new, |owner| Account::of(Payer::Person(Arc::clone(owner.caller_key()))))
 }
 
-/// For whom a server's process has worked since it was started. One that has ever worked for several may say
-/// something about any of them at any time, also when only one is there.
+/// The owners that a process has served since it was started. A process that has served several may send a message
+/// about any of them at any time, even when only one is left.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) enum ProcessOwners {
     #[default]
     None,
-    /// `None` where nobody is asked who they are.
+    /// `None` without authentication.
     One(Option<Owner>),
-    /// Several clients of one person.
+    /// Several clients of one user.
     OnePerson(Arc<str>),
     Several,
 }
 
 impl ProcessOwners {
-    /// Notes for whom it works.
+    /// Records an owner that the process serves.
     pub(crate) fn add(&mut self, owner: Option<&Owner>) {
         match self {
             Self::None => *self = Self::One(owner.cloned()),
@@ -77,12 +77,12 @@ impl ProcessOwners {
         }
     }
 
-    /// Whether it has worked for several owners, be they one person's.
+    /// Whether it has served several owners, which may be clients of one user.
     pub(crate) fn is_several(&self) -> bool {
         matches!(self, Self::OnePerson(_) | Self::Several)
     }
 
-    /// Whether it has worked for this person alone, whatever clients they come with.
+    /// Whether it has served this user only, with any clients.
     pub(crate) fn is_of_person(&self, owner: &Owner) -> bool {
         match self {
             Self::One(Some(one)) => one.caller_key() == owner.caller_key(),
@@ -91,7 +91,7 @@ impl ProcessOwners {
         }
     }
 
-    /// Whether it has worked for nobody else.
+    /// Whether it has served no other owner.
     pub(crate) fn is_exclusive_to(&self, owner: Option<&Owner>) -> bool {
         match self {
             Self::None => true,

@@ -1,4 +1,4 @@
-//! What becomes of processes: that start, that end by themselves, and that are no longer needed.
+//! Tests of processes that start, exit, and are no longer needed.
 
 use std::{
     sync::{
@@ -30,30 +30,30 @@ use crate::{
     testing::with_timeout,
 };
 
-/// How long a test waits for anything.
+/// Longer than any test waits.
 const LONG: Duration = Duration::from_secs(3600);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// What a process does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ProcessScript {
-    /// It cannot be started, since the engine is away.
+    /// It cannot be started, because the engine is unavailable.
     EngineUnavailable,
     /// It cannot be started.
     Fails,
-    /// It answers and lives until it is told to end.
+    /// It responds and runs until it is stopped.
     Lives,
-    /// It answers and ends after a while.
+    /// It responds and exits after a while.
     Ends(Duration),
-    /// It says nothing, and takes its time to end.
+    /// It does not respond, and exits slowly.
     Lingers,
-    /// It answers once, closes its output and lives on.
+    /// It responds once, closes its output and keeps running.
     ClosesOutput,
-    /// It answers once, closes its input and lives on.
+    /// It responds once, closes its input and keeps running.
     ClosesInput,
 }
 
-/// Starts processes that do what a test has planned.
+/// Starts processes that follow the script of a test.
 #[derive(Debug)]
 struct ScriptedSpawner {
     plan: Mutex<Vec<ProcessScript>>,
@@ -140,7 +140,7 @@ impl Spawn for ScriptedSpawner {
     }
 }
 
-/// Answers everything that it is asked, until it ends.
+/// Responds to all requests, until it exits.
 async fn answer(pipe: DuplexStream, life: Option<Duration>, ends: Arc<Notify>) {
     let (read, mut write) = tokio::io::split(pipe);
     let mut lines = BufReader::new(read).lines();
@@ -169,7 +169,7 @@ async fn answer(pipe: DuplexStream, life: Option<Duration>, ends: Arc<Notify>) {
     }
 }
 
-/// Answers the first question, and closes one of its pipes a second later.
+/// Responds to the first request, and closes one of its pipes a second later.
 async fn answer_once(input: DuplexStream, mut output: DuplexStream, act: ProcessScript) {
     let mut lines = BufReader::new(input).lines();
     lines.next_line().await.expect("a pipe").expect("a question");
@@ -234,7 +234,7 @@ impl PoolFixture {
         tokio::time::timeout(LONG, self.events.recv()).await.expect("an event in time").expect("an event")
     }
 
-    /// The attempts and delays of restarts, up to the event that ends them.
+    /// Returns the attempts and delays of restarts, up to the event that ends them.
     async fn restarts(&mut self) -> (Vec<(u32, u64)>, ServerEvent) {
         let mut restarts = Vec::new();
         loop {
@@ -254,9 +254,9 @@ fn policy() -> RestartPolicy {
 #[tokio::test(start_paused = true)]
 async fn a_stop_waits_for_processes_that_were_on_their_way_out() {
     let mut test = PoolFixture::new(RestartPolicy::NEVER, &[ProcessScript::Lingers]);
-    let lane = test.keepers.add(Era::Legacy).expect("a lane");
+    let mux = test.keepers.add(Era::Legacy).expect("a mux");
     tokio::task::yield_now().await;
-    test.keepers.remove(&lane);
+    test.keepers.remove(&mux);
     with_timeout(test.stops.recv()).await.expect("the process is asked to end");
     let mut stopping = Box::pin(test.keepers.stop(Duration::ZERO));
     assert_eq!((&mut stopping).now_or_never(), None, "its process lives on");
@@ -267,12 +267,12 @@ async fn a_stop_waits_for_processes_that_were_on_their_way_out() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_keeps_exiting_is_given_up() {
     let mut test = PoolFixture::new(policy(), &[ProcessScript::Ends(SECOND)]);
-    let lane = test.keepers.start_first().await.expect("a process");
+    let mux = test.keepers.start_first().await.expect("a process");
     let (restarts, last) = test.restarts().await;
     assert_eq!(restarts, [(1, 1), (2, 2), (3, 4), (4, 5)]);
     assert_eq!(last, ServerEvent::Ended(ended()));
     assert_eq!(test.planned.started.load(Ordering::Relaxed), 5);
-    assert!(matches!(*lane.readiness().borrow(), Readiness::Failed(_)));
+    assert!(matches!(*mux.readiness().borrow(), Readiness::Failed(_)));
     assert_eq!(test.keepers.add(Era::Legacy).expect_err("it is over").status, 503);
 }
 
@@ -316,12 +316,12 @@ async fn a_server_that_closes_a_pipe_and_lives_on_is_ended_and_started_again() {
         (ProcessScript::ClosesInput, "closed its input and did not end"),
     ] {
         let mut test = PoolFixture::new(policy(), &[act, ProcessScript::Lives]);
-        let lane = test.keepers.start_first().await.expect("a process");
+        let mux = test.keepers.start_first().await.expect("a process");
         assert_eq!(test.event().await, ServerEvent::Ready);
         tokio::time::sleep(SECOND * 2).await;
         let note = Bytes::from_static(br#"{"jsonrpc":"2.0","method":"notifications/x"}"#);
         let begin = tokio::time::Instant::now();
-        lane.notify(&Message::parse(note).expect("a message"), None).await.expect("room");
+        mux.notify(&Message::parse(note).expect("a message"), None).await.expect("room");
         let event = test.event().await;
         let ServerEvent::Restarting { ended, .. } = event else { panic!("{event:?}") };
         assert_eq!(ended.reason, reason);
@@ -335,11 +335,11 @@ async fn a_server_that_closes_a_pipe_and_lives_on_is_ended_and_started_again() {
 async fn a_stop_does_not_wait_for_a_server_that_closed_its_output() {
     for pause in [SECOND + SECOND / 2, SECOND * 5] {
         let mut test = PoolFixture::new(policy(), &[ProcessScript::ClosesOutput]);
-        let lane = test.keepers.start_first().await.expect("a process");
+        let mux = test.keepers.start_first().await.expect("a process");
         assert_eq!(test.event().await, ServerEvent::Ready);
         tokio::time::sleep(pause).await;
-        // Its calls are answered when it does not end at once.
-        assert_eq!(*lane.readiness().borrow() == Readiness::Ready, pause < SECOND * 2);
+        // Its calls get errors if it does not exit at once.
+        assert_eq!(*mux.readiness().borrow() == Readiness::Ready, pause < SECOND * 2);
         let begin = tokio::time::Instant::now();
         test.keepers.stop(SECOND).await;
         assert!(begin.elapsed() < SECOND, "{:?}", begin.elapsed());
@@ -366,17 +366,17 @@ async fn a_failed_process_restart_is_retried_and_reported() {
         policy(),
         &[ProcessScript::Lives, ProcessScript::Fails, ProcessScript::Fails, ProcessScript::Lives],
     );
-    let lane = test.keepers.start_first().await.expect("a process");
+    let mux = test.keepers.start_first().await.expect("a process");
     assert_eq!(test.event().await, ServerEvent::Ready);
-    lane.claim(Era::Legacy);
-    test.keepers.restart(&lane, Era::Legacy);
+    mux.claim(Era::Legacy);
+    test.keepers.restart(&mux, Era::Legacy);
     for attempt in 1..=2 {
         let event = test.event().await;
         let ServerEvent::Restarting { ended, attempt: told, .. } = event else { panic!("{event:?}") };
         assert_eq!((&*ended.reason, told), ("could not be started: no process", attempt));
     }
     assert_eq!(test.event().await, ServerEvent::Ready);
-    assert_eq!(*lane.readiness().borrow(), Readiness::Ready);
+    assert_eq!(*mux.readiness().borrow(), Readiness::Ready);
 }
 
 #[tokio::test(start_paused = true)]
@@ -393,7 +393,7 @@ async fn the_end_of_one_process_is_not_the_end_of_the_server() {
         }
     }
     assert!(matches!(*other.readiness().borrow(), Readiness::Failed(_)));
-    // Only with the last one is the server's life over.
+    // The server has ended only with its last process.
     *test.planned.plan.lock().expect("unpoisoned") = vec![ProcessScript::Ends(SECOND)];
     test.planned.ends.notify_waiters();
     assert_eq!(test.restarts().await.1, ServerEvent::Ended(ended()));
@@ -425,9 +425,9 @@ async fn processes_that_do_not_start_are_not_tried_without_a_pause() {
     let mut test = PoolFixture::new(policy(), &[ProcessScript::Lives, ProcessScript::Fails]);
     test.keepers.start_first().await.expect("a process");
     assert_eq!(test.event().await, ServerEvent::Ready);
-    test.keepers.add(Era::Legacy).expect("a lane");
+    test.keepers.add(Era::Legacy).expect("a mux");
     assert!(matches!(test.event().await, ServerEvent::ProcessEnded { process: 1, .. }));
     assert_eq!(test.keepers.add(Era::Legacy).expect_err("a pause").status, 503);
     tokio::time::sleep(SECOND * 2).await;
-    test.keepers.add(Era::Legacy).expect("a lane");
+    test.keepers.add(Era::Legacy).expect("a mux");
 }

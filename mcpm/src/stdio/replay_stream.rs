@@ -1,8 +1,8 @@
-//! A stream of messages on its way to one client, which the client may read again from a point it names.
+//! A stream of messages to one client, with a buffer for clients that reconnect.
 //!
-//! The writer never waits for a slow reader: what a stream holds is booked on an [`Account`], and the stream ends
-//! when there is no room for more. A replayable stream also keeps the last messages that were read, and the answer,
-//! so that a client whose connection broke can go on (MCP 2025-11-25, transports, "Resumability and redelivery").
+//! The writer never waits for a slow reader: the stream is charged to an [`Account`], and ends when that has no room
+//! for more. A replayable stream also keeps the last messages that were read, and the response, so that a client
+//! whose connection broke can resume (MCP 2025-11-25, transports, "Resumability and redelivery").
 
 use std::{
     collections::VecDeque,
@@ -15,31 +15,31 @@ use bytes::Bytes;
 
 use crate::memory::{Account, is_small, warn_no_room};
 
-/// Most bytes kept after they were read, for a replay; the answer is kept beyond that.
+/// Most bytes kept for a replay after they were read, beside the response.
 const MAX_REPLAY_BYTES: usize = 256 << 10;
-/// What one queued message costs beside its bytes.
+/// Bytes charged for a queued message beside its own.
 const MESSAGE_OVERHEAD: usize = 64;
-/// What a stream costs beside its messages.
+/// Bytes charged for a stream beside its messages.
 pub(super) const STREAM_OVERHEAD: usize = 512;
-/// How long a stream that has ended can be read again.
+/// How long a stream that has ended can be replayed.
 const REPLAY_RETENTION: Duration = Duration::from_secs(5 * 60);
 
 /// How a stream ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StreamEnd {
-    /// Everything was said; the last message was the answer, if one was awaited.
+    /// Nothing is missing; the last message was the response, if one was expected.
     Complete,
     /// The call was cancelled, or its session ended.
     Cancelled,
-    /// The server behind ended before it answered.
+    /// The server ended before it responded.
     ServerEnded(String),
-    /// The reader fell so far behind that what waits for it leaves no room for more.
+    /// The reader is too slow: its unread messages leave no room for more.
     Overflow,
-    /// What is held for others leaves no room for a message, although the reader has read all before it.
+    /// The memory budget has no room for a message, although the reader has read all others.
     NoRoom,
-    /// What was kept to be read again was given up for newer answers.
+    /// The replay buffer was discarded to make room for newer responses.
     GivenUp,
-    /// Nothing came for too long.
+    /// The call timed out.
     TimedOut,
     /// Another connection took over the stream.
     Superseded,
@@ -51,20 +51,20 @@ impl StreamEnd {
     }
 }
 
-/// One step of a stream.
+/// One item of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum StreamItem {
-    /// A message, its place in the stream, and whether it is the awaited answer.
+    /// A message, its position in the stream, and whether it is the expected response.
     Message { position: u64, bytes: Bytes, is_response: bool },
-    /// Nothing follows.
+    /// The end of the stream.
     End(StreamEnd),
 }
 
-/// The writing side, shared by the router.
+/// The writing side of a stream, shared by the multiplexer.
 #[derive(Debug)]
 pub(crate) struct MessageStream {
     number: u64,
-    /// The id of the request that is answered here; empty when none is.
+    /// The id of the request whose response is sent here; empty if there is none.
     request: Bytes,
     inner: Mutex<StreamState>,
 }
@@ -72,9 +72,9 @@ pub(crate) struct MessageStream {
 #[derive(Debug)]
 struct StreamState {
     messages: VecDeque<Bytes>,
-    /// Place of the first message still kept; places begin at 1.
+    /// Position of the first message that is kept; positions begin at 1.
     first_position: u64,
-    /// Place of the first message not read yet.
+    /// Position of the first unread message.
     next_unread: u64,
     buffered_bytes: usize,
     has_response: bool,
@@ -82,21 +82,21 @@ struct StreamState {
     ended_at: Option<Instant>,
     account: Arc<Account>,
     replayable: bool,
-    /// Whether a client that lost its connection could come back: it was told an event id.
+    /// Whether a client that lost its connection can resume, because it has received an event id.
     resumable: bool,
-    /// Grows with each reader; an older reader ends.
+    /// Incremented with each reader; older readers end.
     reader_generation: u64,
     attached: bool,
     waker: Option<Waker>,
 }
 
 impl MessageStream {
-    /// Makes an empty stream that answers no request; `number` tells it from the session's others.
+    /// Creates a stream without a request; `number` identifies it within its session.
     pub(crate) fn new(number: u64, replayable: bool, account: Arc<Account>) -> Arc<Self> {
         Self::for_request(Bytes::new(), number, replayable, account)
     }
 
-    /// Makes an empty stream that answers the request of that id.
+    /// Creates a stream for the response to the request with that id.
     pub(crate) fn for_request(
         request: Bytes,
         number: u64,
@@ -122,17 +122,17 @@ impl MessageStream {
         Arc::new(Self { number, request, inner: Mutex::new(inner) })
     }
 
-    /// The number given by the session.
+    /// Returns the number of the stream within its session.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// The id of the request that is answered here; empty when none is.
+    /// Returns the id of the request whose response is sent here; empty if there is none.
     pub(crate) fn request(&self) -> &Bytes {
         &self.request
     }
 
-    /// Makes the stream that follows this one under the same number; places go on where this one ended.
+    /// Creates the next stream with the same number; its positions continue those of this one.
     pub(crate) fn successor(&self) -> Arc<Self> {
         let inner = self.lock();
         let next = Self::new(self.number, inner.replayable, Arc::clone(&inner.account));
@@ -145,63 +145,63 @@ impl MessageStream {
         next
     }
 
-    /// Adds a message; `false` when it will not be read, since the stream has ended or is full.
+    /// Adds a message; returns `false` if it cannot be read, because the stream has ended or is full.
     pub(crate) fn push(&self, bytes: Bytes) -> bool {
         self.add(bytes, false)
     }
 
-    /// Adds the awaited answer and ends the stream.
+    /// Adds the expected response and ends the stream.
     pub(crate) fn push_response(&self, bytes: Bytes) {
         self.add(bytes, true);
     }
 
-    /// Ends the stream; what waits can still be read.
+    /// Ends the stream; unread messages can still be read.
     pub(crate) fn end(&self, end: StreamEnd) {
         let mut inner = self.lock();
         inner.finish(end);
         wake(inner);
     }
 
-    /// Whether the stream ended for want of room.
+    /// Whether the stream ended for lack of memory.
     pub(crate) fn has_overflowed(&self) -> bool {
         self.lock().end.as_ref().is_some_and(StreamEnd::is_for_want_of_room)
     }
 
-    /// Whether somebody reads, will do so in a moment, or could come back and read.
+    /// Whether there is a reader, or one is expected: for the first time, or after a reconnect.
     pub(crate) fn is_reachable(&self) -> bool {
         let inner = self.lock();
         let expected = inner.reader_generation == 0;
         inner.end.is_none() && (expected || inner.attached || inner.resumable)
     }
 
-    /// Whether somebody reads now.
+    /// Whether there is a reader now.
     pub(crate) fn is_attached(&self) -> bool {
         self.lock().attached
     }
 
-    /// How many messages wait for a reader.
+    /// Returns the number of unread messages.
     pub(crate) fn unread(&self) -> usize {
         let inner = self.lock();
         inner.messages.len() - usize::try_from(inner.next_unread - inner.first_position).unwrap_or_default()
     }
 
-    /// Whether the stream has ended and need not be kept: it holds nothing, or nobody has come back for long.
+    /// Whether the stream has ended and can be dropped: it is empty, or its retention is over.
     pub(crate) fn is_evictable(&self, now: Instant) -> bool {
         let inner = self.lock();
         let is_old = |at: Instant| now.saturating_duration_since(at) > REPLAY_RETENTION;
-        // Whoever comes back for an answer that is lost is told so.
+        // A client that returns for a lost response gets an error.
         let is_lost = inner.end.as_ref().is_some_and(StreamEnd::is_for_want_of_room);
         let holds_nothing = inner.messages.is_empty() && !is_lost;
         inner.end.is_some() && (holds_nothing || !inner.attached && inner.ended_at.is_some_and(is_old))
     }
 
-    /// Whether the stream has ended and nobody reads it now.
+    /// Whether the stream has ended and has no reader now.
     pub(crate) fn is_ended_and_detached(&self) -> bool {
         let inner = self.lock();
         inner.end.is_some() && !inner.attached
     }
 
-    /// Drops what is kept; who comes back for it is told that it is lost.
+    /// Drops all messages; a client that returns for them gets an error.
     pub(crate) fn discard(&self) {
         let mut inner = self.lock();
         inner.finish(StreamEnd::GivenUp);
@@ -210,7 +210,7 @@ impl MessageStream {
         warn_no_room("answers that were kept to be read again were given up");
     }
 
-    /// Attaches a reader after `place` (0 = from the start), or at the first unread message when `None`.
+    /// Attaches a reader after position `after` (0 = from the start), or, with `None`, at the first unread message.
     pub(crate) fn attach_reader(self: &Arc<Self>, after: Option<u64>) -> MessageReader {
         let mut inner = self.lock();
         inner.reader_generation += 1;
@@ -220,7 +220,7 @@ impl MessageStream {
             && inner.messages.is_empty()
             && after.is_none_or(|place| place.saturating_add(1) < last)
         {
-            // The answer was given up for want of room.
+            // The response was discarded for lack of memory.
             inner.end = Some(StreamEnd::GivenUp);
         }
         let next = after.map_or(inner.next_unread, |place| {
@@ -270,7 +270,7 @@ fn wake(mut inner: MutexGuard<'_, StreamState>) {
     }
 }
 
-/// The reading side, held by one response.
+/// The reading side of a stream, held by one HTTP response.
 #[derive(Debug)]
 pub(crate) struct MessageReader {
     stream: Arc<MessageStream>,
@@ -279,7 +279,7 @@ pub(crate) struct MessageReader {
 }
 
 impl MessageReader {
-    /// Books bytes that are made of messages until the client's connection has written them.
+    /// Charges bytes that are built from messages, until the client's connection has written them.
     pub(crate) fn reserve(&self, bytes: Bytes) -> Bytes {
         if is_small(&bytes) {
             return bytes;
@@ -288,22 +288,22 @@ impl MessageReader {
         account.reserve_until_dropped(bytes)
     }
 
-    /// The stream that is read.
+    /// Returns the stream.
     pub(crate) fn stream(&self) -> &Arc<MessageStream> {
         &self.stream
     }
 
-    /// Notes that the client was told an event id and can come back.
+    /// Records that the client has received an event id, and can resume.
     pub(crate) fn set_resumable(&self) {
         self.stream.lock().resumable = true;
     }
 
-    /// Waits for the next step.
+    /// Waits for the next item.
     pub(crate) async fn next(&mut self) -> StreamItem {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// Polls for the next step.
+    /// Polls for the next item.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<StreamItem> {
         let mut guard = self.stream.lock();
         let inner = &mut *guard;
@@ -337,8 +337,8 @@ impl StreamState {
         }
     }
 
-    /// Drops messages that were read and are beyond what a replay keeps; none that the present reader, who may
-    /// have gone back, reads at `next` or after, and not the answer, which nobody could ask for again.
+    /// Drops messages that were read and exceed the replay buffer, but none from `next` on, since the current reader
+    /// may have gone back, and not the response, which cannot be requested again.
     fn trim_replay(&mut self, next: u64) {
         let limit = if self.replayable { MAX_REPLAY_BYTES } else { 0 };
         while self.first_position < next && self.buffered_bytes > limit {
@@ -380,7 +380,7 @@ impl Drop for MessageReader {
         inner.attached = false;
         inner.waker = None;
         if inner.replayable && !inner.resumable {
-            // The client was never told how to come back.
+            // The client has no event id to resume with.
             inner.finish(StreamEnd::Cancelled);
             inner.clear();
         }

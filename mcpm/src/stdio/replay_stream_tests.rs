@@ -11,7 +11,7 @@ fn stream(replayable: bool) -> Arc<MessageStream> {
     MessageStream::new(1, replayable, Account::new())
 }
 
-/// The next step, which is there already.
+/// The next item, which is available already.
 fn next(reader: &mut MessageReader) -> StreamItem {
     reader.next().now_or_never().expect("a step without a wait")
 }

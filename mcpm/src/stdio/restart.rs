@@ -1,19 +1,19 @@
-//! When a server that ended is started again: bounded attempts with exponential backoff.
+//! The restart policy: a limited number of attempts with exponential backoff.
 
 use std::time::Duration;
 
 use super::process::ProcessExit;
 
-/// When a server that ended is started again.
+/// When a server that exited is started again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RestartPolicy {
-    /// Most starts in a row; 0 never restarts.
+    /// Most restarts in a row; 0 never restarts.
     pub attempts: u32,
-    /// Wait before the first restart; doubles with each.
+    /// Delay before the first restart; it doubles with each.
     pub first_delay: Duration,
-    /// Longest wait.
+    /// Longest delay.
     pub max_delay: Duration,
-    /// A process that lived this long starts the count anew.
+    /// Uptime after which the count of restarts begins again.
     pub stable_after: Duration,
 }
 
@@ -29,7 +29,7 @@ impl Default for RestartPolicy {
 }
 
 impl RestartPolicy {
-    /// Never restarts: the server's end is the workload's end.
+    /// Never restarts: the workload ends with the server.
     pub const NEVER: Self = Self {
         attempts: 0,
         first_delay: Duration::ZERO,
@@ -37,7 +37,7 @@ impl RestartPolicy {
         stable_after: Duration::ZERO,
     };
 
-    /// Returns the wait before restart `attempt`, counted from 1, or `None` when there is no more.
+    /// Returns the delay before restart `attempt`, counted from 1, or `None` if there is no such restart.
     pub fn delay(&self, attempt: u32) -> Option<Duration> {
         let doubled = self.first_delay.saturating_mul(1 << attempt.saturating_sub(1).min(16));
         (1..=self.attempts).contains(&attempt).then(|| doubled.min(self.max_delay))
@@ -49,7 +49,7 @@ impl RestartPolicy {
 pub(crate) struct Backoff {
     policy: RestartPolicy,
     attempt: u32,
-    /// Starts in a row that failed for a reason outside the server.
+    /// Failed starts in a row whose cause was outside the server.
     outage: u32,
 }
 
@@ -58,15 +58,16 @@ impl Backoff {
         Self { policy, attempt: 0, outage: 0 }
     }
 
-    /// Starts the count anew.
+    /// Resets the count.
     pub(crate) fn reset(&mut self) {
         *self = Self::new(self.policy);
     }
 
-    /// Takes the end of a server that had lived for `lived`. Returns which restart in a row comes next, and the wait
-    /// before it; `None` when the server is given up.
+    /// Returns the number of the next restart in a row and the delay before it, after a server has ended that had run
+    /// for `lived`; `None` if it is given up.
     ///
-    /// A start that fails since the engine is away is repeated without end and uses up no attempt.
+    /// A start that fails because the engine is unavailable is retried without limit, and does not count as an
+    /// attempt.
     pub(crate) fn next(&mut self, ended: &ProcessExit, lived: Duration) -> Option<(u32, Duration)> {
         if lived >= self.policy.stable_after {
             self.reset();

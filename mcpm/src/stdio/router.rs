@@ -1,10 +1,10 @@
-//! Which server process serves which client.
+//! Selects the process that serves a client.
 //!
-//! A process speaks one era on one pipe, and one handshake. So all stateless requests share one process, and
-//! sessions share one with the sessions that said the same at `initialize`; those that can be asked for something, only
-//! with those of their owner. A client that says something else gets another process, up to a bound in all and for each
-//! caller. Beyond it, the client shares a process that was told of more than it can do, or one is taken from clients
-//! that have left it alone for a while; else it is refused.
+//! A process has one pipe, one era and one handshake. So all stateless requests share one process, and sessions share
+//! one with the sessions whose `initialize` had the same parameters; those whose client supports server requests,
+//! only with those of the same owner. A client with other parameters gets another process, within limits for all
+//! callers and for each. Beyond them, the client shares a process that was initialized with more capabilities than it
+//! has, or takes over one that its clients have not used for a while. Otherwise it is rejected.
 
 use std::{
     collections::HashMap,
@@ -29,27 +29,27 @@ use crate::{
     mcp::{era::Era, error_code, message::Message},
 };
 
-/// Starts, empties and ends the processes behind the lanes.
+/// Starts, restarts and ends the processes behind the multiplexers.
 pub(crate) trait ProcessManager: Send + Sync + std::fmt::Debug {
-    /// Begins to start one more process for that era, unless there are too many; clients wait for it on its lane.
+    /// Starts another process for that era, unless there are too many; clients wait for it in its multiplexer.
     fn add(&self, era: Era) -> Result<Arc<Multiplexer>, RpcError>;
-    /// Begins to replace a lane's process, which was claimed for it, by a fresh one for that era.
-    fn restart(&self, lane: &Arc<Multiplexer>, era: Era);
-    /// Ends a lane's process for good.
-    fn remove(&self, lane: &Arc<Multiplexer>);
+    /// Restarts the process of a claimed multiplexer for that era.
+    fn restart(&self, mux: &Arc<Multiplexer>, era: Era);
+    /// Ends the process of a multiplexer for good.
+    fn remove(&self, mux: &Arc<Multiplexer>);
 }
 
-/// Says that all processes that there may be are in use.
+/// Returns the error for a client that would need more processes than the limit.
 pub(crate) fn too_many_processes(most: usize) -> RpcError {
     let text = format!("all {most} server processes are used by clients with other versions or capabilities");
     RpcError::unavailable(text).reason(Reason::TooManyProcesses)
 }
 
-/// The lanes of one server, and how a client finds its own.
+/// Routes clients to the processes of one server.
 #[derive(Debug)]
 pub(crate) struct Router {
     multiplexers: Mutex<Vec<Arc<Multiplexer>>>,
-    /// Sessions of the deprecated SSE transport that have not said `initialize`.
+    /// Sessions of the deprecated SSE transport without an `initialize` yet.
     uninitialized: Mutex<HashMap<SessionId, Session>>,
     processes: Arc<dyn ProcessManager>,
     speaks_modern: bool,
@@ -57,7 +57,7 @@ pub(crate) struct Router {
 }
 
 impl Router {
-    /// Routes to a server whose first process is `first`, for the era that [`Multiplexer::era`] says.
+    /// Creates a router for a server whose first process is `first`, with the era of [`Multiplexer::era`].
     pub(crate) fn new(
         first: Arc<Multiplexer>,
         processes: Arc<dyn ProcessManager>,
@@ -88,41 +88,41 @@ impl Router {
         lock(&self.uninitialized).contains_key(id)
     }
 
-    /// Ends a session, such as one of the deprecated SSE transport whose connection is gone.
+    /// Ends a session, such as one of the deprecated SSE transport whose connection is closed.
     pub(crate) fn abandon_session(&self, id: &SessionId) {
         if let Some(session) = lock(&self.uninitialized).remove(id) {
             session.end();
             return;
         }
-        if let Ok((lane, _)) = self.mux_of_session(id) {
-            // It may have ended by itself meanwhile.
-            let _ = lane.close_session(id);
+        if let Ok((mux, _)) = self.mux_of_session(id) {
+            // It may have ended already.
+            let _ = mux.close_session(id);
         }
     }
 
-    /// The process that serves a session, and the version it speaks; marks the session as used.
+    /// Returns the process that serves a session, and its version; marks the session as used.
     pub(crate) fn mux_of_session(
         &self,
         id: &SessionId,
     ) -> Result<(Arc<Multiplexer>, Option<Arc<str>>), RpcError> {
-        let lanes = lock(&self.multiplexers);
-        let mut found = lanes.iter().filter_map(|lane| Some((Arc::clone(lane), lane.touch(id)?)));
+        let muxes = lock(&self.multiplexers);
+        let mut found = muxes.iter().filter_map(|mux| Some((Arc::clone(mux), mux.touch(id)?)));
         found.next().ok_or_else(RpcError::unknown_session)
     }
 
-    /// The process that serves stateless requests.
+    /// Returns the process that serves stateless requests.
     pub(crate) fn stateless_mux(&self) -> Result<Arc<Multiplexer>, RpcError> {
         if !self.speaks_modern {
             let message = "the server speaks MCP 2025-11-25 or older; open a session with `initialize`";
             return Err(RpcError::new(StatusCode::NOT_FOUND, error_code::METHOD_NOT_FOUND, message));
         }
-        let mut lanes = lock(&self.multiplexers);
-        if let Some(lane) = lanes.iter().find(|lane| !has_failed(lane) && lane.claim_for_stateless()) {
-            return Ok(Arc::clone(lane));
+        let mut muxes = lock(&self.multiplexers);
+        if let Some(mux) = muxes.iter().find(|mux| !has_failed(mux) && mux.claim_for_stateless()) {
+            return Ok(Arc::clone(mux));
         }
-        let lane = self.acquire_mux(&mut lanes, Era::Modern, None)?;
-        lane.claim_for_stateless();
-        Ok(lane)
+        let mux = self.acquire_mux(&mut muxes, Era::Modern, None)?;
+        mux.claim_for_stateless();
+        Ok(mux)
     }
 
     /// Opens a session with a client's `initialize`.
@@ -131,36 +131,36 @@ impl Router {
         message: Message,
         owner: Option<Owner>,
     ) -> Result<InitializeOutcome, RpcError> {
-        let asked = read_initialize(message)?;
+        let initialize = read_initialize(message)?;
         self.make_room(owner.as_ref())?;
         let account = account_of(owner.as_ref());
         let (id, session) = (new_session_id()?, Session::new(owner.clone(), false, account, Instant::now()));
-        let opened = self.admit(&asked, &id, session).await;
+        let opened = self.admit(&initialize, &id, session).await;
         self.enforce_session_limit(owner.as_ref());
         opened
     }
 
-    /// Completes a session that is open with its client's `initialize`; the answer goes to its stream.
+    /// Completes an open session with its client's `initialize`; the response is sent on its stream.
     pub(crate) async fn initialize_session(&self, message: Message, id: &SessionId) -> Result<(), RpcError> {
-        let asked = read_initialize(message)?;
+        let initialize = read_initialize(message)?;
         let session = lock(&self.uninitialized).remove(id).ok_or_else(RpcError::unknown_session)?;
         let stream = Arc::clone(&session.standalone);
-        // A stream without a session would wait for good, also when the client hangs up meanwhile.
+        // A stream without a session would stay open for good, even if the client disconnects meanwhile.
         let mut unless_opened = EndStreamOnDrop(Some(Arc::clone(&stream)));
-        let opened = self.admit(&asked, id, session).await?;
+        let opened = self.admit(&initialize, id, session).await?;
         unless_opened.0 = None;
         stream.push(opened.answer.bytes().clone());
         if !stream.is_attached() {
-            // Its client left while it was being opened, when there was no session to end yet.
+            // The client closed its session while it was being opened.
             self.abandon_session(id);
         }
         Ok(())
     }
 
-    /// Says why the server cannot be used, if it cannot.
+    /// Returns why the server is unavailable, if it is.
     pub(crate) fn health(&self) -> Result<(), String> {
-        let lanes = lock(&self.multiplexers);
-        let all = || lanes.iter().map(|lane| lane.readiness().borrow().clone());
+        let muxes = lock(&self.multiplexers);
+        let all = || muxes.iter().map(|mux| mux.readiness().borrow().clone());
         if all().any(|readiness| readiness == Readiness::Ready) {
             return Ok(());
         }
@@ -172,43 +172,44 @@ impl Router {
         Err(failed.filter(|_| !is_starting).unwrap_or_else(|| "the server is starting".to_owned()))
     }
 
-    /// Ends what nobody uses: calls, sessions and the processes that no session is left on.
+    /// Ends calls and sessions that timed out, and processes that are unused.
     pub(crate) fn sweep(&self, now: Instant) {
-        let lanes = lock(&self.multiplexers).clone();
-        for lane in &lanes {
-            lane.sweep(now);
+        let muxes = lock(&self.multiplexers).clone();
+        for mux in &muxes {
+            mux.sweep(now);
         }
         let mut kept = lock(&self.multiplexers);
         drop_failed(&mut kept);
-        // One process always stays, so that the next client finds the server warm; of those that are ready, if any is.
+        // The last process stays, so that the next client need not wait; preferably one that is ready.
         while kept.len() > 1 {
-            let is_idle = |lane: &Multiplexer| {
-                lane.is_unused() && lane.idle_duration(now) > self.limits.process_idle_timeout
+            let is_idle = |mux: &Multiplexer| {
+                mux.is_unused() && mux.idle_duration(now) > self.limits.process_idle_timeout
             };
-            let last_idle = |ready| kept.iter().rposition(|lane| is_idle(lane) && lane.is_ready() == ready);
-            let ready = kept.iter().filter(|lane| lane.is_ready()).count();
+            let last_idle = |ready| kept.iter().rposition(|mux| is_idle(mux) && mux.is_ready() == ready);
+            let ready = kept.iter().filter(|mux| mux.is_ready()).count();
             let idle = last_idle(false).or_else(|| last_idle(true).filter(|_| ready > 1));
             let Some(index) = idle else { break };
             self.processes.remove(&kept.remove(index));
         }
     }
 
-    /// Ends the streams on which no answer is awaited.
+    /// Ends the streams on which no response is expected.
     pub(crate) fn end_streams(&self) {
-        for lane in lock(&self.multiplexers).iter() {
-            lane.end_streams();
+        for mux in lock(&self.multiplexers).iter() {
+            mux.end_streams();
         }
     }
 
-    /// How many sessions and calls there are.
+    /// Returns the number of sessions and of calls.
     pub(crate) fn session_and_call_count(&self) -> (usize, usize) {
         lock(&self.multiplexers)
             .iter()
-            .map(|lane| lane.session_and_call_count())
+            .map(|mux| mux.session_and_call_count())
             .fold((0, 0), |(a, b), (c, d)| (a + c, b + d))
     }
 
-    /// Sees to it that there is room for one more session: when callers are known, whoever has most makes it.
+    /// Makes room for one more session, at the cost of the caller with the most sessions, if callers are
+    /// authenticated.
     fn make_room(&self, owner: Option<&Owner>) -> Result<(), RpcError> {
         if self.session_count() < self.limits.max_sessions {
             return Ok(());
@@ -219,13 +220,13 @@ impl Router {
         }
         match counts.into_iter().max_by_key(|(_, count)| *count) {
             Some((person, count)) => self.end_oldest(&person, count - 1),
-            // Where callers are not told apart, the session that was not used for longest makes room.
+            // Without authentication, the least recently used session is ended.
             None => self.end_least_recently_used(),
         }
         Ok(())
     }
 
-    /// Ends what an owner has too many of.
+    /// Ends the sessions of an owner beyond its limit.
     fn enforce_session_limit(&self, owner: Option<&Owner>) {
         if let Some(owner) = owner
             && self.session_count() > self.limits.max_sessions_per_caller
@@ -234,7 +235,7 @@ impl Router {
         }
     }
 
-    /// Ends somebody's sessions, those first that were not used for longest, until so many are left.
+    /// Ends the least recently used sessions of a caller, until so many are left.
     fn end_oldest(&self, person: &Arc<str>, left: usize) {
         let mut own = self.owned_sessions();
         own.retain(|(owner, ..)| owner.caller_key() == person);
@@ -248,25 +249,25 @@ impl Router {
         }
     }
 
-    /// Ends the session that was not used for longest, of those that nobody reads or calls in.
+    /// Ends the least recently used of the sessions without readers and calls.
     fn end_least_recently_used(&self) {
-        let lanes = lock(&self.multiplexers).clone();
+        let muxes = lock(&self.multiplexers).clone();
         let opening = {
             let opening = lock(&self.uninitialized);
             let oldest = opening.iter().min_by_key(|(_, session)| session.last_used);
             oldest.map(|(id, session)| (session.last_used, id.clone()))
         };
-        let oldest = lanes.iter().filter_map(|lane| lane.least_recently_used()).chain(opening);
+        let oldest = muxes.iter().filter_map(|mux| mux.least_recently_used()).chain(opening);
         if let Some((_, id)) = oldest.min_by_key(|(used, _)| *used) {
             tracing::warn!("ended the session that was not used for longest, as there are too many");
             self.abandon_session(&id);
         }
     }
 
-    /// The sessions that are somebody's: whose, and when each was used last.
+    /// Returns the sessions with owners, and when each was last used.
     fn owned_sessions(&self) -> Vec<(Owner, Instant, SessionId)> {
-        let lanes = lock(&self.multiplexers).clone();
-        let mut owned: Vec<_> = lanes.iter().flat_map(|lane| lane.owned_sessions()).collect();
+        let muxes = lock(&self.multiplexers).clone();
+        let mut owned: Vec<_> = muxes.iter().flat_map(|mux| mux.owned_sessions()).collect();
         let opening = lock(&self.uninitialized);
         let opening = opening.iter();
         owned.extend(
@@ -279,69 +280,68 @@ impl Router {
         self.session_and_call_count().0 + lock(&self.uninitialized).len()
     }
 
-    /// Gives a session the process that can serve its client.
+    /// Assigns a process to a session.
     async fn admit(
         &self,
-        asked: &Initialize,
+        initialize: &Initialize,
         id: &SessionId,
         session: Session,
     ) -> Result<InitializeOutcome, RpcError> {
-        let (lane, handshake) = self.mux_for(asked, session.owner.as_ref())?;
-        lane.finish_handshake(handshake, asked, id, session).await
+        let (mux, handshake) = self.mux_for(initialize, session.owner.as_ref())?;
+        mux.finish_handshake(handshake, initialize, id, session).await
     }
 
-    /// Finds or makes the process that can serve a client which says this.
+    /// Finds or starts a process for a client with these parameters.
     fn mux_for(
         &self,
-        asked: &Initialize,
+        initialize: &Initialize,
         owner: Option<&Owner>,
     ) -> Result<(Arc<Multiplexer>, HandshakeLease), RpcError> {
-        let mut lanes = lock(&self.multiplexers);
-        drop_failed(&mut lanes);
-        let joined = |handshake: HandshakeLease, lane: &Arc<Multiplexer>| (Arc::clone(lane), handshake);
-        let mut alive = lanes.iter().filter(|lane| !has_failed(lane));
-        if let Some(found) = alive.find_map(|lane| Some(joined(lane.join_handshake(asked, owner)?, lane))) {
+        let mut muxes = lock(&self.multiplexers);
+        drop_failed(&mut muxes);
+        let joined = |handshake: HandshakeLease, mux: &Arc<Multiplexer>| (Arc::clone(mux), handshake);
+        let mut alive = muxes.iter().filter(|mux| !has_failed(mux));
+        if let Some(found) = alive.find_map(|mux| Some(joined(mux.join_handshake(initialize, owner)?, mux))) {
             return Ok(found);
         }
-        let lane = match self.acquire_mux(&mut lanes, Era::Legacy, owner) {
-            Ok(lane) => lane,
+        let mux = match self.acquire_mux(&mut muxes, Era::Legacy, owner) {
+            Ok(mux) => mux,
             Err(refusal) => {
-                let mut alive = lanes.iter().filter(|lane| !has_failed(lane));
-                let near = alive.find_map(|lane| Some(joined(lane.join_compatible(asked, owner)?, lane)));
+                let mut alive = muxes.iter().filter(|mux| !has_failed(mux));
+                let near = alive.find_map(|mux| Some(joined(mux.join_compatible(initialize, owner)?, mux)));
                 return near.ok_or(refusal);
             }
         };
-        let handshake = lane.start_handshake(asked, owner);
-        Ok((lane, handshake))
+        let handshake = mux.start_handshake(initialize, owner);
+        Ok((mux, handshake))
     }
 
-    /// A process that nobody uses, for an era: one that there is, a new one, or one whose clients have left it.
+    /// Returns an unused process for an era: an existing one, a new one, or one that is taken from idle clients.
     fn acquire_mux(
         &self,
-        lanes: &mut Vec<Arc<Multiplexer>>,
+        muxes: &mut Vec<Arc<Multiplexer>>,
         era: Era,
         owner: Option<&Owner>,
     ) -> Result<Arc<Multiplexer>, RpcError> {
-        drop_failed(lanes);
-        let renewed = |lane: &Arc<Multiplexer>| {
-            lane.claim(era);
-            self.processes.restart(lane, era);
-            Arc::clone(lane)
+        drop_failed(muxes);
+        let renewed = |mux: &Arc<Multiplexer>| {
+            mux.claim(era);
+            self.processes.restart(mux, era);
+            Arc::clone(mux)
         };
-        let of_owner = |owner| {
-            lanes.iter().filter(|lane| lane.is_exclusive_to_caller(owner) && !lane.is_unused()).count()
-        };
+        let of_owner =
+            |owner| muxes.iter().filter(|mux| mux.is_exclusive_to_caller(owner) && !mux.is_unused()).count();
         let has_many = owner.filter(|owner| of_owner(owner) >= self.limits.max_processes_per_caller);
         let added = match has_many {
             None => {
-                let is = |lane: &&Arc<Multiplexer>, free| lane.availability() == Some(free);
+                let is = |mux: &&Arc<Multiplexer>, free| mux.availability() == Some(free);
                 if era == Era::Legacy
-                    && let Some(lane) = lanes.iter().find(|lane| is(lane, Availability::Now))
+                    && let Some(mux) = muxes.iter().find(|mux| is(mux, Availability::Now))
                 {
-                    return Ok(Arc::clone(lane));
+                    return Ok(Arc::clone(mux));
                 }
-                if let Some(lane) = lanes.iter().find(|lane| is(lane, Availability::AfterRestart)) {
-                    return Ok(renewed(lane));
+                if let Some(mux) = muxes.iter().find(|mux| is(mux, Availability::AfterRestart)) {
+                    return Ok(renewed(mux));
                 }
                 self.processes.add(era)
             }
@@ -352,30 +352,30 @@ impl Router {
             .reason(Reason::TooManyProcesses)),
         };
         match added {
-            Ok(lane) => {
-                lanes.push(Arc::clone(&lane));
-                Ok(lane)
+            Ok(mux) => {
+                muxes.push(Arc::clone(&mux));
+                Ok(mux)
             }
             Err(refusal) => {
                 let now = Instant::now();
-                lanes.iter().find(|lane| lane.reclaim(now, has_many)).map(renewed).ok_or(refusal)
+                muxes.iter().find(|mux| mux.reclaim(now, has_many)).map(renewed).ok_or(refusal)
             }
         }
     }
 }
 
-fn has_failed(lane: &Multiplexer) -> bool {
-    matches!(*lane.readiness().borrow(), Readiness::Failed(_))
+fn has_failed(mux: &Multiplexer) -> bool {
+    matches!(*mux.readiness().borrow(), Readiness::Failed(_))
 }
 
-/// Forgets processes that were given up, except for the last one, which tells why.
-fn drop_failed(lanes: &mut Vec<Arc<Multiplexer>>) {
-    if lanes.iter().all(|lane| has_failed(lane)) {
-        lanes.truncate(1);
+/// Removes processes that were given up, except for the last one, which has the reason.
+fn drop_failed(muxes: &mut Vec<Arc<Multiplexer>>) {
+    if muxes.iter().all(|mux| has_failed(mux)) {
+        muxes.truncate(1);
         return;
     }
-    for lane in lanes.extract_if(.., |lane| has_failed(lane)) {
-        lane.end_all_sessions();
+    for mux in muxes.extract_if(.., |mux| has_failed(mux)) {
+        mux.end_all_sessions();
     }
 }
 

@@ -23,29 +23,29 @@ use crate::{
 const INITIALIZE: &[u8] = br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}"#;
 const PROCESSES: usize = 8;
 
-/// A process that answers a handshake, and nothing else.
-async fn process(lane: &Arc<Multiplexer>) {
+/// A process that only responds to a handshake.
+async fn process(mux: &Arc<Multiplexer>) {
     let (lines, mut pipe) = mpsc::unbounded_channel();
-    lane.connect(lines, Account::new());
-    lane.resume(TEST_TIMEOUT).await.expect("a process");
-    let lane = Arc::downgrade(lane);
+    mux.connect(lines, Account::new());
+    mux.resume(TEST_TIMEOUT).await.expect("a process");
+    let mux = Arc::downgrade(mux);
     tokio::spawn(async move {
         while let Some(line) = pipe.recv().await {
-            let Some(lane) = lane.upgrade() else { return };
+            let Some(mux) = mux.upgrade() else { return };
             let asked = Message::parse(line).expect("a message");
             let id = String::from_utf8(asked.id().to_vec()).expect("text");
             let answer =
                 format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"protocolVersion":"2025-11-25"}}}}"#);
-            lane.handle_line(answer.into());
+            mux.handle_line(answer.into());
         }
     });
 }
 
-/// Starts processes, and notes which.
+/// Starts processes, and records them.
 #[derive(Debug)]
 struct RecordingManager {
     notes: Mutex<Vec<(&'static str, Era)>>,
-    /// How many processes may become ready.
+    /// Number of processes that may become ready.
     starts: Arc<Semaphore>,
 }
 
@@ -58,11 +58,11 @@ impl RecordingManager {
         self.notes.lock().expect("unpoisoned").clone()
     }
 
-    fn start(&self, lane: &Arc<Multiplexer>) {
-        let (lane, starts) = (Arc::clone(lane), Arc::clone(&self.starts));
+    fn start(&self, mux: &Arc<Multiplexer>) {
+        let (mux, starts) = (Arc::clone(mux), Arc::clone(&self.starts));
         tokio::spawn(async move {
             starts.acquire().await.expect("open").forget();
-            process(&lane).await;
+            process(&mux).await;
         });
     }
 }
@@ -73,15 +73,15 @@ impl ProcessManager for RecordingManager {
             return Err(too_many_processes(PROCESSES));
         }
         self.note("add", era);
-        let lane = Multiplexer::new(MuxLimits::default());
-        lane.reset_for_era(era);
-        self.start(&lane);
-        Ok(lane)
+        let mux = Multiplexer::new(MuxLimits::default());
+        mux.reset_for_era(era);
+        self.start(&mux);
+        Ok(mux)
     }
 
-    fn restart(&self, lane: &Arc<Multiplexer>, era: Era) {
+    fn restart(&self, mux: &Arc<Multiplexer>, era: Era) {
         self.note("renew", era);
-        self.start(lane);
+        self.start(mux);
     }
 
     fn remove(&self, _: &Arc<Multiplexer>) {}
@@ -124,7 +124,7 @@ async fn clients_with_capabilities_share_a_process_only_with_their_own_sessions(
 #[tokio::test]
 async fn a_process_serving_stateless_requests_is_not_reused_for_a_handshake() {
     let (router, processes, first) = router().await;
-    // The request is not sent yet: what stands in its headers is looked at first, which may need the server.
+    // The request is not sent yet: its headers are checked first, which may need the server.
     processes.starts.add_permits(1);
     let given = router.stateless_mux().expect("a process");
     assert!(Arc::ptr_eq(&given, &first));
@@ -155,7 +155,7 @@ fn open(router: &Arc<Router>, message: Message) -> tokio::task::JoinHandle<Resul
     })
 }
 
-/// An `initialize` that no other client says.
+/// An `initialize` with parameters of its own.
 fn distinct_initialize(number: usize) -> Message {
     let text = String::from_utf8_lossy(INITIALIZE)
         .replace("{}}}", &format!("{{\"experimental\":{{\"{number}\":{{}}}}}}}}}}"));
@@ -167,7 +167,7 @@ async fn a_slow_start_holds_up_no_other_client() {
     let (router, processes, _) = router().await;
     let slow = open(&router, distinct_initialize(1));
     tokio::task::yield_now().await;
-    // It waits for a permit, and this one gets it first only since they are asked for in order.
+    // Permits are granted in order, so this one gets it first.
     let other = open(&router, distinct_initialize(2));
     tokio::task::yield_now().await;
     assert_eq!(processes.notes(), [("renew", Era::Legacy), ("add", Era::Legacy)]);
@@ -184,7 +184,7 @@ async fn processes_of_disconnected_clients_are_reused() {
         tokio::task::yield_now().await;
         hung_up.abort();
     }
-    // The process that is being started for the first of them is known, and is handed on to the next.
+    // The process that is being started for the first of them is passed on to the next.
     assert_eq!(processes.notes(), [("renew", Era::Legacy)]);
     processes.starts.add_permits(1);
     with_timeout(open(&router, distinct_initialize(30))).await.expect("no panic").expect("a session");
@@ -203,7 +203,7 @@ async fn without_a_free_process_a_client_shares_a_compatible_one_or_is_rejected(
         .expect("no panic")
         .expect_err("no process");
     assert_eq!((refused.status.as_u16(), refused.reason), (503, Some(Reason::TooManyProcesses)));
-    // A client that can do nothing is never asked for what the process was told of.
+    // A client without capabilities gets no server requests.
     with_timeout(open(&router, initialize())).await.expect("no panic").expect("a session");
 }
 
@@ -233,7 +233,7 @@ async fn one_caller_does_not_get_all_processes() {
     let owner = |name: &str, client: usize| Some(Owner::new("", name, &client.to_string()));
     let mut refused = None;
     for number in 0..PROCESSES {
-        // Each is opened with one client, and joined with another.
+        // Each is opened with one client, and shared with another.
         for client in [2 * number, 2 * number + 1] {
             let opened =
                 with_timeout(router.initialize(distinct_initialize(number), owner("a", client))).await;
@@ -248,7 +248,7 @@ async fn one_caller_does_not_get_all_processes() {
 #[tokio::test]
 async fn the_last_process_that_is_ready_stays() {
     let (router, processes, first) = router().await;
-    // One that is still starting is added beside the first, which serves.
+    // One that is still starting is added to the first, which is in use.
     first.claim_for_stateless();
     let slow = open(&router, distinct_initialize(1));
     tokio::task::yield_now().await;
@@ -300,7 +300,7 @@ async fn one_caller_does_not_keep_others_from_opening_sessions() {
     let mut sessions = Vec::new();
     for client in 0..20 {
         sessions.push(open("a", client).await);
-        // On the deprecated transport a session is there before it says what it is.
+        // With the deprecated transport, the session exists before its `initialize`.
         let (early, _) = router.open_session(owner("a", client)).expect("a session");
         sessions.push(early);
     }
@@ -309,7 +309,7 @@ async fn one_caller_does_not_keep_others_from_opening_sessions() {
     let left: Vec<bool> = sessions.iter().map(lives).collect();
     assert_eq!(left.iter().filter(|lives| **lives).count(), 4);
     assert!(left[36..].iter().all(|lives| *lives), "those that were used last: {left:?}");
-    // When there is no room at all, whoever has most makes it.
+    // If there is no room at all, the caller with the most sessions loses one.
     for name in ["c", "d", "e", "f", "g", "h"] {
         open(name, 0).await;
     }

@@ -1,4 +1,4 @@
-//! Legacy sessions: who has one, what it subscribed to, and its streams (MCP 2025-11-25, "Session Management").
+//! Legacy sessions: their owners, subscriptions and streams (MCP 2025-11-25, "Session Management").
 
 use std::{
     borrow::Borrow,
@@ -17,9 +17,9 @@ use super::{
 };
 use crate::{Error, ErrorKind, Result, memory::Account};
 
-/// Streams of a session that can still be replayed.
+/// Most streams of a session that can be replayed.
 const MAX_REPLAYABLE_STREAMS: usize = 32;
-/// Room that is made for new answers by giving up old ones.
+/// Free memory below which old streams are discarded for new responses.
 const MIN_FREE_RESPONSE_BYTES: usize = 1 << 20;
 
 /// A session id: 128 random bits in hexadecimal.
@@ -27,7 +27,7 @@ const MIN_FREE_RESPONSE_BYTES: usize = 1 << 20;
 pub(crate) struct SessionId(Arc<str>);
 
 impl SessionId {
-    /// Makes a new id from the system's random source.
+    /// Creates a new id from the system's random source.
     pub(crate) fn random() -> Result<Self> {
         let mut random = [0; 16];
         getrandom::fill(&mut random)
@@ -35,7 +35,7 @@ impl SessionId {
         Ok(Self(random.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()))
     }
 
-    /// Takes what a client sent.
+    /// Parses an id from a client.
     pub(crate) fn from_client(text: &str) -> Self {
         Self(text.into())
     }
@@ -45,19 +45,19 @@ impl SessionId {
     }
 }
 
-/// What a client and the server agreed on at `initialize`.
+/// The result of the `initialize` of a session.
 #[derive(Debug, Clone)]
 pub(crate) struct Negotiated {
-    /// The protocol version in the server's answer.
+    /// The protocol version in the server's response.
     pub(crate) version: Arc<str>,
-    /// What the client said it can be asked for.
+    /// The capabilities that the client declared.
     pub(crate) capabilities: ClientCapabilities,
 }
 
-/// Counted for a subscription beside its URI.
+/// Bytes charged for a subscription beside its URI.
 const SUBSCRIPTION_OVERHEAD: usize = 64;
 
-/// The URI of a resource that a session subscribed to, or is about to, booked as long as it is kept.
+/// The URI of a resource that a session subscribes to, charged as long as it is kept.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     uri: String,
@@ -102,24 +102,24 @@ impl Ord for Subscription {
     }
 }
 
-/// One client's session.
+/// The session of one client.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// Whose it is, where callers are asked who they are.
+    /// The owner, if callers are authenticated.
     pub(crate) owner: Option<Owner>,
-    /// `None` until `initialize` was answered; only the deprecated SSE transport has such sessions.
+    /// `None` until `initialize` was answered, which only occurs with the deprecated SSE transport.
     pub(crate) negotiated: Option<Negotiated>,
-    /// Where messages go that belong to no call.
+    /// The stream for messages that belong to no call.
     pub(crate) standalone: Arc<MessageStream>,
-    /// Whether answers to calls go to the standalone stream too, as on the deprecated SSE transport.
+    /// Whether responses are sent on the standalone stream too, as with the deprecated SSE transport.
     pub(crate) single_stream: bool,
-    /// URIs of resources it subscribed to.
+    /// The resources that the session subscribed to.
     pub(crate) subscriptions: BTreeSet<Subscription>,
-    /// The least severe log level it asked for.
+    /// The log level that the session requested.
     pub(crate) log_level: Option<LogLevel>,
-    /// When its client was last heard of.
+    /// The time of the last message of its client.
     pub(crate) last_used: Instant,
-    /// What its streams hold.
+    /// Charged for its streams.
     account: Arc<Account>,
     streams: VecDeque<Arc<MessageStream>>,
     next_stream: u64,
@@ -146,13 +146,13 @@ impl Session {
         }
     }
 
-    /// Books the URI of a resource; `None` when there is no room for it.
+    /// Charges the URI of a resource; `None` if there is no room for it.
     pub(crate) fn book(&self, uri: String) -> Option<Subscription> {
         let fits = self.account.try_reserve(uri.len() + SUBSCRIPTION_OVERHEAD);
         fits.then(|| Subscription { uri, account: Arc::clone(&self.account) })
     }
 
-    /// Makes the stream that answers the request of that id.
+    /// Creates the stream for the response to the request with that id.
     pub(crate) fn open_stream(&mut self, request: Bytes) -> Arc<MessageStream> {
         if self.single_stream {
             return Arc::clone(&self.standalone);
@@ -167,8 +167,8 @@ impl Session {
         outlet
     }
 
-    /// Drops streams that have ended and that nobody comes back for, and the oldest of the others that have ended as
-    /// long as what is kept leaves little room for new answers.
+    /// Drops streams whose retention is over, and the oldest of those that have ended while there is little memory
+    /// for new responses.
     pub(crate) fn evict_streams(&mut self, now: Instant) {
         self.streams.retain(|stream| !stream.is_evictable(now));
         let mut left = self.streams.iter().filter(|stream| stream.is_ended_and_detached());
@@ -178,12 +178,13 @@ impl Session {
             stream.discard();
         }
         if !self.account.has_room(STREAM_OVERHEAD) {
-            // There is no room even to tell those who come back what was lost.
+            // There is not even room for the record that the response is lost.
             self.streams.retain(|stream| !stream.is_ended_and_detached());
         }
     }
 
-    /// The stream of messages that belong to no call. One that ended since its reader was too slow is replaced.
+    /// Returns the stream for messages that belong to no call. One that ended because its reader was too slow is
+    /// replaced.
     pub(crate) fn standalone(&mut self) -> &Arc<MessageStream> {
         if !self.single_stream && self.standalone.has_overflowed() {
             self.standalone = self.standalone.successor();
@@ -191,7 +192,7 @@ impl Session {
         &self.standalone
     }
 
-    /// Finds a stream by the number in an event id.
+    /// Returns the stream with the number from an event id.
     pub(crate) fn stream(&mut self, number: u64) -> Option<&Arc<MessageStream>> {
         if number == 0 {
             return Some(self.standalone());
@@ -204,12 +205,12 @@ impl Session {
         self.negotiated.as_ref().is_some_and(|negotiated| negotiated.capabilities.has(capability))
     }
 
-    /// Whether a log message of that level is to be delivered.
+    /// Whether a log message of that level is delivered.
     pub(crate) fn wants_log(&self, level: LogLevel) -> bool {
         self.log_level.is_none_or(|least| level >= least)
     }
 
-    /// Ends its streams.
+    /// Ends the streams of the session.
     pub(crate) fn end(&self) {
         self.standalone.end(StreamEnd::Cancelled);
         for stream in &self.streams {
@@ -218,7 +219,7 @@ impl Session {
     }
 }
 
-/// Severity of a log message, least severe first (RFC 5424 section 6.2.1, as MCP names them).
+/// The severity of a log message, least severe first (RFC 5424 section 6.2.1, with the names of MCP).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LogLevel {
     Debug,
@@ -243,12 +244,12 @@ impl LogLevel {
         ("emergency", Self::Emergency),
     ];
 
-    /// Reads a level's name.
+    /// Parses the name of a level.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(text, _)| *text == name).map(|(_, level)| *level)
     }
 
-    /// The level's name.
+    /// Returns the name of the level.
     pub(crate) fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, level)| *level == self).map_or("debug", |(text, _)| text)
     }

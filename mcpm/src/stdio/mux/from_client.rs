@@ -1,4 +1,4 @@
-//! What clients do: open and end sessions, call, notify, answer.
+//! Client messages: opening and closing sessions, requests, notifications, responses.
 
 use std::{sync::Arc, time::Instant};
 
@@ -9,7 +9,9 @@ use serde_json::value::RawValue;
 
 use super::{
     InFlightCall, LINE_OVERHEAD, Multiplexer, MuxLimits, MuxState, Purpose, Readiness, RpcError,
-    lifecycle::INITIALIZED_NOTIFICATION, shared_handshake::ready_timeout,
+    lifecycle::INITIALIZED_NOTIFICATION,
+    shared_handshake::ready_timeout,
+    subscription_limit::{MAX_SUBSCRIBED_URI_BYTES, check_uris},
 };
 use crate::{
     explain::Reason,
@@ -24,43 +26,38 @@ use crate::{
     },
 };
 
-/// Most resources that a client subscribes to.
-const MAX_SUBSCRIBED_URIS: usize = 1000;
-/// Most bytes that their URIs have, all together.
-const MAX_SUBSCRIBED_URI_BYTES: usize = 256 << 10;
-
-/// The answer to come, and what comes before it.
+/// A response that is expected, and the messages before it.
 #[derive(Debug)]
 pub(crate) struct PendingResponse {
-    pub(super) outlet: Arc<MessageStream>,
-    /// Cancels the call when its client goes away; only in the stateless era does that mean a cancel.
+    pub(super) stream: Arc<MessageStream>,
+    /// Cancels the call when its client disconnects, which means a cancellation in the stateless era only.
     pub(super) guard: Option<CancelOnDrop>,
 }
 
 impl PendingResponse {
-    /// Reads the stream that ends with the answer.
+    /// Reads the stream that ends with the response.
     pub(crate) fn into_reader(self) -> (MessageReader, Option<CancelOnDrop>) {
-        (self.outlet.attach_reader(None), self.guard)
+        (self.stream.attach_reader(None), self.guard)
     }
 }
 
 /// Cancels a call unless it was answered (MCP 2026-07-28: closing the response stream is the cancel signal).
 #[derive(Debug)]
 pub(crate) struct CancelOnDrop {
-    pub(super) lane: Arc<Multiplexer>,
+    pub(super) mux: Arc<Multiplexer>,
     pub(super) id: u64,
 }
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        let mut state = self.lane.lock();
+        let mut state = self.mux.lock();
         if !state.stop_listening(self.id) {
             state.cancel(self.id, StreamEnd::Cancelled, "the client closed the connection");
         }
     }
 }
 
-/// What a proxy reads of a request's params.
+/// The parsed fields of a request's params.
 #[derive(Debug, Default, Deserialize)]
 struct ClientParams<'a> {
     #[serde(borrow, default, rename = "_meta")]
@@ -82,9 +79,9 @@ struct ClientMeta<'a> {
 }
 
 impl<'a> ClientParams<'a> {
-    /// Reads a message's params, if anything that is read can be in them, whatever their other fields hold.
+    /// Parses a message's params, if they can contain any of the fields.
     ///
-    /// Params with a field twice are refused: the server might read the one that was not mapped.
+    /// Params with duplicate fields are rejected: the server might read the one that was not mapped.
     fn of(message: &'a Message) -> Result<Self, RpcError> {
         let by_method = matches!(
             message.method(),
@@ -110,7 +107,7 @@ fn parse_string(value: Option<&RawValue>) -> Option<String> {
 }
 
 impl Multiplexer {
-    /// Marks a session as used, if it is served here, and returns the version it speaks; none before `initialize`.
+    /// Marks a session as used, if it is served here, and returns its version; none before `initialize`.
     pub(crate) fn touch(&self, id: &SessionId) -> Option<Option<Arc<str>>> {
         let mut state = self.lock();
         let session = state.sessions.get_mut(id)?;
@@ -118,7 +115,7 @@ impl Multiplexer {
         Some(session.negotiated.as_ref().map(|negotiated| Arc::clone(&negotiated.version)))
     }
 
-    /// Ends a session at its client's wish.
+    /// Closes a session on behalf of its client.
     pub(crate) fn close_session(&self, id: &SessionId) -> Result<(), RpcError> {
         let mut state = self.lock();
         if !state.sessions.contains_key(id) {
@@ -128,7 +125,7 @@ impl Multiplexer {
         Ok(())
     }
 
-    /// Reads a session's stream: the standalone one, or the one of `number` after `place`.
+    /// Reads a stream of a session: the standalone one, or the one with `number` after `place`.
     pub(crate) fn read_stream(
         &self,
         id: &SessionId,
@@ -150,7 +147,7 @@ impl Multiplexer {
         }
     }
 
-    /// Sends a request of a session; the answer comes on the exchange.
+    /// Sends a request of a session; the response is read from the returned stream.
     pub(crate) async fn call_in_session(
         &self,
         message: &Message,
@@ -158,7 +155,7 @@ impl Multiplexer {
         streams: bool,
     ) -> Result<PendingResponse, RpcError> {
         if message.method() == "initialize" {
-            // The process is shared, and a second handshake would be everybody's.
+            // The process is shared, and a second handshake would affect all clients.
             let text = "the session has begun already";
             return Err(RpcError::new(StatusCode::BAD_REQUEST, error_code::INVALID_REQUEST, text));
         }
@@ -190,16 +187,16 @@ impl Multiplexer {
         };
         let session = state.sessions.get_mut(id).ok_or_else(RpcError::unknown_session)?;
         session.last_used = Instant::now();
-        let outlet = session.open_stream(message.id());
+        let stream = session.open_stream(message.id());
         let token = params.meta.and_then(|meta| meta.progress_token);
         let owner = session.owner.clone();
-        let mut call = InFlightCall::new(message, owner, token, Arc::clone(&outlet), streams, purpose);
+        let mut call = InFlightCall::new(message, owner, token, Arc::clone(&stream), streams, purpose);
         call.session = Some(id.clone());
         state.dispatch(message, call, token, level);
-        Ok(PendingResponse { outlet, guard: None })
+        Ok(PendingResponse { stream, guard: None })
     }
 
-    /// Sends a request of the stateless era; the answer comes on the exchange.
+    /// Sends a stateless request; the response is read from the returned stream.
     pub(crate) async fn call_stateless(
         self: &Arc<Self>,
         message: &Message,
@@ -212,25 +209,25 @@ impl Multiplexer {
         state.check_call_limit(&self.limits, owner, message)?;
         state.owners.add(owner);
         let account = account_of(owner);
-        let outlet = MessageStream::for_request(message.id(), 0, false, Arc::clone(&account));
+        let stream = MessageStream::for_request(message.id(), 0, false, Arc::clone(&account));
         if let Some(refused) = state.reject_foreign_task(message, owner) {
-            outlet.push_response(refused);
-            return Ok(PendingResponse { outlet, guard: None });
+            stream.push_response(refused);
+            return Ok(PendingResponse { stream, guard: None });
         }
         if message.method() == "subscriptions/listen" {
-            let id = state.listen(message, owner, Arc::clone(&outlet), &account)?;
-            return Ok(PendingResponse { outlet, guard: Some(CancelOnDrop { lane: Arc::clone(self), id }) });
+            let id = state.listen(message, owner, Arc::clone(&stream), &account)?;
+            return Ok(PendingResponse { stream, guard: Some(CancelOnDrop { mux: Arc::clone(self), id }) });
         }
         let token = params.meta.as_ref().and_then(|meta| meta.progress_token);
         let purpose = if message.method() == "tools/list" { Purpose::ListTools } else { Purpose::Plain };
         let mut call =
-            InFlightCall::new(message, owner.cloned(), token, Arc::clone(&outlet), streams, purpose);
+            InFlightCall::new(message, owner.cloned(), token, Arc::clone(&stream), streams, purpose);
         call.wants_logs = params.meta.is_some_and(|meta| meta.log_level.is_some());
         let id = state.dispatch(message, call, token, None);
-        Ok(PendingResponse { outlet, guard: Some(CancelOnDrop { lane: Arc::clone(self), id }) })
+        Ok(PendingResponse { stream, guard: Some(CancelOnDrop { mux: Arc::clone(self), id }) })
     }
 
-    /// Passes on a client's notification.
+    /// Forwards a client's notification.
     pub(crate) async fn notify(
         &self,
         message: &Message,
@@ -241,13 +238,15 @@ impl Multiplexer {
         state.check_queue_limit(message)?;
         match (message.method(), session) {
             ("notifications/initialized", Some(_)) => {
-                if let Some(told) = state.handshake.as_mut().filter(|told| !told.initialized_sent) {
-                    told.initialized_sent = true;
+                if let Some(completed) =
+                    state.handshake.as_mut().filter(|completed| !completed.initialized_sent)
+                {
+                    completed.initialized_sent = true;
                     state.send(BytesMut::from(&message.bytes()[..]));
                 }
             }
             ("notifications/cancelled", Some(session)) => state.handle_client_cancel(message, session),
-            // In the stateless era a cancel is a closed connection, which says which caller means it.
+            // In the stateless era a call is cancelled by closing its connection, which identifies the caller.
             ("notifications/cancelled", None) => {}
             (_, Some(_)) => {
                 state.send_initialized();
@@ -258,21 +257,21 @@ impl Multiplexer {
         Ok(())
     }
 
-    /// Passes on a client's answer to a request of the server. An answer nobody waits for is dropped.
+    /// Forwards a client's response to a request of the server. An unexpected response is dropped.
     pub(crate) fn respond(&self, message: &Message, session: &SessionId) -> Result<(), RpcError> {
         let mut state = self.lock();
         let Some(id) = message.numeric_id() else { return Ok(()) };
-        if state.server_requests.get(&id).is_none_or(|asked| asked.session != *session) {
+        if state.server_requests.get(&id).is_none_or(|pending| pending.session != *session) {
             return Ok(());
         }
         state.check_queue_limit(message)?;
-        if let Some(asked) = state.take_asked(id) {
-            state.send(splice(message.bytes(), &mut [(message.id_span(), &asked.id)]));
+        if let Some(pending) = state.take_server_request(id) {
+            state.send(splice(message.bytes(), &mut [(message.id_span(), &pending.id)]));
         }
         Ok(())
     }
 
-    /// Waits a little for a server that is starting or restarting.
+    /// Waits for a server that is starting or restarting.
     pub(crate) async fn wait_until_connected(&self) -> Result<(), RpcError> {
         {
             let state = self.lock();
@@ -298,31 +297,12 @@ impl Multiplexer {
     }
 }
 
-/// Checks that these are not too many, or too long, for one client to be told of: they are all kept, and asked for
-/// again when a process is started anew, or somebody else listens.
-pub(super) fn check_uris<'a>(uris: impl Iterator<Item = &'a String>) -> Result<(), RpcError> {
-    let (count, bytes) = uris.fold((0, 0), |(count, bytes), uri| (count + 1, bytes + uri.len()));
-    if count <= MAX_SUBSCRIBED_URIS && bytes <= MAX_SUBSCRIBED_URI_BYTES {
-        return Ok(());
-    }
-    let text = format!(
-        "at most {MAX_SUBSCRIBED_URIS} resources, with URIs of {} KiB in all, can be subscribed to",
-        MAX_SUBSCRIBED_URI_BYTES >> 10
-    );
-    Err(too_many_subscriptions(text))
-}
-
-pub(super) fn too_many_subscriptions(text: impl Into<String>) -> RpcError {
-    let refusal = RpcError::new(StatusCode::TOO_MANY_REQUESTS, error_code::INVALID_REQUEST, text);
-    refusal.reason(Reason::TooManySubscriptions)
-}
-
 impl InFlightCall {
     fn new(
         message: &Message,
         owner: Option<Owner>,
         token: Option<&RawValue>,
-        outlet: Arc<MessageStream>,
+        stream: Arc<MessageStream>,
         streams: bool,
         purpose: Purpose,
     ) -> Self {
@@ -333,7 +313,7 @@ impl InFlightCall {
             owner,
             id: message.id(),
             token: token.map(|token| Bytes::copy_from_slice(token.get().as_bytes())),
-            stream: outlet,
+            stream,
             can_stream: streams,
             wants_logs: false,
             purpose,
@@ -344,8 +324,8 @@ impl InFlightCall {
 }
 
 impl MuxState {
-    /// Checks that another call can be taken. Of a caller who is known, none is when they have more in flight than are
-    /// left for all others; that is looked at once half of all are taken.
+    /// Checks the limits of calls. A known caller may not have more calls in flight than are left for all others,
+    /// which applies once half of them are used.
     fn check_call_limit(
         &self,
         limits: &MuxLimits,
@@ -365,7 +345,7 @@ impl MuxState {
         self.check_queue_limit(message)
     }
 
-    /// Checks that a message finds room on its way into the server's pipe.
+    /// Checks that the queue to the server's pipe has room for a message.
     fn check_queue_limit(&self, message: &Message) -> Result<(), RpcError> {
         let cost = message.bytes().len() + LINE_OVERHEAD;
         if self.pipe.as_ref().is_none_or(|pipe| pipe.queue_account.has_room(cost)) {
@@ -376,7 +356,7 @@ impl MuxState {
         Err(RpcError::unavailable(text).reason(Reason::QueueFull))
     }
 
-    /// Registers a call and sends it with an id and a progress token of the lane's own.
+    /// Registers a call, and sends it with an id and a progress token of the multiplexer.
     fn dispatch(
         &mut self,
         message: &Message,
@@ -387,7 +367,7 @@ impl MuxState {
         let id = self.new_id();
         self.last_call = Some(call.started_at);
         let number = id.to_string();
-        // Nothing in the place of nothing is no change.
+        // Replacing nothing by nothing is no change.
         let nothing = || (0..0, &b""[..]);
         let mut edits = [
             (message.id_span(), number.as_bytes()),
@@ -399,10 +379,10 @@ impl MuxState {
         id
     }
 
-    /// Sends `notifications/initialized` if nobody has yet.
+    /// Sends `notifications/initialized` if it was not sent yet.
     pub(super) fn send_initialized(&mut self) {
-        if let Some(told) = self.handshake.as_mut().filter(|told| !told.initialized_sent) {
-            told.initialized_sent = true;
+        if let Some(completed) = self.handshake.as_mut().filter(|completed| !completed.initialized_sent) {
+            completed.initialized_sent = true;
             self.send(BytesMut::from(INITIALIZED_NOTIFICATION));
         }
     }
@@ -432,7 +412,7 @@ impl MuxState {
         check_uris(known.chain(pending).chain([uri]))
     }
 
-    /// Books the URI of a resource that a session is about to subscribe to, or to let go of.
+    /// Charges the URI of a resource that a session is about to subscribe to, or to unsubscribe from.
     pub(super) fn book(&self, id: &SessionId, uri: String) -> Result<Subscription, RpcError> {
         let session = self.sessions.get(id).ok_or_else(RpcError::unknown_session)?;
         session.book(uri).ok_or_else(|| {
@@ -441,7 +421,7 @@ impl MuxState {
         })
     }
 
-    /// Ends one session's subscription while others keep theirs.
+    /// Ends the subscription of one session, while others keep theirs.
     fn unsubscribe_locally(
         &mut self,
         id: &SessionId,
@@ -453,7 +433,7 @@ impl MuxState {
         self.respond_locally(id, message, result_response(&message.id(), b"{}"))
     }
 
-    /// Answers a request of a session without the server.
+    /// Responds to a request of a session without the server.
     fn respond_locally(
         &mut self,
         id: &SessionId,
@@ -461,26 +441,27 @@ impl MuxState {
         answer: Bytes,
     ) -> Result<PendingResponse, RpcError> {
         let session = self.sessions.get_mut(id).ok_or_else(RpcError::unknown_session)?;
-        let outlet = session.open_stream(message.id());
+        let stream = session.open_stream(message.id());
         if session.single_stream {
-            outlet.push(answer);
+            stream.push(answer);
         } else {
-            outlet.push_response(answer);
+            stream.push_response(answer);
         }
-        Ok(PendingResponse { outlet, guard: None })
+        Ok(PendingResponse { stream, guard: None })
     }
 
-    /// Notes the level one session asks for; returns where to put another when some session wants more.
+    /// Records the log level that a session requests; returns where to put another one if some session wants a less
+    /// severe level.
     fn set_level(
         &mut self,
         id: &SessionId,
         message: &Message,
         level: Option<&RawValue>,
     ) -> Option<(Span, String)> {
-        let asked = LogLevel::parse(&parse_string(level)?)?;
-        self.sessions.get_mut(id)?.log_level = Some(asked);
+        let requested = LogLevel::parse(&parse_string(level)?)?;
+        self.sessions.get_mut(id)?.log_level = Some(requested);
         let least = self.min_log_level()?;
-        (least != asked).then_some((message.span_of(level?), format!("\"{}\"", least.name())))
+        (least != requested).then_some((message.span_of(level?), format!("\"{}\"", least.name())))
     }
 
     fn handle_client_cancel(&mut self, message: &Message, session: &SessionId) {

@@ -1,4 +1,4 @@
-//! What the server says: answers, notifications, requests of its own, and whom each concerns.
+//! Server messages: responses, notifications and server requests, and the clients that they are for.
 
 use std::{sync::Arc, time::Instant};
 
@@ -27,10 +27,10 @@ use crate::{
     },
 };
 
-/// Messages kept for a session that has no stream open for them.
+/// Most messages kept for a session that has no stream open for them.
 const MAX_UNREAD_MESSAGES: usize = 1000;
 
-/// What a proxy reads of a notification's or a request's params.
+/// The parsed fields of the params of a notification or request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ServerParams<'a> {
@@ -50,18 +50,18 @@ struct ServerParams<'a> {
     status: Option<String>,
 }
 
-/// Why no session can be named.
+/// Why a message has no recipient.
 enum NoRecipient {
-    /// No session is open, or none can do this.
+    /// No session is open, or none supports the request.
     NoneCapable,
-    /// Several sessions could be meant.
+    /// Several sessions are possible.
     Ambiguous,
-    /// The process has worked for several owners, and it could be about any of them.
+    /// The process has served several owners, and the message may be about any of them.
     SharedByOwners,
 }
 
 impl Multiplexer {
-    /// Takes one line of the server's standard output.
+    /// Handles one line of the server's standard output.
     pub(crate) fn handle_line(&self, line: Bytes) {
         if line.iter().all(u8::is_ascii_whitespace) {
             return;
@@ -69,7 +69,7 @@ impl Multiplexer {
         if !line.trim_ascii_start().starts_with(b"[") {
             return self.take_message(line);
         }
-        // Protocol version 2025-03-26 allowed several messages in one array, and none in an array in that.
+        // Protocol version 2025-03-26 allowed several messages in one array, but no nested arrays.
         let text = std::str::from_utf8(&line).unwrap_or_default();
         match batch(text) {
             Ok(messages) => {
@@ -94,10 +94,9 @@ impl Multiplexer {
 }
 
 impl Multiplexer {
-    /// Takes a line that was passed over, for the cause that `text` tells: `id` is the id of the message, as far as it
-    /// could be told.
+    /// Handles a line that was skipped for the reason in `text`; `id` is the id of the message, if it could be found.
     ///
-    /// A call whose answer it is gets an error, and so does the server, if it is a request of its.
+    /// If it is a response, its call gets an error; if it is a request, the server does.
     pub(crate) fn take_skipped(
         &self,
         id: Option<&str>,
@@ -129,7 +128,7 @@ impl MuxState {
     fn handle_message(&mut self, message: Message) {
         match message.kind() {
             MessageKind::Response => self.handle_response(message),
-            // A copy, since clients that do not read it at once would keep the buffer in which it came.
+            // A copy, since clients that read slowly would keep the whole buffer of the line.
             MessageKind::Notification => self.handle_notification(&message.into_owned()),
             MessageKind::Request => self.handle_request(&message),
         }
@@ -138,21 +137,21 @@ impl MuxState {
     fn handle_response(&mut self, message: Message) {
         let Some(id) = message.numeric_id() else { return };
         if let Some(waiting) = self.own_requests.remove(&id) {
-            // Whoever asked may have stopped waiting.
+            // The receiver may have stopped waiting.
             let _ = waiting.send(message);
             return;
         }
         if self.handle_listen_response(&message) {
             return;
         }
-        // A cancelled call may be answered all the same; nobody waits for that any more.
+        // A cancelled call may be answered all the same; that response is dropped.
         let Some(call) = self.calls.remove(&id) else { return };
         self.track_task_progress(id, &call, &message);
         let answer = self
             .rewrite_task_response(&call, &message)
             .unwrap_or_else(|| splice(message.bytes(), &mut [(message.id_span(), &call.id)]).freeze());
         if matches!(call.purpose, Purpose::ListTools) {
-            // The cursor is the client's to follow.
+            // The client follows the cursor itself.
             let _ = self.tool_headers.update_from_list(message.result());
         }
         let mut shared = false;
@@ -233,7 +232,7 @@ impl MuxState {
             if let Some((session, own)) = self.tasks.progress(number) {
                 let line = splice(message.bytes(), &mut [(message.span_of(token), own)]).freeze();
                 let session = session.clone();
-                self.delivery_stream(&session).inspect(|outlet| push_if_room(outlet, &line));
+                self.delivery_stream(&session).inspect(|stream| push_if_room(stream, &line));
             }
             return;
         };
@@ -244,21 +243,21 @@ impl MuxState {
         }
     }
 
-    /// The server takes back a request of its own, or (stateless era) ends a listen stream.
+    /// Handles the cancellation of a server request, or (stateless era) the end of a listen stream.
     fn handle_server_cancel(&mut self, message: &Message, request_id: Option<&RawValue>) {
         let Some(wanted) = request_id else { return };
-        let asked = self
+        let pending = self
             .server_requests
             .iter()
-            .find(|(_, asked)| same_id(&asked.id, wanted.get().as_bytes()))
+            .find(|(_, pending)| same_id(&pending.id, wanted.get().as_bytes()))
             .map(|(id, _)| *id);
-        if let Some(id) = asked
-            && let Some(asked) = self.take_asked(id)
+        if let Some(id) = pending
+            && let Some(pending) = self.take_server_request(id)
         {
             let line =
                 splice(message.bytes(), &mut [(message.span_of(wanted), id.to_string().as_bytes())]).freeze();
-            if let Some(outlet) = self.delivery_stream(&asked.session) {
-                push_if_room(&outlet, &line);
+            if let Some(stream) = self.delivery_stream(&pending.session) {
+                push_if_room(&stream, &line);
             }
             return;
         }
@@ -267,7 +266,7 @@ impl MuxState {
         }
     }
 
-    /// Delivers what carries no sign of whom it concerns, if it can concern one client only.
+    /// Delivers a message that names no recipient, if only one client is possible.
     fn deliver_if_unambiguous(&mut self, message: &Message, level: Option<LogLevel>) {
         if self.era == Some(Era::Modern) {
             if self.owners.is_several() {
@@ -281,7 +280,7 @@ impl MuxState {
             }
             return;
         }
-        let Ok((id, outlet)) = self.sole_recipient(None) else {
+        let Ok((id, stream)) = self.sole_recipient(None) else {
             tracing::debug!(
                 method = message.method(),
                 "dropped a notification: no telling which client it concerns"
@@ -293,10 +292,10 @@ impl MuxState {
         {
             return;
         }
-        push_if_room(&outlet, message.bytes());
+        push_if_room(&stream, message.bytes());
     }
 
-    /// The one call in flight that asked for log messages: on a pipe they do not say which call they are of.
+    /// Returns the only call in flight that requested log messages: over stdio they do not name their call.
     fn only_call_with_logs(&mut self) -> Option<&mut InFlightCall> {
         let mut calls = self.calls.values_mut().filter(|call| call.wants_logs && call.can_stream);
         calls.next().filter(|_| calls.next().is_none())
@@ -308,8 +307,8 @@ impl MuxState {
             return;
         }
         let (code, refusal) = match self.sole_recipient(era::capability_for(message.method())) {
-            Ok((session, outlet)) => {
-                let Err((reason, full)) = self.forward_to_client(message, session, &outlet) else { return };
+            Ok((session, stream)) => {
+                let Err((reason, full)) = self.forward_to_client(message, session, &stream) else { return };
                 let data = serde_json::json!({ "reason": reason.id() }).to_string();
                 let code = error_code::INTERNAL_ERROR;
                 return self.reply(error_response_with_data(&message.id(), code, full, Some(&data)));
@@ -329,14 +328,14 @@ impl MuxState {
         self.reply(error_response(&message.id(), code, refusal));
     }
 
-    /// Puts a request of the server on a session's stream, or says why it cannot be put there.
+    /// Puts a server request on the stream of a session, or returns why that is not possible.
     fn forward_to_client(
         &mut self,
         message: &Message,
         session: SessionId,
-        outlet: &MessageStream,
+        stream: &MessageStream,
     ) -> Result<(), (Reason, &'static str)> {
-        let of_session = self.server_requests.values().filter(|asked| asked.session == session).count();
+        let of_session = self.server_requests.values().filter(|pending| pending.session == session).count();
         if self.server_requests.len() >= MAX_PENDING_SERVER_REQUESTS
             || of_session >= MAX_PENDING_SERVER_REQUESTS_PER_SESSION
         {
@@ -344,7 +343,7 @@ impl MuxState {
         }
         let id = self.new_id();
         let line = splice(message.bytes(), &mut [(message.id_span(), id.to_string().as_bytes())]).freeze();
-        if !outlet.push(line) {
+        if !stream.push(line) {
             return Err((Reason::NoMemory, "the client reads too slowly"));
         }
         let params: ServerParams<'_> = serde_json::from_str(message.params()).unwrap_or_default();
@@ -360,12 +359,12 @@ impl MuxState {
         Ok(())
     }
 
-    /// The one session a message of the server can concern, and the stream to put it on.
+    /// Returns the only session that a server message can concern, and the stream for it.
     fn sole_recipient(
         &mut self,
         needs: Option<&str>,
     ) -> Result<(SessionId, Arc<MessageStream>), NoRecipient> {
-        // Also when all others are gone: what is said now may be about one of their calls.
+        // This applies even when all others are gone: the message may be about one of their calls.
         if self.owners.is_several() {
             return Err(NoRecipient::SharedByOwners);
         }
@@ -395,11 +394,11 @@ impl MuxState {
             }
         };
         let only = only.clone();
-        let outlet = self.delivery_stream(&only).ok_or(NoRecipient::NoneCapable)?;
-        Ok((only, outlet))
+        let stream = self.delivery_stream(&only).ok_or(NoRecipient::NoneCapable)?;
+        Ok((only, stream))
     }
 
-    /// The stream of the session's newest call that somebody reads, else its standalone stream.
+    /// Returns the stream of the session's newest call with a reader, else its standalone stream.
     fn delivery_stream(&mut self, session: &SessionId) -> Option<Arc<MessageStream>> {
         let newest = self
             .calls
@@ -412,14 +411,14 @@ impl MuxState {
     }
 }
 
-/// Puts a message on a stream, unless nobody reads it and it is full.
-fn push_if_room(outlet: &MessageStream, bytes: &Bytes) {
-    if outlet.is_attached() || outlet.unread() < MAX_UNREAD_MESSAGES {
-        outlet.push(bytes.clone());
+/// Puts a message on a stream, unless the stream has no reader and is full.
+fn push_if_room(stream: &MessageStream, bytes: &Bytes) {
+    if stream.is_attached() || stream.unread() < MAX_UNREAD_MESSAGES {
+        stream.push(bytes.clone());
     }
 }
 
-/// Where `_meta["io.modelcontextprotocol/subscriptionId"]` stands in a message, given its params or result.
+/// Returns the span of `_meta["io.modelcontextprotocol/subscriptionId"]` in a message, given its params or result.
 pub(super) fn subscription_id_span(message: &Message, part: &str) -> Option<Span> {
     #[derive(Deserialize)]
     struct Outer<'a> {

@@ -1,4 +1,4 @@
-//! How a server process comes and goes, while its clients stay.
+//! Start, restart and end of the process, while its clients stay.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -23,22 +23,22 @@ use crate::{
     },
 };
 
-/// A server that knows `server/discover`, or refuses it, answers within this; only then is it asked otherwise.
+/// Timeout of `server/discover`, after which `initialize` is sent.
 const DISCOVER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why a request of the lane's own has no answer.
+/// Why a request of the multiplexer has no response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OwnRequestError {
     /// The process ended.
     ProcessEnded,
-    /// It said nothing for too long.
+    /// The request timed out.
     TimedOut,
 }
 
 impl Multiplexer {
-    /// Takes a new process's pipe; clients wait until the gate opens in [`resume`](Self::resume).
+    /// Connects to the pipe of a new process; lines are held back until [`resume`](Self::resume).
     ///
-    /// `queued` holds what was sent on `lines` and is not yet in the pipe.
+    /// `queued` is charged for the lines that were sent on `lines` and are not written to the pipe yet.
     pub(crate) fn connect(&self, lines: mpsc::UnboundedSender<Bytes>, queued: Arc<Account>) {
         let mut state = self.lock();
         state.pipe = Some(Pipe { lines, queue_account: queued, buffered: Some(Vec::new()) });
@@ -47,25 +47,25 @@ impl Multiplexer {
         state.sessions.values().for_each(|session| served.add(session.owner.as_ref()));
         state.pending_handshake.iter().for_each(|greeting| served.add(greeting.owner.as_ref()));
         state.owners = served;
-        // What they are called begins anew with a server that counts.
+        // A server that numbers its tasks begins again.
         state.tasks = TaskRegistry::default();
         state.tool_headers.forget();
     }
 
-    /// The era the process is used for.
+    /// Returns the era that the process is used for.
     pub(crate) fn era(&self) -> Option<Era> {
         self.lock().era
     }
 
-    /// Says what the next process is used for, and forgets what the last one was told.
+    /// Sets the era of the next process, and clears the state of the previous one.
     pub(crate) fn reset_for_era(&self, era: Era) {
         self.lock().reset_for_era(era);
     }
 
-    /// Brings back the sessions there are and lets clients through.
+    /// Restores the sessions, and lets clients through.
     ///
     /// # Errors
-    /// `StartFailed` when the process does not answer within `patience`.
+    /// `StartFailed` if the process does not respond within `patience`.
     pub(crate) async fn resume(&self, patience: Duration) -> Result<()> {
         self.replay_handshake(patience).await?;
         self.lock().flush_buffered();
@@ -74,7 +74,7 @@ impl Multiplexer {
         Ok(())
     }
 
-    /// Answers every waiting call, since the process is gone. Sessions stay for the next one.
+    /// Fails all calls in flight, because the process has ended. The sessions stay for the next process.
     pub(crate) fn disconnect(&self, reason: &str) {
         self.readiness.send_if_modified(|now| {
             let was_ready = *now == Readiness::Ready;
@@ -97,22 +97,22 @@ impl Multiplexer {
         }
     }
 
-    /// Says that no process will come any more.
+    /// Records that no other process will be started.
     pub(crate) fn mark_failed(&self, reason: &str) {
         self.readiness.send_replace(Readiness::Failed(reason.to_owned()));
         self.disconnect(reason);
     }
 
-    /// Ends all sessions, since the process is gone for good and others are there.
+    /// Ends all sessions, because the process is gone for good and there are others.
     pub(crate) fn end_all_sessions(&self) {
         self.lock().end_sessions();
     }
 
-    /// Finds out which era a fresh process speaks, and so that it answers at all.
+    /// Detects the era of a new process, and so whether it responds.
     ///
     /// # Errors
-    /// `StartFailed` when it answers nothing within `patience`; [`OwnRequestError::ProcessEnded`] as `None` when it ended,
-    /// which some older servers do when anything but `initialize` comes first.
+    /// `StartFailed` if it does not respond within `patience`. Returns `None` if it ended, as some older servers do
+    /// when the first request is not `initialize`.
     pub(crate) async fn detect_era(&self, patience: Duration) -> Result<Option<Era>> {
         let (discover, mut discovered) = self.start_own_request(era::discover_request);
         let first_wait = DISCOVER_TIMEOUT.min(patience / 2);
@@ -120,7 +120,7 @@ impl Multiplexer {
         let found = match first {
             Ok(Ok(answer)) => Ok(era::era_from_discover(&answer)),
             Ok(Err(_)) => Err(OwnRequestError::ProcessEnded),
-            // Some servers ignore what comes before `initialize`; a slow one answers the first question yet.
+            // Some servers ignore requests before `initialize`; a slow one may still respond to the first request.
             Err(_) => {
                 self.lock().handshake_spent = true;
                 let (initialize, initialized) = self.start_own_request(era::initialize_request);
@@ -146,43 +146,43 @@ impl Multiplexer {
         }
     }
 
-    /// Plays the handshake again for the sessions that outlived the process.
+    /// Replays the handshake for the sessions that survived the process.
     async fn replay_handshake(&self, patience: Duration) -> Result<()> {
-        let told = {
+        let completed = {
             let mut state = self.lock();
             if state.sessions.is_empty() {
-                // Nobody is left who would miss it; the next client brings its own.
+                // No session is left; the next client brings its own handshake.
                 state.handshake = None;
             }
-            // It stays known meanwhile: another client's `initialize` must not become a second one.
-            if let Some(told) = &mut state.handshake {
-                // What follows the handshake is sent below, not by the next call.
-                told.initialized_sent = true;
+            // It stays recorded meanwhile: another client's `initialize` must not become a second handshake.
+            if let Some(completed) = &mut state.handshake {
+                // `notifications/initialized` is sent below, not with the next call.
+                completed.initialized_sent = true;
             }
             state.handshake.clone()
         };
-        let Some(told) = told else { return Ok(()) };
-        let rewrite = |id: u64| told.request.rewritten(&id.to_string(), &told.version);
+        let Some(completed) = completed else { return Ok(()) };
+        let rewrite = |id: u64| completed.request.rewritten(&id.to_string(), &completed.version);
         let answer = match self.send_own_request(rewrite, patience).await {
             Ok(answer) => answer,
-            // The next process gets the same chance.
+            // The next process may try again.
             Err(OwnRequestError::ProcessEnded) => return Err(ended_early_error()),
             Err(OwnRequestError::TimedOut) => return Err(timeout_error(patience)),
         };
         let mut state = self.lock();
-        if chosen_version(answer.result()).as_deref() == Some(&told.version) && !is_too_large(&answer) {
+        if chosen_version(answer.result()).as_deref() == Some(&completed.version) && !is_too_large(&answer) {
             let result = Bytes::copy_from_slice(answer.result().as_bytes());
-            state.handshake = Some(CompletedHandshake { result, initialized_sent: true, ..told });
+            state.handshake = Some(CompletedHandshake { result, initialized_sent: true, ..completed });
             state.send_unbuffered(BytesMut::from(INITIALIZED_NOTIFICATION));
             state.restore_sessions();
         } else {
-            // The server is another one now.
+            // The server has changed.
             state.end_sessions();
         }
         Ok(())
     }
 
-    /// Sends a request of the lane's own past a closed gate and waits for its answer.
+    /// Sends a request of the multiplexer past the lines that are held back, and waits for its response.
     pub(crate) async fn send_own_request(
         &self,
         request: impl FnOnce(u64) -> BytesMut,
@@ -211,7 +211,7 @@ impl Multiplexer {
     }
 }
 
-/// What a client says once it has the answer to `initialize`.
+/// The notification that follows the response to `initialize`.
 pub(super) const INITIALIZED_NOTIFICATION: &[u8] =
     br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
@@ -231,7 +231,7 @@ impl MuxState {
         self.last_call = None;
     }
 
-    /// Forgets the handshake; clients have to agree anew.
+    /// Discards the handshake; clients have to initialize again.
     fn end_sessions(&mut self) {
         self.handshake = None;
         let ids: Vec<_> = self.sessions.keys().cloned().collect();
@@ -240,7 +240,7 @@ impl MuxState {
         }
     }
 
-    /// Sends what was held back.
+    /// Sends the lines that were held back.
     fn flush_buffered(&mut self) {
         let Some(pipe) = &mut self.pipe else { return };
         for line in pipe.buffered.take().unwrap_or_default() {
@@ -248,7 +248,7 @@ impl MuxState {
         }
     }
 
-    /// Subscribes again and sets the log level again. The answers are nobody's.
+    /// Restores the subscriptions and the log level. The responses are dropped.
     fn restore_sessions(&mut self) {
         let uris: BTreeSet<String> = self
             .sessions
@@ -266,7 +266,7 @@ impl MuxState {
         }
     }
 
-    /// Ends subscriptions that no session has any more.
+    /// Unsubscribes from resources that no session is subscribed to.
     pub(super) fn unsubscribe(&mut self, uris: BTreeSet<String>) {
         for uri in uris {
             let request = self.own_request("resources/unsubscribe", &json!({ "uri": uri }));
@@ -274,7 +274,7 @@ impl MuxState {
         }
     }
 
-    /// Sets the log level to what the sessions that are left want, when the one that asked for `ended` has ended.
+    /// Raises the log level to that of the remaining sessions, after the one that requested `ended` has ended.
     pub(super) fn raise_log_level(&mut self, ended: Option<LogLevel>) {
         if let (Some(ended), Some(least)) = (ended, self.min_log_level())
             && ended < least
@@ -284,12 +284,12 @@ impl MuxState {
         }
     }
 
-    /// The least severe level that any session asked for, which is the one that the server is told.
+    /// Returns the least severe level that any session requested, which is the one that the server gets.
     pub(super) fn min_log_level(&self) -> Option<LogLevel> {
         self.sessions.values().filter_map(|session| session.log_level).min()
     }
 
-    /// A request of the lane's own whose answer is nobody's.
+    /// Creates a request of the multiplexer whose response is dropped.
     fn own_request(&mut self, method: &str, params: &serde_json::Value) -> BytesMut {
         let id = self.new_id();
         let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);

@@ -20,6 +20,7 @@ mod pipe;
 #[cfg(test)]
 mod resource_limit_tests;
 mod shared_handshake;
+mod subscription_limit;
 mod subscriptions;
 #[cfg(test)]
 mod subscriptions_tests;
@@ -53,24 +54,24 @@ use super::{
 };
 use crate::mcp::{era::Era, error_code, message::Message};
 
-/// Most requests of one process that wait for a client's answer, and most that wait for one session's.
+/// Most requests of one process that wait for a client's response, and most that wait for one session's.
 const MAX_PENDING_SERVER_REQUESTS: usize = 1000;
 const MAX_PENDING_SERVER_REQUESTS_PER_SESSION: usize = 100;
-/// Most URLs that sessions of one process were shown, and that are yet to be visited.
+/// Most URLs that the sessions of one process were sent and have not visited yet.
 const MAX_ELICITATIONS: usize = 1000;
 
-/// Whether there is a server to talk to.
+/// Whether the server is available.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Readiness {
-    /// A process is being started, or is not yet known to answer.
+    /// A process is being started, or has not responded yet.
     Starting,
-    /// The server answers.
+    /// The server responds.
     Ready,
-    /// The server is gone for good, and why.
+    /// The server has ended for good, with the reason.
     Failed(String),
 }
 
-/// One server process and its clients.
+/// Multiplexes one server process among its clients.
 #[derive(Debug)]
 pub(crate) struct Multiplexer {
     state: Mutex<MuxState>,
@@ -81,31 +82,31 @@ pub(crate) struct Multiplexer {
 #[derive(Debug)]
 struct MuxState {
     pipe: Option<Pipe>,
-    /// The era this process is used for: servers cannot mix them on one pipe.
+    /// The era that the process is used for: a process cannot serve both.
     era: Option<Era>,
     handshake: Option<CompletedHandshake>,
-    /// A handshake that is being made with the process.
+    /// A handshake in progress.
     pending_handshake: Option<shared_handshake::PendingHandshake>,
-    /// Cloned for each client that is being let in.
+    /// Cloned for each client that is being admitted.
     lease_counter: Arc<()>,
     next_id: u64,
     calls: BTreeMap<u64, InFlightCall>,
-    /// The lane's own requests.
+    /// The multiplexer's own requests.
     own_requests: BTreeMap<u64, oneshot::Sender<Message>>,
     sessions: HashMap<SessionId, Session>,
-    /// For whom the process has worked.
+    /// The owners that the process has served.
     owners: ProcessOwners,
-    /// Requests of the server that a client has yet to answer, by the id the client sees.
+    /// Requests of the server without a response of the client yet, by the id that the client sees.
     server_requests: BTreeMap<u64, PendingServerRequest>,
-    /// Sessions that were shown a URL to visit, by elicitation id.
+    /// Sessions that were sent a URL to visit, by elicitation id.
     elicitations: VecDeque<(String, SessionId)>,
     subscriptions: subscriptions::Subscriptions,
     tasks: task_owners::TaskRegistry,
     tool_headers: param_headers::ToolHeaders,
-    /// Whether the process was sent an `initialize` of which nothing came: mcpm's own, to see it alive, or one that
-    /// its client did not wait for.
+    /// Whether the process was sent an `initialize` without a usable response: by the multiplexer, to check that it
+    /// responds, or by a client that did not wait.
     handshake_spent: bool,
-    /// When a client last called; `None` before the first.
+    /// The time of the last call of a client; `None` before the first.
     last_call: Option<Instant>,
     /// Whether the process is about to be replaced: nothing is sent to it any more.
     is_claimed: bool,
@@ -113,45 +114,45 @@ struct MuxState {
     was_ready: bool,
 }
 
-/// A client's request that the server has not answered.
+/// A client's request without a response of the server yet.
 #[derive(Debug)]
 struct InFlightCall {
-    /// `None` for a request of the stateless era.
+    /// `None` for a stateless request.
     session: Option<SessionId>,
-    /// Whose it is, where callers are asked who they are.
+    /// The owner, if callers are authenticated.
     owner: Option<Owner>,
     id: Bytes,
     token: Option<Bytes>,
     stream: Arc<MessageStream>,
-    /// Whether messages may be put before the answer.
+    /// Whether messages may be sent before the response.
     can_stream: bool,
-    /// Whether log messages were asked for with the request (stateless era).
+    /// Whether the request asked for log messages (stateless era).
     wants_logs: bool,
-    /// Whether it asks for the list of tasks.
+    /// Whether it requests the list of tasks.
     lists_tasks: bool,
     purpose: Purpose,
     started_at: Instant,
     last_activity: Instant,
 }
 
-/// What is done when the answer comes.
+/// What happens with the response, beside its delivery.
 #[derive(Debug)]
 enum Purpose {
-    /// Nothing but to deliver it.
+    /// Nothing.
     Plain,
-    /// Notes the subscription.
+    /// Records the subscription.
     Subscribe(Subscription),
-    /// Forgets the subscription.
+    /// Removes the subscription.
     Unsubscribe(Subscription),
-    /// Learns which arguments are mirrored in headers.
+    /// Records which arguments are mirrored in headers.
     ListTools,
 }
 
-/// A request of the server on its way to a client.
+/// A request of the server that was sent to a client.
 #[derive(Debug)]
 struct PendingServerRequest {
     session: SessionId,
-    /// The server's id, as it wrote it.
+    /// The server's id, as JSON.
     id: Bytes,
     sent_at: Instant,
 }
@@ -185,18 +186,18 @@ impl Multiplexer {
         })
     }
 
-    /// Follows whether there is a server to talk to.
+    /// Watches whether the server is available.
     pub(crate) fn readiness(&self) -> watch::Receiver<Readiness> {
         self.readiness.subscribe()
     }
 
-    /// How many sessions and calls there are.
+    /// Returns the number of sessions and of calls.
     pub(crate) fn session_and_call_count(&self) -> (usize, usize) {
         let state = self.lock();
         (state.sessions.len(), state.calls.len() + state.subscriptions.len())
     }
 
-    /// The sessions that are somebody's: whose, and when each was used last.
+    /// Returns the sessions with owners, and when each was last used.
     pub(crate) fn owned_sessions(&self) -> Vec<(Owner, Instant, SessionId)> {
         let state = self.lock();
         let owned = |(id, session): (&SessionId, &Session)| {
@@ -205,7 +206,7 @@ impl Multiplexer {
         state.sessions.iter().filter_map(owned).collect()
     }
 
-    /// Gives the process to a stateless request, if it is one for those: from then on no handshake can have it.
+    /// Claims the process for a stateless request, if its era allows that: from then on it gets no handshake.
     pub(crate) fn claim_for_stateless(&self) -> bool {
         let mut state = self.lock();
         let is_modern = state.era == Some(Era::Modern);
@@ -215,13 +216,13 @@ impl Multiplexer {
         is_modern
     }
 
-    /// Whether no client is on the process, or about to be.
+    /// Whether no client uses the process, or is about to.
     pub(crate) fn is_unused(&self) -> bool {
         let state = self.lock();
         state.sessions.is_empty() && state.pending_handshake.is_none() && !state.is_busy()
     }
 
-    /// The session that was not used for longest, of those that nobody reads or calls in, and when that was.
+    /// Returns the least recently used of the sessions without readers and calls, and when it was used.
     pub(crate) fn least_recently_used(&self) -> Option<(Instant, SessionId)> {
         let state = self.lock();
         let busy = state.sessions_with_calls();
@@ -230,28 +231,28 @@ impl Multiplexer {
         idle.min_by_key(|(_, session)| session.last_used).map(|(id, session)| (session.last_used, id.clone()))
     }
 
-    /// How long no client has called.
+    /// Returns the time since the last call of a client.
     pub(crate) fn idle_duration(&self, now: Instant) -> Duration {
         self.lock().last_call.map_or(Duration::MAX, |last| now.saturating_duration_since(last))
     }
 
-    /// Ends sessions nobody uses, calls nobody answers, and requests of the server that no client answers.
+    /// Ends sessions, calls and server requests that timed out.
     pub(crate) fn sweep(&self, now: Instant) {
         let mut state = self.lock();
         let unanswered: Vec<u64> = state
             .server_requests
             .iter()
-            .filter(|(_, asked)| now.saturating_duration_since(asked.sent_at) > self.limits.call_timeout)
+            .filter(|(_, pending)| now.saturating_duration_since(pending.sent_at) > self.limits.call_timeout)
             .map(|(id, _)| *id)
             .collect();
         for id in unanswered {
             state.reject_server_request(id, "the client did not answer in time");
         }
-        // Whoever is asked something may take their time: it is a person.
-        let asked: HashSet<SessionId> =
-            state.server_requests.values().map(|asked| asked.session.clone()).collect();
+        // A client with a server request may need time: a person decides.
+        let pending: HashSet<SessionId> =
+            state.server_requests.values().map(|pending| pending.session.clone()).collect();
         let waits =
-            |call: &InFlightCall| call.session.as_ref().is_some_and(|session| asked.contains(session));
+            |call: &InFlightCall| call.session.as_ref().is_some_and(|session| pending.contains(session));
         let late: Vec<u64> = state
             .calls
             .iter()
@@ -284,7 +285,7 @@ impl Multiplexer {
         state.sessions.values_mut().for_each(|session| session.evict_streams(now));
     }
 
-    /// Ends the standalone streams of sessions that have no call in flight.
+    /// Ends the standalone streams of sessions without a call in flight.
     pub(crate) fn end_streams(&self) {
         let state = self.lock();
         let busy = state.sessions_with_calls();
@@ -306,12 +307,12 @@ impl MuxState {
         id
     }
 
-    /// The sessions that have a call in flight.
+    /// Returns the sessions with a call in flight.
     fn sessions_with_calls(&self) -> HashSet<SessionId> {
         self.calls.values().filter_map(|call| call.session.clone()).collect()
     }
 
-    /// Puts one message into the server's pipe, or keeps it until the handshake is over.
+    /// Queues a message for the server, or holds it back until the sessions are restored.
     fn send(&mut self, message: BytesMut) {
         let line = to_line(message);
         match &mut self.pipe {
@@ -320,7 +321,7 @@ impl MuxState {
         }
     }
 
-    /// Puts one message into the server's pipe past a closed gate.
+    /// Queues a message for the server past the lines that are held back.
     fn send_unbuffered(&mut self, message: BytesMut) {
         if let Some(pipe) = &self.pipe {
             let line = to_line(message);
@@ -329,7 +330,8 @@ impl MuxState {
         }
     }
 
-    /// Answers a request of the server, past a closed gate. A server that asks more than it reads gets no answer.
+    /// Responds to a server request, past the lines that are held back. A server that does not read its input gets no
+    /// response.
     fn reply(&mut self, answer: BytesMut) {
         if self.pipe.as_ref().is_some_and(|pipe| pipe.queue_account.has_room(answer.len() + LINE_OVERHEAD)) {
             self.send_unbuffered(answer);
@@ -338,15 +340,14 @@ impl MuxState {
         }
     }
 
-    /// Takes away a request of the server that was answered, or that nobody will answer any more. From now on the
-    /// server can go on with the calls that it made the request for.
-    fn take_asked(&mut self, id: u64) -> Option<PendingServerRequest> {
-        let asked = self.server_requests.remove(&id)?;
-        self.note_life(&asked.session);
-        Some(asked)
+    /// Removes a server request that was answered, or will not be. The calls of its session may continue from now on.
+    fn take_server_request(&mut self, id: u64) -> Option<PendingServerRequest> {
+        let pending = self.server_requests.remove(&id)?;
+        self.note_life(&pending.session);
+        Some(pending)
     }
 
-    /// Notes a sign of life of a session's calls.
+    /// Records activity of a session's calls.
     fn note_life(&mut self, session: &SessionId) {
         let now = Instant::now();
         for call in self.calls.values_mut().filter(|call| call.session.as_ref() == Some(session)) {
@@ -354,27 +355,27 @@ impl MuxState {
         }
     }
 
-    /// Answers a request of the server that no client will answer any more.
+    /// Rejects a server request that no client will answer.
     fn reject_server_request(&mut self, id: u64, reason: &str) {
-        if let Some(asked) = self.take_asked(id) {
-            self.reply(error_response(&asked.id, error_code::INTERNAL_ERROR, reason));
+        if let Some(pending) = self.take_server_request(id) {
+            self.reply(error_response(&pending.id, error_code::INTERNAL_ERROR, reason));
         }
     }
 
-    /// Takes a call away from its caller and tells the server to stop.
+    /// Cancels a call, at the server too.
     fn cancel(&mut self, id: u64, end: StreamEnd, reason: &str) {
         let Some(call) = self.calls.remove(&id) else { return };
         self.send(cancelled_notification(id, reason));
         if !self.shares_stream(&call) {
             call.stream.end(end);
         } else if end == StreamEnd::TimedOut {
-            // The stream goes on, and its reader waits for this answer on it.
+            // The stream stays open, and its reader waits for this response.
             let message = "the server did not answer in time";
             call.stream.push(error_response(&call.id, error_code::INTERNAL_ERROR, message).freeze());
         }
     }
 
-    /// Ends a session, its streams and its calls, and takes back what it alone had asked of the server.
+    /// Ends a session with its streams and calls, and its subscriptions at the server.
     fn end_session(&mut self, id: &SessionId) {
         let Some(session) = self.sessions.remove(id) else { return };
         let calls: Vec<u64> = self
@@ -386,19 +387,19 @@ impl MuxState {
         let mut subscriptions: BTreeSet<String> =
             session.subscriptions.iter().map(|wanted| wanted.uri().clone()).collect();
         for call in calls {
-            // The server may have taken it already.
+            // The server may have subscribed it already.
             if let Some(Purpose::Subscribe(uri)) = self.calls.get(&call).map(|call| &call.purpose) {
                 subscriptions.insert(uri.uri().clone());
             }
             self.cancel(call, StreamEnd::Cancelled, "the session ended");
         }
-        let asked: Vec<u64> = self
+        let pending: Vec<u64> = self
             .server_requests
             .iter()
-            .filter(|(_, asked)| asked.session == *id)
+            .filter(|(_, pending)| pending.session == *id)
             .map(|(id, _)| *id)
             .collect();
-        for ask in asked {
+        for ask in pending {
             self.reject_server_request(ask, "the client's session ended");
         }
         self.elicitations.retain(|(_, owner)| owner != id);
@@ -411,7 +412,7 @@ impl MuxState {
         }
     }
 
-    /// Whether a call is answered on a stream that other messages use too.
+    /// Whether the response of a call is sent on a stream that other messages share.
     fn shares_stream(&self, call: &InFlightCall) -> bool {
         call.session
             .as_ref()
@@ -420,13 +421,13 @@ impl MuxState {
     }
 }
 
-/// Whether a resource is the one subscribed to or lies below it (MCP schema, `ResourceUpdatedNotification`).
+/// Whether a resource is the subscribed one or lies below it (MCP schema, `ResourceUpdatedNotification`).
 fn is_within(uri: &str, subscribed: &str) -> bool {
     uri.strip_prefix(subscribed)
         .is_some_and(|rest| rest.is_empty() || subscribed.ends_with('/') || rest.starts_with(['/', '#', '?']))
 }
 
-/// A `notifications/cancelled` for one of the lane's ids.
+/// Creates a `notifications/cancelled` for an id of the multiplexer.
 fn cancelled_notification(id: u64, reason: &str) -> BytesMut {
     let reason = serde_json::Value::from(reason);
     let text = format!(

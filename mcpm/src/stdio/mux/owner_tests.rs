@@ -1,4 +1,4 @@
-//! Whose is what a server says, where callers are asked who they are.
+//! Tests of the recipients of server messages, with authenticated callers.
 
 use std::{sync::Arc, time::Instant};
 
@@ -19,9 +19,9 @@ use crate::{
     testing::{TEST_TIMEOUT, with_timeout},
 };
 
-/// A process that a test speaks for.
+/// A process whose messages the test sends.
 pub(super) struct Server {
-    pub(super) lane: Arc<Multiplexer>,
+    pub(super) mux: Arc<Multiplexer>,
     pub(super) pipe: mpsc::UnboundedReceiver<Bytes>,
 }
 
@@ -31,21 +31,21 @@ impl Server {
     }
 
     pub(super) async fn start_with_limits(era: Era, limits: MuxLimits) -> Self {
-        let lane = Multiplexer::new(limits);
-        lane.reset_for_era(era);
+        let mux = Multiplexer::new(limits);
+        mux.reset_for_era(era);
         let (lines, pipe) = mpsc::unbounded_channel();
-        lane.connect(lines, Account::new());
-        lane.resume(TEST_TIMEOUT).await.expect("a process");
-        Self { lane, pipe }
+        mux.connect(lines, Account::new());
+        mux.resume(TEST_TIMEOUT).await.expect("a process");
+        Self { mux, pipe }
     }
 
-    /// What it is sent next.
+    /// Returns the next message to the server.
     pub(super) async fn recv(&mut self) -> Value {
         serde_json::from_slice(&with_timeout(self.pipe.recv()).await.expect("a line")).expect("JSON")
     }
 
     pub(super) fn send(&self, message: &Value) {
-        self.lane.handle_line(message.to_string().into());
+        self.mux.handle_line(message.to_string().into());
     }
 
     /// Opens a session of an owner.
@@ -57,8 +57,8 @@ impl Server {
         }));
         let asked = Initialize::read(asked).expect("an initialize");
         let session = Session::new(Some(owner.clone()), false, Account::new(), Instant::now());
-        let lane = Arc::clone(&self.lane);
-        let told = lane.lock().handshake.is_some();
+        let mux = Arc::clone(&self.mux);
+        let told = mux.lock().handshake.is_some();
         let answers = async {
             if !told {
                 let id = self.recv().await["id"].clone();
@@ -67,13 +67,13 @@ impl Server {
                 );
             }
         };
-        let handshake = if told { lane.lease_completed() } else { lane.start_handshake(&asked, Some(owner)) };
-        let both = async { tokio::join!(lane.finish_handshake(handshake, &asked, &id, session), answers) };
+        let handshake = if told { mux.lease_completed() } else { mux.start_handshake(&asked, Some(owner)) };
+        let both = async { tokio::join!(mux.finish_handshake(handshake, &asked, &id, session), answers) };
         let (opened, ()) = with_timeout(both).await;
         opened.expect("a session").session.expect("a session")
     }
 
-    /// Calls in a session; returns what is read of the call, and its number on the pipe.
+    /// Calls in a session; returns the call, and its id at the server.
     pub(super) async fn call(
         &mut self,
         session: &SessionId,
@@ -81,7 +81,7 @@ impl Server {
         params: &Value,
     ) -> (MessageReader, Value) {
         let call = request(method, params);
-        let exchange = with_timeout(self.lane.call_in_session(&call, session, true)).await.expect("a call");
+        let exchange = with_timeout(self.mux.call_in_session(&call, session, true)).await.expect("a call");
         self.recv_request(exchange).await
     }
 
@@ -92,10 +92,10 @@ impl Server {
         method: &str,
         params: &Value,
     ) -> (MessageReader, Value) {
-        let lane = Arc::clone(&self.lane);
+        let mux = Arc::clone(&self.mux);
         let call = request(method, params);
-        let mut exchange = with_timeout(lane.call_stateless(&call, Some(owner), true)).await.expect("a call");
-        // The test's client stays.
+        let mut exchange = with_timeout(mux.call_stateless(&call, Some(owner), true)).await.expect("a call");
+        // The test's client stays connected.
         std::mem::forget(exchange.guard.take());
         self.recv_request(exchange).await
     }
@@ -143,11 +143,11 @@ async fn unsolicited_messages_are_dropped_once_two_owners_used_the_process() {
     assert_eq!(next_message(&mut stream).await, log("of a"));
     server.send(&ask);
     assert_eq!(next_message(&mut stream).await["method"], "sampling/createMessage");
-    // Another one comes, calls and goes; what is said then may be about that call.
+    // Another client opens a session, calls and closes it; a later message may be about that call.
     let other = server.open("b", &owner("b")).await;
     let (_, others) = server.call(&other, "tools/call", &json!({})).await;
     server.send(&result(&others, &json!({})));
-    server.lane.close_session(&other).expect("a session");
+    server.mux.close_session(&other).expect("a session");
     server.send(&log("of b"));
     server.send(&ask);
     let refused = server.recv().await;
@@ -173,7 +173,7 @@ async fn stateless_logs_are_dropped_once_two_owners_used_the_process() {
     assert_eq!(next_message(&mut stream).await, result(&json!("c"), &json!({ "of": "a" })));
 }
 
-/// Has a call become a task.
+/// Turns a call into a task.
 async fn start_task(server: &mut Server, owner: &Owner, id: &str) {
     let (mut stream, call) = server.call_stateless(owner, "tools/call", &json!({})).await;
     server.send(&result(&call, &json!({ "resultType": "task", "taskId": id })));
@@ -190,7 +190,7 @@ async fn a_task_of_another_owner_is_not_found() {
         let (mut stream, call) = server.call_stateless(&own, method, &json!({ "taskId": "of-a" })).await;
         server.send(&result(&call, &json!({ "taskId": "of-a" })));
         assert_eq!(next_message(&mut stream).await["result"]["taskId"], "of-a", "{method}");
-        let lane = Arc::clone(&server.lane);
+        let mux = Arc::clone(&server.mux);
         let mut answers = Vec::new();
         for params in [
             r#"{"taskId":"of-b"}"#,
@@ -201,17 +201,17 @@ async fn a_task_of_another_owner_is_not_found() {
         ] {
             let text = format!(r#"{{"jsonrpc":"2.0","id":"c","method":"{method}","params":{params}}}"#);
             let asked = Message::parse(text.into()).expect("a message");
-            let exchange = with_timeout(lane.call_stateless(&asked, Some(&own), true)).await.expect("a call");
+            let exchange = with_timeout(mux.call_stateless(&asked, Some(&own), true)).await.expect("a call");
             answers.push(next_message(&mut exchange.into_reader().0).await);
         }
         assert_eq!(answers[0]["error"]["code"], -32602, "{method}");
         assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
         assert!(server.pipe.is_empty(), "nothing of it reached the server");
     }
-    // Where nobody is asked who they are, nothing is known of anybody's tasks.
+    // Without authentication, tasks have no owners.
     let asked = request("tasks/get", &json!({ "taskId": "of-b" }));
-    let lane = Arc::clone(&server.lane);
-    let exchange = with_timeout(lane.call_stateless(&asked, None, true)).await.expect("a call");
+    let mux = Arc::clone(&server.mux);
+    let exchange = with_timeout(mux.call_stateless(&asked, None, true)).await.expect("a call");
     assert_eq!(server.recv().await["method"], "tasks/get");
     drop(exchange);
 }
@@ -229,7 +229,7 @@ async fn a_task_list_is_filtered_by_owner() {
     let asked = async |server: &mut Server, session: &SessionId, list: &str| {
         let (mut stream, call) = server.call(session, "tasks/list", &json!({})).await;
         let line = format!(r#"{{"jsonrpc":"2.0","id":{call},"result":{list}}}"#);
-        server.lane.handle_line(line.into());
+        server.mux.handle_line(line.into());
         let StreamItem::Message { bytes, .. } = with_timeout(stream.next()).await else {
             panic!("no message")
         };
@@ -251,15 +251,15 @@ async fn a_task_list_is_filtered_by_owner() {
 async fn subscriptions_of_one_client_are_bounded() {
     let mut server = Server::start(Era::Legacy).await;
     let session = server.open("a", &owner("a")).await;
-    let lane = Arc::clone(&server.lane);
+    let mux = Arc::clone(&server.mux);
     let subscribe = async |uri: String| {
         let call = request("resources/subscribe", &json!({ "uri": uri }));
-        with_timeout(lane.call_in_session(&call, &session, true)).await
+        with_timeout(mux.call_in_session(&call, &session, true)).await
     };
     for number in 0..1000 {
         subscribe(format!("a://{number}")).await.expect("room");
     }
-    // Also while the server has not answered.
+    // The same holds before the server has responded.
     assert_eq!(subscribe("a://1000".to_owned()).await.expect_err("no room").status, 429);
     let mut calls = Vec::new();
     while calls.len() < 1000 {
@@ -274,7 +274,7 @@ async fn subscriptions_of_one_client_are_bounded() {
     let other = server.open("b", &owner("a")).await;
     let long = format!("a://{}", "b".repeat(300 << 10));
     let long = request("resources/subscribe", &json!({ "uri": long }));
-    let call = with_timeout(server.lane.call_in_session(&long, &other, true)).await;
+    let call = with_timeout(server.mux.call_in_session(&long, &other, true)).await;
     assert_eq!(call.expect_err("too long").status, 429);
 }
 
@@ -285,7 +285,7 @@ async fn listen_resources_of_one_caller_are_bounded() {
         let uris: Vec<String> = (from..from + 600).map(|number| format!("a://{number}")).collect();
         let wanted = json!({ "notifications": { "resourceSubscriptions": uris } });
         let call = request("subscriptions/listen", &wanted);
-        with_timeout(server.lane.call_stateless(&call, Some(&owner(name)), true)).await
+        with_timeout(server.mux.call_stateless(&call, Some(&owner(name)), true)).await
     };
     let first = listen("a", 0).await.expect("room");
     assert_eq!(listen("a", 600).await.expect_err("no room").status, 429);
@@ -303,7 +303,7 @@ async fn one_caller_does_not_keep_others_from_calling() {
         let before = calls.len();
         let call = request("tools/call", &json!({}));
         while let Ok(exchange) =
-            with_timeout(server.lane.call_stateless(&call, Some(&owner(name)), true)).await
+            with_timeout(server.mux.call_stateless(&call, Some(&owner(name)), true)).await
         {
             calls.push(exchange);
             assert!(calls.len() <= 16, "there is no limit");

@@ -1,6 +1,7 @@
-//! Which tool arguments are mirrored in `Mcp-Param-*` headers (MCP 2026-07-28, "Custom headers from tool parameters").
+//! The tool arguments that are mirrored in `Mcp-Param-*` headers (MCP 2026-07-28, "Custom headers from tool
+//! parameters").
 //!
-//! A server on a pipe sees no headers, so the bridge checks them for it, with what the tools' schemas say.
+//! A stdio server gets no headers, so the bridge checks them against the schemas of the tools.
 
 use std::{borrow::Cow, collections::HashMap, sync::Arc, time::Duration};
 
@@ -13,38 +14,38 @@ use crate::mcp::{era, message::each_element};
 
 /// Most pages of a list that are read.
 const MAX_LIST_PAGES: usize = 100;
-/// How long a call waits for the list. Without it, the call goes on, and its headers are not checked.
+/// How long a call waits for the list. Without the list, the headers of the call are not checked.
 const LIST_TIMEOUT: Duration = Duration::from_secs(2);
-/// A list that did not come is asked for again after this.
+/// Time after which a list that could not be read is requested again.
 const LIST_RETRY_DELAY: Duration = Duration::from_secs(30);
 
-/// Most tools with mirrored arguments that are noted. The headers of others are not checked.
+/// Most tools with mirrored arguments that are recorded. The headers of others are not checked.
 const MAX_TOOLS: usize = 10_000;
 /// Longest name of such a tool in bytes.
 const MAX_NAME_BYTES: usize = 1024;
-/// Most bytes that the paths and headers of one tool take, and of all tools with their names.
+/// Most bytes of the paths and headers of one tool, and of all tools with their names.
 const MAX_TOOL_BYTES: usize = 64 << 10;
 const MAX_BYTES: usize = 4 << 20;
 /// Largest schema in bytes that is searched for mirrored arguments.
 const MAX_SCHEMA_BYTES: usize = 256 << 10;
-/// Longest cursor in bytes with which the next page is asked for.
+/// Longest cursor in bytes that is sent for the next page.
 const MAX_CURSOR_BYTES: usize = 16 << 10;
 
-/// The mirrored arguments of the tools seen so far, of those that have any.
+/// The mirrored arguments of the tools seen so far.
 #[derive(Debug)]
 pub(super) struct ToolHeaders {
     by_tool: HashMap<String, Vec<ParamHeader>>,
-    /// What is taken of [`MAX_BYTES`].
+    /// The part of [`MAX_BYTES`] in use.
     bytes: usize,
-    /// Whether a tool was left out for want of room.
+    /// Whether a tool was left out because of the limits.
     is_full: bool,
     /// Whether the whole list was read since it last changed.
     complete: bool,
-    /// How often it has changed.
+    /// Number of changes of the list.
     generation: u64,
-    /// When the list is asked for again, if it did not come.
+    /// When the list is requested again after a failure.
     retry_at: Option<Instant>,
-    /// One reads for all.
+    /// Held by the call that reads the list for all.
     refresh_lock: Arc<Semaphore>,
 }
 
@@ -66,14 +67,14 @@ impl Default for ToolHeaders {
 /// One argument and its header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ParamHeader {
-    /// Names of the properties on the way to the argument.
+    /// Names of the properties on the path to the argument.
     pub(crate) path: Vec<String>,
-    /// Full name of the header, lower case.
+    /// Full name of the header, in lower case.
     pub(crate) header: String,
 }
 
 impl ParamHeader {
-    /// What it takes of [`MAX_BYTES`].
+    /// Returns its part of [`MAX_BYTES`].
     fn cost(&self) -> usize {
         let path: usize = self.path.iter().map(|name| name.len() + size_of::<String>()).sum();
         size_of::<Self>() + path + self.header.len()
@@ -103,12 +104,12 @@ struct ToolSchema<'a> {
 }
 
 impl ToolHeaders {
-    /// Learns from the result of a `tools/list`, and returns the cursor of the next page.
+    /// Records the tools of a `tools/list` result, and returns the cursor of the next page.
     pub(super) fn update_from_list(&mut self, result: &str) -> Option<String> {
         let listed: ToolListResult<'_> = serde_json::from_str(result).ok()?;
         if let Some(tools) = listed.tools {
             let read = each_element(tools.get(), |tool| {
-                // What is no tool cannot be called either.
+                // An invalid tool cannot be called either.
                 serde_json::from_str(tool.get()).into_iter().for_each(|tool| self.note(&tool));
                 Ok(())
             });
@@ -137,7 +138,7 @@ impl ToolHeaders {
         }
     }
 
-    /// Forgets what was learnt, since the process is another one.
+    /// Clears the state, because the process has changed.
     pub(super) fn forget(&mut self) {
         self.clear();
         self.invalidate();
@@ -149,7 +150,7 @@ impl ToolHeaders {
         (self.bytes, self.is_full) = (0, false);
     }
 
-    /// Notes that the list may be another one now.
+    /// Records that the list may have changed.
     pub(super) fn invalidate(&mut self) {
         self.complete = false;
         self.generation += 1;
@@ -161,7 +162,7 @@ impl ToolHeaders {
 }
 
 impl Multiplexer {
-    /// The mirrored arguments of a tool; reads the server's list first if that was not done yet.
+    /// Returns the mirrored arguments of a tool; reads the server's list first if that was not done yet.
     pub(crate) async fn param_headers(&self, tool: &str) -> Vec<ParamHeader> {
         if self.lock().tool_headers.needs_refresh() {
             // Boxed, since it is rare and large.
@@ -200,16 +201,16 @@ impl Multiplexer {
             }
         }
         let tools = &mut self.lock().tool_headers;
-        // One that changed meanwhile is read again.
+        // If it has changed meanwhile, it is read again.
         tools.complete = tools.generation == changes;
         tools.retry_at = None;
     }
 }
 
-/// The mirrored arguments of a schema as written, of which few have any.
+/// Returns the mirrored arguments of a schema, given as JSON; few have any.
 fn headers_in(schema: &RawValue) -> Vec<ParamHeader> {
     let text = schema.get();
-    // With an escape in it the name can be written in other ways.
+    // With an escape sequence, the name can be written in other ways.
     let may_have = memchr::memmem::find(text.as_bytes(), b"x-mcp-header").is_some() || text.contains('\\');
     if !may_have || text.len() > MAX_SCHEMA_BYTES {
         return Vec::new();
@@ -217,7 +218,8 @@ fn headers_in(schema: &RawValue) -> Vec<ParamHeader> {
     serde_json::from_str(text).map(|schema| param_headers(&schema)).unwrap_or_default()
 }
 
-/// The mirrored arguments of a schema; none when an annotation is invalid, as the tool is then no HTTP client's.
+/// Returns the mirrored arguments of a schema; none if an annotation is invalid, because HTTP clients ignore such a
+/// tool.
 fn param_headers(schema: &Value) -> Vec<ParamHeader> {
     let mut found = Vec::new();
     let mut room = MAX_TOOL_BYTES;
@@ -230,7 +232,7 @@ fn param_headers(schema: &Value) -> Vec<ParamHeader> {
     if unique { found } else { Vec::new() }
 }
 
-/// Walks `properties` only: what stands behind `items`, `oneOf` or `$ref` has no one place in the arguments.
+/// Only walks `properties`: a schema behind `items`, `oneOf` or `$ref` has no fixed path in the arguments.
 fn collect(schema: &Value, path: &mut Vec<String>, found: &mut Vec<ParamHeader>, room: &mut usize) -> bool {
     let Some(properties) = schema["properties"].as_object() else { return true };
     for (name, property) in properties {
@@ -256,7 +258,7 @@ fn collect(schema: &Value, path: &mut Vec<String>, found: &mut Vec<ParamHeader>,
     true
 }
 
-/// Whether a text can be part of a header's name (RFC 9110 section 5.6.2).
+/// Whether a text is valid in a header name (RFC 9110 section 5.6.2).
 fn is_token(text: &str) -> bool {
     !text.is_empty()
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
@@ -303,7 +305,7 @@ mod tests {
         let many: Vec<Value> = (0..=MAX_TOOLS).map(|number| mirrored(&number.to_string())).collect();
         learn(&mut tools, &many);
         assert_eq!(tools.by_tool.len(), MAX_TOOLS);
-        // One that has none any more makes room for another.
+        // A tool that has none any more makes room for another.
         learn(&mut tools, &[json!({ "name": "a" }), mirrored("b")]);
         assert!(tools.by_tool.contains_key("b") && !tools.by_tool.contains_key("a"));
         tools.forget();

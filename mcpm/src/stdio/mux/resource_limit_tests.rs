@@ -1,4 +1,4 @@
-//! What clients and a server can make a lane hold, and for how long.
+//! Tests of what clients and a server can make a multiplexer hold, and for how long.
 
 use std::{
     sync::Arc,
@@ -27,18 +27,18 @@ use crate::{
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// What the server is sent next, which is there already.
+/// Returns the next message to the server, which is available already.
 fn try_recv(server: &mut Server) -> Option<Value> {
     let line = server.pipe.try_recv().ok()?;
     Some(serde_json::from_slice(&line).expect("JSON"))
 }
 
-/// What the server is sent next, but for the end of the handshake.
+/// Returns the next message to the server, after the end of the handshake.
 fn try_recv_after_handshake(server: &mut Server) -> Option<Value> {
     std::iter::from_fn(|| try_recv(server)).find(|heard| heard["method"] != "notifications/initialized")
 }
 
-/// The next step of a stream, which is there already.
+/// Returns the next item of a stream, which is available already.
 fn step(reader: &mut MessageReader) -> Option<StreamItem> {
     reader.next().now_or_never()
 }
@@ -65,23 +65,23 @@ async fn the_queue_of_a_server_that_does_not_read_is_bounded() {
     let call = request("tools/call", &json!({ "x": large }));
     let mut taken = 0;
     let refused = loop {
-        match server.lane.notify(&note, Some(&id)).await {
+        match server.mux.notify(&note, Some(&id)).await {
             Ok(()) => taken += 1,
             Err(refusal) => break refusal,
         }
         assert!(taken * large.len() <= MEMORY_BUDGET_BYTES, "there is no limit");
     };
     assert_eq!((refused.status.as_u16(), refused.reason), (503, Some(Reason::QueueFull)));
-    let refused = server.lane.call_in_session(&call, &id, true).await.expect_err("no room");
+    let refused = server.mux.call_in_session(&call, &id, true).await.expect_err("no room");
     assert_eq!(refused.reason, Some(Reason::QueueFull));
-    // Its answers to requests of the server find no room either.
+    // There is no room for responses to server requests either.
     server.send(&sampling(1));
     let answer = json!({ "jsonrpc": "2.0", "id": 2, "result": { "x": large } });
-    let asked = *server.lane.lock().server_requests.first_key_value().expect("a request").0;
+    let asked = *server.mux.lock().server_requests.first_key_value().expect("a request").0;
     let mut answer = answer;
     answer["id"] = asked.into();
     assert_eq!(
-        server.lane.respond(&message(&answer), &id).expect_err("no room").reason,
+        server.mux.respond(&message(&answer), &id).expect_err("no room").reason,
         Some(Reason::QueueFull)
     );
 }
@@ -90,10 +90,10 @@ async fn the_queue_of_a_server_that_does_not_read_is_bounded() {
 async fn lines_buffered_during_a_restart_are_bounded() {
     let (server, id) = session().await;
     let (lines, _pipe) = mpsc::unbounded_channel();
-    server.lane.connect(lines, Account::new());
+    server.mux.connect(lines, Account::new());
     let note = message(&notification("notifications/x", &json!({ "x": "x".repeat(8 << 20) })));
     let mut taken = 0;
-    while taken < 10 && server.lane.notify(&note, Some(&id)).await.is_ok() {
+    while taken < 10 && server.mux.notify(&note, Some(&id)).await.is_ok() {
         taken += 1;
     }
     assert!((1..=6).contains(&taken), "{taken}");
@@ -122,24 +122,24 @@ async fn requests_of_a_server_are_bounded_in_number_and_size() {
     let refused = try_recv(&mut server).expect("an answer");
     assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!("one too many"), &json!(-32603)));
     assert_eq!(refused["error"]["data"]["reason"], "limit.calls");
-    // One whose id would be kept in full is not taken at all.
+    // A request whose id would be kept in full is rejected.
     server.send(&sampling("x".repeat(MAX_ID_BYTES)));
     let refused = try_recv(&mut server).expect("an answer");
     assert_eq!((&refused["id"], &refused["error"]["code"]), (&Value::Null, &json!(-32600)));
-    assert_eq!(server.lane.lock().server_requests.len(), MAX_PENDING_SERVER_REQUESTS_PER_SESSION);
-    // They end when nobody answers for long enough, and their place is free again.
-    server.lane.sweep(Instant::now() + MuxLimits::default().call_timeout + Duration::from_secs(1));
-    assert_eq!(server.lane.lock().server_requests.len(), 0);
+    assert_eq!(server.mux.lock().server_requests.len(), MAX_PENDING_SERVER_REQUESTS_PER_SESSION);
+    // They time out without a response, and make room for others.
+    server.mux.sweep(Instant::now() + MuxLimits::default().call_timeout + Duration::from_secs(1));
+    assert_eq!(server.mux.lock().server_requests.len(), 0);
     let answered = std::iter::from_fn(|| try_recv(&mut server)).filter(|heard| heard.get("error").is_some());
     assert_eq!(answered.count(), MAX_PENDING_SERVER_REQUESTS_PER_SESSION);
-    assert!(!server.lane.lock().sessions.contains_key(&id), "nobody used it for as long");
+    assert!(!server.mux.lock().sessions.contains_key(&id), "nobody used it for as long");
 }
 
 #[tokio::test]
 async fn a_server_request_that_no_stream_accepts_is_rejected_and_the_session_recovers() {
     let (mut server, id) = session().await;
     while try_recv(&mut server).is_some() {}
-    let mut stream = server.lane.read_stream(&id, None).expect("a stream");
+    let mut stream = server.mux.read_stream(&id, None).expect("a stream");
     let large = "x".repeat(20 << 20);
     let note = json!({ "jsonrpc": "2.0", "method": "notifications/x", "params": { "x": large } });
     server.send(&note);
@@ -148,8 +148,8 @@ async fn a_server_request_that_no_stream_accepts_is_rejected_and_the_session_rec
     let mut steps = std::iter::from_fn(|| step(&mut stream));
     assert!(matches!(steps.next(), Some(StreamItem::Message { .. })));
     assert!(matches!(steps.next(), Some(StreamItem::End(StreamEnd::Overflow))));
-    // The next stream takes what came after that.
-    let mut stream = server.lane.read_stream(&id, None).expect("a stream");
+    // The next stream gets the messages after that.
+    let mut stream = server.mux.read_stream(&id, None).expect("a stream");
     assert_eq!(next_message(&mut stream).await["method"], "sampling/createMessage");
     server.send(&sampling(2));
     assert_eq!(next_message(&mut stream).await["method"], "sampling/createMessage");
@@ -165,14 +165,14 @@ async fn a_call_ends_after_its_total_time_whatever_it_reports() {
     server.send(&report);
     next_message(&mut stream).await;
     {
-        // It has just reported, as it did all the time.
-        let mut state = server.lane.lock();
+        // It has reported progress all the time.
+        let mut state = server.mux.lock();
         let call = state.calls.values_mut().next().expect("the call");
         call.last_activity = Instant::now() + total;
     }
-    server.lane.sweep(Instant::now() + total - Duration::from_secs(1));
+    server.mux.sweep(Instant::now() + total - Duration::from_secs(1));
     assert_eq!(step(&mut stream), None);
-    server.lane.sweep(Instant::now() + total + Duration::from_secs(1));
+    server.mux.sweep(Instant::now() + total + Duration::from_secs(1));
     assert_eq!(step(&mut stream), Some(StreamItem::End(StreamEnd::TimedOut)));
 }
 
@@ -180,29 +180,29 @@ async fn a_call_ends_after_its_total_time_whatever_it_reports() {
 async fn a_call_does_not_time_out_while_its_user_is_prompted() {
     let (mut server, id) = session().await;
     let (mut stream, _) = server.call(&id, "tools/call", &json!({})).await;
-    let lane = Arc::clone(&server.lane);
-    let heard = || lane.lock().calls.first_key_value().expect("the call").1.last_activity;
+    let mux = Arc::clone(&server.mux);
+    let heard = || mux.lock().calls.first_key_value().expect("the call").1.last_activity;
     let too_late = |heard: Instant| heard + MuxLimits::default().call_idle_timeout + Duration::from_nanos(1);
     let called = heard();
     server.send(&sampling("s"));
     let asked = next_message(&mut stream).await["id"].clone();
     assert!(heard() > called, "to ask is a sign of life");
     let before = heard();
-    lane.sweep(too_late(before) + Duration::from_secs(60));
+    mux.sweep(too_late(before) + Duration::from_secs(60));
     assert_eq!(step(&mut stream), None, "it waits for the answer");
-    lane.respond(&message(&result(&asked, &json!({}))), &id).expect("room");
+    mux.respond(&message(&result(&asked, &json!({}))), &id).expect("room");
     let answered = heard();
     assert!(answered > before);
-    lane.sweep(too_late(before));
+    mux.sweep(too_late(before));
     assert_eq!(step(&mut stream), None, "the server has as long after the answer");
-    // The same holds for a request that is taken back.
+    // The same holds for a request that is cancelled.
     server.send(&sampling("t"));
     next_message(&mut stream).await;
     let asked_again = heard();
     server.send(&notification("notifications/cancelled", &json!({ "requestId": "t" })));
     next_message(&mut stream).await;
     assert!(heard() > asked_again);
-    lane.sweep(too_late(heard()));
+    mux.sweep(too_late(heard()));
     assert_eq!(step(&mut stream), Some(StreamItem::End(StreamEnd::TimedOut)));
 }
 
@@ -213,10 +213,10 @@ async fn a_kept_notification_does_not_keep_the_buffer_that_it_came_in() {
         let large = "x".repeat(1 << 20);
         let note = notification(method, &json!({ "level": "info" })).to_string();
         let buffer = Bytes::from(format!("{large}{note}"));
-        server.lane.handle_line(buffer.slice(large.len()..));
+        server.mux.handle_line(buffer.slice(large.len()..));
         assert!(buffer.is_unique(), "{method}");
     }
-    let mut stream = server.lane.read_stream(&id, None).expect("a stream");
+    let mut stream = server.mux.read_stream(&id, None).expect("a stream");
     assert_eq!(next_message(&mut stream).await["method"], "notifications/tools/list_changed");
 }
 
@@ -226,14 +226,14 @@ async fn a_subscription_is_booked_until_it_is_over() {
     let (one, other) = (server.open("a", &owner("a")).await, server.open("b", &owner("a")).await);
     let uri = format!("a://{}", "x".repeat(100 << 10));
     let (_, subscribed) = server.call(&one, "resources/subscribe", &json!({ "uri": uri })).await;
-    // Only what is left is for others: their room shrinks with it, also while it waits for the answer.
+    // The others get only what is left, also before the server responds.
     let session = Session::new(None, false, Account::new(), Instant::now());
     let mut booked = Vec::new();
     while let Some(subscription) = session.book("x".repeat(200 << 10)) {
         booked.push(subscription);
         assert!(booked.len() * (200 << 10) <= MEMORY_BUDGET_BYTES, "there is no limit");
     }
-    let book = || server.lane.lock().book(&other, "x".repeat(200 << 10));
+    let book = || server.mux.lock().book(&other, "x".repeat(200 << 10));
     let mut others = Vec::new();
     let refused = loop {
         let session = Session::new(None, false, Account::new(), Instant::now());
@@ -247,7 +247,7 @@ async fn a_subscription_is_booked_until_it_is_over() {
     drop((booked, others));
     book().expect("room again");
     server.send(&result(&subscribed, &json!({})));
-    assert!(server.lane.lock().sessions[&one].subscriptions.contains(&*uri));
+    assert!(server.mux.lock().sessions[&one].subscriptions.contains(&*uri));
 }
 
 #[tokio::test]
@@ -258,30 +258,30 @@ async fn an_answer_to_initialize_that_is_too_large_fails_the_handshake() {
         "params": { "protocolVersion": "2025-11-25", "capabilities": {} },
     }));
     let asked = Initialize::read(asked).expect("an initialize");
-    let handshake = server.lane.start_handshake(&asked, None);
+    let handshake = server.mux.start_handshake(&asked, None);
     let number = server.recv().await["id"].clone();
     let text = "x".repeat(MAX_RESULT_BYTES);
     server.send(&result(&number, &json!({ "protocolVersion": "2025-11-25", "instructions": text })));
     let session = Session::new(None, false, Account::new(), Instant::now());
     let id = SessionId::from_client("a");
-    let refused = server.lane.finish_handshake(handshake, &asked, &id, session).await.expect_err("too large");
+    let refused = server.mux.finish_handshake(handshake, &asked, &id, session).await.expect_err("too large");
     assert_eq!(refused.status, 502);
     assert!(refused.message.contains("1 MiB"), "{}", refused.message);
-    assert!(server.lane.lock().handshake.is_none());
+    assert!(server.mux.lock().handshake.is_none());
 }
 
 #[tokio::test]
 async fn an_oversized_message_gets_an_error_response() {
     let (mut server, id) = session().await;
     let (mut stream, number) = server.call(&id, "tools/call", &json!({})).await;
-    server.lane.take_skipped(Some(&number.to_string()), false, "larger than 32 MiB", None);
+    server.mux.take_skipped(Some(&number.to_string()), false, "larger than 32 MiB", None);
     let answer = next_message(&mut stream).await;
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!("c"), &json!(-32603)));
     assert!(answer["error"]["message"].as_str().expect("text").contains("32 MiB"), "{answer}");
-    server.lane.take_skipped(Some("\"s\""), true, "no room", Some(Reason::NoMemory));
+    server.mux.take_skipped(Some("\"s\""), true, "no room", Some(Reason::NoMemory));
     let answer = try_recv(&mut server).expect("an answer");
     assert_eq!((&answer["id"], &answer["error"]["data"]["reason"]), (&json!("s"), &json!("limit.memory")));
-    server.lane.take_skipped(None, true, "larger than 32 MiB", None);
+    server.mux.take_skipped(None, true, "larger than 32 MiB", None);
     assert_eq!(try_recv(&mut server), None);
 }
 
@@ -292,21 +292,21 @@ async fn progress_goes_on_after_a_call_became_a_task() {
     let (mut stream, number) = server.call(&id, "tools/call", &params).await;
     server.send(&result(&number, &json!({ "task": { "taskId": "1", "status": "working" } })));
     next_message(&mut stream).await;
-    let mut standalone = server.lane.read_stream(&id, None).expect("a stream");
+    let mut standalone = server.mux.read_stream(&id, None).expect("a stream");
     let progress = |token: &Value| {
         notification("notifications/progress", &json!({ "progressToken": token, "progress": 1 }))
     };
     server.send(&progress(&number));
     assert_eq!(next_message(&mut standalone).await, progress(&json!("mine")));
-    // Of a call that became none, nothing follows its answer.
+    // A call that did not become a task gets nothing after its response.
     let params = json!({ "_meta": { "progressToken": "other" } });
     let (mut stream, number) = server.call(&id, "tools/call", &params).await;
     server.send(&result(&number, &json!({ "content": [] })));
     next_message(&mut stream).await;
     server.send(&progress(&number));
     assert_eq!(step(&mut standalone), None);
-    server.lane.close_session(&id).expect("a session");
-    assert!(server.lane.lock().tasks.progress(number.as_u64().expect("a number")).is_none());
+    server.mux.close_session(&id).expect("a session");
+    assert!(server.mux.lock().tasks.progress(number.as_u64().expect("a number")).is_none());
 }
 
 #[tokio::test]
@@ -317,13 +317,13 @@ async fn an_ended_session_removes_its_own_subscriptions() {
         let (_, number) = server.call(session, "resources/subscribe", &json!({ "uri": uri })).await;
         server.send(&result(&number, &json!({})));
     }
-    // The server has not answered this one yet.
+    // The server has not responded to this one yet.
     server.call(&one, "resources/subscribe", &json!({ "uri": "x://pending" })).await;
     for (session, level) in [(&other, "error"), (&one, "debug")] {
         let (_, number) = server.call(session, "logging/setLevel", &json!({ "level": level })).await;
         server.send(&result(&number, &json!({})));
     }
-    server.lane.close_session(&one).expect("a session");
+    server.mux.close_session(&one).expect("a session");
     let told: Vec<_> = std::iter::from_fn(|| try_recv(&mut server))
         .map(|told| (told["method"].clone(), told["params"]["uri"].clone(), told["params"]["level"].clone()))
         .filter(|(method, ..)| method != "notifications/cancelled")
@@ -341,11 +341,11 @@ async fn unsubscribing_keeps_pending_subscriptions_of_other_sessions() {
     server.send(&result(&number, &json!({})));
     let (_, pending) = server.call(&other, "resources/subscribe", &json!({ "uri": "x://a" })).await;
     let unsubscribe = request("resources/unsubscribe", &json!({ "uri": "x://a" }));
-    let exchange = server.lane.call_in_session(&unsubscribe, &one, true).await.expect("a call");
+    let exchange = server.mux.call_in_session(&unsubscribe, &one, true).await.expect("a call");
     assert_eq!(next_message(&mut exchange.into_reader().0).await["result"], json!({}));
     assert_eq!(try_recv(&mut server), None, "the server is not told to unsubscribe");
     server.send(&result(&pending, &json!({})));
-    let mut stream = server.lane.read_stream(&other, None).expect("a stream");
+    let mut stream = server.mux.read_stream(&other, None).expect("a stream");
     server.send(&notification("notifications/resources/updated", &json!({ "uri": "x://a" })));
     assert_eq!(next_message(&mut stream).await["method"], "notifications/resources/updated");
 }
@@ -367,7 +367,7 @@ async fn the_progress_token_of_a_subscriber_is_not_sent_upstream() {
     let mut server = server;
     let listen = json!({ "notifications": {}, "_meta": { "progressToken": 7, "other": 1 } });
     let exchange = server
-        .lane
+        .mux
         .call_stateless(&request("subscriptions/listen", &listen), None, true)
         .await
         .expect("a stream");
@@ -380,16 +380,16 @@ async fn the_progress_token_of_a_subscriber_is_not_sent_upstream() {
 async fn after_a_restart_a_request_of_a_server_with_two_owners_is_refused() {
     let mut server = Server::start(Era::Legacy).await;
     let (one, _) = (server.open("a", &owner("a")).await, server.open("b", &owner("b")).await);
-    server.lane.disconnect("the server ended");
+    server.mux.disconnect("the server ended");
     let (lines, pipe) = mpsc::unbounded_channel();
     server.pipe = pipe;
-    server.lane.connect(lines, Account::new());
-    let lane = Arc::clone(&server.lane);
-    let resumed = tokio::spawn(async move { lane.resume(LONG).await });
+    server.mux.connect(lines, Account::new());
+    let mux = Arc::clone(&server.mux);
+    let resumed = tokio::spawn(async move { mux.resume(LONG).await });
     let handshake = server.recv().await["id"].clone();
     server.send(&result(&handshake, &json!({ "protocolVersion": "2025-11-25" })));
     resumed.await.expect("no panic").expect("a process");
-    // One of them calls, and only that one has a call in flight.
+    // Only one of them has a call in flight.
     let (mut stream, _) = server.call(&one, "tools/call", &json!({})).await;
     server.send(&sampling(7));
     let refused = try_recv_after_handshake(&mut server).expect("an answer");
@@ -404,6 +404,6 @@ async fn oversized_ids_and_tokens_are_rejected() {
     let text = json!({ "jsonrpc": "2.0", "id": long, "method": "tools/call" }).to_string();
     assert!(crate::mcp::message::Message::parse(Bytes::from(text)).is_err());
     let call = request("tools/call", &json!({ "_meta": { "progressToken": long } }));
-    let refused = server.lane.call_in_session(&call, &id, true).await.expect_err("too long");
+    let refused = server.mux.call_in_session(&call, &id, true).await.expect_err("too long");
     assert_eq!(refused.status, 400);
 }

@@ -1,7 +1,7 @@
-//! Lets clients into a process: one handshake for all clients that say the same.
+//! Admits clients to a process: one handshake for all clients with the same parameters.
 //!
-//! The handshake is made by a task of its own, so that a client that hangs up neither spoils the process nor leaves one
-//! behind that nobody knows of: whoever says the same next joins, and a process without clients is ended in time.
+//! A task of its own makes the handshake, so that a client that disconnects neither breaks the process nor leaks one:
+//! the next client with the same parameters joins, and an unused process is ended in time.
 
 use std::{
     sync::Arc,
@@ -28,99 +28,103 @@ use crate::{
     },
 };
 
-/// What came of an `initialize`.
+/// The outcome of an `initialize`.
 #[derive(Debug)]
 pub(crate) struct InitializeOutcome {
-    /// The answer, with the caller's id.
+    /// The response, with the caller's id.
     pub(crate) answer: Message,
-    /// The session, unless the server refused.
+    /// The session, unless the server rejected the handshake.
     pub(crate) session: Option<SessionId>,
 }
 
-/// What the server answered to a handshake, under an id of the lane's.
+/// The server's response to a handshake, with an id of the multiplexer.
 type HandshakeResult = Result<Message, RpcError>;
 
-/// A handshake that is being made.
+/// A handshake in progress.
 #[derive(Debug)]
 pub(super) struct PendingHandshake {
     request: Initialize,
     pub(super) owner: Option<Owner>,
     outcome: watch::Receiver<Option<HandshakeResult>>,
-    /// Whether the server was sent it.
+    /// Whether it was sent to the server.
     is_sent: bool,
     task: AbortHandle,
 }
 
-/// A client's share in a handshake. As long as it is held, the process is nobody else's.
+/// A client's part in a handshake. While it is held, the process is not given to other clients.
 #[derive(Debug)]
 pub(crate) struct HandshakeLease {
-    /// What comes of it; `None` when it was made before.
+    /// The outcome; `None` if the handshake was completed before.
     outcome: Option<watch::Receiver<Option<HandshakeResult>>>,
     _lease: Arc<()>,
 }
 
-/// How a process can be taken for a client with another handshake.
+/// How a process is available to a client with another handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Availability {
     /// As it is.
     Now,
-    /// Once it has been started anew.
+    /// After a restart.
     AfterRestart,
 }
 
 impl Multiplexer {
-    /// Gives a client a share in the handshake that was made, or is being made, if it says the same.
+    /// Joins the handshake of the process, completed or in progress, if the client has the same parameters.
     ///
-    /// One that can be asked for something needs a process that has worked for its owner alone: in another, nobody
-    /// could tell whom the server asks.
-    pub(crate) fn join_handshake(&self, asked: &Initialize, owner: Option<&Owner>) -> Option<HandshakeLease> {
-        self.join_matching(asked, owner, Initialize::has_same_parameters)
-    }
-
-    /// The same for a client that can do less than the process was told.
-    pub(crate) fn join_compatible(
+    /// A client that supports server requests needs a process that has served its owner only: in another, the
+    /// recipient of a server request would be ambiguous.
+    pub(crate) fn join_handshake(
         &self,
-        asked: &Initialize,
+        initialize: &Initialize,
         owner: Option<&Owner>,
     ) -> Option<HandshakeLease> {
-        self.join_matching(asked, owner, Initialize::covers)
+        self.join_matching(initialize, owner, Initialize::has_same_parameters)
+    }
+
+    /// Joins the handshake of a process that was initialized with more capabilities than the client has.
+    pub(crate) fn join_compatible(
+        &self,
+        initialize: &Initialize,
+        owner: Option<&Owner>,
+    ) -> Option<HandshakeLease> {
+        self.join_matching(initialize, owner, Initialize::covers)
     }
 
     fn join_matching(
         &self,
-        asked: &Initialize,
+        initialize: &Initialize,
         owner: Option<&Owner>,
         fits: fn(&Initialize, &Initialize) -> bool,
     ) -> Option<HandshakeLease> {
         let mut state = self.lock();
-        if asked.capabilities().any() && !state.is_exclusive_to(owner) {
+        if initialize.capabilities().any() && !state.is_exclusive_to(owner) {
             return None;
         }
         let outcome = match (&state.handshake, &state.pending_handshake) {
-            (Some(told), _) if fits(&told.request, asked) => None,
-            (None, Some(greeting)) if fits(&greeting.request, asked) => Some(greeting.outcome.clone()),
+            (Some(completed), _) if fits(&completed.request, initialize) => None,
+            (None, Some(pending)) if fits(&pending.request, initialize) => Some(pending.outcome.clone()),
             _ => return None,
         };
-        // From now on the process works for this one too, whatever becomes of the session.
+        // From now on the process counts as serving this owner, even if the session is never opened.
         state.owners.add(owner);
         Some(HandshakeLease { outcome, _lease: Arc::clone(&state.lease_counter) })
     }
 
-    /// A share in the handshake that was made, for any owner.
+    /// Joins the completed handshake, for any owner.
     #[cfg(test)]
     pub(super) fn lease_completed(&self) -> HandshakeLease {
         HandshakeLease { outcome: None, _lease: Arc::clone(&self.lock().lease_counter) }
     }
 
-    /// Whether the process can be taken for another handshake, as nobody uses it.
+    /// Whether the process is unused, and so available for another handshake.
     pub(crate) fn availability(&self) -> Option<Availability> {
         let state = self.lock();
         if !state.sessions.is_empty() || state.is_busy() {
             return None;
         }
-        if let Some(greeting) = &state.pending_handshake {
-            // All who waited for it are gone.
-            return (!greeting.is_sent).then_some(Availability::Now);
+        if let Some(pending) = &state.pending_handshake {
+            // All clients that waited for it are gone.
+            return (!pending.is_sent).then_some(Availability::Now);
         }
         match state.era {
             Some(Era::Legacy) if state.handshake.is_none() && !state.handshake_spent => {
@@ -155,13 +159,13 @@ impl Multiplexer {
         is_free
     }
 
-    /// Takes the process for an era and forgets who used it; it has to be renewed, which nobody else then does.
+    /// Claims the process for an era and clears its owners; the caller has to restart it.
     pub(crate) fn claim(&self, era: Era) {
         let mut state = self.lock();
         state.reset_for_era(era);
         state.is_claimed = true;
         drop(state);
-        // One that was given up since it was found stays so: nobody would start it anew.
+        // A process that was given up meanwhile stays so: it would not be restarted.
         self.readiness.send_if_modified(|now| {
             let is_alive = !matches!(now, Readiness::Failed(_));
             if is_alive {
@@ -171,37 +175,37 @@ impl Multiplexer {
         });
     }
 
-    /// Whether the process works for this caller alone, whatever clients they come with.
+    /// Whether the process serves this caller only, with any clients.
     pub(crate) fn is_exclusive_to_caller(&self, owner: &Owner) -> bool {
         self.lock().is_exclusive_to_caller(owner)
     }
 
-    /// Begins the handshake of a client whose alone the process is so far.
+    /// Begins the handshake of the first client of a process.
     pub(crate) fn start_handshake(
         self: &Arc<Self>,
-        asked: &Initialize,
+        initialize: &Initialize,
         owner: Option<&Owner>,
     ) -> HandshakeLease {
         let (sender, outcome) = watch::channel(None);
-        let (lane, request) = (Arc::clone(self), asked.clone());
-        // Nothing of it happens before the lock below is released.
+        let (mux, request) = (Arc::clone(self), initialize.clone());
+        // The task does nothing before the lock below is released.
         let mut state = self.lock();
         let task = tokio::spawn(async move {
-            let told = lane.perform_handshake(&request).await;
-            let mut state = lane.lock();
-            // Another may have taken its place.
-            state.pending_handshake.take_if(|greeting| greeting.task.id() == tokio::task::id());
+            let completed = mux.perform_handshake(&request).await;
+            let mut state = mux.lock();
+            // Another one may have replaced it.
+            state.pending_handshake.take_if(|pending| pending.task.id() == tokio::task::id());
             drop(state);
-            sender.send_replace(Some(told));
+            sender.send_replace(Some(completed));
         });
-        let greeting = PendingHandshake {
-            request: asked.clone(),
+        let pending = PendingHandshake {
+            request: initialize.clone(),
             owner: owner.cloned(),
             outcome: outcome.clone(),
             is_sent: false,
             task: task.abort_handle(),
         };
-        if let Some(unsent) = state.pending_handshake.replace(greeting) {
+        if let Some(unsent) = state.pending_handshake.replace(pending) {
             unsent.task.abort();
             state.owners = ProcessOwners::default();
         }
@@ -209,11 +213,11 @@ impl Multiplexer {
         HandshakeLease { outcome: Some(outcome), _lease: Arc::clone(&state.lease_counter) }
     }
 
-    /// Waits for the handshake and opens the client's session, unless the server refuses.
+    /// Waits for the handshake and opens the client's session, unless the server rejects it.
     pub(crate) async fn finish_handshake(
         &self,
         handshake: HandshakeLease,
-        asked: &Initialize,
+        initialize: &Initialize,
         id: &SessionId,
         session: Session,
     ) -> Result<InitializeOutcome, RpcError> {
@@ -229,25 +233,25 @@ impl Multiplexer {
                 chosen_version(answer.result()).is_none().then_some(answer)
             }
         };
-        let client_id = asked.message().id();
+        let client_id = initialize.message().id();
         if let Some(answer) = refused {
             let answer = splice(answer.bytes(), &mut [(answer.id_span(), &client_id)]).freeze();
             let answer =
                 Message::parse(answer).map_err(|malformed| RpcError::unavailable(malformed.reason))?;
             return Ok(InitializeOutcome { answer, session: None });
         }
-        self.lock().open(asked, id, session)
+        self.lock().open(initialize, id, session)
     }
 
     /// Makes the first client's handshake with the server.
-    async fn perform_handshake(&self, asked: &Initialize) -> HandshakeResult {
+    async fn perform_handshake(&self, initialize: &Initialize) -> HandshakeResult {
         self.wait_until_connected().await?;
-        let rewrite = |id: u64| asked.rewritten(&id.to_string(), asked.version());
+        let rewrite = |id: u64| initialize.rewritten(&id.to_string(), initialize.version());
         {
             let mut state = self.lock();
-            // The process takes no second handshake, also when this one is refused or not answered.
+            // The process accepts no second handshake, even if this one is rejected or times out.
             state.handshake_spent = true;
-            state.pending_handshake.iter_mut().for_each(|greeting| greeting.is_sent = true);
+            state.pending_handshake.iter_mut().for_each(|pending| pending.is_sent = true);
         }
         let answer =
             self.send_own_request(rewrite, self.limits.handshake_timeout).await.map_err(|unanswered| {
@@ -272,8 +276,12 @@ impl Multiplexer {
         if let Some(version) = chosen_version(answer.result()) {
             let result = Bytes::copy_from_slice(answer.result().as_bytes());
             let mut state = self.lock();
-            state.handshake =
-                Some(CompletedHandshake { request: asked.clone(), version, result, initialized_sent: false });
+            state.handshake = Some(CompletedHandshake {
+                request: initialize.clone(),
+                version,
+                result,
+                initialized_sent: false,
+            });
             state.handshake_spent = false;
         }
         Ok(answer.into_owned())
@@ -284,7 +292,7 @@ impl Multiplexer {
     }
 }
 
-/// How long clients wait for a process: until it is ready for the first time, or is ready again.
+/// Returns how long clients wait for a process: until its first start, or for a restart.
 pub(super) fn ready_timeout(state: &MuxState, limits: &crate::stdio::mux::MuxLimits) -> Duration {
     if state.was_ready { limits.restart_timeout } else { limits.start_timeout }
 }
@@ -294,42 +302,45 @@ fn restarting_error() -> RpcError {
 }
 
 impl MuxState {
-    /// Whether the process has worked, and works, for this caller alone.
+    /// Whether the process has served, and serves, this caller only.
     fn is_exclusive_to(&self, owner: Option<&Owner>) -> bool {
         self.owners.is_exclusive_to(owner)
-            && self.pending_handshake.as_ref().is_none_or(|greeting| greeting.owner.as_ref() == owner)
+            && self.pending_handshake.as_ref().is_none_or(|pending| pending.owner.as_ref() == owner)
     }
 
     fn is_exclusive_to_caller(&self, owner: &Owner) -> bool {
         self.owners.is_of_person(owner)
     }
 
-    /// Whether a call is in flight, or a client is being let in.
+    /// Whether a call is in flight, or a client is being admitted.
     pub(super) fn is_busy(&self) -> bool {
         !self.calls.is_empty() || !self.subscriptions.is_empty() || Arc::strong_count(&self.lease_counter) > 1
     }
 
-    /// Opens a session with the handshake that was made.
+    /// Opens a session with the completed handshake.
     fn open(
         &mut self,
-        asked: &Initialize,
+        initialize: &Initialize,
         id: &SessionId,
         mut session: Session,
     ) -> Result<InitializeOutcome, RpcError> {
-        // The process may have ended since, and another may have begun otherwise.
-        let told =
-            self.handshake.as_ref().filter(|told| told.request.covers(asked)).ok_or_else(restarting_error)?;
-        let answer = Message::parse(told.response_for(&asked.message().id()))
+        // The process may have ended meanwhile, and the next one may have another handshake.
+        let completed = self
+            .handshake
+            .as_ref()
+            .filter(|completed| completed.request.covers(initialize))
+            .ok_or_else(restarting_error)?;
+        let answer = Message::parse(completed.response_for(&initialize.message().id()))
             .map_err(|malformed| RpcError::unavailable(malformed.reason))?;
-        let version = told.version.as_str().into();
-        session.negotiated = Some(Negotiated { version, capabilities: asked.capabilities() });
+        let version = completed.version.as_str().into();
+        session.negotiated = Some(Negotiated { version, capabilities: initialize.capabilities() });
         self.owners.add(session.owner.as_ref());
         self.sessions.insert(id.clone(), session);
         Ok(InitializeOutcome { answer, session: Some(id.clone()) })
     }
 }
 
-/// Ends a stream when it is dropped: its client waits for an answer on it that nobody will give.
+/// Ends a stream when it is dropped, so that its client does not wait for a response that is never sent.
 #[derive(Debug)]
 pub(crate) struct EndStreamOnDrop(pub(crate) Option<Arc<crate::stdio::replay_stream::MessageStream>>);
 

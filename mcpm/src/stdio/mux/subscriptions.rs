@@ -1,7 +1,8 @@
-//! `subscriptions/listen` of many clients over one that the server sees (MCP 2026-07-28, "Subscriptions").
+//! Merges the `subscriptions/listen` requests of many clients into one request to the server (MCP 2026-07-28,
+//! "Subscriptions").
 //!
-//! Servers keep one listener of a kind per pipe, so the lane asks once for everything and hands on to each
-//! client what that client asked for, under the client's own id.
+//! Servers keep one listener of a kind per pipe, so the multiplexer requests all changes once, and passes on to each
+//! client what that client requested, with the client's own id.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,9 +15,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
-    LINE_OVERHEAD, MuxState, RpcError, cancelled_notification, error_response_with_data,
-    from_client::{check_uris, too_many_subscriptions},
-    is_within,
+    LINE_OVERHEAD, MuxState, RpcError, cancelled_notification, error_response_with_data, is_within,
+    subscription_limit::{check_uris, too_many_subscriptions},
 };
 use crate::{
     explain::Reason,
@@ -33,13 +33,13 @@ use crate::{
 
 /// Largest `subscriptions/listen` in bytes.
 const MAX_LISTEN_BYTES: usize = 512 << 10;
-/// Most resources that all listeners of a process are told of, and most bytes of their URIs.
+/// Most resources of all listeners of a process, and most bytes of their URIs.
 const MAX_LISTENED: usize = 4000;
 const MAX_LISTENED_BYTES: usize = 1 << 20;
-/// What a URI costs beside its bytes.
+/// Bytes charged for a URI beside its own.
 const URI_OVERHEAD: usize = 64;
 
-/// Kinds of lists, as the filter names them and as their notifications do.
+/// The kinds of lists: their names in the filter, and their notifications.
 const LIST_CHANGED_KINDS: [(&str, &str); 3] = [
     ("toolsListChanged", "notifications/tools/list_changed"),
     ("promptsListChanged", "notifications/prompts/list_changed"),
@@ -47,12 +47,12 @@ const LIST_CHANGED_KINDS: [(&str, &str); 3] = [
 ];
 const RESOURCE_SUBSCRIPTIONS: &str = "resourceSubscriptions";
 
-/// Everybody who listens, and the one request the server knows of.
+/// All listeners, and the one request to the server.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions {
     subscribers: BTreeMap<u64, Subscriber>,
     upstream: Option<UpstreamSubscription>,
-    /// The `_meta` of a request that the server acknowledged: one that it refuses would end the streams of all.
+    /// The `_meta` of a request that the server acknowledged: one that it rejects would end the streams of all.
     proven: Option<Arc<str>>,
 }
 
@@ -61,7 +61,7 @@ impl Subscriptions {
         self.subscribers.len()
     }
 
-    /// Whose they are, as far as that is known.
+    /// The owners of the listeners, as far as they are known.
     pub(super) fn owners(&self) -> impl Iterator<Item = &Owner> {
         self.subscribers.values().filter_map(|listener| listener.owner.as_ref())
     }
@@ -70,8 +70,8 @@ impl Subscriptions {
         self.subscribers.is_empty()
     }
 
-    /// Checks that one caller's listeners want no more than is left for all others. Callers who are not told apart are
-    /// one.
+    /// Checks that the listeners of one caller request no more than is left for all others. All unauthenticated
+    /// callers count as one.
     fn check_share(&self, owner: Option<&Owner>, wanted: &Filter) -> Result<(), RpcError> {
         let person = owner.map(Owner::caller_key);
         let is_same = |one: &&Subscriber| one.owner.as_ref().map(Owner::caller_key) == person;
@@ -91,30 +91,30 @@ impl Subscriptions {
 
 #[derive(Debug)]
 struct Subscriber {
-    /// Whose it is, where callers are asked who they are.
+    /// The owner, if callers are authenticated.
     owner: Option<Owner>,
     id: Bytes,
-    /// What it says of itself, but for the progress token.
+    /// Its `_meta`, without the progress token.
     meta: Option<Arc<str>>,
     filter: Filter,
-    outlet: Arc<MessageStream>,
+    stream: Arc<MessageStream>,
     acknowledged: bool,
 }
 
 #[derive(Debug)]
 struct UpstreamSubscription {
     id: u64,
-    /// The request that this one took the place of: what the server says under its id is still meant.
+    /// The request that this one replaced: notifications with its id still count.
     replaced_id: Option<u64>,
-    /// The listener for which the server was asked for more.
+    /// The listener that caused this request.
     newcomer: Option<u64>,
     meta: Option<Arc<str>>,
     resources: BTreeSet<String>,
-    /// What the server said it will send; `None` until it did.
+    /// The filter that the server acknowledged; `None` until then.
     accepted: Option<Filter>,
 }
 
-/// What to be told of.
+/// The filter of a listener.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Filter {
     lists: BTreeSet<&'static str>,
@@ -122,7 +122,7 @@ struct Filter {
 }
 
 impl Filter {
-    /// Reads what is wanted, of the resources no more than are too many.
+    /// Parses a filter, with at most one resource more than the limit.
     fn read(text: Option<&RawValue>) -> Self {
         #[derive(Default, Deserialize)]
         #[serde(rename_all = "camelCase", default)]
@@ -144,7 +144,7 @@ impl Filter {
             .zip(lists)
             .filter(|(_, value)| value.is_some_and(|value| value.get() == "true"));
         let mut resources = BTreeSet::new();
-        // An array that is too long, or none, is read as far as it goes.
+        // An invalid or too long array is read as far as possible.
         let _ = each_element(wanted.resource_subscriptions.map_or("[]", RawValue::get), |uri| {
             resources.extend(serde_json::from_str::<String>(uri.get()));
             if resources.len() > MAX_LISTENED { Err("too many resources".to_owned()) } else { Ok(()) }
@@ -190,8 +190,8 @@ impl<'a> ListenParams<'a> {
         serde_json::from_str(message.params()).unwrap_or_default()
     }
 
-    /// The `_meta`, but for the progress token: it is one listener's of many, and could be the number of another
-    /// client's call.
+    /// Returns the `_meta` without the progress token: it belongs to one of many listeners, and may equal the number
+    /// of another client's call.
     fn meta(&self) -> Option<Arc<str>> {
         let mut meta: Map<String, Value> = serde_json::from_str(self.meta?.get()).ok()?;
         meta.remove("progressToken");
@@ -200,12 +200,12 @@ impl<'a> ListenParams<'a> {
 }
 
 impl MuxState {
-    /// Adds a client's stream, whose messages are booked on `account`, and returns its number.
+    /// Adds the stream of a client, which is charged to `account`, and returns its number.
     pub(super) fn listen(
         &mut self,
         message: &Message,
         owner: Option<&Owner>,
-        outlet: Arc<MessageStream>,
+        stream: Arc<MessageStream>,
         account: &Account,
     ) -> Result<u64, RpcError> {
         if message.bytes().len() > MAX_LISTEN_BYTES {
@@ -223,13 +223,13 @@ impl MuxState {
         let number = self.new_id();
         let owner = owner.cloned();
         let listener =
-            Subscriber { owner, id: message.id(), meta, filter: wanted, outlet, acknowledged: false };
+            Subscriber { owner, id: message.id(), meta, filter: wanted, stream, acknowledged: false };
         self.subscriptions.subscribers.insert(number, listener);
         self.acknowledge();
         Ok(number)
     }
 
-    /// Takes a client's stream away; `false` when the number is none.
+    /// Removes the stream of a client; returns `false` if there is no such number.
     pub(super) fn stop_listening(&mut self, number: u64) -> bool {
         if self.subscriptions.subscribers.remove(&number).is_none() {
             return false;
@@ -243,14 +243,14 @@ impl MuxState {
         true
     }
 
-    /// Ends all streams, since the process is gone.
+    /// Ends all streams, because the process has ended.
     pub(super) fn end_subscribers(&mut self, end: &StreamEnd) {
         for listener in std::mem::take(&mut self.subscriptions).subscribers.into_values() {
-            listener.outlet.end(end.clone());
+            listener.stream.end(end.clone());
         }
     }
 
-    /// Takes a notification that carries the id of the lane's listen request at `span`.
+    /// Handles a notification that has the id of the multiplexer's listen request at `span`.
     pub(super) fn notify_subscribers(&mut self, message: &Message, span: &Span) {
         let number =
             std::str::from_utf8(&message.bytes()[span.clone()]).ok().and_then(|text| text.parse().ok());
@@ -279,24 +279,24 @@ impl MuxState {
         let uri = ListenParams::of(message).uri;
         for listener in self.subscriptions.subscribers.values().filter(|listener| listener.acknowledged) {
             if listener.filter.matches(message.method(), uri.as_deref()) {
-                listener.outlet.push(splice(message.bytes(), &mut [(span.clone(), &listener.id)]).freeze());
+                listener.stream.push(splice(message.bytes(), &mut [(span.clone(), &listener.id)]).freeze());
             }
         }
     }
 
-    /// Takes the answer to the lane's listen request: an error, or the end of all streams.
-    /// Returns `false` when the answer is to something else.
+    /// Handles the response to the listen request: an error, or the end of all streams. Returns `false` if the
+    /// response belongs to another request.
     pub(super) fn handle_listen_response(&mut self, message: &Message) -> bool {
         let Some(upstream) = self.subscriptions.upstream.take_if(|up| Some(up.id) == message.numeric_id())
         else {
             return false;
         };
         if !message.error().is_empty() && upstream.newcomer.is_some() && upstream.accepted.is_none() {
-            // It is about what the newcomer wants, and the others have theirs again without it.
+            // The error is about the filter of the new listener; the others get their streams back without it.
             let newcomer =
                 upstream.newcomer.and_then(|number| self.subscriptions.subscribers.remove(&number));
             if let Some(listener) = newcomer {
-                listener.outlet.push_response(
+                listener.stream.push_response(
                     splice(message.bytes(), &mut [(message.id_span(), &listener.id)]).freeze(),
                 );
             }
@@ -313,13 +313,13 @@ impl MuxState {
             if let Some(span) = &subscription {
                 edits.push((span.clone(), &listener.id));
             }
-            listener.outlet.push_response(splice(message.bytes(), &mut edits).freeze());
+            listener.stream.push_response(splice(message.bytes(), &mut edits).freeze());
         }
         tracing::debug!(id = upstream.id, "the server ended the subscription");
         true
     }
 
-    /// Takes the server's `notifications/cancelled` for the listen request: a graceful end on a pipe.
+    /// Handles the server's `notifications/cancelled` for the listen request, which ends the streams over stdio.
     pub(super) fn handle_listen_cancelled(&mut self, id: u64) -> bool {
         if self.subscriptions.upstream.as_ref().is_none_or(|upstream| upstream.id != id) {
             return false;
@@ -329,13 +329,13 @@ impl MuxState {
             let meta = json!({ "io.modelcontextprotocol/subscriptionId": id });
             let answer =
                 json!({ "jsonrpc": "2.0", "id": id, "result": { "resultType": "complete", "_meta": meta } });
-            listener.outlet.push_response(answer.to_string().into());
+            listener.stream.push_response(answer.to_string().into());
         }
         true
     }
 
-    /// Asks the server for more, for the first listener that wants it, once the server has said what it will send for
-    /// the one before: so an error is about one of them.
+    /// Extends the request for the first listener that needs it, once the server has acknowledged the previous
+    /// request, so that an error can be attributed to one listener.
     fn listen_to_more(&mut self) {
         while self.subscriptions.upstream.as_ref().is_none_or(|upstream| upstream.accepted.is_some())
             && let Some((number, _)) =
@@ -346,8 +346,8 @@ impl MuxState {
         }
     }
 
-    /// Asks the server for all lists and for every resource that those want who have been listening, and a newcomer, in
-    /// place of what was asked before.
+    /// Replaces the request to the server by one for all lists and for all resources of the listeners, including a
+    /// new one.
     fn listen_upstream(&mut self, newcomer: Option<u64>, former: Option<u64>) {
         let listeners = &self.subscriptions.subscribers;
         let told = listeners.iter().filter(|(number, one)| one.acknowledged || newcomer == Some(**number));
@@ -378,12 +378,12 @@ impl MuxState {
                     "there is no room for the subscriptions on their way to the server; try again later";
                 let answer =
                     error_response_with_data(&listener.id, error_code::INTERNAL_ERROR, text, Some(&data));
-                listener.outlet.push_response(answer.freeze());
+                listener.stream.push_response(answer.freeze());
             }
             return;
         }
         if let Some(before) = self.subscriptions.upstream.take() {
-            // Servers forget all of a pipe's listeners when one of them ends, so the old one ends first.
+            // Servers drop all listeners of a pipe when one of them ends, so the old one ends first.
             self.send(cancelled_notification(before.id, "replaced by a wider one"));
         }
         self.subscriptions.upstream =
@@ -391,9 +391,9 @@ impl MuxState {
         self.send(request);
     }
 
-    /// Tells who listened before of every change that there may have been: the server had nobody to tell it to between
-    /// the end of one request and the beginning of the next. One notice too many costs a look, one too few is never
-    /// made up for.
+    /// Notifies the older listeners of every change that may have been missed: between the end of one request and the
+    /// beginning of the next, the server had no listener. A needless notification costs one request; a missing one is
+    /// never made up for.
     fn notify_missed_changes(&mut self) {
         self.tool_headers.invalidate();
         let Some(accepted) = self.subscriptions.upstream.as_ref().and_then(|up| up.accepted.as_ref()) else {
@@ -404,7 +404,7 @@ impl MuxState {
             let notice = |method: &str, mut params: Value| {
                 params["_meta"] = json!({ "io.modelcontextprotocol/subscriptionId": id });
                 listener
-                    .outlet
+                    .stream
                     .push(json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string().into());
             };
             for (name, method) in LIST_CHANGED_KINDS {
@@ -418,8 +418,8 @@ impl MuxState {
         }
     }
 
-    /// Tells the listeners that were not told yet what they will get, as far as the server was asked for it, and asks
-    /// for more when somebody wants more.
+    /// Acknowledges listeners whose filter the server's request covers, and extends the request for those that need
+    /// more.
     fn acknowledge(&mut self) {
         if let Some(upstream) = &self.subscriptions.upstream
             && let Some(accepted) = &upstream.accepted
@@ -436,7 +436,7 @@ impl MuxState {
                         "notifications": listener.filter.intersection(accepted),
                     },
                 });
-                listener.outlet.push(acknowledged.to_string().into());
+                listener.stream.push(acknowledged.to_string().into());
             }
         }
         self.listen_to_more();

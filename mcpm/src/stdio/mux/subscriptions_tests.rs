@@ -1,4 +1,4 @@
-//! What listeners can make a lane hold and send, and what the refusal of one means for the others.
+//! Tests of the limits of listeners, and of the effect of one rejected listener on the others.
 
 use serde_json::{Value, json};
 
@@ -18,14 +18,14 @@ async fn listen(
 ) -> Result<PendingResponse, RpcError> {
     let wanted = json!({ "_meta": meta, "notifications": { "resourceSubscriptions": uris } });
     let call = request("subscriptions/listen", &wanted);
-    with_timeout(server.lane.call_stateless(&call, name.map(owner).as_ref(), true)).await
+    with_timeout(server.mux.call_stateless(&call, name.map(owner).as_ref(), true)).await
 }
 
 fn uris(name: &str, count: usize) -> Vec<String> {
     (0..count).map(|number| format!("{name}://{number}")).collect()
 }
 
-/// Hears a request to listen, and says what was asked for in it, and its id.
+/// Receives a listen request; returns its filter and its id.
 async fn hears_listen(server: &mut Server) -> (Value, Vec<String>, Value) {
     let heard = server.recv().await;
     assert_eq!(heard["method"], "subscriptions/listen", "{heard}");
@@ -61,7 +61,7 @@ async fn a_listener_whom_the_server_refuses_ends_no_other_stream() {
     server.send(&json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32602, "message": "no" } }));
     assert_eq!(next_message(&mut bad).await["error"]["message"], "no");
 
-    // The others go on, and the next one gets its turn.
+    // The others continue, and the next one gets its turn.
     let (id, asked, _) = hears_listen(&mut server).await;
     assert_eq!(asked, ["a://0"]);
     acknowledge(&server, &id, &asked);
@@ -73,12 +73,12 @@ async fn a_listener_whom_the_server_refuses_ends_no_other_stream() {
     assert_eq!(next_message(&mut late).await["method"], "notifications/subscriptions/acknowledged");
     assert_eq!(next_message(&mut first).await["method"], "notifications/resources/updated");
 
-    // An error of what was acknowledged is about all.
+    // An error after the acknowledgement concerns all listeners.
     server.send(&json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32603, "message": "over" } }));
     for stream in [&mut first, &mut late] {
         assert_eq!(next_message(stream).await["error"]["message"], "over");
     }
-    assert_eq!(server.lane.session_and_call_count().1, 0);
+    assert_eq!(server.mux.session_and_call_count().1, 0);
 }
 
 #[tokio::test]
@@ -116,5 +116,5 @@ async fn the_subscriptions_of_listeners_are_bounded_in_bytes() {
     let meta = json!({ "x": "x".repeat(600 << 10) });
     let refused = listen(&server, None, &[], meta).await.expect_err("too large");
     assert_eq!((refused.status.as_u16(), refused.reason), (413, Some(Reason::TooManySubscriptions)));
-    assert_eq!(server.lane.session_and_call_count().1, 0);
+    assert_eq!(server.mux.session_and_call_count().1, 0);
 }

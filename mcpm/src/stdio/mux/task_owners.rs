@@ -1,7 +1,8 @@
-//! Whose tasks are whose, where callers are asked who they are (MCP 2025-11-25, "Tasks"; its extension of 2026-07-28).
+//! The owners of tasks, if callers are authenticated (MCP 2025-11-25, "Tasks"; its extension of 2026-07-28).
 //!
-//! A server on a pipe sees one client, and so lets anybody at any task. Whoever asked for what became a task is its
-//! owner here: to all others it is unknown, as one that never was. What is no longer noted is unknown to everybody.
+//! A stdio server sees one client, and so gives every caller access to every task. Here a task belongs to the owner
+//! whose request became the task: to all others it is unknown. A task that is no longer recorded is unknown to
+//! everyone.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -23,13 +24,13 @@ use crate::{
     stdio::{owner::Owner, session::SessionId},
 };
 
-/// Most tasks that are noted of one process.
+/// Most recorded tasks of one process.
 const MAX_TASKS: usize = 10_000;
-/// Most of one owner's, whatever clients they come with.
+/// Most recorded tasks of one caller, over all of its clients.
 const MAX_TASKS_PER_CALLER: usize = 1000;
-/// Longest id in bytes that is noted.
+/// Longest recorded id in bytes.
 const MAX_TASK_ID_BYTES: usize = 1024;
-/// Most tasks of one process whose progress is passed on, and most of one session.
+/// Most tasks of one process whose progress is forwarded, and most of one session.
 const MAX_TRACKED_PROGRESS: usize = 1000;
 const MOST_PROGRESS_OF_SESSION: usize = 100;
 
@@ -37,16 +38,16 @@ const MOST_PROGRESS_OF_SESSION: usize = 100;
 #[derive(Debug, Default)]
 pub(super) struct TaskRegistry {
     owners: HashMap<Arc<str>, Owner>,
-    /// Whose tasks are noted, the oldest first.
+    /// The recorded owners of tasks, the oldest first.
     by_caller: HashMap<Arc<str>, VecDeque<Arc<str>>>,
-    /// Calls that became tasks: progress is told under their tokens as long as the task runs.
+    /// Calls that became tasks: their progress tokens stay in use while the task runs.
     progress: VecDeque<TaskProgress>,
 }
 
-/// Where the progress of a call goes that became a task.
+/// The recipient of the progress of a call that became a task.
 #[derive(Debug)]
 struct TaskProgress {
-    /// The number that the server knows for its token.
+    /// The number that the server got as the progress token.
     server_token: u64,
     task: String,
     session: SessionId,
@@ -55,7 +56,7 @@ struct TaskProgress {
 }
 
 impl TaskRegistry {
-    /// Notes a task of an owner. One that is noted already stays whose it is.
+    /// Records the owner of a task, unless one is recorded already.
     fn insert(&mut self, id: String, owner: &Owner) {
         if id.len() > MAX_TASK_ID_BYTES || self.owners.contains_key(&*id) {
             return;
@@ -84,14 +85,14 @@ impl TaskRegistry {
         }
     }
 
-    /// Whose the progress is that is told under this number, and what they call it.
+    /// Returns the recipient of the progress with that number, and the recipient's own token.
     pub(super) fn progress(&self, number: u64) -> Option<(&SessionId, &Bytes)> {
         let found = self.progress.iter().find(|progress| progress.server_token == number);
         found.map(|progress| (&progress.session, &progress.token))
     }
 
-    /// Notes where the progress of a task goes. When there are too many, the oldest of the same session is forgotten, or
-    /// of the session that has most.
+    /// Records the recipient of a task's progress. If there are too many, the oldest of the same session is removed,
+    /// or of the session with the most.
     fn note_progress(&mut self, progress: TaskProgress) {
         if progress.task.len() > MAX_TASK_ID_BYTES {
             return;
@@ -112,17 +113,17 @@ impl TaskRegistry {
         self.progress.push_back(progress);
     }
 
-    /// Forgets the progress of a task that is over.
+    /// Removes the progress token of a task that has ended.
     pub(super) fn end_progress(&mut self, task: &str) {
         self.progress.retain(|progress| progress.task != task);
     }
 
-    /// Forgets the progress of a session that has ended.
+    /// Removes the progress tokens of a session that has ended.
     pub(super) fn end_session(&mut self, session: &SessionId) {
         self.progress.retain(|progress| progress.session != *session);
     }
 
-    /// Forgets the progress of calls that became tasks too long ago.
+    /// Removes the progress tokens of calls that became tasks too long ago.
     pub(super) fn sweep(&mut self, now: Instant, longest: Duration) {
         self.progress.retain(|progress| now.saturating_duration_since(progress.since) <= longest);
     }
@@ -133,10 +134,10 @@ impl TaskRegistry {
 }
 
 impl MuxState {
-    /// The answer to a request about a task that is not its sender's.
+    /// Returns the response to a request about a task that its sender does not own.
     pub(super) fn reject_foreign_task(&self, message: &Message, owner: Option<&Owner>) -> Option<Bytes> {
         let owner = owner.filter(|_| message.method().starts_with("tasks/"))?;
-        // One that can be read in different ways is none.
+        // Ambiguous params name no task.
         let id = Fields::read(message.params()).map(|fields| fields.get_unique_string("taskId"));
         match id {
             Some(Ok(Some(id))) if self.tasks.is_owned_by(&id, owner) => None,
@@ -159,8 +160,8 @@ impl MuxState {
         });
     }
 
-    /// Notes the task that an answer tells of. Returns the answer, with the caller's id, if it is another for them: of
-    /// a list of tasks they get their own.
+    /// Records the task that a response announces. Returns the response, with the caller's id, if it has to be
+    /// changed: a list of tasks is filtered for its owner.
     pub(super) fn rewrite_task_response(&mut self, call: &InFlightCall, answer: &Message) -> Option<Bytes> {
         let owner = call.owner.as_ref()?;
         if call.lists_tasks {
@@ -176,7 +177,7 @@ impl MuxState {
         None
     }
 
-    /// An owner's part of a list of tasks: `Some(None)` when the answer stays as it is, `None` when it cannot be read.
+    /// Filters a list of tasks for an owner: `Some(None)` if it stays the same, `None` if it is invalid.
     fn filter_task_list(&self, owner: &Owner, id: &Bytes, answer: &Message) -> Option<Option<Bytes>> {
         #[derive(Deserialize)]
         struct TaskListResult<'a> {
@@ -212,8 +213,8 @@ struct TaskRef {
     id: String,
 }
 
-/// The id of the task that a request became, if its result says so: in an object of its own, or, where the kind of a
-/// result is said, in the result itself.
+/// Returns the id of the task that a request became: it is in an object of its own or, where results name their kind,
+/// in the result itself.
 fn created_task_id(result: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Created {
@@ -224,7 +225,7 @@ fn created_task_id(result: &str) -> Option<String> {
         #[serde(default, rename = "taskId")]
         id: Option<String>,
     }
-    // Few have one, and large results are searched much faster than parsed.
+    // Few have one, and searching a large result is much faster than parsing it.
     memchr::memmem::find(result.as_bytes(), b"\"taskId\"")?;
     let created: Created = serde_json::from_str(result).ok()?;
     let flat = created.id.filter(|_| created.kind.as_deref() == Some("task"));

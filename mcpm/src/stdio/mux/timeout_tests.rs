@@ -1,4 +1,4 @@
-//! What no test with a real server can wait for: limits of time.
+//! Tests of timeouts that are too long for a test with a real server.
 
 use std::time::{Duration, Instant};
 
@@ -23,9 +23,9 @@ fn message(text: &'static str) -> Message {
 
 #[tokio::test]
 async fn a_call_that_times_out_is_answered_also_on_a_stream_that_others_use() {
-    let lane = Multiplexer::new(MuxLimits { call_idle_timeout: Duration::ZERO, ..MuxLimits::default() });
+    let mux = Multiplexer::new(MuxLimits { call_idle_timeout: Duration::ZERO, ..MuxLimits::default() });
     let (lines, mut pipe) = mpsc::unbounded_channel();
-    lane.connect(lines, Account::new());
+    mux.connect(lines, Account::new());
     let id = SessionId::from_client("s");
     let session = Session::new(None, true, Account::new(), Instant::now());
     let mut reader = session.standalone.attach_reader(None);
@@ -35,17 +35,17 @@ async fn a_call_that_times_out_is_answered_also_on_a_stream_that_others_use() {
     let asked = Initialize::read(asked).expect("an initialize");
     let server = async {
         with_timeout(pipe.recv()).await.expect("the handshake");
-        lane.handle_line(Bytes::from_static(
+        mux.handle_line(Bytes::from_static(
             br#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2024-11-05"}}"#,
         ));
     };
-    let handshake = lane.start_handshake(&asked, None);
-    let both = async { tokio::join!(lane.finish_handshake(handshake, &asked, &id, session), server) };
+    let handshake = mux.start_handshake(&asked, None);
+    let both = async { tokio::join!(mux.finish_handshake(handshake, &asked, &id, session), server) };
     let (opened, ()) = with_timeout(both).await;
     opened.expect("a session");
     let call = message(r#"{"jsonrpc":"2.0","id":"c","method":"x"}"#);
-    with_timeout(lane.call_in_session(&call, &id, true)).await.expect("a call");
-    lane.sweep(Instant::now() + Duration::from_secs(1));
+    with_timeout(mux.call_in_session(&call, &id, true)).await.expect("a call");
+    mux.sweep(Instant::now() + Duration::from_secs(1));
     let StreamItem::Message { bytes, .. } = with_timeout(reader.next()).await else { panic!("no message") };
     let expected =
         r#"{"jsonrpc":"2.0","id":"c","error":{"code":-32603,"message":"the server did not answer in time"}}"#;
@@ -54,10 +54,10 @@ async fn a_call_that_times_out_is_answered_also_on_a_stream_that_others_use() {
 
 #[tokio::test]
 async fn batches_are_read_but_not_nested_ones() {
-    let lane = Multiplexer::new(MuxLimits { call_idle_timeout: Duration::ZERO, ..MuxLimits::default() });
+    let mux = Multiplexer::new(MuxLimits { call_idle_timeout: Duration::ZERO, ..MuxLimits::default() });
     let (lines, mut pipe) = mpsc::unbounded_channel();
-    lane.connect(lines, Account::new());
-    let line = |text: &str| lane.handle_line(Bytes::copy_from_slice(text.as_bytes()));
+    mux.connect(lines, Account::new());
+    let line = |text: &str| mux.handle_line(Bytes::copy_from_slice(text.as_bytes()));
     line(&format!("{}{}", "[".repeat(200_000), "]".repeat(200_000)));
     line(r#"[[{"jsonrpc":"2.0","id":1,"method":"ping"}],7,{"jsonrpc":"2.0","id":2,"method":"ping"}]"#);
     let answer = with_timeout(pipe.recv()).await.expect("an answer");

@@ -1,0 +1,30 @@
+//! The limit of the resources that one client subscribes to.
+
+use http::StatusCode;
+
+use super::error::RpcError;
+use crate::{explain::Reason, mcp::error_code};
+
+/// Most resources that a client subscribes to.
+const MAX_SUBSCRIBED_URIS: usize = 1000;
+/// Most bytes of their URIs together.
+pub(super) const MAX_SUBSCRIBED_URI_BYTES: usize = 256 << 10;
+
+/// Checks the number and size of the URIs that one client subscribes to: they are kept, and sent again when a process
+/// is restarted or another client listens.
+pub(super) fn check_uris<'a>(uris: impl Iterator<Item = &'a String>) -> Result<(), RpcError> {
+    let (count, bytes) = uris.fold((0, 0), |(count, bytes), uri| (count + 1, bytes + uri.len()));
+    if count <= MAX_SUBSCRIBED_URIS && bytes <= MAX_SUBSCRIBED_URI_BYTES {
+        return Ok(());
+    }
+    let text = format!(
+        "at most {MAX_SUBSCRIBED_URIS} resources, with URIs of {} KiB in all, can be subscribed to",
+        MAX_SUBSCRIBED_URI_BYTES >> 10
+    );
+    Err(too_many_subscriptions(text))
+}
+
+pub(super) fn too_many_subscriptions(text: impl Into<String>) -> RpcError {
+    let error = RpcError::new(StatusCode::TOO_MANY_REQUESTS, error_code::INVALID_REQUEST, text);
+    error.reason(Reason::TooManySubscriptions)
+}
