@@ -1,4 +1,4 @@
-//! Memory without a C library: an allocator for one thread, and the functions that the compiler calls.
+//! An allocator for one thread, and the memory functions that the compiler calls, without a C library.
 
 use core::{
     alloc::{GlobalAlloc, Layout},
@@ -8,13 +8,13 @@ use core::{
 
 use crate::sys;
 
-/// Blocks are powers of two from 16 bytes to 64 KiB; what is larger comes from the kernel and is kept.
+/// Block sizes are powers of two from 16 bytes to 64 KiB; larger blocks come from the kernel and are never freed.
 const MIN_BLOCK_SHIFT: u32 = 4;
 const SIZE_CLASSES: usize = 13;
-/// Taken from the kernel at once.
+/// Bytes that are requested from the kernel at once.
 const REGION_BYTES: usize = 256 * 1024;
 
-/// Keeps freed blocks in a list for each size, linked through the blocks themselves.
+/// Keeps freed blocks in a linked list for each size, with the links in the blocks themselves.
 struct BlockAllocator(UnsafeCell<AllocatorState>);
 
 struct AllocatorState {
@@ -33,7 +33,7 @@ static BLOCKS: BlockAllocator = BlockAllocator(UnsafeCell::new(AllocatorState {
     left: 0,
 }));
 
-/// The place of a block's list, if there is one.
+/// Returns the index of a block's list, if there is one.
 fn class(layout: Layout) -> Option<usize> {
     let size = layout.size().max(layout.align()).max(1 << MIN_BLOCK_SHIFT);
     let class = (size.next_power_of_two().trailing_zeros() - MIN_BLOCK_SHIFT) as usize;

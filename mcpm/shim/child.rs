@@ -1,22 +1,22 @@
-//! The server's program: found and started.
+//! Finds and starts the server's program.
 
 use alloc::vec::Vec;
 
 use crate::sys::{self, Errno, Fd, print_error};
 
-/// Where programs are looked for when nothing says so.
+/// The default of `PATH`.
 const DEFAULT_PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const NOT_FOUND: i32 = 127;
 const NOT_RUNNABLE: i32 = 126;
 
-/// Variables: those that were given here, over those that the engine gave.
+/// The environment: the configured variables take precedence over those of the engine.
 pub(crate) fn environment<'a>(engine: &'a [&'a [u8]], given: &'a [Vec<u8>]) -> Vec<&'a [u8]> {
     let name = |variable: &'a [u8]| variable.split(|byte| *byte == b'=').next().unwrap_or_default();
     let replaced = |variable: &&&'a [u8]| !given.iter().any(|given| name(given) == name(variable));
     engine.iter().filter(replaced).copied().chain(given.iter().map(Vec::as_slice)).collect()
 }
 
-/// Starts the program; `prepare` is done in its process before it runs.
+/// Starts the program; `prepare` runs in its process first.
 pub(crate) fn start(args: &[Vec<u8>], env: &[&[u8]], prepare: impl FnOnce()) -> sys::Result<i32> {
     sys::fork(|| {
         prepare();
@@ -24,7 +24,7 @@ pub(crate) fn start(args: &[Vec<u8>], env: &[&[u8]], prepare: impl FnOnce()) -> 
     })
 }
 
-/// Runs the program in place of this process; returns the exit code for one that cannot be.
+/// Replaces this process by the program; returns the exit code if that fails.
 fn run(args: &[Vec<u8>], env: &[&[u8]]) -> i32 {
     let Some(program) = args.first() else { return NOT_FOUND };
     let mut failure = Errno::NOT_FOUND;
@@ -38,7 +38,7 @@ fn run(args: &[Vec<u8>], env: &[&[u8]]) -> i32 {
             let place = [folder, b"/", program].concat();
             match sys::execute(&place, args, env) {
                 Errno::NOT_FOUND | Errno::NOT_A_FOLDER => {}
-                // Another one further on may be allowed.
+                // A later one may be executable.
                 Errno::ACCESS => failure = Errno::ACCESS,
                 other => {
                     failure = other;
@@ -57,14 +57,14 @@ fn run(args: &[Vec<u8>], env: &[&[u8]]) -> i32 {
     code
 }
 
-/// Passes signals on and takes ended processes; the exit code once the child has ended.
+/// Forwards signals and reaps processes; returns the exit code once the child has ended.
 pub(crate) fn handle_signals(signals: &Fd, child: i32) -> Option<i32> {
     while let Ok(signal) = sys::read_signal(signals) {
         if signal != sys::SIGCHLD {
             sys::signal(child, signal);
         }
     }
-    // One signal may stand for many ends, and orphans end here too.
+    // One signal may stand for several processes, and orphans are reaped here too.
     let mut ended = None;
     while let Some((process, code)) = sys::reap() {
         if process == child {

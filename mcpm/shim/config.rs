@@ -1,36 +1,36 @@
-//! What mcpm tells the shim at its start: records of a letter, a length in four bytes, and that many bytes.
+//! The configuration of the shim: records of a letter, a length in four bytes, and that many bytes.
 //!
-//! mcpm writes it in `isolation/config.rs`, and a test there reads it with this file.
+//! mcpm serializes it in `isolation/config.rs`, and a test there parses it with this file.
 
 use alloc::vec::Vec;
 
-/// What the shim does.
+/// The configuration of the shim.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Config {
     /// The server's program and arguments, each with a zero byte at the end.
     pub(crate) args: Vec<Vec<u8>>,
-    /// Variables beside those that the engine gave, `NAME=VALUE` with a zero byte at the end.
+    /// Variables that take precedence over those of the engine, `NAME=VALUE` with a zero byte at the end.
     pub(crate) env: Vec<Vec<u8>>,
     /// Names with an address from the start, in the order of their addresses.
     pub(crate) names: Vec<Vec<u8>>,
-    /// Names whose sub-domains get an address when they are asked for.
+    /// Names whose subdomains get an address when they are looked up.
     pub(crate) parent_domains: Vec<Vec<u8>>,
-    /// Whether every name does.
+    /// Whether every name gets an address.
     pub(crate) any_name: bool,
-    /// Ports that are listened on for connections to names.
+    /// Ports that the shim listens on for connections to names.
     pub(crate) ports: Vec<u16>,
     /// Port of the HTTP proxy.
     pub(crate) proxy_port: u16,
     /// Port that the server listens on.
     pub(crate) inbound_port: Option<u16>,
-    /// Whether attempts to go around are told to mcpm.
+    /// Whether attempts to bypass the proxy are reported to mcpm.
     pub(crate) report_bypass: bool,
-    /// Whether mcpm is told of allowed names that are looked up.
+    /// Whether lookups of allowed names are reported to mcpm.
     pub(crate) report_lookups: bool,
 }
 
 impl Config {
-    /// Reads a whole configuration; `None` when it is cut short or not understood.
+    /// Parses a configuration; `None` if it is incomplete or invalid.
     pub(crate) fn parse(mut bytes: &[u8]) -> Option<Self> {
         let mut config = Self::default();
         loop {
@@ -57,7 +57,7 @@ impl Config {
     }
 }
 
-/// A text with a zero byte at its end and nowhere else.
+/// Checks that a text has a zero byte at its end and nowhere else.
 fn nul_terminated(value: &[u8]) -> Option<Vec<u8>> {
     if value.contains(&0) {
         return None;

@@ -1,32 +1,32 @@
-//! Answers questions for addresses of names: with the loopback address that stands for an allowed one, and with
-//! "no such name" for all others. Nothing is asked elsewhere.
+//! A DNS server for addresses of names: responds with the loopback address that stands for an allowed name, and with
+//! "no such name" to all others. It queries no other server.
 
 use alloc::vec::Vec;
 
-/// Longest question that is read, and answer that is written.
+/// Largest query that is read, and largest response.
 pub(crate) const MAX_PACKET_BYTES: usize = 512;
 const HEADER: usize = 12;
 const A: u16 = 1;
 const INTERNET: u16 = 1;
 const ANY_CLASS: u16 = 255;
-/// Seconds that an answer holds.
+/// TTL of a response in seconds.
 const TTL_SECONDS: u32 = 60;
 const FORMAT_ERROR: u8 = 1;
 const NO_SUCH_NAME: u8 = 3;
 const NOT_IMPLEMENTED: u8 = 4;
 
-/// What is sent back, and the name that was refused.
+/// A response, and the name that was denied.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub(crate) bytes: Vec<u8>,
     pub(crate) refused: Option<Vec<u8>>,
 }
 
-/// Answers a packet; `None` for what is no question.
+/// Responds to a packet; `None` if it is not a query.
 pub(crate) fn answer(packet: &[u8], mut address: impl FnMut(&[u8]) -> Option<[u8; 4]>) -> Option<Reply> {
     let head: &[u8; HEADER] = packet.first_chunk()?;
     let flags = head[2];
-    // An answer would be answered for ever.
+    // A response to a response could loop forever.
     if flags & 0x80 != 0 {
         return None;
     }
@@ -46,7 +46,7 @@ pub(crate) fn answer(packet: &[u8], mut address: impl FnMut(&[u8]) -> Option<[u8
         let mut bytes = header(head, code, 1, u8::from(found.is_some()));
         bytes.extend_from_slice(question);
         if let Some(found) = found {
-            // The name is the one at the first question.
+            // The name is the one in the first question.
             bytes.extend_from_slice(&[0xc0, HEADER as u8, 0, A as u8, 0, INTERNET as u8]);
             bytes.extend_from_slice(&TTL_SECONDS.to_be_bytes());
             bytes.extend_from_slice(&[0, 4]);
@@ -63,7 +63,7 @@ pub(crate) fn answer(packet: &[u8], mut address: impl FnMut(&[u8]) -> Option<[u8
     }
 }
 
-/// The head of an answer: the question's number, what it wished for, and that recursion is to be had.
+/// The header of a response: the query's id and flags, and that recursion is available.
 fn header(question: &[u8; HEADER], code: u8, questions: u8, answers: u8) -> Vec<u8> {
     let recursion_desired = question[2] & 1;
     let mut bytes = Vec::with_capacity(MAX_PACKET_BYTES);
@@ -72,7 +72,7 @@ fn header(question: &[u8; HEADER], code: u8, questions: u8, answers: u8) -> Vec<
     bytes
 }
 
-/// The name of the first question in lower case, and where it ends.
+/// Returns the name in the first question in lower case, and where it ends.
 fn read_name(packet: &[u8]) -> Option<(Vec<u8>, usize)> {
     let mut name = Vec::new();
     let mut at = HEADER;
@@ -82,7 +82,7 @@ fn read_name(packet: &[u8]) -> Option<(Vec<u8>, usize)> {
         if length == 0 {
             break;
         }
-        // A question has nothing before it to point to.
+        // A question has no earlier name to point to.
         if length > 63 || name.len() + length > 253 {
             return None;
         }
@@ -93,7 +93,7 @@ fn read_name(packet: &[u8]) -> Option<(Vec<u8>, usize)> {
         }
         for byte in label {
             let byte = byte.to_ascii_lowercase();
-            // What is told to mcpm in a line, and asked there again, has no other letters.
+            // A name that is sent to mcpm in a line has no other characters.
             if !(byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_') {
                 return None;
             }

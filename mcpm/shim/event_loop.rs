@@ -1,4 +1,4 @@
-//! What the shim does while the server runs.
+//! The event loop of the shim while the server runs.
 
 use alloc::{boxed::Box, vec::Vec};
 
@@ -16,12 +16,12 @@ use crate::{
 const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
 const ANY: [u8; 4] = [0; 4];
 const DNS_PORT: u16 = 53;
-/// Most joined connections: two files each, of 1024 that a process may open by default.
+/// Most spliced connections: two files each, of 1024 that a process may open by default.
 const MAX_SPLICED_PAIRS: usize = 400;
-/// Datagrams that are answered before others have their turn.
+/// Datagrams that are answered before others get their turn.
 const MAX_DATAGRAMS_PER_EVENT: usize = 32;
 
-/// What follows where connections cannot be redirected.
+/// The consequence if connections cannot be redirected.
 const NOT_REDIRECTED: &[u8] =
     b"allowed names have loopback addresses, to which some servers do not connect, and no denied address is recorded";
 
@@ -42,7 +42,7 @@ struct Shim {
     connections: Vec<Option<Box<ShimConnection>>>,
 }
 
-/// What a connection is for.
+/// The purpose of a connection.
 enum ShimConnection {
     Spliced(SplicedPair),
     /// Waits for mcpm.
@@ -118,7 +118,7 @@ pub(crate) fn run(way: Uplink, config: Config, engine_env: &[&[u8]]) -> Result<i
     if let Some(notices) = &watcher {
         let _ = shim.epoll.watch(notices.fd(), SECCOMP_TOKEN);
     }
-    // The server's streams are the server's alone.
+    // Only the server uses its streams.
     sys::close_standard_stream(0);
     sys::close_standard_stream(1);
     let mut events = [Event::NONE; 64];
@@ -169,7 +169,7 @@ impl Shim {
         }
     }
 
-    /// A client that takes an address of ours for a host's.
+    /// A client that connected to an address that stands for a host.
     fn accept_host_client(&mut self, listener: &Fd) {
         let Ok((client, place)) = sys::accept(listener) else { return };
         let Some(name) = self.names.name(place.address) else { return };
@@ -184,7 +184,7 @@ impl Shim {
         }
     }
 
-    /// Has connections wait until mcpm wants to reach the server.
+    /// Opens connections that wait until mcpm connects to the server.
     fn open_reverse_connections(&mut self) {
         for _ in 0..self.reverse_connections.due(sys::now()) {
             let offer = self.uplink.connect().and_then(|link| sys::send(&link, b"inbound\n").map(|_| link));
@@ -195,14 +195,14 @@ impl Shim {
         }
     }
 
-    /// Tells whether there is room for one more joined pair. Connections that wait have theirs beside.
+    /// Whether there is room for another pair. Waiting connections have a limit of their own.
     fn has_room(&self) -> bool {
         let joined =
             |link: &&Option<Box<ShimConnection>>| matches!(link.as_deref(), Some(ShimConnection::Spliced(_)));
         self.connections.iter().filter(joined).count() < MAX_SPLICED_PAIRS
     }
 
-    /// Takes a connection in; tells whether that could be done.
+    /// Registers a connection; returns whether that succeeded.
     fn add(&mut self, link: ShimConnection) -> bool {
         if matches!(link, ShimConnection::Spliced(_)) && !self.has_room() {
             return false;
@@ -223,12 +223,12 @@ impl Shim {
         if let Some(place) = self.connections.get_mut(at) {
             *place = Some(Box::new(link));
         }
-        // What happened before it was watched is told once more, but the first words go out at once.
+        // Earlier events are reported again, but the first words are sent at once.
         self.drive(token);
         true
     }
 
-    /// Something has happened to a connection.
+    /// Handles an event of a connection.
     fn drive(&mut self, token: u64) {
         let at = (token - CONNECTION_TOKENS) as usize;
         let Some(place) = self.connections.get_mut(at) else { return };
@@ -258,7 +258,7 @@ impl Shim {
         }
     }
 
-    /// Joins mcpm to the server.
+    /// Splices mcpm to the server.
     fn connect_to_server(&mut self, link: ShimConnection) {
         let (ShimConnection::Idle(link), Some(port)) = (link, self.inbound_port) else { return };
         match sys::connect(SocketAddress { address: LOOPBACK, port }) {
@@ -285,7 +285,7 @@ impl Shim {
                 address
             });
             let Some(reply) = reply else { continue };
-            // Who does not get it asks again.
+            // A client without a response asks again.
             let _ = sys::send_to(socket, &reply.bytes, from);
             if let Some(name) = reply.refused {
                 notify_mcpm(self.uplink, &[b"refused dns ", &name]);
@@ -296,7 +296,7 @@ impl Shim {
         }
     }
 
-    /// Somebody tries to reach an address without us.
+    /// Handles an attempt to connect past the shim.
     fn handle_seccomp_notification(&mut self, notices: &sys::SeccompListener) {
         if let Some(attempt) = notices.handle_next() {
             notify_mcpm(self.uplink, &[b"refused ", &attempt]);
@@ -304,7 +304,7 @@ impl Shim {
     }
 }
 
-/// Tells mcpm of what did not get as far as it.
+/// Reports to mcpm what was denied before it got there.
 fn notify_mcpm(way: Uplink, words: &[&[u8]]) {
     if let Ok(link) = way.connect() {
         let line = [words, &[b"\n" as &[u8]]].concat().concat();

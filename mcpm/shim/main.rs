@@ -1,15 +1,15 @@
-//! The first process of an isolated container: it joins the container's loopback to mcpm's socket, and starts the
-//! server.
+//! The first process of an isolated container: it relays connections on the container's loopback to mcpm's socket,
+//! and starts the server.
 //!
-//! The container has no network. mcpm's socket is mounted at `/.mcpm/link.sock`, or carried to mcpm by a second process
-//! of this program (`carry`), where engines share no sockets. Each connection to it begins with a line that says what
-//! it is: `start SLOT` (answered with the configuration), `proxy` (an HTTP proxy follows),
-//! `open PORT NAME` (a stream to that host follows), `inbound` (waits until mcpm wants to reach the server),
-//! `looked-up NAME` (an allowed name was looked up) or `refused ...` (something that was not even tried). What is allowed, mcpm alone decides: whatever runs in the
-//! container can talk to the socket itself.
+//! The container has no network. mcpm's socket is mounted at `/.mcpm/link.sock` or, where engines share no sockets, a
+//! second process of this program (`carry`) relays to mcpm. The first line of each connection states its purpose:
+//! `start SLOT` (answered with the configuration), `proxy` (an HTTP proxy follows), `open PORT NAME` (a stream to
+//! that host follows), `inbound` (waits until mcpm connects to the server), `looked-up NAME` (an allowed name was
+//! looked up) or `refused ...` (an attempt that bypassed the proxy). Only mcpm decides what is allowed, because any
+//! program in the container can use the socket itself.
 //!
-//! It has one thread, needs no C library and no other file, and copies nothing of the server's standard streams,
-//! which the server inherits.
+//! The shim has one thread, needs no C library and no other file, and copies nothing of the server's standard
+//! streams, which the server inherits.
 
 #![no_std]
 #![no_main]
@@ -37,10 +37,10 @@ use config::Config;
 use sys::print_error;
 use uplink::Uplink;
 
-/// The exit code when the server was not even started, as container engines have it.
+/// The exit code if the server could not be started, as container engines use it.
 const START_FAILED: i32 = 125;
 
-/// Where the program begins, with the kernel's view of its stack: count, arguments, null, variables, null.
+/// The entry point, with the kernel's stack: count, arguments, null, variables, null.
 extern "C" fn entry(stack: *const usize) -> ! {
     let (args, env) = sys::args_and_env(stack);
     match begin(&args, &env) {
@@ -52,7 +52,7 @@ extern "C" fn entry(stack: *const usize) -> ! {
     }
 }
 
-/// With `carry` it carries, with `carried SLOT` it is carried, and with `SLOT` alone a socket is mounted.
+/// With `carry` it is the relay; with `carried SLOT` it uses the relay; with `SLOT` alone it uses the mounted socket.
 fn begin(args: &[&[u8]], env: &[&[u8]]) -> Result<i32, &'static [u8]> {
     let word = |at: usize| args.get(at).and_then(|word| word.strip_suffix(&[0])).unwrap_or(b"0");
     let (way, slot) = match word(1) {
@@ -66,7 +66,7 @@ fn begin(args: &[&[u8]], env: &[&[u8]]) -> Result<i32, &'static [u8]> {
     event_loop::run(way, config, env)
 }
 
-/// Asks mcpm what to do.
+/// Requests the configuration from mcpm.
 fn fetch_config(way: Uplink, slot: &[u8]) -> Option<Vec<u8>> {
     let link = way.connect_first().ok()?;
     sys::send(&link, &[b"start ", slot, b"\n"].concat()).ok()?;

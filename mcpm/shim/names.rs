@@ -1,44 +1,43 @@
-//! Addresses that stand for host names in the container.
+//! The addresses that stand for host names in the container.
 //!
 //! The name with number 0 has 127.77.0.1, the next 127.77.0.2, and so on: loopback addresses, on which the shim can
-//! listen. Programs are told 25.77.0.1 and so on in their place, where the shim can redirect their connections: many
-//! refuse to connect to addresses that are not public. Nothing leaves the container for either network. Names that
-//! are allowed one by one keep their address; those that came up later give way, the oldest first, when there are too
-//! many.
+//! listen. Where the shim can redirect connections, programs get 25.77.0.1 and so on instead, since many refuse to
+//! connect to addresses that are not public. The container has no route out for either network. Names that are
+//! allowed one by one keep their address; of the others, the oldest are replaced when there are too many.
 
 use alloc::vec::Vec;
 
-/// The network of the addresses that are connected to.
+/// The network of the addresses that the shim listens on.
 const LOOPBACK: [u8; 2] = [127, 77];
-/// The network of the addresses that programs are told: public, but announced nowhere on the internet. It differs from
-/// the other one in the first byte only.
+/// The network of the addresses that programs get: public, but not announced on the internet. It differs from the
+/// other one in the first byte only.
 const ADVERTISED: [u8; 2] = [25, 77];
-/// Most names at once.
+/// Most names with an address at once.
 const MAX_NAMES: usize = 16_384;
 
-/// Which name an address stands for.
+/// Maps addresses to names.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     names: Vec<Vec<u8>>,
-    /// How many of them stay.
+    /// Number of names that stay.
     fixed: usize,
-    /// The next one to give way, once all places are taken.
+    /// The next one to be replaced, once all addresses are in use.
     oldest: usize,
     parent_domains: Vec<Vec<u8>>,
     any: bool,
-    /// The network of the addresses that programs are told.
+    /// The network of the addresses that programs get.
     network: [u8; 2],
 }
 
 impl Names {
-    /// `redirected` says whether connections to the public addresses are redirected.
+    /// `redirected` is whether connections to the public addresses are redirected.
     pub(crate) fn new(names: Vec<Vec<u8>>, below: Vec<Vec<u8>>, any: bool, redirected: bool) -> Self {
         let fixed = names.len();
         let network = if redirected { ADVERTISED } else { LOOPBACK };
         Self { names, fixed, oldest: fixed, parent_domains: below, any, network }
     }
 
-    /// The address that programs are told for a name in lower case, if it is allowed one.
+    /// Returns the address for a name in lower case, if it may have one.
     pub(crate) fn address(&mut self, name: &[u8]) -> Option<[u8; 4]> {
         let number = self.number(name)?;
         let [high, low] = u16::try_from(number + 1).ok()?.to_be_bytes();
@@ -62,12 +61,12 @@ impl Names {
         Some(number)
     }
 
-    /// How many names have an address.
+    /// Returns the number of names with an address.
     pub(crate) fn count(&self) -> usize {
         self.names.len()
     }
 
-    /// The name that an address stands for that was connected to.
+    /// Returns the name for the destination address of a connection.
     pub(crate) fn name(&self, address: [u8; 4]) -> Option<&[u8]> {
         let [first, second, high, low] = address;
         let number = usize::from(u16::from_be_bytes([high, low])).checked_sub(1)?;
@@ -76,12 +75,12 @@ impl Names {
     }
 }
 
-/// Tells whether an address is one that programs are told for a name.
+/// Whether programs get that address for a name.
 pub(crate) fn is_public(address: &[u8]) -> bool {
     address.starts_with(&ADVERTISED)
 }
 
-/// The first byte of the address to connect to in place of such a one.
+/// The first byte of the loopback address in its place.
 pub(crate) const LOOPBACK_FIRST_BYTE: u8 = LOOPBACK[0];
 
 fn is_below(name: &[u8], top: &[u8]) -> bool {

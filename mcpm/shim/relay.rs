@@ -1,8 +1,8 @@
-//! Carries connections between the container and mcpm over standard input and output, where an engine shares no
-//! sockets with the machine that mcpm runs on.
+//! Relays connections between the container and mcpm over standard input and output, where an engine shares no
+//! sockets with mcpm's machine.
 //!
-//! It is run in the container by mcpm, beside the first process, which takes it for mcpm. Like that one it decides
-//! nothing: what it carries, mcpm looks at as if it had come over a socket.
+//! mcpm runs it in the container beside the first process, for which it takes the place of mcpm. It makes no
+//! decisions either: mcpm checks relayed connections like those of a socket.
 
 use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 
@@ -18,11 +18,11 @@ use crate::{
 const INPUT_TOKEN: u64 = 0;
 const LISTENER_TOKEN: u64 = 1;
 const CONNECTION_TOKENS: u64 = 1 << 32;
-/// Turns of one connection before others have theirs.
+/// Reads of one connection before others get their turn.
 const MAX_STEPS_PER_EVENT: usize = 8;
-/// What waits for standard output is written once it is that much.
+/// Buffered bytes after which standard output is written.
 const FLUSH_THRESHOLD_BYTES: usize = 32 * 1024;
-/// Bytes that were passed on before mcpm is told.
+/// Processed bytes after which mcpm gets a window update.
 const WINDOW_UPDATE_THRESHOLD: usize = WINDOW_BYTES / 4;
 
 struct Relay {
@@ -35,25 +35,25 @@ struct Relay {
 
 struct ContainerConnection {
     number: u32,
-    /// Gone once this end has closed it.
+    /// `None` once this end has closed it.
     fd: Option<Fd>,
-    /// From mcpm, to be passed on; the first from `start` on.
+    /// Data from mcpm that is not written yet; the first chunk from `start` on.
     pending: VecDeque<Vec<u8>>,
     start: usize,
     buffered_bytes: usize,
-    /// Whether no more comes from mcpm, and whether the connection was told.
+    /// Whether mcpm has ended its direction, and whether that was passed on.
     ended: bool,
     eof_sent: bool,
-    /// Passed on, and mcpm not told.
+    /// Processed bytes without a window update yet.
     unacknowledged: usize,
-    /// May be sent to mcpm.
+    /// Bytes that may be sent to mcpm.
     send_window: usize,
-    /// Whether all was sent.
+    /// Whether this direction has ended.
     read_eof: bool,
     closed_by_peer: bool,
 }
 
-/// Carries until mcpm is gone.
+/// Relays until mcpm closes the stream.
 pub(crate) fn run() -> Result<i32, &'static [u8]> {
     let epoll = Epoll::new().map_err(|_| b"the kernel gives no epoll" as &[u8])?;
     let listener = uplink::RELAYED.listen().map_err(|_| b"connections are carried already" as &[u8])?;
@@ -98,7 +98,7 @@ pub(crate) fn run() -> Result<i32, &'static [u8]> {
 }
 
 impl Relay {
-    /// Does what mcpm said.
+    /// Handles the frames from mcpm.
     fn process_received(&mut self, received: &mut Vec<u8>) -> Result<(), InvalidFrame> {
         let mut rest = received.as_slice();
         while let Some((frame, after)) = frames::parse_frame(rest)? {
@@ -114,7 +114,7 @@ impl Relay {
         let at = frame.connection as usize;
         let connection = self.connections.get_mut(at).and_then(Option::as_deref_mut).ok_or(InvalidFrame)?;
         match frame.kind {
-            // What this end has closed gets no more.
+            // A connection that this end has closed accepts no data.
             DATA if connection.fd.is_none() => {}
             DATA => {
                 connection.buffered_bytes += frame.payload.len();
@@ -140,12 +140,12 @@ impl Relay {
         Ok(())
     }
 
-    /// Begins to carry one.
+    /// Begins to relay a connection.
     fn open(&mut self, fd: Fd) {
         let free = self.connections.iter().position(Option::is_none);
         let at = free.unwrap_or(self.connections.len());
         let number = at as u32;
-        // One too many is closed, which says enough.
+        // A connection beyond the limit is closed.
         if number >= MAX_CONNECTIONS
             || self.epoll.watch_edge_triggered(&fd, CONNECTION_TOKENS + at as u64).is_err()
         {
@@ -173,7 +173,7 @@ impl Relay {
         self.drive(at);
     }
 
-    /// Moves what can be moved.
+    /// Copies as many bytes as possible.
     fn drive(&mut self, at: usize) {
         for turn in 0..=MAX_STEPS_PER_EVENT {
             if self.out.len() > FLUSH_THRESHOLD_BYTES {
@@ -201,7 +201,7 @@ impl Relay {
         }
     }
 
-    /// Sends what waits; when that cannot be done, mcpm is gone.
+    /// Writes the buffered frames; if that fails, mcpm is gone.
     fn flush(&mut self) {
         let mut rest = self.out.as_slice();
         while !rest.is_empty() {
@@ -217,7 +217,7 @@ impl Relay {
 }
 
 impl ContainerConnection {
-    /// Reads once and writes once, as far as both can be done; tells whether anything was.
+    /// Reads once and writes once, if possible; returns whether anything was copied.
     fn step(&mut self, piece: &mut [u8], out: &mut Vec<u8>) -> sys::Result<bool> {
         let Some(fd) = &self.fd else { return Ok(false) };
         let mut moved = false;
@@ -262,7 +262,7 @@ impl ContainerConnection {
             sys::shutdown_write(fd);
             self.eof_sent = true;
         }
-        // Where mcpm takes no more, what the connection says is of no use.
+        // When mcpm accepts no more, the connection's data is of no use.
         if (self.read_eof || self.closed_by_peer) && self.eof_sent {
             self.close(out);
         }

@@ -1,61 +1,62 @@
-//! Two joined connections: bytes go both ways until both sides have said that no more come.
+//! Two spliced connections: copies bytes in both directions until both have ended.
 
 use alloc::vec::Vec;
 
 use crate::sys::{self, Epoll, Errno, Fd};
 
-/// Most bytes that wait in one direction.
+/// Most buffered bytes in one direction.
 const BUFFER_BYTES: usize = 16 * 1024;
-/// Turns of one pair before others have theirs.
+/// Reads of one pair before others get their turn.
 const MAX_STEPS_PER_EVENT: usize = 8;
 
 /// One direction.
 #[derive(Default)]
 struct Direction {
-    /// Made when something comes, and kept: to clear it each time would cost more than to move what is in it.
+    /// Allocated at the first data, and kept: clearing it each time would cost more than copying its content.
     buffer: Vec<u8>,
-    /// What waits in it.
+    /// The range of buffered bytes.
     waiting: core::ops::Range<usize>,
-    /// Whether no more comes in.
+    /// Whether the input has ended.
     ended: bool,
-    /// Whether the other side was told so.
+    /// Whether the end was passed on.
     eof_sent: bool,
 }
 
-/// Whether a pair goes on.
+/// Whether a pair continues.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SpliceState {
     Open,
     Closed,
 }
 
-/// Two joined connections.
+/// Two spliced connections.
 pub(crate) struct SplicedPair {
     sides: [Fd; 2],
     flows: [Direction; 2],
-    /// Whether the second is not connected yet; the first is told of it.
+    /// Whether the second is still connecting; the first gets the result.
     connecting: bool,
 }
 
 impl SplicedPair {
-    /// Joins two connections; `first_words` go to the second before anything else.
+    /// Splices two connections; `first_words` are sent to the second before anything else.
     pub(crate) fn new(from: Fd, to: Fd, first_words: Vec<u8>) -> Self {
         let mut out = Direction::default();
         out.prefill(&first_words);
         Self { sides: [from, to], flows: [out, Direction::default()], connecting: false }
     }
 
-    /// Joins a connection to one that has only begun: the first side gets `+` once it has come about, `-` if not.
+    /// Splices a connection to one that is still connecting: the first side gets `+` when it is connected, `-` if
+    /// that fails.
     pub(crate) fn connecting(from: Fd, to: Fd) -> Self {
         Self { connecting: true, ..Self::new(from, to, Vec::new()) }
     }
 
-    /// Has the pair told of, once.
+    /// Registers the pair with the event loop.
     pub(crate) fn watch(&self, epoll: &Epoll, token: u64) -> sys::Result<()> {
         self.sides.iter().try_for_each(|side| epoll.watch_edge_triggered(side, token))
     }
 
-    /// Moves what can be moved.
+    /// Copies as many bytes as possible.
     pub(crate) fn pump(&mut self, epoll: &Epoll, token: u64) -> SpliceState {
         if self.connecting {
             match sys::connect_result(&self.sides[1]) {
@@ -93,7 +94,7 @@ impl SplicedPair {
 }
 
 impl Direction {
-    /// Has bytes wait that came from nobody; nothing else does yet.
+    /// Buffers bytes from the shim itself, before anything else.
     fn prefill(&mut self, bytes: &[u8]) {
         self.buffer = Vec::with_capacity(BUFFER_BYTES);
         self.buffer.extend_from_slice(bytes);
@@ -101,7 +102,7 @@ impl Direction {
         self.buffer.resize(BUFFER_BYTES.max(bytes.len()), 0);
     }
 
-    /// Reads once and writes once, as far as both can be done; tells whether anything was.
+    /// Reads once and writes once, if possible; returns whether anything was copied.
     fn step(&mut self, from: &Fd, to: &Fd) -> sys::Result<bool> {
         let mut moved = false;
         if self.waiting.is_empty() && !self.ended {

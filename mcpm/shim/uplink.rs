@@ -1,36 +1,35 @@
-//! How mcpm is reached: by a socket of its own that is mounted, or by one that another process of this program carries
-//! to it.
+//! The connection to mcpm: over a mounted socket, or over one of the relay process.
 //!
-//! The carried one has no place in the file system: the container's own files may be read-only, and nobody outside its
-//! network finds it there.
+//! The relay's socket is not in the file system: the container's files may be read-only, and nobody outside the
+//! container's network namespace can connect to it.
 
 use crate::sys::{self, Errno, Fd};
 
-/// Where to connect to.
+/// The address of a socket.
 #[derive(Clone, Copy)]
 pub(crate) struct Uplink(&'static [u8]);
 
-/// The socket is mounted.
+/// The mounted socket.
 pub(crate) const MOUNTED: Uplink = Uplink(b"/.mcpm/link.sock");
-/// The socket is of the process that carries.
+/// The socket of the relay process.
 pub(crate) const RELAYED: Uplink = Uplink(b"\0mcpm.link");
-/// Where that process says that it listens.
+/// The socket on which the relay announces that it listens.
 const READY_SOCKET: &[u8] = b"\0mcpm.ready";
-/// How long it may take to come, in seconds.
+/// How long to wait for the relay, in seconds.
 const READY_TIMEOUT_SECONDS: u32 = 60;
 
 impl Uplink {
-    /// Connects, without waiting for anything from then on.
+    /// Connects; the socket is nonblocking from then on.
     pub(crate) fn connect(self) -> sys::Result<Fd> {
         sys::connect_unix(self.0, false)
     }
 
-    /// Connects for the first time, and waits if nobody can be there yet.
+    /// Connects for the first time, and waits for a relay that has not started yet.
     pub(crate) fn connect_first(self) -> sys::Result<Fd> {
         if self.0 == MOUNTED.0 {
             return sys::connect_unix(self.0, true);
         }
-        // Whoever listens after the attempt below finds this here and says so.
+        // A relay that begins to listen after the attempt below announces itself here.
         let ready = sys::bind_unix_datagram(READY_SOCKET, READY_TIMEOUT_SECONDS)?;
         loop {
             if let Ok(link) = sys::connect_unix(self.0, true) {
@@ -43,10 +42,10 @@ impl Uplink {
         }
     }
 
-    /// Listens there, and says so to whoever waits.
+    /// Listens, and announces that.
     pub(crate) fn listen(self) -> sys::Result<Fd> {
         let listener = sys::listen_unix(self.0)?;
-        // Later, nobody waits.
+        // Later, nobody waits for it.
         let _ = sys::send_unix_datagram(READY_SOCKET, b"!");
         Ok(listener)
     }

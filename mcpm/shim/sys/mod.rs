@@ -1,5 +1,4 @@
-//! What the shim asks of the kernel, as safe functions. All unsafe code is here, in the parts of this module and
-//! in `memory`.
+//! System calls of the shim as safe functions. All unsafe code is here, in the submodules, and in the allocator.
 
 #[cfg(target_arch = "aarch64")]
 #[path = "aarch64.rs"]
@@ -17,7 +16,7 @@ pub(crate) use socket::*;
 
 use arch::{number, syscall};
 
-/// Why the kernel refused.
+/// An error of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Errno(pub(crate) i32);
 
@@ -50,7 +49,7 @@ impl Fd {
     }
 }
 
-/// Calls the kernel.
+/// Makes a system call.
 ///
 /// # Safety
 /// As for [`syscall`].
@@ -90,7 +89,7 @@ pub(crate) fn wait_to_write(fd: &Fd) -> Result<()> {
     unsafe { call(number::PPOLL, [&raw mut watched as usize, 1, 0, 0, 0, 0]) }.map(drop)
 }
 
-/// Writes to standard error; nobody is left to be told of a failure.
+/// Writes to standard error; a failure cannot be reported.
 pub(crate) fn print_error(parts: &[&[u8]]) {
     for part in [b"mcpm: " as &[u8]].iter().chain(parts).chain(&[b"\n" as &[u8]]) {
         // SAFETY: the kernel reads that many bytes there.
@@ -98,7 +97,7 @@ pub(crate) fn print_error(parts: &[&[u8]]) {
     }
 }
 
-/// Takes zeroed memory from the kernel; null when there is none.
+/// Requests zeroed memory from the kernel; null if there is none.
 pub(crate) fn map_memory(size: usize) -> *mut u8 {
     const READ_WRITE: usize = 3;
     const PRIVATE_ANONYMOUS: usize = 0x22;
@@ -107,7 +106,7 @@ pub(crate) fn map_memory(size: usize) -> *mut u8 {
     mapped.map_or(core::ptr::null_mut(), |address| address as *mut u8)
 }
 
-/// Milliseconds of a clock that nobody sets.
+/// Returns the milliseconds of the monotonic clock.
 pub(crate) fn now() -> u64 {
     const MONOTONIC: usize = 1;
     let mut time = [0_i64; 2];
@@ -148,7 +147,7 @@ impl Event {
     }
 }
 
-/// Waits for many files at once.
+/// Waits for events of many files.
 pub(crate) struct Epoll(Fd);
 
 impl Epoll {
@@ -158,22 +157,22 @@ impl Epoll {
         unsafe { call(number::EPOLL_CREATE1, [CLOEXEC, 0, 0, 0, 0, 0]) }.map(opened).map(Self)
     }
 
-    /// Tells of a file for as long as it can be read.
+    /// Watches a file for as long as it can be read (level-triggered).
     pub(crate) fn watch(&self, fd: &Fd, token: u64) -> Result<()> {
         self.control(1, fd, READABLE, token)
     }
 
-    /// Tells whenever something changes on a connection.
+    /// Watches a connection for changes (edge-triggered).
     pub(crate) fn watch_edge_triggered(&self, fd: &Fd, token: u64) -> Result<()> {
         self.control(1, fd, READABLE | WRITABLE | PEER_CLOSED | EDGE, token)
     }
 
-    /// Tells again of what was told already, if it is so still.
+    /// Reports the current state of a file again.
     pub(crate) fn rearm(&self, fd: &Fd, token: u64) -> Result<()> {
         self.control(3, fd, READABLE | WRITABLE | PEER_CLOSED | EDGE, token)
     }
 
-    /// Tells of a file no more.
+    /// Stops watching a file.
     pub(crate) fn unwatch(&self, fd: &Fd) {
         let _ = self.control(2, fd, 0, 0);
     }
@@ -187,12 +186,12 @@ impl Epoll {
         .map(drop)
     }
 
-    /// Waits for events and returns how many there are.
+    /// Waits for events and returns their number.
     pub(crate) fn wait(&self, events: &mut [Event]) -> Result<usize> {
         self.wait_for(events, None)
     }
 
-    /// Waits for events for so many milliseconds at most.
+    /// Waits for events for at most that many milliseconds.
     pub(crate) fn wait_for(&self, events: &mut [Event], limit: Option<u64>) -> Result<usize> {
         let limit = limit.map_or(usize::MAX, |limit| limit.min(60_000) as usize);
         // SAFETY: the kernel writes at most that many events there.

@@ -1,11 +1,11 @@
-//! The child, and signals.
+//! Child processes and signals.
 
 use alloc::vec::Vec;
 
 use super::{Errno, Fd, Result, call, exit, number, opened};
 
 pub(crate) const SIGCHLD: u32 = 17;
-/// Signals that are taken as data: hangup, interrupt, quit, user 1 and 2, terminate, child, window.
+/// Signals that are read from a file: hangup, interrupt, quit, user 1 and 2, terminate, child, window.
 const HANDLED_SIGNALS: u64 = bit(1) | bit(2) | bit(3) | bit(10) | bit(12) | bit(15) | bit(SIGCHLD) | bit(28);
 const MASK_SIZE: usize = size_of::<u64>();
 
@@ -13,7 +13,7 @@ const fn bit(signal: u32) -> u64 {
     1 << (signal - 1)
 }
 
-/// Has signals arrive as data.
+/// Returns a file that signals are read from.
 pub(crate) fn signals() -> Result<Fd> {
     const CLOEXEC_NONBLOCK: usize = 0x8_0800;
     block(HANDLED_SIGNALS)?;
@@ -25,14 +25,14 @@ pub(crate) fn signals() -> Result<Fd> {
     .map(opened)
 }
 
-/// Holds back these signals and no others.
+/// Blocks exactly these signals.
 fn block(mask: u64) -> Result<()> {
     const SET: usize = 2;
     // SAFETY: the kernel reads a mask of that size there.
     unsafe { call(number::RT_SIGPROCMASK, [SET, &raw const mask as usize, 0, MASK_SIZE, 0, 0]) }.map(drop)
 }
 
-/// Takes a signal that arrived.
+/// Reads a signal.
 pub(crate) fn read_signal(fd: &Fd) -> Result<u32> {
     // The size of what the kernel says of a signal, whose number comes first.
     let mut info = [0_u8; 128];
@@ -46,7 +46,7 @@ pub(crate) fn signal(process: i32, signal: u32) {
     let _ = unsafe { call(number::KILL, [process as usize, signal as usize, 0, 0, 0, 0]) };
 }
 
-/// Takes an ended process and its exit code, 128 + n after signal n.
+/// Reaps an ended process; its exit code is 128 + n after signal n.
 pub(crate) fn reap() -> Option<(i32, i32)> {
     const NO_WAIT: usize = 1;
     let mut status = 0_i32;
@@ -57,7 +57,7 @@ pub(crate) fn reap() -> Option<(i32, i32)> {
     Some((process as i32, if signal == 0 { status >> 8 & 0xff } else { 128 + signal }))
 }
 
-/// Starts a process that does `work`, which ends with its exit code. It shares neither memory nor files.
+/// Forks a process that runs `work`, which returns its exit code.
 pub(crate) fn fork(work: impl FnOnce() -> i32) -> Result<i32> {
     // SAFETY: without a stack of its own, and without sharing memory, the child goes on with a copy of everything.
     match unsafe { call(number::CLONE, [SIGCHLD as usize, 0, 0, 0, 0, 0]) }? {
@@ -66,7 +66,7 @@ pub(crate) fn fork(work: impl FnOnce() -> i32) -> Result<i32> {
     }
 }
 
-/// Runs a program in place of this one, with all signals let through. Texts end with a zero byte.
+/// Replaces this process by a program, with all signals unblocked. Texts end with a zero byte.
 pub(crate) fn execute(program: &[u8], args: &[Vec<u8>], env: &[&[u8]]) -> Errno {
     let args = pointers(args.iter().map(Vec::as_slice));
     let env = pointers(env.iter().copied());
@@ -90,12 +90,12 @@ fn pointers<'a>(texts: impl Iterator<Item = &'a [u8]>) -> Vec<*const u8> {
     ended.map(<[u8]>::as_ptr).chain([core::ptr::null()]).collect()
 }
 
-/// Closes a file of the process's own, such as standard input.
+/// Closes a file of the process, such as standard input.
 pub(crate) fn close_standard_stream(number: i32) {
     drop(Fd(number));
 }
 
-/// The program's arguments and variables, each with its zero byte.
+/// Returns the arguments and variables of the program, each with its zero byte.
 pub(crate) fn args_and_env(stack: *const usize) -> (Vec<&'static [u8]>, Vec<&'static [u8]>) {
     let list = |at: usize| {
         let mut texts = Vec::new();

@@ -1,11 +1,10 @@
-//! Redirects connections to addresses that stand for host names, and reports connections that a program tries to open
-//! past the shim.
+//! Redirects connections to addresses that stand for host names, and reports connections that bypass the shim.
 //!
-//! A filter on the server's system calls has the kernel ask before each `connect`, and before each `sendto` with an
-//! address. The answer is always to go on. Programs know allowed names by public addresses, which the container has no
-//! route to; in the memory of a program that connects to one of them, the address becomes the loopback address on which
-//! the shim listens. Other connections that lead out of the container fail whatever is done here; but a failure that
-//! nobody is told of is hard to explain.
+//! A seccomp filter on the server's system calls notifies the shim before each `connect`, and before each `sendto`
+//! with an address. The response is always to continue. Programs get public addresses for allowed names, to which the
+//! container has no route; when a program connects to one of them, the shim replaces the address in the program's
+//! memory by the loopback address on which the shim listens. Other connections out of the container fail in any case,
+//! but a failure that is not reported is hard to explain.
 
 use alloc::vec::Vec;
 use core::cell::Cell;
@@ -40,7 +39,7 @@ const JUMP_IF_EQUAL: u16 = 0x15;
 const RETURN: u16 = 0x06;
 const ALLOW: u32 = 0x7fff_0000;
 const USER_NOTIFICATION: u32 = 0x7fc0_0000;
-/// Places in what a filter sees: the call's number, the processor, the fifth argument in two halves.
+/// Offsets in the data of a filter: the call's number, the architecture, the fifth argument in two halves.
 const NUMBER: u32 = 0;
 const ARCH: u32 = 4;
 const FIFTH_ARGUMENT: [u32; 2] = [48, 52];
@@ -59,7 +58,7 @@ const fn ret(value: u32) -> Instruction {
 
 static FILTER: [Instruction; 11] = [
     load(ARCH),
-    // Programs of another processor's kind count their calls otherwise, and are not watched.
+    // Programs of another architecture number their calls otherwise, and are not watched.
     skip_if_equal(AUDIT_ARCH, 0, 7),
     load(NUMBER),
     skip_if_equal(CONNECT as u32, 6, 0),
@@ -78,7 +77,7 @@ struct FilterProgram {
     filter: *const Instruction,
 }
 
-/// Two joined sockets, over which the server's process hands over the file that the kernel asks on.
+/// A socket pair, over which the server's process passes the notification file.
 pub(crate) struct SeccompSetup {
     ours: Fd,
     childs: Fd,
@@ -101,7 +100,7 @@ struct MessageHeader {
     flags: i32,
 }
 
-/// A message's open file.
+/// The open file in a message.
 #[repr(C)]
 struct ControlMessage {
     length: usize,
@@ -135,7 +134,7 @@ fn with_message<T>(byte: &mut u8, control: &mut ControlMessage, use_it: impl FnO
 }
 
 impl SeccompSetup {
-    /// Makes ready, before the server's process is made.
+    /// Creates the socket pair, before the server's process is forked.
     pub(crate) fn prepare() -> Option<Self> {
         const UNIX: usize = 1;
         const STREAM_CLOEXEC: usize = 1 | 0x8_0000;
@@ -145,7 +144,7 @@ impl SeccompSetup {
         Some(Self { ours: Fd(ends[0]), childs: Fd(ends[1]) })
     }
 
-    /// Puts the filter on the process, which is the server's, and hands over the file.
+    /// Installs the filter on the current process, which is the server's, and passes the notification file.
     pub(crate) fn install_filter(&self) {
         const NO_NEW_PRIVILEGES: usize = 38;
         const SET_FILTER: usize = 1;
@@ -163,11 +162,11 @@ impl SeccompSetup {
         });
     }
 
-    /// Takes the file over from that process; `None` where there is no such filter, or the process is gone.
+    /// Receives the notification file; `None` if the filter could not be installed, or the process is gone.
     pub(crate) fn into_listener(self, process: i32) -> Option<SeccompListener> {
         const CLOEXEC: usize = 0x4000_0000;
         let Self { ours, childs } = self;
-        // Else the end would never come.
+        // Otherwise the end of the stream would never arrive.
         drop(childs);
         let (mut byte, mut control) = (0, ControlMessage::of(-1));
         with_message(&mut byte, &mut control, |message| {
@@ -175,23 +174,23 @@ impl SeccompSetup {
             unsafe { call(RECVMSG, [ours.arg(), message, CLOEXEC, 0, 0, 0]) }.ok()
         })
         .filter(|count| *count == 1 && control.file >= 0)?;
-        // What a process forbids of itself shows later. Security modules forbid it of every process, as Yama's
+        // Restrictions of a single process show later. Security modules restrict every process, as Yama's
         // `ptrace_scope` does.
         let redirects = matches!(ProcessMemory::open(process as u32), Ok(_) | Err(Errno::NO_PROCESS));
         Some(SeccompListener { file: Fd(control.file), redirects, complained: Cell::new(!redirects) })
     }
 }
 
-/// Where the kernel asks.
+/// The notification file.
 pub(crate) struct SeccompListener {
     file: Fd,
     /// Whether connections can be redirected.
     redirects: bool,
-    /// Whether it was said that the memory of some program cannot be reached.
+    /// Whether an unreachable program's memory was reported.
     complained: Cell<bool>,
 }
 
-/// What the kernel asks.
+/// A notification of the kernel.
 #[repr(C)]
 #[derive(Default)]
 struct SeccompNotification {
@@ -217,12 +216,12 @@ impl SeccompListener {
         &self.file
     }
 
-    /// Tells whether connections to addresses that stand for names are redirected.
+    /// Whether connections to addresses that stand for names are redirected.
     pub(crate) fn redirects(&self) -> bool {
         self.redirects
     }
 
-    /// Takes one question and answers it; what was tried, if it leads out of the container.
+    /// Receives a notification and responds; returns the destination if it is outside the container.
     pub(crate) fn handle_next(&self) -> Option<Vec<u8>> {
         const RECEIVE: usize = 0xc050_2100;
         const SEND: usize = 0xc018_2101;
@@ -237,7 +236,7 @@ impl SeccompListener {
         attempt
     }
 
-    /// Looks at what a call would do, as far as its address can be read, and redirects it where that is to be done.
+    /// Inspects the address of a call, if it can be read, and redirects it if necessary.
     fn inspect_call(&self, notice: &SeccompNotification) -> Option<Vec<u8>> {
         let connects = notice.number == CONNECT as i32;
         let (verb, at, length): (&[u8], _, _) = if connects {
@@ -252,8 +251,8 @@ impl SeccompListener {
         let count = memory.read(at, address.get_mut(..wanted)?).ok()?;
         let address = address.get(..count)?;
         if let Some(first) = synthetic_address_offset(address) {
-            // Datagrams go nowhere. Resolvers connect sockets for them to sort addresses, and return what is in their
-            // memory afterwards.
+            // Datagrams are not relayed. Resolvers connect sockets for them to sort addresses, and then return the
+            // address in their memory.
             if connects && is_tcp(notice.process, notice.args[0]) {
                 let written = memory.write(at + first, &[names::LOOPBACK_FIRST_BYTE]);
                 written.err().into_iter().for_each(|error| self.complain(error));
@@ -263,7 +262,7 @@ impl SeccompListener {
         Some([verb, &format_address(address)?].concat())
     }
 
-    /// Says once that a program's connections cannot be looked at, unless it is gone.
+    /// Reports once that a program's connections cannot be inspected, unless it is gone.
     fn complain(&self, error: Errno) {
         let gone = matches!(error, Errno::NOT_FOUND | Errno::NO_PROCESS);
         if !gone && !self.complained.replace(true) {
@@ -273,7 +272,7 @@ impl SeccompListener {
         }
     }
 
-    /// Opens the memory of the process that asked, which waits for the answer.
+    /// Opens the memory of the process that made the call, and waits for the response.
     fn memory(&self, notice: &SeccompNotification) -> Result<ProcessMemory> {
         // The number that kernels before 5.8 know as well.
         const ID_VALID: usize = 0x8008_2102;
@@ -284,11 +283,11 @@ impl SeccompListener {
     }
 }
 
-/// Another process's memory. It is opened as a file: engines forbid the system calls that are made for it.
+/// Another process's memory. It is opened as a file, because engines deny the system calls for it.
 struct ProcessMemory(Fd);
 
 impl ProcessMemory {
-    /// Opens it for reading and writing; the kernel asks for the same right for either.
+    /// Opens it for reading and writing; both need the same permission.
     fn open(process: u32) -> Result<Self> {
         const READ_WRITE: usize = 2;
         const HERE: usize = -100_isize as usize;
@@ -312,7 +311,7 @@ impl ProcessMemory {
     }
 }
 
-/// Tells whether a process's file is a socket for TCP connections. The kernel names the protocol of a socket in an
+/// Whether a process's file is a socket for TCP connections. The kernel states the protocol of a socket in an
 /// extended attribute: `TCP`, `TCPv6`, `MPTCP`, `UDP` and so on.
 fn is_tcp(process: u32, file: u64) -> bool {
     let Ok(file) = u32::try_from(file) else { return false };
@@ -338,7 +337,7 @@ fn decimal(text: &mut Vec<u8>, number: u32) {
     text.push(b'0' + (number % 10) as u8);
 }
 
-/// Where the four bytes of an IPv4 address begin in a socket address, which may hold it in the form of IPv6.
+/// Returns the offset of an IPv4 address in a socket address, which may be an IPv4-mapped IPv6 address.
 fn ipv4(address: &[u8]) -> Option<usize> {
     const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
     match u16::from_ne_bytes(*address.first_chunk()?) {
@@ -348,13 +347,13 @@ fn ipv4(address: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where the address begins, if it is one that stands for a name.
+/// Returns the offset of the address, if it is one that stands for a name.
 fn synthetic_address_offset(address: &[u8]) -> Option<usize> {
     let first = ipv4(address)?;
     names::is_public(address.get(first..first + 4)?).then_some(first)
 }
 
-/// `ADDRESS PORT` of a socket address that leads out of the container.
+/// Returns `ADDRESS PORT` of a socket address outside the container.
 fn format_address(address: &[u8]) -> Option<Vec<u8>> {
     let (family, rest) = address.split_first_chunk::<2>()?;
     let (port, rest) = rest.split_first_chunk::<2>()?;

@@ -1,4 +1,4 @@
-//! Sockets: of this container's loopback, and to mcpm.
+//! Sockets on the container's loopback, and to mcpm.
 
 use super::{Errno, Fd, Result, call, number, opened};
 
@@ -24,7 +24,7 @@ pub(crate) struct SocketAddress {
     pub(crate) port: u16,
 }
 
-/// The kernel's form of a place.
+/// The kernel's form of an IPv4 address and port.
 #[repr(C)]
 struct InetAddress {
     family: u16,
@@ -46,7 +46,7 @@ impl InetAddress {
     }
 }
 
-/// The kernel's form of a path, or of a name that begins with a zero byte and is in no file system.
+/// The kernel's form of a path, or of an abstract name, which begins with a zero byte.
 #[repr(C)]
 struct UnixAddress {
     family: u16,
@@ -81,12 +81,12 @@ pub(crate) fn listen(place: SocketAddress) -> Result<Fd> {
     Ok(fd)
 }
 
-/// Takes datagrams.
+/// Receives datagrams.
 pub(crate) fn bind_udp(place: SocketAddress) -> Result<Fd> {
     bound(DATAGRAM, place)
 }
 
-/// Takes a connection, and tells where it was made to.
+/// Accepts a connection, and returns its local address.
 pub(crate) fn accept(listener: &Fd) -> Result<(Fd, SocketAddress)> {
     // SAFETY: no address is asked for.
     let fd =
@@ -102,7 +102,7 @@ pub(crate) fn accept(listener: &Fd) -> Result<(Fd, SocketAddress)> {
     Ok((fd, address.place()))
 }
 
-/// Begins a connection in this container; whether it comes about shows when it can be written to.
+/// Begins to connect in this container; the connection is writable when that is decided.
 pub(crate) fn connect(place: SocketAddress) -> Result<Fd> {
     let fd = socket(IPV4, STREAM | NONBLOCK)?;
     let _ = set(&fd, SOL_TCP, NO_DELAY);
@@ -116,7 +116,7 @@ pub(crate) fn connect(place: SocketAddress) -> Result<Fd> {
     }
 }
 
-/// Tells whether a connection that was begun has come about; `Err(AGAIN)` while nobody knows.
+/// Returns whether a connection is connected; `Err(AGAIN)` while it is connecting.
 pub(crate) fn connect_result(fd: &Fd) -> Result<()> {
     let (mut error, mut size) = (0_i32, 4_u32);
     // SAFETY: the kernel writes at most four bytes, and their count.
@@ -153,7 +153,7 @@ impl UnixAddress {
     }
 }
 
-/// Connects to a socket of this machine's; `blocking` is how it is used from then on.
+/// Connects to a Unix socket; `blocking` is its mode from then on.
 pub(crate) fn connect_unix(place: &[u8], blocking: bool) -> Result<Fd> {
     let fd = socket(UNIX, if blocking { STREAM } else { STREAM | NONBLOCK })?;
     let (address, size) = UnixAddress::of(place)?;
@@ -170,7 +170,7 @@ fn bound_unix(kind: usize, place: &[u8]) -> Result<Fd> {
     Ok(fd)
 }
 
-/// Listens at a place that nobody has.
+/// Listens on an unused Unix address.
 pub(crate) fn listen_unix(place: &[u8]) -> Result<Fd> {
     let fd = bound_unix(STREAM | NONBLOCK, place)?;
     // SAFETY: it names no memory.
@@ -178,13 +178,13 @@ pub(crate) fn listen_unix(place: &[u8]) -> Result<Fd> {
     Ok(fd)
 }
 
-/// Takes a connection to a socket of this machine's.
+/// Accepts a connection to a Unix socket.
 pub(crate) fn accept_unix(listener: &Fd) -> Result<Fd> {
     // SAFETY: no address is asked for.
     unsafe { call(number::ACCEPT4, [listener.arg(), 0, 0, CLOEXEC | NONBLOCK, 0, 0]) }.map(opened)
 }
 
-/// Takes datagrams at a place that nobody has; reading waits for so many seconds.
+/// Receives datagrams on an unused Unix address, with a timeout in seconds.
 pub(crate) fn bind_unix_datagram(place: &[u8], seconds: u32) -> Result<Fd> {
     let fd = bound_unix(DATAGRAM, place)?;
     let limit: [i64; 2] = [i64::from(seconds), 0];
@@ -196,7 +196,7 @@ pub(crate) fn bind_unix_datagram(place: &[u8], seconds: u32) -> Result<Fd> {
     Ok(fd)
 }
 
-/// Sends one datagram to a place, if somebody takes any there.
+/// Sends one datagram to a Unix address, if there is a receiver.
 pub(crate) fn send_unix_datagram(place: &[u8], bytes: &[u8]) -> Result<()> {
     let fd = socket(UNIX, DATAGRAM | NONBLOCK)?;
     let (address, size) = UnixAddress::of(place)?;
@@ -205,13 +205,13 @@ pub(crate) fn send_unix_datagram(place: &[u8], bytes: &[u8]) -> Result<()> {
     unsafe { call(number::SENDTO, [fd.arg(), from, bytes.len(), NO_SIGNAL, to, size]) }.map(drop)
 }
 
-/// Sends bytes; the end of a connection is an error and no signal.
+/// Sends bytes; a closed connection is an error instead of a signal.
 pub(crate) fn send(fd: &Fd, bytes: &[u8]) -> Result<usize> {
     // SAFETY: the kernel reads that many bytes there.
     unsafe { call(number::SENDTO, [fd.arg(), bytes.as_ptr() as usize, bytes.len(), NO_SIGNAL, 0, 0]) }
 }
 
-/// Takes one datagram and who sent it.
+/// Receives one datagram and its sender's address.
 pub(crate) fn receive_from(fd: &Fd, buffer: &mut [u8]) -> Result<(usize, SocketAddress)> {
     let mut address = InetAddress::NONE;
     let mut size = InetAddress::SIZE as u32;
@@ -252,7 +252,7 @@ pub(crate) fn send_to(fd: &Fd, bytes: &[u8], place: SocketAddress) -> Result<()>
     .map(drop)
 }
 
-/// Says that nothing more is sent.
+/// Ends the sending direction.
 pub(crate) fn shutdown_write(fd: &Fd) {
     // SAFETY: it names no memory. A connection that is gone needs no end.
     let _ = unsafe { call(number::SHUTDOWN, [fd.arg(), 1, 0, 0, 0, 0]) };

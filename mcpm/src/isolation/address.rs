@@ -1,4 +1,4 @@
-//! What kinds of addresses there are. A name that is allowed vouches for public ones only.
+//! Classifies IP addresses. A rule for a name only allows the public addresses of that name.
 
 use std::{
     io,
@@ -13,7 +13,7 @@ use super::Rule;
 
 /// Networks that are not public, narrow ones first.
 const SPECIAL_PURPOSE_NETWORKS: [(&str, Rule); 34] = [
-    // Machines in clouds read credentials there.
+    // The metadata service of clouds, which has credentials.
     ("169.254.169.254/32", Rule::MetadataAddress),
     ("169.254.170.2/32", Rule::MetadataAddress),
     ("169.254.170.23/32", Rule::MetadataAddress),
@@ -25,7 +25,7 @@ const SPECIAL_PURPOSE_NETWORKS: [(&str, Rule); 34] = [
     ("fd20:ce::254/128", Rule::MetadataAddress),
     ("127.0.0.0/8", Rule::LoopbackAddress),
     ("::1/128", Rule::LoopbackAddress),
-    // Connecting to no address connects to this machine.
+    // A connection to the unspecified address reaches this machine.
     ("0.0.0.0/8", Rule::LoopbackAddress),
     ("::/128", Rule::LoopbackAddress),
     ("169.254.0.0/16", Rule::LinkLocalAddress),
@@ -56,13 +56,13 @@ static PARSED_NETWORKS: LazyLock<Vec<(IpNet, Rule)>> = LazyLock::new(|| {
     parsed.collect()
 });
 
-/// The network that is not public and has an address, and why it is not.
+/// Returns the non-public network that contains an address, and the rule that denies it.
 pub(super) fn special_purpose_network(address: IpAddr) -> Option<(IpNet, Rule)> {
     let within =
         |address: IpAddr| PARSED_NETWORKS.iter().find(|(network, _)| network.contains(&address)).copied();
     let address = address.to_canonical();
     within(address).or_else(|| match address {
-        // Where a gateway translates, what counts is the address within.
+        // Behind a NAT64 or 6to4 gateway, the embedded address counts.
         IpAddr::V6(address) => embedded_ipv4(address)
             .and_then(|inner| within(inner.into()))
             .map(|(_, rule)| (IpNet::from(IpAddr::V6(address)), rule)),
@@ -70,7 +70,7 @@ pub(super) fn special_purpose_network(address: IpAddr) -> Option<(IpNet, Rule)> 
     })
 }
 
-/// The IPv4 address in one of NAT64 or 6to4.
+/// Returns the IPv4 address in a NAT64 or 6to4 address.
 fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let at = |start: usize| {
         let bytes: [u8; 4] = address.octets().get(start..start + 4)?.try_into().ok()?;
@@ -83,7 +83,7 @@ fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// Tells whether an address is one of this machine's. Nothing is sent.
+/// Whether an address belongs to this machine. Nothing is sent.
 pub(super) fn is_local_address(address: IpAddr) -> bool {
     let any: IpAddr = match address {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -92,17 +92,17 @@ pub(super) fn is_local_address(address: IpAddr) -> bool {
     is_local_address_by(address, UdpSocket::bind((any, 0)))
 }
 
-/// Tells it by a socket that nobody has used, or by why there is none.
+/// Checks it with an unused socket, or the error of creating one.
 fn is_local_address_by(address: IpAddr, socket: io::Result<UdpSocket>) -> bool {
     let socket = match socket {
         Ok(socket) => socket,
-        // It has no address of that family. For lack of files, say, nobody knows, and a connection might come about.
+        // Without the address family, it is not local. After any other error, such as too many open files, it may be.
         Err(error) => {
             let errno = error.raw_os_error().map(Errno::from_raw_os_error);
             return !matches!(errno, Some(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL));
         }
     };
-    // The kernel says which address it would come from: to reach itself, from the very same.
+    // The kernel returns the source address for it; a local address is its own source.
     let from = socket.connect(SocketAddr::new(address, 9)).and_then(|()| socket.local_addr());
     from.is_ok_and(|from| from.ip() == address)
 }
@@ -165,7 +165,7 @@ mod tests {
     fn an_undecidable_address_counts_as_local() {
         let told = |errno: Errno| is_local_address_by(Ipv4Addr::new(192, 0, 2, 77).into(), Err(errno.into()));
         assert!(told(Errno::MFILE) && told(Errno::NFILE) && told(Errno::NOBUFS) && told(Errno::PERM));
-        // Without the family there is no address of it.
+        // Without the address family, no address of it is local.
         assert!(!told(Errno::AFNOSUPPORT) && !told(Errno::ADDRNOTAVAIL));
     }
 }

@@ -1,14 +1,14 @@
-//! What the shim is told at its start. `mcpm/shim/config.rs` reads it.
+//! Serializes the configuration of the shim, which `mcpm/shim/config.rs` parses.
 
 use std::collections::BTreeMap;
 
 use super::HostMap;
 use crate::{Error, ErrorKind, Result};
 
-/// Writes a configuration.
+/// Serializes a configuration.
 ///
 /// # Errors
-/// `InvalidOption` for a text that no program can be given.
+/// `InvalidOption` for a text that cannot be an argument or variable of a program.
 pub(super) fn encode(
     layout: &HostMap,
     command: &[String],

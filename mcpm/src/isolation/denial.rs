@@ -1,4 +1,4 @@
-//! Decisions about connections, in data and in words.
+//! Decisions about connections, and their descriptions.
 
 use std::{fmt, net::IpAddr};
 
@@ -9,63 +9,63 @@ use crate::{
     permission::Host,
 };
 
-/// What was decided about a connection.
+/// A decision about a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EgressDecision {
-    /// It was opened.
+    /// The connection was opened.
     Allowed {
-        /// The host as it was named.
+        /// The host as the server named it.
         host: Host,
         /// The port.
         port: u16,
         /// The address that was connected to.
         address: IpAddr,
     },
-    /// It was refused.
+    /// The connection was denied.
     Denied(EgressDenial),
-    /// An allowed name was looked up for the first time. This is heard of while a profile is learnt.
+    /// An allowed name was looked up for the first time. Only reported while a profile is recorded.
     LookedUp {
         /// The name.
         host: Host,
     },
 }
 
-/// Why a connection is refused.
+/// The rule that denied a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
-    /// The profile allows no connection.
+    /// The profile allows no connections.
     NoNetwork,
-    /// The profile does not name the host.
+    /// The profile does not list the host.
     HostNotAllowed,
-    /// The profile names the host, but not with that port.
+    /// The profile lists the host, but not with that port.
     PortNotAllowed,
-    /// It leads to the machine by the engine's gateway.
+    /// The address is the engine's gateway, and so the machine of the engine.
     RuntimeGateway,
-    /// Machines in clouds read credentials there.
+    /// The address is the metadata service of clouds, which has credentials.
     MetadataAddress,
-    /// The address is the machine's loopback.
+    /// The address is a loopback address of this machine.
     LoopbackAddress,
-    /// The address is one of this machine.
+    /// The address belongs to this machine.
     OwnAddress,
-    /// The address is of the machine's own link.
+    /// The address is connection-local.
     LinkLocalAddress,
-    /// The address is of a private network.
+    /// The address belongs to a private network.
     PrivateAddress,
-    /// Nobody is to be reached by such an address.
+    /// The address is not a valid destination.
     ReservedAddress,
     /// The name in the TLS handshake, or in a plain request, is not that of the connection.
     ServerNameMismatch,
-    /// The TLS handshake, or a plain request, names nobody, so that it may be for any name of that address.
+    /// The TLS handshake, or a plain request, has no name, so it may be for any name of that address.
     ServerNameMissing,
-    /// It went neither to the proxy nor to an allowed name, so nothing could carry it.
+    /// The connection was made neither to the proxy nor to an allowed name, so it could not be relayed.
     DirectConnection,
     /// Too many connections are open.
     TooManyConnections,
 }
 
 impl Rule {
-    /// Returns its name.
+    /// Returns the name of the rule.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NoNetwork => "no-network",
@@ -87,7 +87,7 @@ impl Rule {
 }
 
 impl Rule {
-    /// Returns the reason of that name in the catalogue.
+    /// Returns the reason in the catalogue with that name.
     pub const fn reason(self) -> Reason {
         match self {
             Self::NoNetwork => Reason::NoNetwork,
@@ -114,20 +114,20 @@ impl fmt::Display for Rule {
     }
 }
 
-/// A refused connection.
+/// A denied connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EgressDenial {
-    /// The host as it was named.
+    /// The host as the server named it.
     pub host: Host,
-    /// The port; `None` for a name that was looked up.
+    /// The port; `None` for a lookup.
     pub port: Option<u16>,
-    /// The address that was the reason.
+    /// The address that caused the denial.
     pub address: Option<IpAddr>,
-    /// The rule.
+    /// The rule that denied it.
     pub rule: Rule,
     /// The smallest change that would allow it.
     pub fix: String,
-    /// Id by which `mcpm explain` knows it.
+    /// The id for `mcpm explain`.
     pub id: String,
 }
 
@@ -147,7 +147,7 @@ impl EgressDenial {
         denial
     }
 
-    /// What is kept of it.
+    /// Returns what is stored of it.
     pub(crate) fn to_record(&self, recent: &DenialLog) -> Option<DenialRecord> {
         let id = DenialId::parse(&self.id)?;
         let mut refused = recent
@@ -169,8 +169,8 @@ impl EgressDenial {
             Some(port) => format!("{}:{port}", self.host),
             None => self.host.to_string(),
         };
-        // The server chose what to connect to, so that allowing it is for people to decide. A profile that is built in
-        // has no file to add to.
+        // The server chose the destination, so a person has to decide whether to allow it. A built-in profile has no
+        // file to add it to.
         let add = |entry: &str| {
             format!(
                 "if the server is to reach it, add `{entry}` to `network.outbound.allow_host` of a permission profile \

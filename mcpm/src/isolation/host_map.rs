@@ -1,24 +1,24 @@
-//! What a container is told of the hosts it may reach: names with an address of its loopback, and ports.
+//! The loopback addresses and ports of the container that stand for allowed hosts.
 
 use crate::permission::Outbound;
 
 /// Port of the HTTP proxy, unless the server itself listens there.
 const PROXY_PORT: u16 = 3128;
-/// Ports of names whose rules name none.
+/// Ports of names whose rules list none.
 const DEFAULT_PORTS: [u16; 2] = [80, 443];
-/// Most ports that are listened on for connections to names.
+/// Most ports that the shim listens on for connections to names.
 const MAX_PORTS: usize = 128;
 /// Most names with an address from the start.
 const MAX_NAMES: usize = 1024;
 
-/// What the shim listens on, and for whom.
+/// The names and ports that the shim serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HostMap {
     /// Names with an address from the start, in the order of their addresses.
     pub(crate) names: Vec<String>,
-    /// Names whose sub-domains get one when they are looked up.
+    /// Names whose subdomains get an address when they are looked up.
     pub(crate) parent_domains: Vec<String>,
-    /// Whether every name does.
+    /// Whether every name gets an address.
     pub(crate) any_name: bool,
     pub(crate) ports: Vec<u16>,
     pub(crate) proxy_port: u16,
@@ -31,7 +31,7 @@ impl HostMap {
         let rules = || outbound.allow_host.iter();
         let listed: Vec<_> =
             outbound.allow_port.iter().chain(rules().flat_map(|rule| rule.ports())).copied().collect();
-        // A rule without ports means all of them; those below are what programs use without a word.
+        // A rule without ports allows all of them; those below are the usual defaults.
         let usual = DEFAULT_PORTS.into_iter().filter(|port| {
             listed.is_empty() || listed.iter().any(|ports| ports.contains(*port)) || any_port(outbound)
         });
@@ -42,7 +42,7 @@ impl HostMap {
             }
         }
         let proxy_port = if target_port == Some(PROXY_PORT) { PROXY_PORT + 1 } else { PROXY_PORT };
-        // The server's own port is the server's, and so are those of the shim's other ends.
+        // The port of the server and those of the shim are in use.
         ports.retain(|port| Some(*port) != target_port && *port != proxy_port);
         let mut names = Vec::new();
         for name in rules().filter_map(|rule| rule.name()) {
@@ -56,7 +56,7 @@ impl HostMap {
         Self { names, parent_domains: below, any_name, ports, proxy_port, target_port }
     }
 
-    /// The variables that name the proxy.
+    /// The environment variables for the proxy.
     pub(crate) fn proxy_variables(&self) -> [(&'static str, String); 8] {
         let proxy = format!("http://127.0.0.1:{}", self.proxy_port);
         let around = "localhost,127.0.0.1,::1";
@@ -77,7 +77,7 @@ impl HostMap {
     }
 }
 
-/// Tells whether some host may be reached on every port.
+/// Whether any host is allowed on every port.
 fn any_port(outbound: &Outbound) -> bool {
     outbound.allow_port.is_empty() && outbound.allow_host.iter().any(|rule| rule.ports().is_empty())
 }

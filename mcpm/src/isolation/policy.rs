@@ -1,5 +1,5 @@
-//! Decides about a connection: by host and port, then by every address that the name has. Only addresses that
-//! were looked at are connected to.
+//! Decides about a connection: by host and port, then by every address that the name resolves to. Connections are
+//! made only to addresses that were checked.
 
 use std::{
     io,
@@ -13,19 +13,19 @@ use tokio::sync::Semaphore;
 use super::{EgressDenial, Rule, address};
 use crate::permission::{Host, HostRule, Outbound, OutboundDenial, PortRange};
 
-/// How long looking up a name may take.
+/// Timeout of a name lookup.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
-/// Most names that are looked up at once. The threads for that are those of the whole process.
+/// Most name lookups at once, because they use threads of the whole process.
 const MAX_CONCURRENT_LOOKUPS: usize = 16;
-/// Most addresses of a name that are tried: whoever controls the name chooses how many it has.
+/// Most addresses of a name that are tried, because the owner of the name chooses how many it has.
 const MAX_ADDRESSES: usize = 16;
-/// Names that engines give the machine they run on.
+/// Names that engines give to their machine.
 const GATEWAY_NAMES: [&str; 3] =
     ["host.docker.internal", "gateway.docker.internal", "host.containers.internal"];
-/// The gateway of Docker's first network, unless it was configured otherwise.
+/// The gateway of Docker's default network, unless it was configured otherwise.
 const DEFAULT_GATEWAY: IpAddr = IpAddr::V4(Ipv4Addr::new(172, 17, 0, 1));
 
-/// What connections are held against.
+/// The network policy of a container.
 #[derive(Debug)]
 pub(super) struct EgressPolicy {
     outbound: Outbound,
@@ -34,13 +34,13 @@ pub(super) struct EgressPolicy {
     lookups: LookupLimiter,
 }
 
-/// Bounds the lookups that a server can have under way.
+/// Limits the concurrent lookups of a server.
 #[derive(Debug)]
 struct LookupLimiter(Arc<Semaphore>);
 
 impl LookupLimiter {
-    /// Runs one on a thread that may wait. Nobody can end it there, so it counts until it has ended by itself,
-    /// also when nobody waits for it any more.
+    /// Runs a lookup on a blocking thread. It cannot be cancelled there, so it counts until it ends, even if its
+    /// caller is gone.
     async fn run_limited<T: Send + 'static>(
         &self,
         lookup: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -58,9 +58,9 @@ impl LookupLimiter {
 /// Why there is no connection.
 #[derive(Debug)]
 pub(super) enum EgressError {
-    /// It is not allowed.
+    /// It is denied.
     Denied(Box<EgressDenial>),
-    /// It is, but nobody is reached.
+    /// It is allowed, but failed.
     Failed(String),
 }
 
@@ -79,7 +79,7 @@ impl EgressPolicy {
         Self { outbound, runtime_gateway, gateways, lookups }
     }
 
-    /// The addresses that may be connected to, one at least.
+    /// Returns the addresses that may be connected to, at least one.
     pub(super) async fn allowed_addresses(
         &self,
         host: &Host,
@@ -124,7 +124,7 @@ impl EgressPolicy {
         }
     }
 
-    /// Says why something that was tried without the proxy would not have come about with it, if so.
+    /// Returns the denial of an attempt that bypassed the proxy, if the policy denies it.
     pub(super) fn denial_for_attempt(&self, host: &Host, port: Option<u16>) -> Option<EgressDenial> {
         if self.is_gateway(host) {
             return (!self.runtime_gateway).then(|| EgressDenial::new(host, port, Rule::RuntimeGateway));
@@ -142,12 +142,12 @@ impl EgressPolicy {
         }
     }
 
-    /// Tells whether a name may be looked up.
+    /// Whether a name may be looked up.
     pub(super) fn allows_lookup(&self, host: &Host) -> bool {
         self.denial_for_attempt(host, None).is_none()
     }
 
-    /// Tells whether an address may be connected to by itself, whatever name leads there.
+    /// Whether an address may be connected to by itself, for any name.
     pub(super) fn allows_address(&self, address: SocketAddr) -> bool {
         let ip = address.ip().to_canonical();
         self.outbound.decide(&Host::Address(ip), address.port()).is_ok()
@@ -172,7 +172,7 @@ impl EgressPolicy {
         }
     }
 
-    /// The gateway is allowed by its own flag alone: other rules speak of the network, and this is the machine.
+    /// Only its own flag allows the gateway: other rules are about the network, and this is the machine.
     fn gateway_addresses(&self, host: &Host, port: u16) -> Result<Vec<SocketAddr>, EgressDenial> {
         if !self.runtime_gateway {
             return Err(EgressDenial::new(host, Some(port), Rule::RuntimeGateway));
@@ -187,11 +187,11 @@ impl EgressPolicy {
     fn check_address(&self, host: &Host, port: u16, address: IpAddr) -> Result<(), EgressDenial> {
         let denied = |rule| Err(EgressDenial::for_address(host, port, address, rule));
         if self.gateways.contains(&address) {
-            // A name that leads there is no way around the flag.
+            // A name that resolves to the gateway does not bypass the flag.
             return if self.runtime_gateway { Ok(()) } else { denied(Rule::RuntimeGateway) };
         }
         if let Some((network, rule)) = address::special_purpose_network(address) {
-            // A rule for a wider network does not mean this one.
+            // A rule for a wider network does not include this one.
             let vouches = |found: &HostRule| {
                 found
                     .network()
@@ -209,7 +209,7 @@ impl EgressPolicy {
         Ok(())
     }
 
-    /// The rules that allow a port; one without ports of its own allows those of the list.
+    /// Returns the rules that allow a port; a rule without ports allows those of the list.
     fn rules_for_port(&self, port: u16) -> impl Iterator<Item = &HostRule> {
         let Outbound { insecure_allow_all, allow_host, allow_port } = &self.outbound;
         let contain = move |ports: &[PortRange]| ports.iter().any(|ports| ports.contains(port));

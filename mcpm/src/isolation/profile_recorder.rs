@@ -1,4 +1,4 @@
-//! Records what a server used, as the permission profile that allows no more than that.
+//! Records the connections of a server, as the smallest permission profile that allows them.
 
 use std::{
     collections::BTreeSet,
@@ -13,52 +13,52 @@ use crate::{
     permission::{Host, HostRule, Profile},
 };
 
-/// Most hosts with ports, and most names that were looked up, that are recorded.
+/// Most hosts with ports, and most names looked up, that are recorded.
 const MAX_RULES: usize = 1024;
-/// Most names in a message.
+/// Most names in the message for the user.
 const MAX_NAMES_IN_MESSAGE: usize = 8;
 
-/// Records what a server used.
+/// Records the connections of a server.
 #[derive(Debug)]
 pub(crate) struct ProfileRecorder(Arc<ProfileFile>);
 
-/// The profile's file.
+/// The file of the profile.
 #[derive(Debug)]
 struct ProfileFile {
     path: PathBuf,
-    /// What the profile says without what was learnt since.
+    /// The profile without the recorded connections.
     base: Profile,
     recorded: Mutex<RecordedAccess>,
-    /// Held while the file is written, or an older state could be written over a newer one.
+    /// Held while the file is written, so that an older state does not replace a newer one.
     write_lock: Mutex<()>,
 }
 
-/// What was used so far.
+/// The connections recorded so far.
 #[derive(Debug, Default)]
 struct RecordedAccess {
     reached: BTreeSet<(Host, u16)>,
     looked_up: BTreeSet<Host>,
-    /// Whether there is something that is not in the file.
+    /// Whether there are changes that are not in the file.
     dirty: bool,
     /// Whether the file could not be written; it is written again with the next host, and at the end.
     unwritten: bool,
-    /// Whether a thread is about to write it.
+    /// Whether a thread is about to write the file.
     scheduled: bool,
-    /// Whether there was more than is recorded.
+    /// Whether the limit was exceeded.
     limit_reached: bool,
 }
 
 impl ProfileRecorder {
-    /// Begins with `base`, a profile that allows no connection, so that a path that cannot be written shows at once.
+    /// Begins with `base`, a profile that allows no connections, so that a path that cannot be written fails at once.
     ///
     /// # Errors
-    /// `InvalidOption` when there is a file: somebody may have worked on it. `Io` when it cannot be written.
+    /// `InvalidOption` if the file exists, because somebody may have edited it. `Io` if it cannot be written.
     pub(crate) fn create(path: &Path, base: Profile) -> Result<Self> {
         let file = ProfileFile::new(path, base);
         match fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(file.cannot_write(error)),
-            // A start that failed has learnt nothing, and may be tried again.
+            // A start that failed has recorded nothing, and may be repeated.
             Ok(found) if found == file.text(&RecordedAccess::default())?.as_bytes() => {
                 return Ok(Self(Arc::new(file)));
             }
@@ -72,10 +72,10 @@ impl ProfileRecorder {
         Ok(Self(Arc::new(file)))
     }
 
-    /// Goes on with the profile that an earlier start of the workload wrote; begins when it is gone.
+    /// Continues the profile of an earlier start of the workload; begins a new one if the file is gone.
     ///
     /// # Errors
-    /// `InvalidOption` when the file is no profile any more, `Io` when it cannot be read or written.
+    /// `InvalidOption` if the file is not a valid profile, `Io` if it cannot be read or written.
     pub(crate) fn resume(path: &Path, base: Profile) -> Result<Self> {
         let base = match Profile::read(path) {
             Ok(learnt) => learnt,
@@ -87,8 +87,8 @@ impl ProfileRecorder {
         Ok(Self(Arc::new(file)))
     }
 
-    /// Records a decision. The file is written on another thread, which takes all that came meanwhile at once: a
-    /// server can use hosts faster than a disk takes files. Must be called within a runtime.
+    /// Records a decision. The file is written on another thread, with all changes made until then, because a server
+    /// can use hosts faster than a disk can write. Must be called within a runtime.
     pub(crate) fn record(&self, decision: &EgressDecision) {
         let mut learnt = self.0.recorded();
         match decision {
@@ -110,7 +110,7 @@ impl ProfileRecorder {
         tokio::task::spawn_blocking(move || file.write_all());
     }
 
-    /// Writes what is not in the file yet, and returns what the user should know about the profile.
+    /// Writes the remaining changes, and returns a message for the user.
     pub(crate) fn finish(&self) -> Option<String> {
         self.0.write_or_warn();
         let learnt = self.0.recorded();
@@ -172,7 +172,7 @@ impl RecordedAccess {
         false
     }
 
-    /// Names that were looked up and not connected to.
+    /// Names that were looked up, without a connection.
     fn unused(&self) -> impl Iterator<Item = &Host> {
         let reached: BTreeSet<&Host> = self.reached.iter().map(|(host, _)| host).collect();
         self.looked_up.iter().filter(move |host| !reached.contains(host))
@@ -189,7 +189,7 @@ impl ProfileFile {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes until nothing new has come.
+    /// Writes until there are no changes.
     fn write_all(&self) {
         loop {
             self.write_or_warn();
@@ -201,7 +201,7 @@ impl ProfileFile {
         }
     }
 
-    /// Writes what is not in the file. Returns once it is, also when another thread is at it.
+    /// Writes the changes. Returns when they are written, even if by another thread.
     fn write_or_warn(&self) {
         let _writing = self.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
         {
@@ -345,7 +345,7 @@ mod tests {
         let message = learner.finish().unwrap();
         assert!(message.contains("looked up `a.example`, `b.example` and connected to none"), "{message}");
         assert_eq!(rules(&path), ["a.example", "b.example"]);
-        // Once it is connected to, the port is known.
+        // A connection makes the port known.
         learner.record(&reached("a.example", 443, "1.1.1.1"));
         assert!(learner.finish().unwrap().contains("looked up `b.example` and"));
         assert_eq!(rules(&path), ["a.example:443", "b.example"]);

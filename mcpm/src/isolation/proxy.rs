@@ -1,4 +1,4 @@
-//! The HTTP proxy that an isolated container's environment names: tunnels with CONNECT, and plain requests.
+//! The HTTP proxy for isolated containers: CONNECT tunnels, and plain requests.
 
 use std::{
     convert::Infallible,
@@ -29,11 +29,11 @@ use super::{
 };
 use crate::permission::Host;
 
-/// How long the head of a request may take.
+/// Timeout of the head of a request.
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest head of a request.
+/// Largest head of a request in bytes.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
-/// Headers that concern one connection alone (RFC 9110, section 7.6.1).
+/// Headers that apply to one connection only (RFC 9110, section 7.6.1).
 const HOP_BY_HOP_HEADERS: [&str; 8] = [
     "connection",
     "proxy-connection",
@@ -47,15 +47,15 @@ const HOP_BY_HOP_HEADERS: [&str; 8] = [
 
 type EgressBody = Either<Full<Bytes>, Incoming>;
 
-/// A tunnel that was agreed on, to be joined when the client has the answer.
+/// A tunnel that is opened once the client has the response.
 type PendingTunnel = Arc<Mutex<Option<(OnUpgrade, Host, u16, TcpStream)>>>;
 
 /// Serves one connection to its end.
-pub(super) async fn serve(connection: UnixStream, gate: Arc<IsolationState>) -> io::Result<()> {
+pub(super) async fn serve(connection: UnixStream, state: Arc<IsolationState>) -> io::Result<()> {
     let agreed = PendingTunnel::default();
     let service = {
-        let (gate, agreed) = (Arc::clone(&gate), Arc::clone(&agreed));
-        service_fn(move |request| handle_request(request, Arc::clone(&gate), Arc::clone(&agreed)))
+        let (state, agreed) = (Arc::clone(&state), Arc::clone(&agreed));
+        service_fn(move |request| handle_request(request, Arc::clone(&state), Arc::clone(&agreed)))
     };
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_READ_TIMEOUT).max_buf_size(MAX_HEAD_BYTES);
@@ -66,14 +66,14 @@ pub(super) async fn serve(connection: UnixStream, gate: Arc<IsolationState>) -> 
     let agreed = agreed.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some((upgrade, host, port, server)) = agreed {
         let client = TokioIo::new(upgrade.await.map_err(io::Error::other)?);
-        tunnel::splice(&gate, &host, port, client, server).await?;
+        tunnel::splice(&state, &host, port, client, server).await?;
     }
     Ok(())
 }
 
 async fn handle_request(
     mut request: Request<Incoming>,
-    gate: Arc<IsolationState>,
+    state: Arc<IsolationState>,
     agreed: PendingTunnel,
 ) -> Result<Response<EgressBody>, Infallible> {
     let is_tunnel = request.method() == Method::CONNECT;
@@ -83,7 +83,7 @@ async fn handle_request(
             "this is a proxy: expected CONNECT, or a whole http:// URL\n",
         ));
     };
-    let server = match tunnel::dial(&gate, &host, port).await {
+    let server = match tunnel::dial(&state, &host, port).await {
         Ok(server) => server,
         Err(EgressError::Denied(denial)) => {
             return Ok(text_response(StatusCode::FORBIDDEN, &denial_text(&denial)));
@@ -97,12 +97,12 @@ async fn handle_request(
         *agreed.lock().unwrap_or_else(PoisonError::into_inner) = Some((upgrade, host, port, server));
         return Ok(Response::new(Either::Left(Full::default())));
     }
-    Ok(forward(request, &gate, server).await.unwrap_or_else(|error| {
+    Ok(forward(request, &state, server).await.unwrap_or_else(|error| {
         text_response(StatusCode::BAD_GATEWAY, &format!("mcpm: `{host}:{port}` broke off: {error}\n"))
     }))
 }
 
-/// Where a request goes.
+/// Returns the destination of a request.
 fn destination(uri: &Uri, is_tunnel: bool) -> Option<(Host, u16)> {
     let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'))?;
     let scheme_fits = if is_tunnel { uri.scheme().is_none() } else { uri.scheme_str() == Some("http") };
@@ -111,16 +111,16 @@ fn destination(uri: &Uri, is_tunnel: bool) -> Option<(Host, u16)> {
     port.filter(|_| scheme_fits).map(|port| (host, port))
 }
 
-/// Sends a plain request on, over a connection of its own.
+/// Forwards a plain request over a new connection.
 async fn forward(
     request: Request<Incoming>,
-    gate: &IsolationState,
+    state: &IsolationState,
     server: TcpStream,
 ) -> Result<Response<EgressBody>, hyper::Error> {
     let alive = Arc::new(ActivityTimer::new());
     let server = TokioIo::new(ActivityStream::new(server, Arc::clone(&alive)));
     let (mut sender, connection) = hyper::client::conn::http1::handshake(server).await?;
-    gate.spawn(async move {
+    state.spawn(async move {
         tokio::select! {
             outcome = connection => if let Err(error) = outcome {
                 tracing::debug!(%error, "a host broke off");
@@ -129,7 +129,7 @@ async fn forward(
         }
     });
     let (mut head, body) = request.into_parts();
-    // The host that was decided about is the one that is asked for.
+    // The server must get the host that the decision was about.
     if let Some(host) = head.uri.authority().and_then(|host| HeaderValue::from_str(host.as_str()).ok()) {
         head.headers.insert(header::HOST, host);
     }

@@ -1,8 +1,8 @@
-//! Takes the connections of a container whose engine shares no sockets with this machine: all over one stream, to a
-//! process in the container (`mcpm/shim/carry.rs`).
+//! Demultiplexes the connections of a container whose engine shares no sockets with this machine: they share one
+//! stream to a process in the container (`mcpm/shim/relay.rs`).
 //!
-//! What comes over it is as untrusted as what comes over a socket. Each connection is joined to one end of a pair of
-//! sockets here, so that nothing else needs to know where it came from.
+//! The stream is as untrusted as a socket. Each connection is spliced to one end of a socket pair, so that the other
+//! modules need not know its origin.
 
 use std::{
     io,
@@ -35,20 +35,20 @@ use super::{
 };
 use crate::Result;
 
-/// Frames that wait to be written.
+/// Most frames that wait to be written.
 const MAX_QUEUED_FRAMES: usize = 64;
-/// Bytes that were passed on before the container is told.
+/// Bytes written after which the container gets a window update.
 const WINDOW_UPDATE_THRESHOLD: usize = WINDOW_BYTES / 4;
 
-/// Carries until either end is gone, or says what no end says.
+/// Serves the stream until either end closes it, or sends an invalid frame.
 pub(super) async fn serve(
-    gate: &Arc<IsolationState>,
+    state: &Arc<IsolationState>,
     input: impl Stream<Item = Result<Bytes>> + Send,
     output: impl AsyncWrite + Send,
 ) -> io::Result<()> {
     let (frames, queued) = mpsc::channel(MAX_QUEUED_FRAMES);
     let mut carrier = Demultiplexer {
-        gate: Arc::clone(gate),
+        state: Arc::clone(state),
         frames,
         connections: std::iter::repeat_with(|| None).take(MAX_CONNECTIONS as usize).collect(),
         tasks: JoinSet::new(),
@@ -84,23 +84,23 @@ async fn write(mut queued: mpsc::Receiver<Vec<u8>>, output: impl AsyncWrite) -> 
 }
 
 struct Demultiplexer {
-    gate: Arc<IsolationState>,
+    state: Arc<IsolationState>,
     frames: mpsc::Sender<Vec<u8>>,
-    /// By number.
+    /// Indexed by number.
     connections: Vec<Option<RelayedConnection>>,
     tasks: JoinSet<()>,
 }
 
-/// What the reader knows of a connection.
+/// The reader's state of a connection.
 struct RelayedConnection {
-    /// Where its bytes go; gone once the container has closed it.
+    /// The queue of its bytes; `None` once the container has closed it.
     incoming: Option<mpsc::UnboundedSender<RelayedChunk>>,
-    /// How many of them were not passed on yet.
+    /// Number of bytes in the queue.
     buffered_bytes: Arc<AtomicUsize>,
-    /// How many bytes the container has room for.
+    /// Number of bytes that the container accepts.
     send_window: Arc<Semaphore>,
     ended: bool,
-    /// Ends what is sent to the container.
+    /// Cancels sending to the container.
     cancel_send: CancellationToken,
     /// Whether this end has closed it, or is about to.
     closed_locally: Arc<AtomicBool>,
@@ -112,7 +112,7 @@ enum RelayedChunk {
 }
 
 impl Demultiplexer {
-    /// Does what the container said, and returns how many bytes are left for when more have come.
+    /// Handles complete frames, and returns the number of bytes that are left.
     fn process_received(&mut self, received: &[u8]) -> Result<usize, InvalidFrame> {
         let mut rest = received;
         while let Some((frame, after)) = frames::parse_frame(rest)? {
@@ -132,24 +132,24 @@ impl Demultiplexer {
             if !place.as_ref().is_none_or(is_free) {
                 return Err(InvalidFrame);
             }
-            *place = Some(open_connection(&self.gate, frame.connection, &self.frames, &mut self.tasks));
+            *place = Some(open_connection(&self.state, frame.connection, &self.frames, &mut self.tasks));
             return Ok(());
         }
         let connection = place.as_mut().ok_or(InvalidFrame)?;
-        let pieces = connection.incoming.as_ref().ok_or(InvalidFrame)?;
+        let chunks = connection.incoming.as_ref().ok_or(InvalidFrame)?;
         match frame.kind {
             DATA => {
                 let held = connection.buffered_bytes.fetch_add(frame.payload.len(), Ordering::Relaxed);
                 if connection.ended || held + frame.payload.len() > WINDOW_BYTES {
                     return Err(InvalidFrame);
                 }
-                // One that is closed here takes no more.
-                let _ = pieces.send(RelayedChunk::Data(Bytes::copy_from_slice(frame.payload)));
+                // A connection that is closed here accepts no more data.
+                let _ = chunks.send(RelayedChunk::Data(Bytes::copy_from_slice(frame.payload)));
             }
             END_STREAM if connection.ended => return Err(InvalidFrame),
             END_STREAM => {
                 connection.ended = true;
-                let _ = pieces.send(RelayedChunk::End);
+                let _ = chunks.send(RelayedChunk::End);
             }
             WINDOW_UPDATE => {
                 let room = frames::parse_window_update(frame.payload)?;
@@ -168,16 +168,16 @@ impl Demultiplexer {
     }
 }
 
-/// Takes a connection as one of a socket is taken; one too many is closed.
+/// Serves a connection like one of a socket; one beyond the limit is closed.
 fn open_connection(
-    gate: &Arc<IsolationState>,
+    state: &Arc<IsolationState>,
     number: u32,
     frames: &mpsc::Sender<Vec<u8>>,
     tasks: &mut JoinSet<()>,
 ) -> RelayedConnection {
-    let (pieces, coming) = mpsc::unbounded_channel();
+    let (chunks, coming) = mpsc::unbounded_channel();
     let connection = RelayedConnection {
-        incoming: Some(pieces),
+        incoming: Some(chunks),
         buffered_bytes: Arc::default(),
         send_window: Arc::new(Semaphore::new(WINDOW_BYTES)),
         ended: false,
@@ -191,19 +191,19 @@ fn open_connection(
         room: Arc::clone(&connection.send_window),
         cut: connection.cancel_send.clone(),
     };
-    let pair = Arc::clone(&gate.limits.any_connections).try_acquire_owned().ok().and_then(|permit| {
+    let pair = Arc::clone(&state.limits.any_connections).try_acquire_owned().ok().and_then(|permit| {
         let (ours, links) = UnixStream::pair().ok()?;
         Some((ours, links, Arc::new(permit)))
     });
     let closed = Arc::clone(&connection.closed_locally);
-    let gate = Arc::clone(gate);
+    let state = Arc::clone(state);
     tasks.spawn(async move {
         if let Some((ours, links, permit)) = pair {
-            shim_connections::spawn_connection(links, Arc::clone(&permit), &gate);
+            shim_connections::spawn_connection(links, Arc::clone(&permit), &state);
             way.pump(ours, coming, permit).await;
         }
-        // The number is free only once there is a place for this frame: a container that reads nothing may not begin
-        // one connection after another whose ends wait here.
+        // The number is released only after this frame was queued: otherwise a container that reads nothing could
+        // open one connection after another whose tasks wait here.
         let Ok(place) = way.frames.reserve().await else { return };
         closed.store(true, Ordering::Release);
         place.send(way.frame(CLOSE, &[]));
@@ -211,7 +211,7 @@ fn open_connection(
     connection
 }
 
-/// One connection's way to the container.
+/// The sending side of one connection.
 struct ConnectionPump {
     number: u32,
     frames: mpsc::Sender<Vec<u8>>,
@@ -228,11 +228,11 @@ impl ConnectionPump {
     }
 
     async fn send_frame(&self, letter: u8, bytes: &[u8]) {
-        // Without a reader, everything ends.
+        // The stream has ended.
         let _ = self.frames.send(self.frame(letter, bytes)).await;
     }
 
-    /// Moves bytes both ways until both are done.
+    /// Copies bytes in both directions until both have ended.
     async fn pump(
         &self,
         ours: UnixStream,
@@ -248,19 +248,19 @@ impl ConnectionPump {
     }
 
     async fn copy_to_container(&self, mut from: OwnedReadHalf) -> io::Result<()> {
-        let mut piece = vec![0; MAX_FRAME_PAYLOAD_BYTES];
+        let mut chunk = vec![0; MAX_FRAME_PAYLOAD_BYTES];
         loop {
             let room = self.room.acquire().await.map_err(io::Error::other)?;
             let most = (1 + self.room.available_permits()).min(MAX_FRAME_PAYLOAD_BYTES);
-            let count = from.read(&mut piece[..most]).await?;
+            let count = from.read(&mut chunk[..most]).await?;
             if count == 0 {
                 self.send_frame(END_STREAM, &[]).await;
                 return Ok(());
             }
             room.forget();
-            // Nobody else takes of it, so there is as much as before.
+            // There is no other consumer, so the permits are still available.
             self.room.forget_permits(count - 1);
-            self.send_frame(DATA, &piece[..count]).await;
+            self.send_frame(DATA, &chunk[..count]).await;
         }
     }
 
@@ -270,8 +270,8 @@ impl ConnectionPump {
         mut coming: mpsc::UnboundedReceiver<RelayedChunk>,
     ) -> io::Result<()> {
         let mut passed = 0;
-        while let Some(piece) = coming.recv().await {
-            let RelayedChunk::Data(bytes) = piece else { return to.shutdown().await };
+        while let Some(chunk) = coming.recv().await {
+            let RelayedChunk::Data(bytes) = chunk else { return to.shutdown().await };
             to.write_all(&bytes).await?;
             self.held.fetch_sub(bytes.len(), Ordering::Relaxed);
             passed += bytes.len();

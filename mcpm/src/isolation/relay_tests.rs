@@ -37,10 +37,10 @@ impl Container {
         let carried = tokio::spawn(async move {
             let (from, to) = tokio::io::split(ours);
             let input = futures_util::stream::unfold(from, |mut from| async {
-                let mut piece = vec![0; MAX_FRAME_PAYLOAD_BYTES];
-                let count = from.read(&mut piece).await.unwrap();
-                piece.truncate(count);
-                (count > 0).then(|| (Ok(Bytes::from(piece)), from))
+                let mut chunk = vec![0; MAX_FRAME_PAYLOAD_BYTES];
+                let count = from.read(&mut chunk).await.unwrap();
+                chunk.truncate(count);
+                (count > 0).then(|| (Ok(Bytes::from(chunk)), from))
             });
             carrier.serve(input, to).await
         });
@@ -54,7 +54,7 @@ impl Container {
         self.to.write_all(&frame).await.unwrap();
     }
 
-    /// The next frame; what is said in several ones of data is not put together.
+    /// Returns the next frame; data frames are not joined.
     async fn next_frame(&mut self) -> (u8, u32, Vec<u8>) {
         loop {
             if let Some((frame, rest)) = frames::parse_frame(&self.received).unwrap() {
@@ -66,13 +66,13 @@ impl Container {
         }
     }
 
-    /// Begins a connection with a line.
+    /// Opens a connection with a first line.
     async fn open(&mut self, number: u32, line: &str) {
         self.send_frame(OPEN, number, b"").await;
         self.send_frame(DATA, number, line.as_bytes()).await;
     }
 
-    /// How the stream ended.
+    /// Returns how the stream ended.
     async fn outcome(self) -> Result<(), io::ErrorKind> {
         self.carried.await.unwrap().map_err(|error| error.kind())
     }
@@ -122,7 +122,7 @@ async fn respects_the_send_window() {
         sent += bytes.len();
     }
     assert_eq!(sent, WINDOW_BYTES);
-    // Another connection is not held up, and nothing of the first comes before its answer.
+    // Other connections are not blocked, and nothing of the first precedes its response.
     container.open(8, "start 0\n").await;
     assert_eq!(container.next_frame().await, (END_STREAM, 8, Vec::new()));
     container.send_frame(WINDOW_UPDATE, 7, &u32::try_from(WINDOW_BYTES).unwrap().to_le_bytes()).await;
@@ -154,7 +154,7 @@ async fn enforces_the_receive_window() {
     }
     let (letter, _, bytes) = container.next_frame().await;
     assert_eq!((letter, frames::parse_window_update(&bytes).is_ok()), (WINDOW_UPDATE, true));
-    // One that nobody reads has its bound.
+    // A connection without a reader is limited.
     for _ in 0..2 * WINDOW_BYTES / MAX_FRAME_PAYLOAD_BYTES + 32 {
         let mut frame = Vec::new();
         frames::write_frame(&mut frame, DATA, 0, &[b'x'; MAX_FRAME_PAYLOAD_BYTES]);
@@ -194,7 +194,7 @@ async fn a_number_is_free_once_there_is_room_to_say_so() {
     let isolation = isolation();
     let (frames, mut queued) = mpsc::channel(1);
     let mut carrier = Demultiplexer {
-        gate: Arc::clone(&isolation.state),
+        state: Arc::clone(&isolation.state),
         frames,
         connections: vec![None],
         tasks: JoinSet::new(),

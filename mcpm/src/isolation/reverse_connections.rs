@@ -1,7 +1,7 @@
-//! Reaches a server in an isolated container.
+//! Connects to a server in an isolated container.
 //!
-//! The container offers connections, a few ahead of need; mcpm connects to nothing there, so that nothing a
-//! container puts in place of a socket is ever connected to.
+//! The container opens the connections, a few in advance; mcpm connects to nothing in the container, so a socket that
+//! was replaced there is never connected to.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -14,16 +14,16 @@ use tokio::{
 
 use crate::transport::http::Dial;
 
-/// Most offers that wait.
+/// Most connections that wait to be used.
 const MAX_WAITING_CONNECTIONS: usize = 64;
-/// How long an offer may take to come, and the server to be connected to.
+/// Timeout of waiting for a connection, including the shim's connection to the server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Takes offers.
+/// Receives the connections that the container opens.
 #[derive(Debug, Clone)]
 pub(crate) struct ReverseDialer(Arc<Mutex<mpsc::Receiver<UnixStream>>>);
 
-/// Where offers go.
+/// Sends the connections that the container opens.
 pub(super) type ReverseConnectionSender = mpsc::Sender<UnixStream>;
 
 impl ReverseDialer {
@@ -39,11 +39,11 @@ impl Dial for ReverseDialer {
         let connecting = async {
             loop {
                 let offer = self.0.lock().await.recv().await;
-                let mut link = offer.ok_or(io::ErrorKind::ConnectionRefused)?;
-                match claim(&mut link).await {
-                    Ok(b'+') => return Ok(link),
+                let mut connection = offer.ok_or(io::ErrorKind::ConnectionRefused)?;
+                match claim(&mut connection).await {
+                    Ok(b'+') => return Ok(connection),
                     Ok(_) => return Err(io::ErrorKind::ConnectionRefused.into()),
-                    // It is of a container that has ended.
+                    // Its container has ended.
                     Err(_) => {}
                 }
             }
@@ -54,8 +54,8 @@ impl Dial for ReverseDialer {
     }
 }
 
-/// Asks for the server, and is told whether it takes the connection.
-async fn claim(link: &mut UnixStream) -> io::Result<u8> {
-    link.write_all(b"!").await?;
-    link.read_u8().await
+/// Requests a connection to the server, and returns the shim's response.
+async fn claim(connection: &mut UnixStream) -> io::Result<u8> {
+    connection.write_all(b"!").await?;
+    connection.read_u8().await
 }

@@ -1,4 +1,4 @@
-//! Takes the connections of containers and reads what each is for.
+//! Accepts the connections of containers, and reads the purpose of each.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -13,19 +13,19 @@ use super::{
 };
 use crate::permission::Host;
 
-/// Longest line that says what a connection is for.
+/// Longest first line, which states the purpose of a connection.
 const MAX_LINE_BYTES: usize = 512;
-/// How long that line may take.
+/// Timeout of the first line.
 const FIRST_LINE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Pause after a connection could not be taken, for lack of files say.
+/// Delay after a connection could not be accepted, for lack of file descriptors for instance.
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Takes connections until it is dropped.
-pub(super) async fn serve(listener: UnixListener, gate: Arc<IsolationState>) {
+/// Accepts connections until it is dropped.
+pub(super) async fn serve(listener: UnixListener, state: Arc<IsolationState>) {
     loop {
-        let Ok(permit) = Arc::clone(&gate.limits.any_connections).acquire_owned().await else { return };
+        let Ok(permit) = Arc::clone(&state.limits.any_connections).acquire_owned().await else { return };
         match listener.accept().await {
-            Ok((link, _)) => spawn_connection(link, permit, &gate),
+            Ok((connection, _)) => spawn_connection(connection, permit, &state),
             Err(error) => {
                 tracing::warn!(%error, "a connection of a container could not be taken");
                 tokio::time::sleep(ACCEPT_RETRY_INTERVAL).await;
@@ -34,61 +34,66 @@ pub(super) async fn serve(listener: UnixListener, gate: Arc<IsolationState>) {
     }
 }
 
-/// Serves one connection for as long as the workload is held; `permit` is one of its bounds.
-pub(super) fn spawn_connection(link: UnixStream, permit: impl Send + 'static, gate: &Arc<IsolationState>) {
-    let stop = gate.stop.clone();
-    let tasks = gate.tasks.clone();
-    let gate = Arc::clone(gate);
+/// Serves one connection while the isolation lasts; `permit` limits their number.
+pub(super) fn spawn_connection(
+    connection: UnixStream,
+    permit: impl Send + 'static,
+    state: &Arc<IsolationState>,
+) {
+    let stop = state.stop.clone();
+    let tasks = state.tasks.clone();
+    let state = Arc::clone(state);
     tasks.spawn(stop.run_until_cancelled_owned(async move {
-        if let Err(error) = handle_connection(link, gate).await {
+        if let Err(error) = handle_connection(connection, state).await {
             tracing::debug!(%error, "a connection of a container broke off");
         }
         drop(permit);
     }));
 }
 
-async fn handle_connection(mut link: UnixStream, gate: Arc<IsolationState>) -> io::Result<()> {
+async fn handle_connection(mut connection: UnixStream, state: Arc<IsolationState>) -> io::Result<()> {
     let late = |_| io::Error::from(io::ErrorKind::TimedOut);
-    let line = tokio::time::timeout(FIRST_LINE_TIMEOUT, read_line(&mut link)).await.map_err(late)??;
+    let line = tokio::time::timeout(FIRST_LINE_TIMEOUT, read_line(&mut connection)).await.map_err(late)??;
     let mut words = line.split(' ');
-    let permit = || Arc::clone(&gate.limits.host_connections).try_acquire_owned();
+    let permit = || Arc::clone(&state.limits.host_connections).try_acquire_owned();
     match (words.next().unwrap_or_default(), words.next(), words.next()) {
         ("start", Some(slot), None) => {
-            let config = slot.parse().ok().and_then(|slot| gate.take_config(slot));
-            link.write_all(&config.unwrap_or_default()).await?;
-            link.shutdown().await
+            let config = slot.parse().ok().and_then(|slot| state.take_config(slot));
+            connection.write_all(&config.unwrap_or_default()).await?;
+            connection.shutdown().await
         }
         ("proxy", None, None) => match permit() {
-            Ok(_permit) => proxy::serve(link, Arc::clone(&gate)).await,
-            // Closing says enough to a client of a proxy.
+            Ok(_permit) => proxy::serve(connection, Arc::clone(&state)).await,
+            // A client of a proxy understands a closed connection.
             Err(_) => Ok(()),
         },
         ("open", Some(port), Some(name)) => {
             let (Ok(port), Ok(host)) = (port.parse(), name.parse::<Host>()) else { return Ok(()) };
             let Ok(_permit) = permit() else {
-                gate.notify_denied(&EgressDenial::new(&host, Some(port), Rule::TooManyConnections));
+                state.notify_denied(&EgressDenial::new(&host, Some(port), Rule::TooManyConnections));
                 return Ok(());
             };
-            open_to_host(link, &gate, &host, port).await
+            open_to_host(connection, &state, &host, port).await
         }
-        // Those that are too many find no room, and are closed.
+        // A connection beyond the limit is closed.
         ("inbound", None, None) => {
-            let _ = gate.reverse_connections.try_send(link);
+            let _ = state.reverse_connections.try_send(connection);
             Ok(())
         }
         ("looked-up", Some(name), None) => {
             let host = name.parse::<Host>().ok();
-            if let Some(host @ Host::Name(_)) = host.filter(|host| gate.policy.allows_lookup(host)) {
-                (gate.on_decision)(EgressDecision::LookedUp { host });
+            if let Some(host @ Host::Name(_)) = host.filter(|host| state.policy.allows_lookup(host)) {
+                (state.on_decision)(EgressDecision::LookedUp { host });
             }
             Ok(())
         }
         ("refused", Some("dns"), Some(name)) => {
             if let Ok(host) = name.parse::<Host>() {
-                gate.policy
+                state
+                    .policy
                     .denial_for_attempt(&host, None)
                     .iter()
-                    .for_each(|denial| gate.notify_denied(denial));
+                    .for_each(|denial| state.notify_denied(denial));
             }
             Ok(())
         }
@@ -96,9 +101,9 @@ async fn handle_connection(mut link: UnixStream, gate: Arc<IsolationState>) -> i
             let port = words.next().and_then(|port| port.parse::<u16>().ok());
             if let (Ok(address), Some(port)) = (address.parse::<std::net::IpAddr>(), port) {
                 let host = Host::Address(address.to_canonical());
-                let refusal = gate.policy.denial_for_attempt(&host, Some(port));
+                let refusal = state.policy.denial_for_attempt(&host, Some(port));
                 let direct = || EgressDenial::new(&host, Some(port), Rule::DirectConnection);
-                gate.notify_denied(&refusal.unwrap_or_else(direct));
+                state.notify_denied(&refusal.unwrap_or_else(direct));
             }
             Ok(())
         }
@@ -106,11 +111,11 @@ async fn handle_connection(mut link: UnixStream, gate: Arc<IsolationState>) -> i
     }
 }
 
-/// Reads a line, and not a byte more.
-async fn read_line(link: &mut UnixStream) -> io::Result<String> {
+/// Reads exactly one line.
+async fn read_line(connection: &mut UnixStream) -> io::Result<String> {
     let mut line = Vec::new();
     loop {
-        match link.read_u8().await? {
+        match connection.read_u8().await? {
             b'\n' => break,
             _ if line.len() >= MAX_LINE_BYTES => return Err(io::ErrorKind::InvalidData.into()),
             byte => line.push(byte),
@@ -119,19 +124,24 @@ async fn read_line(link: &mut UnixStream) -> io::Result<String> {
     String::from_utf8(line).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// A client that ignores proxies and took an address of the shim's for that of a host.
-async fn open_to_host(mut link: UnixStream, gate: &IsolationState, host: &Host, port: u16) -> io::Result<()> {
-    match tunnel::dial(gate, host, port).await {
-        Ok(server) => tunnel::splice(gate, host, port, link, server).await,
+/// Serves a client that ignores the proxy, and connected to an address that stands for a host.
+async fn open_to_host(
+    mut connection: UnixStream,
+    state: &IsolationState,
+    host: &Host,
+    port: u16,
+) -> io::Result<()> {
+    match tunnel::dial(state, host, port).await {
+        Ok(server) => tunnel::splice(state, host, port, connection, server).await,
         Err(no) => {
-            // It speaks to a host for all it knows, so it is told in that host's language where that is known.
+            // The client expects the host's own protocol, so the denial is sent in that protocol where it is known.
             let answer = match (no, port) {
                 (EgressError::Denied(denial), 80) => http_denial_response(&denial).into_bytes(),
                 (EgressError::Denied(_), 443) => sniff::TLS_ACCESS_DENIED_ALERT.to_vec(),
                 (EgressError::Denied(_) | EgressError::Failed(_), _) => Vec::new(),
             };
-            link.write_all(&answer).await?;
-            link.shutdown().await
+            connection.write_all(&answer).await?;
+            connection.shutdown().await
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The folder that an isolated container sees: the shim, and the socket that it connects to.
+//! The folder that is mounted into an isolated container: the shim, and the socket that it connects to.
 //!
-//! It lies in the workload's own folder, which other users of the machine cannot enter; in the container it is
-//! mounted read-only, and anybody there may connect.
+//! The folder is inside the workload's own folder, which other users of the machine cannot access; the container
+//! mounts it read-only, and all users there may connect.
 
 use std::{
     fs::{self, File, Permissions},
@@ -14,27 +14,27 @@ use tokio::net::UnixListener;
 
 use crate::{Error, ErrorKind, Result};
 
-/// Where the folder is in the container.
+/// Path of the folder in the container.
 pub(crate) const MOUNT_POINT: &str = "/.mcpm";
-/// The program's name in there.
+/// File name of the shim in the folder.
 pub(crate) const SHIM_FILE_NAME: &str = "shim";
-/// The programs, made by the build script, by the architecture of the engine; empty where there is none.
+/// The shims from the build script, by the engine's architecture; empty if it was not built.
 const SHIM_BINARIES: [(&str, &[u8]); 2] = [
     ("x86_64", include_bytes!(concat!(env!("OUT_DIR"), "/shim-x86_64"))),
     ("aarch64", include_bytes!(concat!(env!("OUT_DIR"), "/shim-aarch64"))),
 ];
 
-/// Returns the program that runs in containers of an engine with that architecture.
+/// Returns the shim for containers of an engine with that architecture.
 ///
 /// # Errors
-/// `Unsupported` when this build has none.
+/// `Unsupported` if this build has none.
 pub(crate) fn shim_binary(architecture: &str) -> Result<&'static [u8]> {
     let found = SHIM_BINARIES.iter().find(|(of, program)| *of == architecture && !program.is_empty());
     let none = || unsupported(&format!("this build of mcpm has no program for engines on `{architecture}`"));
     found.map(|(_, program)| *program).ok_or_else(none)
 }
 
-/// Makes the folder whole, with that program in it, and listens on its socket.
+/// Prepares the folder with the shim, and listens on its socket.
 pub(super) fn prepare(folder: &Path, program: &[u8]) -> Result<UnixListener> {
     let cannot = |error: io::Error| {
         let message = format!("cannot make ready `{}` for an isolated container", folder.display());
@@ -51,13 +51,13 @@ fn make(folder: &Path, shim: &[u8]) -> io::Result<UnixListener> {
     fs::set_permissions(folder, Permissions::from_mode(0o755))?;
     let program = folder.join(SHIM_FILE_NAME);
     if fs::read(&program).ok().as_deref() != Some(shim) {
-        // One that runs cannot be written to, but gives way to another.
+        // A running program cannot be written to, but can be replaced.
         let draft = folder.join(".shim.new");
         fs::write(&draft, shim)?;
         fs::rename(&draft, &program)?;
     }
     fs::set_permissions(&program, Permissions::from_mode(0o755))?;
-    // The path of a socket has at most 107 bytes, and a folder may lie deep.
+    // The path of a socket has at most 107 bytes, and the folder's path may be long.
     let opened = File::open(folder)?;
     let socket = Path::new("/proc/self/fd").join(opened.as_raw_fd().to_string()).join("link.sock");
     match fs::remove_file(&socket) {

@@ -1,4 +1,4 @@
-//! Tests of the shim's own code, as far as it asks nothing of the kernel, together with what mcpm tells it.
+//! Tests of those parts of the shim that need no system calls, with the configuration that mcpm sends.
 
 use std::collections::BTreeMap;
 
@@ -68,7 +68,7 @@ fn a_name_has_a_public_address_where_connections_are_redirected() {
     }
     assert_eq!((public.count(), loopback.count()), (2, 2));
     assert!(names::is_public(&[25, 77, 0, 1]) && !names::is_public(&[127, 77, 0, 1]));
-    // What nobody redirected leads nowhere, and stands for no name.
+    // An address that was not assigned stands for no name.
     assert_eq!(public.name([25, 77, 0, 1]), None);
 }
 
@@ -115,7 +115,7 @@ fn reverse_connections_reopen_at_once_when_claimed_and_back_off_when_lost() {
     offers.claimed();
     assert_eq!((offers.due(5), offers.wait(5)), (1, Some(0)));
     offers.opened();
-    // All break at once, again and again; nothing is forgotten, and the pauses grow to a bound.
+    // All connections fail at once, repeatedly; none is forgotten, and the delays grow up to their limit.
     let (mut now, mut longest) = (5, 0);
     for _ in 0..20 {
         (0..all).for_each(|_| offers.lost(now));
@@ -127,14 +127,14 @@ fn reverse_connections_reopen_at_once_when_claimed_and_back_off_when_lost() {
         (0..all).for_each(|_| offers.opened());
     }
     assert_eq!(longest, 2000);
-    // One that is taken says that all is well.
+    // A connection that is used resets the delay.
     offers.claimed();
     offers.opened();
     offers.lost(now);
     assert!(offers.wait(now).unwrap() < 100);
 }
 
-/// A question for a name.
+/// A query for a name.
 fn question(name: &str, kind: u8) -> Vec<u8> {
     let mut packet = vec![7, 9, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     for label in name.split('.') {

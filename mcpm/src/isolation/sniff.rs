@@ -1,4 +1,4 @@
-//! Holds a client's first bytes until it is known which host a TLS handshake, or a plain request, asks for.
+//! Buffers a client's first bytes until the host in its TLS handshake, or in its plain request, is known.
 
 use std::io;
 
@@ -11,37 +11,37 @@ const TLS_HANDSHAKE_RECORD: u8 = 0x16;
 const MAX_METHOD_BYTES: usize = 64;
 /// Most headers of a plain request.
 const MAX_HEADERS: usize = 128;
-/// Longest handshake, or head of a request, that is waited for.
+/// Longest handshake, or head of a request, that is buffered.
 const MAX_SNIFFED_BYTES: usize = 64 * 1024;
-/// What TLS says when something is not allowed: a fatal alert, access denied.
+/// The TLS alert for a denied connection: fatal, access denied.
 pub(super) const TLS_ACCESS_DENIED_ALERT: [u8; 7] = [0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x31];
 
-/// What a client said first.
+/// The first bytes of a client.
 #[derive(Debug)]
 pub(super) struct Sniffed {
-    /// What was not passed on yet.
+    /// The bytes that were not forwarded yet.
     pub(super) bytes: Vec<u8>,
-    /// What it is.
+    /// The protocol.
     pub(super) kind: SniffedProtocol,
 }
 
-/// What a client's first words are.
+/// The protocol of a client's first bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SniffedProtocol {
-    /// Neither.
+    /// Any other protocol.
     Other,
-    /// A plain HTTP request, and the hosts that it asks for.
+    /// A plain HTTP request, and the hosts in it.
     Http(Vec<String>),
-    /// A handshake, and the name in it.
+    /// A TLS handshake, and the server name in it.
     Tls(Option<String>),
-    /// Something that begins like a handshake or a request and is none.
+    /// An invalid handshake or request.
     Malformed,
 }
 
-/// Reads as much as is needed, and waits for as long as the client says nothing.
+/// Reads as many bytes as it takes to detect the protocol; the caller limits the time.
 ///
-/// The beginning of a line that may or may not become a request line is passed on to `server` at once, since other
-/// protocols may wait for an answer to it; no server acts on it before the line ends.
+/// The beginning of a line that may become a request line is forwarded to `server` at once, since other protocols may
+/// wait for a response to it; no server acts on it before the line ends.
 pub(super) async fn sniff(
     client: &mut (impl AsyncRead + Unpin),
     server: &mut (impl AsyncWrite + Unpin),
@@ -55,7 +55,7 @@ pub(super) async fn sniff(
         }
         match sniff_http(&bytes) {
             HttpSniff::Decided(kind) => break kind,
-            // A server may answer a request whose end never comes.
+            // A server may respond to a request that is incomplete.
             HttpSniff::PartialHead if !begun => break SniffedProtocol::Malformed,
             HttpSniff::PartialLine if !begun => break SniffedProtocol::Other,
             _ if bytes.len() > MAX_SNIFFED_BYTES => break SniffedProtocol::Malformed,
@@ -70,7 +70,7 @@ pub(super) async fn sniff(
     Ok(Sniffed { bytes, kind })
 }
 
-/// Reads on until a TLS handshake says which host it is for.
+/// Reads until the server name of a TLS handshake is known.
 async fn read_client_hello(client: &mut (impl AsyncRead + Unpin), mut bytes: Vec<u8>) -> io::Result<Sniffed> {
     let mut acceptor = Acceptor::default();
     let mut read = 0;
@@ -98,20 +98,20 @@ async fn read_client_hello(client: &mut (impl AsyncRead + Unpin), mut bytes: Vec
     Ok(Sniffed { bytes, kind })
 }
 
-/// What bytes are that begin no handshake.
+/// What bytes are that do not begin a handshake.
 #[derive(Debug, PartialEq, Eq)]
 enum HttpSniff {
     Decided(SniffedProtocol),
-    /// The first line is not whole, and may become a request line.
+    /// The first line is incomplete, and may become a request line.
     PartialLine,
-    /// The first line is a request line; its headers are not whole.
+    /// The first line is a request line; its headers are incomplete.
     PartialHead,
 }
 
-/// Reads the head of a plain request, with any method.
+/// Parses the head of a plain request, with any method.
 fn sniff_http(bytes: &[u8]) -> HttpSniff {
     let other = HttpSniff::Decided(SniffedProtocol::Other);
-    // Servers pass over empty lines before a request.
+    // Servers skip empty lines before a request.
     let Some(begin) = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n')) else {
         return HttpSniff::PartialLine;
     };
@@ -129,7 +129,7 @@ fn sniff_http(bytes: &[u8]) -> HttpSniff {
     let (target, version) = (words.next().unwrap_or_default(), words.next_back());
     match version.and_then(http_version) {
         Some(b"1.0" | b"1.1") => {}
-        // The name is in a part that is not read: HTTP/2 without TLS, say.
+        // The name is in a part that is not parsed, such as with HTTP/2 without TLS.
         Some(_) => return HttpSniff::Decided(SniffedProtocol::Http(Vec::new())),
         // The first version of HTTP had no headers.
         None if version.is_none()
@@ -158,13 +158,13 @@ fn sniff_http(bytes: &[u8]) -> HttpSniff {
     HttpSniff::Decided(SniffedProtocol::Http(asked.iter().map(|host| host.host().to_owned()).collect()))
 }
 
-/// The number in a version of HTTP. There are servers that accept its name in small letters.
+/// Returns the number in an HTTP version. Some servers accept its name in lower case.
 fn http_version(version: &[u8]) -> Option<&[u8]> {
     let (name, number) = version.split_at_checked(b"HTTP/".len())?;
     name.eq_ignore_ascii_case(b"HTTP/").then_some(number)
 }
 
-/// Tells whether a byte may be in a method (RFC 9110, section 5.6.2).
+/// Whether a byte is valid in a method (RFC 9110, section 5.6.2).
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
@@ -189,7 +189,7 @@ mod tests {
             ("QUERY /x HTTP/1.1\r\nHost: b.example\r\n\r\n", asks(&["b.example"])),
             ("any-thing /x HTTP/1.1\r\nHost: b.example\r\n\r\n", asks(&["b.example"])),
             ("GET \t /x HTTP/1.1\r\nHost: b.example\r\n\r\n", SniffedProtocol::Malformed),
-            // HTTP/2 without TLS, whose names are compressed, and a version of HTTP that has none.
+            // HTTP/2 without TLS, whose names are compressed, and a version of HTTP without names.
             ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", asks(&[])),
             ("GET / http/2.0\r\n", asks(&[])),
             ("GET / http/1.1\r\nHost: b.example\r\n\r\n", SniffedProtocol::Malformed),
@@ -203,7 +203,7 @@ mod tests {
             ("*1\r\n$4\r\nPING\r\n", SniffedProtocol::Other),
             ("\0\0\0\x08", SniffedProtocol::Other),
         ] {
-            // The client goes on waiting for an answer; its words come one by one.
+            // The client waits for a response; its words arrive one by one.
             let (mut client, mut ours) = tokio::io::duplex(1);
             let words = said.to_owned();
             let saying = tokio::spawn(async move {
@@ -213,7 +213,7 @@ mod tests {
             let mut passed = Vec::new();
             let words = sniff(&mut ours, &mut passed).await.unwrap();
             assert_eq!(words.kind, kind, "{said:?}");
-            // No line was passed on before it was looked at.
+            // No line was forwarded before it was checked.
             assert!(!passed.trim_ascii_start().contains(&b'\n'), "{said:?}");
             passed.extend_from_slice(&words.bytes);
             assert!(said.as_bytes().starts_with(&passed));
@@ -240,7 +240,7 @@ mod tests {
         let (mut client, mut ours) = tokio::io::duplex(64);
         let (mut server, mut theirs) = tokio::io::duplex(64);
         let reading = tokio::spawn(async move { sniff(&mut ours, &mut theirs).await.unwrap() });
-        // A protocol without lines, whose server answers to this.
+        // A protocol without lines, whose server responds to this.
         client.write_all(b"GETTING").await.unwrap();
         let mut heard = [0; 7];
         server.read_exact(&mut heard).await.unwrap();

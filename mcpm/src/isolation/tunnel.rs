@@ -1,4 +1,4 @@
-//! Moves bytes between a container and a host that it may reach.
+//! Copies bytes between a container and an allowed host.
 
 use std::{
     io,
@@ -27,25 +27,25 @@ use super::{
 };
 use crate::permission::Host;
 
-/// How long connecting to one address may take.
+/// Timeout of connecting to one address.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// A tunnel through which nothing went for so long is closed.
+/// Idle time after which a tunnel is closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(15 * 60);
-/// How long a client may take to read why its tunnel is closed.
+/// Timeout of sending a denial to the client.
 const REFUSAL_LIMIT: Duration = Duration::from_secs(5);
 /// Bytes that are read at once.
 const COPY_BUFFER_BYTES: usize = 32 * 1024;
 
-/// Connects to a host, if that is allowed, and tells what was decided.
-pub(super) async fn dial(gate: &IsolationState, host: &Host, port: u16) -> Result<TcpStream, EgressError> {
-    let addresses = match gate.policy.allowed_addresses(host, port).await {
+/// Connects to a host, if the policy allows it, and reports the decision.
+pub(super) async fn dial(state: &IsolationState, host: &Host, port: u16) -> Result<TcpStream, EgressError> {
+    let addresses = match state.policy.allowed_addresses(host, port).await {
         Ok(addresses) => addresses,
         Err(EgressError::Denied(denial)) => {
-            gate.notify_denied(&denial);
+            state.notify_denied(&denial);
             return Err(EgressError::Denied(denial));
         }
         Err(EgressError::Failed(why)) => {
-            gate.limits.log_failure(&why);
+            state.limits.log_failure(&why);
             return Err(EgressError::Failed(why));
         }
     };
@@ -53,7 +53,7 @@ pub(super) async fn dial(gate: &IsolationState, host: &Host, port: u16) -> Resul
     for address in addresses {
         match connect(address).await {
             Ok(stream) => {
-                (gate.on_decision)(EgressDecision::Allowed {
+                (state.on_decision)(EgressDecision::Allowed {
                     host: host.clone(),
                     port,
                     address: address.ip(),
@@ -63,22 +63,22 @@ pub(super) async fn dial(gate: &IsolationState, host: &Host, port: u16) -> Resul
             Err(error) => failure = format!("`{host}:{port}` cannot be reached at {address}: {error}"),
         }
     }
-    gate.limits.log_failure(&failure);
+    state.limits.log_failure(&failure);
     Err(EgressError::Failed(failure))
 }
 
 async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let connecting = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
     let stream = connecting.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
-    // Without it bytes are only late.
+    // Without it, bytes are only delayed.
     let _ = stream.set_nodelay(true);
     Ok(stream)
 }
 
-/// Joins a client to the host it asked for until either is done. A TLS handshake for another name, or a plain request,
-/// ends it.
+/// Copies bytes between a client and its host until either closes the connection. A TLS handshake or plain request
+/// for another name ends it.
 pub(super) async fn splice(
-    gate: &IsolationState,
+    state: &IsolationState,
     host: &Host,
     port: u16,
     client: impl AsyncRead + AsyncWrite + Unpin,
@@ -92,14 +92,14 @@ pub(super) async fn splice(
     let refused = tokio::sync::Notify::new();
     let out = async {
         let words = sniff::sniff(&mut from_client, &mut to_server).await?;
-        if let Some(denial) = server_name_denial(gate, host, port, address, &words.kind) {
-            gate.notify_denied(&denial);
+        if let Some(denial) = server_name_denial(state, host, port, address, &words.kind) {
+            state.notify_denied(&denial);
             let _ = refusal.set(match words.kind {
                 SniffedProtocol::Http(_) => http_denial_response(&denial).into_bytes(),
                 _ => sniff::TLS_ACCESS_DENIED_ALERT.to_vec(),
             });
             refused.notify_one();
-            // Whoever hears of it ends both ways.
+            // The notification ends both directions.
             return std::future::pending().await;
         }
         to_server.write_all(&words.bytes).await?;
@@ -121,16 +121,16 @@ pub(super) async fn splice(
     refused.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Says why a handshake, or the first request, does not fit the connection, if so. What comes later is not looked at, as
-/// nothing in TLS can be.
+/// Returns why a handshake, or the first request, does not match the connection, if so. Later data is not checked, as
+/// that is impossible within TLS.
 fn server_name_denial(
-    gate: &IsolationState,
+    state: &IsolationState,
     host: &Host,
     port: u16,
     address: SocketAddr,
     words: &SniffedProtocol,
 ) -> Option<EgressDenial> {
-    // Whoever may reach an address may ask for anything there.
+    // A client that may connect to an address may use any name there.
     let Host::Name(name) = host else {
         return (*words == SniffedProtocol::Malformed)
             .then(|| EgressDenial::new(host, Some(port), Rule::ServerNameMismatch));
@@ -142,7 +142,7 @@ fn server_name_denial(
         SniffedProtocol::Http(asked) => (asked.is_empty(), asked.iter().all(is_name)),
         SniffedProtocol::Malformed => (false, false),
     };
-    if says_nobody && !gate.policy.allows_address(address) {
+    if says_nobody && !state.policy.allows_address(address) {
         let address = address.ip().to_canonical();
         return Some(EgressDenial::for_address(host, port, address, Rule::ServerNameMissing));
     }
@@ -154,18 +154,18 @@ async fn copy(
     to: &mut (impl AsyncWrite + Unpin),
     alive: &ActivityTimer,
 ) -> io::Result<()> {
-    let mut piece = vec![0; COPY_BUFFER_BYTES];
+    let mut chunk = vec![0; COPY_BUFFER_BYTES];
     loop {
-        let count = from.read(&mut piece).await?;
+        let count = from.read(&mut chunk).await?;
         if count == 0 {
             return to.shutdown().await;
         }
-        to.write_all(&piece[..count]).await?;
+        to.write_all(&chunk[..count]).await?;
         alive.touch();
     }
 }
 
-/// When something last went through.
+/// The time of the last activity.
 #[derive(Debug)]
 pub(super) struct ActivityTimer {
     since: Instant,
@@ -182,12 +182,12 @@ impl ActivityTimer {
         self.millis.store(millis, Ordering::Relaxed);
     }
 
-    /// Completes once there was no sign for as long as nothing may go through.
+    /// Completes after [`IDLE_TIMEOUT`] without activity.
     pub(super) async fn idle(&self) {
         self.idle_for(IDLE_TIMEOUT).await;
     }
 
-    /// Completes once there was no sign for that long.
+    /// Completes after that time without activity.
     async fn idle_for(&self, limit: Duration) {
         loop {
             let last = self.since + Duration::from_millis(self.millis.load(Ordering::Relaxed));
@@ -200,7 +200,7 @@ impl ActivityTimer {
     }
 }
 
-/// A stream whose every byte is a sign.
+/// A stream that reports its activity.
 #[derive(Debug)]
 pub(super) struct ActivityStream<S> {
     stream: S,

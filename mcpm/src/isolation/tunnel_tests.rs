@@ -6,7 +6,7 @@ use tokio::{io::DuplexStream, net::TcpListener};
 use super::*;
 use crate::isolation::{Isolation, IsolationSpec};
 
-/// What a client that connects to `a.example` begins a handshake with.
+/// The first bytes of a handshake for `a.example`.
 fn handshake(says_name: bool) -> Vec<u8> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider)
@@ -21,7 +21,7 @@ fn handshake(says_name: bool) -> Vec<u8> {
     bytes
 }
 
-/// A joined pair: the client's end, the host's end, and what was decided meanwhile.
+/// Two spliced connections: the client's end, the host's end, and the decisions.
 struct TunnelFixture {
     client: DuplexStream,
     host: TcpStream,
@@ -34,7 +34,7 @@ async fn start_tunnel(rules: &[&str], host: &str) -> TunnelFixture {
     joined_over(64 * 1024, rules, host).await
 }
 
-/// The client's connection holds so many bytes that are not read.
+/// The client's connection buffers this many unread bytes.
 async fn joined_over(room: usize, rules: &[&str], host: &str) -> TunnelFixture {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -56,8 +56,8 @@ async fn joined_over(room: usize, rules: &[&str], host: &str) -> TunnelFixture {
     let (client, theirs) = tokio::io::duplex(room);
     let server = TcpStream::connect(address).await.unwrap();
     let (host_end, _) = listener.accept().await.unwrap();
-    let (gate, host) = (Arc::clone(&isolation.state), host.parse::<Host>().unwrap());
-    let joined = tokio::spawn(async move { splice(&gate, &host, address.port(), theirs, server).await });
+    let (state, host) = (Arc::clone(&isolation.state), host.parse::<Host>().unwrap());
+    let joined = tokio::spawn(async move { splice(&state, &host, address.port(), theirs, server).await });
     TunnelFixture { client, host: host_end, denied, joined, _isolation: isolation }
 }
 
@@ -67,7 +67,7 @@ async fn a_handshake_without_sni_needs_an_address_rule() {
         (&["a.example"][..], "a.example", true, false),
         (&["a.example"], "a.example", false, true),
         (&["*.example"], "a.example", false, true),
-        // The port of the address is another one, so nothing is allowed by it.
+        // The port of the address is another one, so the rule does not allow it.
         (&["a.example", "127.0.0.1:1"], "a.example", false, true),
         (&["a.example", "127.0.0.1"], "a.example", false, false),
         (&["a.example", "127.0.0.0/8"], "a.example", false, false),
@@ -86,7 +86,7 @@ async fn a_handshake_without_sni_needs_an_address_rule() {
             assert_eq!(denied.len(), 1);
             assert_eq!(denied[0].0, rule);
             assert_eq!(denied[0].1.contains("`127.0.0.1:"), !says_name, "{denied:?}");
-            // Not a byte went out.
+            // No byte was forwarded.
             joined.joined.await.unwrap().unwrap();
             assert_eq!(joined.host.read(&mut [0]).await.unwrap(), 0);
         } else {
@@ -98,7 +98,7 @@ async fn a_handshake_without_sni_needs_an_address_rule() {
     }
 }
 
-/// What a client of HTTP/2 begins with; the name that it asks for comes later, compressed.
+/// The preface of an HTTP/2 client; the name follows later, compressed.
 const PREFACE: &str = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 #[tokio::test]
