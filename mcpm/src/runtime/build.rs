@@ -1,21 +1,21 @@
-//! What an image is built from, and what is told meanwhile.
+//! The input and the progress of an image build.
 
 use std::{collections::BTreeMap, fmt};
 
 use bytes::Bytes;
 
-/// What an image is built from.
+/// The input of an image build.
 #[derive(Clone, Default)]
 pub struct BuildRequest {
-    /// A tar archive with a `Dockerfile` in it, and all that it copies.
+    /// A tar archive with a `Dockerfile` and the files that it copies.
     pub context: Bytes,
-    /// What the image is called; nothing when only its id is wanted.
+    /// The name of the image; `None` if only its id is used.
     pub tag: Option<String>,
-    /// Variables of the build. They may hold logins, so they are shown nowhere.
+    /// Variables of the build. They may contain credentials, so they are never shown.
     pub args: BTreeMap<String, String>,
     /// Labels of the image.
     pub labels: BTreeMap<String, String>,
-    /// Whether steps that were done before are done again.
+    /// Whether the build cache is ignored.
     pub no_cache: bool,
 }
 
@@ -37,20 +37,20 @@ impl fmt::Debug for BuildRequest {
 pub struct UntaggedImage {
     /// Its id.
     pub id: String,
-    /// When it was made, in seconds since 1970.
+    /// The time of its creation, in seconds since 1970.
     pub created: i64,
-    /// The value of the label that was asked for.
+    /// The value of the requested label.
     pub label_value: String,
 }
 
-/// What happens in a build.
+/// The progress of a build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BuildProgress {
     /// A step of the Dockerfile begins.
     Step {
-        /// Which one it is, from 1 on.
+        /// The number of the step, from 1.
         number: u32,
-        /// How many there are; with Podman in this stage.
+        /// The number of steps; with Podman, of this stage.
         total: u32,
         /// The instruction.
         instruction: String,

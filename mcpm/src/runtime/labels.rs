@@ -1,24 +1,24 @@
-//! Labels that mark our containers and say what they are.
+//! The labels of containers that mcpm created.
 
-/// Set to `true` on every container of ours; a container without it is never touched.
+/// Set to `true` on every container that mcpm created; a container without it is never touched.
 pub const MANAGED: &str = "mcpm";
 /// Name of the workload.
 pub const NAME: &str = "mcpm-name";
-/// Folder in which the workload is recorded: another user of the engine may have one of the same name.
+/// Folder of the workload's record: another user of the engine may have a workload with the same name.
 pub const STATE: &str = "mcpm-state";
 /// Group of the workload.
 pub const GROUP: &str = "mcpm-group";
 /// Transport of the server.
 pub const TRANSPORT: &str = "mcpm-transport";
-/// What the container was made from, as a hash.
+/// A hash of the container's specification.
 pub const SPEC: &str = "mcpm-spec";
-/// The package that an image was built for. Other labels of such an image begin with it.
+/// The package that an image was built for. It is the prefix of the other labels of such an image.
 pub const PACKAGE: &str = "mcpm-package";
 
-/// Which build of a package an image is of. Images without a name that have it are removed when a build ends.
+/// The build of a package. Unnamed images with this label are removed after a build.
 pub const BUILD: &str = "mcpm-package-build";
 
-/// Tells whether a label key is ours, and so not the user's to set.
+/// Whether a label belongs to mcpm, so that users cannot set it.
 pub fn is_reserved(key: &str) -> bool {
     key == MANAGED || key.starts_with("mcpm-")
 }

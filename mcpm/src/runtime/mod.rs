@@ -1,8 +1,8 @@
 //! Container runtimes behind one trait.
 //!
 //! A [`Runtime`] creates, starts, watches and removes containers. It knows nothing of MCP: the workload module
-//! says what to start in a [`ContainerSpec`], the transport module speaks over the [`Attachment`]. A runtime
-//! touches only containers that carry [`labels::MANAGED`], whatever their name.
+//! describes a container in a [`ContainerSpec`], the stdio module uses the [`Attachment`]. A runtime only touches
+//! containers with the label [`labels::MANAGED`], whatever their name.
 
 use std::{
     collections::BTreeMap,
@@ -27,16 +27,16 @@ pub mod discover;
 pub mod docker;
 pub mod labels;
 
-/// What a runtime can do for a workload.
+/// The operations of a container runtime.
 #[async_trait]
 pub trait Runtime: Send + Sync + fmt::Debug {
-    /// Returns what the engine said of itself, once it is known to answer still.
+    /// Returns the description of the engine, after checking that it still responds.
     async fn engine(&self) -> Result<EngineInfo>;
 
-    /// Returns what is known of an image on this machine, or `None` when it is not here.
+    /// Returns the information about an image on this machine, or `None` if it is not here.
     async fn image(&self, reference: &ImageReference) -> Result<Option<ImageInfo>>;
 
-    /// Pulls an image, telling `progress` how far it is.
+    /// Pulls an image, reporting to `progress`.
     ///
     /// # Errors
     /// `ImageUnavailable` names the image, the registry and what to do.
@@ -46,12 +46,12 @@ pub trait Runtime: Send + Sync + fmt::Debug {
         progress: &(dyn Fn(PullProgress) + Send + Sync),
     ) -> Result<ImageInfo>;
 
-    /// Builds an image from a build context and returns its id, telling `progress` what happens.
+    /// Builds an image from a build context and returns its id, reporting to `progress`.
     ///
-    /// A build that is no longer waited for is ended.
+    /// Dropping the future cancels the build.
     ///
     /// # Errors
-    /// `ImageUnavailable` names the step that failed, its exit code and what it last wrote.
+    /// `ImageUnavailable` names the step that failed, its exit code and its last output.
     async fn build(
         &self,
         request: BuildRequest,
@@ -61,62 +61,62 @@ pub trait Runtime: Send + Sync + fmt::Debug {
     /// Lists images that have a label and no name, and that no other image is based on.
     async fn untagged_images(&self, label: &str) -> Result<Vec<UntaggedImage>>;
 
-    /// Removes an image, and those without a name that only it was based on. One that is in use stays, and one that is
-    /// gone already is success.
+    /// Removes an image, and its unnamed parents that no other image uses. An image in use stays; one that is gone
+    /// already counts as success.
     async fn remove_image(&self, id: &str) -> Result<()>;
 
-    /// Tells whether a network of that name exists.
+    /// Whether a network with that name exists.
     async fn network_exists(&self, name: &str) -> Result<bool>;
 
     /// Returns the addresses by which containers reach the engine's machine.
     async fn gateways(&self) -> Result<Vec<IpAddr>>;
 
-    /// Creates a container and returns its id. Nothing of it is left behind on failure.
+    /// Creates a container and returns its id. Nothing is left behind on failure.
     ///
     /// # Errors
-    /// `NameTaken` when a container of that name exists, ours or not, `ImageUnavailable` when the image is not
-    /// here, `InvalidOption` when a mounted path does not exist.
+    /// `NameTaken` if any container with that name exists, `ImageUnavailable` if the image is not here,
+    /// `InvalidOption` if a mounted path does not exist.
     async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId>;
 
-    /// Opens the container's standard streams. Call it before [`start`](Self::start) to lose nothing.
+    /// Attaches to the container's standard streams. Call it before [`start`](Self::start) to lose no output.
     async fn attach(&self, id: &ContainerId) -> Result<Attachment>;
 
-    /// Starts a created or ended container. Running already is success.
+    /// Starts a created or exited container. If it runs already, that is a success.
     ///
     /// # Errors
-    /// `PortTaken` when a published port is in use, `StartFailed` when the image's program cannot be run.
+    /// `PortTaken` if a published port is in use, `StartFailed` if the image's program cannot be run.
     async fn start(&self, id: &ContainerId) -> Result<()>;
 
-    /// Waits until a started container ends; returns at once when it has.
+    /// Waits until a started container exits; returns at once if it has.
     ///
     /// # Errors
-    /// `EngineUnavailable` when the engine goes away meanwhile: the container may live on, so wait again.
+    /// `EngineUnavailable` if the engine stops meanwhile: the container may keep running, so wait again.
     async fn wait(&self, id: &ContainerId) -> Result<Exit>;
 
-    /// Returns the container of that id or name, or `None` when there is none or it is not ours.
+    /// Returns the container with that id or name, or `None` if there is none or mcpm did not create it.
     async fn inspect(&self, id_or_name: &str) -> Result<Option<ContainerInfo>>;
 
-    /// Lists our containers, running or not.
+    /// Lists the containers that mcpm created, running or not.
     async fn list(&self) -> Result<Vec<ContainerInfo>>;
 
-    /// Puts a program into a folder of a container, which must be in a volume of its own or can be written to.
-    /// Anybody in the container may run it.
+    /// Copies a program into a folder of a container, which must be in a volume of its own or writable. All users of
+    /// the container may run it.
     async fn upload(&self, id: &ContainerId, folder: &str, name: &str, program: &[u8]) -> Result<()>;
 
-    /// Runs a further program in a running container and opens its standard streams.
+    /// Runs a further program in a running container, and attaches to its standard streams.
     async fn execute(&self, id: &ContainerId, command: &[String]) -> Result<Attachment>;
 
-    /// Streams what the container wrote, oldest first.
+    /// Streams the output of the container, oldest first.
     async fn logs(
         &self,
         id: &ContainerId,
         options: LogOptions,
     ) -> Result<BoxStream<'static, Result<LogChunk>>>;
 
-    /// Asks the container to end and kills it after `grace`, in whole seconds. Ended or gone already is success.
+    /// Stops the container, and kills it after `grace`, in whole seconds. If it is gone already, that is a success.
     async fn stop(&self, id: &ContainerId, grace: Duration) -> Result<()>;
 
-    /// Removes an ended or running container of ours and its anonymous volumes. Gone already is success.
+    /// Removes a container that mcpm created, with its anonymous volumes. If it is gone already, that is a success.
     async fn remove(&self, id: &ContainerId) -> Result<()>;
 }
 
@@ -131,18 +131,18 @@ impl fmt::Display for ContainerId {
     }
 }
 
-/// A container engine that mcpm can use.
+/// A supported container engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineName {
-    /// Docker Engine, and whatever else speaks its API.
+    /// Docker Engine, or another engine with its API.
     Docker,
     /// Podman, through its Docker-compatible API.
     Podman,
 }
 
 impl EngineName {
-    /// Returns the name as users write it.
+    /// Returns the name in the syntax of options.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Docker => "docker",
@@ -157,74 +157,74 @@ impl fmt::Display for EngineName {
     }
 }
 
-/// What an engine says of itself.
+/// The description of an engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineInfo {
     /// Which engine it is.
     pub name: EngineName,
     /// Version of the engine.
     pub version: String,
-    /// Version of the API spoken with it.
+    /// Version of the API in use.
     pub api_version: String,
-    /// Where it was found, such as `unix:///var/run/docker.sock`.
+    /// The address of the engine, such as `unix:///var/run/docker.sock`.
     pub endpoint: String,
-    /// Whether containers' own addresses can be reached from this process: an engine on this Linux machine,
-    /// not rootless and not in a virtual machine.
+    /// Whether this process can connect to the addresses of containers: an engine on this Linux machine, neither
+    /// rootless nor in a virtual machine.
     pub reaches_container_addresses: bool,
-    /// Whether a socket that is mounted into a container can be connected to there: an engine on this machine's
-    /// kernel, and this process on Linux.
+    /// Whether a container can connect to a mounted socket of this machine: an engine on the same kernel, and this
+    /// process on Linux.
     pub shares_sockets: bool,
-    /// The processor its containers' programs are for, such as `x86_64` or `aarch64`.
+    /// The architecture of its containers, such as `x86_64` or `aarch64`.
     pub architecture: String,
 }
 
-/// What is known of an image that is here.
+/// The information about a local image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageInfo {
     /// The engine's image id, a digest of its configuration.
     pub id: String,
-    /// `name@sha256:…` when the image came from a registry.
+    /// `name@sha256:…` if the image was pulled from a registry.
     pub digest: Option<String>,
-    /// TCP ports the image says it listens on, ascending.
+    /// TCP ports that the image exposes, ascending.
     pub exposed_ports: Vec<u16>,
     /// Entry point and default command, for the plan.
     pub entrypoint: Vec<String>,
     /// Default arguments, replaced by the user's.
     pub command: Vec<String>,
-    /// Labels of a build for a package; others are left out.
+    /// Labels of a package build; others are left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
 }
 
-/// How far a pull is.
+/// The progress of a pull.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullProgress {
-    /// Bytes fetched of all layers known so far.
+    /// Downloaded bytes of all layers known so far.
     pub current: u64,
-    /// Bytes of all layers known so far; grows while layers are found.
+    /// Size of all layers known so far; grows while layers are found.
     pub total: u64,
 }
 
-/// Everything a container is created from.
+/// The specification of a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContainerSpec {
     /// Name of the container.
     pub name: String,
-    /// Image to start, as the engine is told.
+    /// The image to start, in the engine's syntax.
     pub image: String,
     /// Arguments that replace the image's default command; empty keeps it.
     pub args: Vec<String>,
     /// Environment variables.
     pub env: BTreeMap<String, String>,
-    /// All labels, ours included.
+    /// All labels, including those of mcpm.
     pub labels: BTreeMap<String, String>,
     /// Mounted folders and files.
     pub mounts: Vec<Mount>,
-    /// Empty files and folders that cover parts of what is mounted.
+    /// Empty files and folders that hide parts of the mounts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overlays: Vec<Mount>,
-    /// How the container is joined to the network.
+    /// The network mode of the container.
     pub network: Network,
     /// Ports published on this machine.
     pub ports: Vec<PublishedPort>,
@@ -232,7 +232,7 @@ pub struct ContainerSpec {
     pub stdin: bool,
     /// Most processes and threads at once.
     pub pids_limit: i64,
-    /// What else it is confined by.
+    /// Further limits.
     #[serde(default, skip_serializing_if = "Confinement::is_default")]
     pub confinement: Confinement,
     /// A program that runs in place of the image's.
@@ -240,7 +240,7 @@ pub struct ContainerSpec {
     pub entry: Option<EntrypointOverride>,
 }
 
-/// Bounds of a container beyond those that each has.
+/// Optional limits of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Confinement {
@@ -250,11 +250,11 @@ pub struct Confinement {
     /// Most processor time, in billionths of a processor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nano_cpus: Option<u64>,
-    /// Whether the image's own files cannot be changed.
+    /// Whether the image's own files are read-only.
     pub read_only_root: bool,
-    /// Folders in memory: absolute paths in the container, and the most bytes in each.
+    /// `tmpfs` folders: absolute paths in the container, and the most bytes in each.
     pub tmpfs: BTreeMap<String, u64>,
-    /// Whether there are no fences at all.
+    /// Whether the container is privileged.
     pub privileged: bool,
 }
 
@@ -264,19 +264,19 @@ impl Confinement {
     }
 }
 
-/// A program that is a container's first process and starts the image's own.
+/// A program that is the first process of a container and starts the image's program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EntrypointOverride {
-    /// The program, by its path in the container, and its arguments.
+    /// The path of the program in the container, and its arguments.
     pub command: Vec<String>,
-    /// Names of `/etc/hosts` in records of earlier versions. They are looked up now, and this is not used.
+    /// Names of `/etc/hosts` in records of earlier versions. They are resolved by DNS now, and this is unused.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hosts: BTreeMap<String, Ipv4Addr>,
-    /// Where names are looked up, on the container's port 53 which any user may listen on.
+    /// The address of the DNS server, on the container's port 53, which any user may listen on.
     pub name_server: Ipv4Addr,
-    /// A folder of the container that is a volume of its own, which the program is brought into before each start;
-    /// `None` when it is mounted.
+    /// A folder of the container that is a volume, into which the program is copied before each start; `None` if it
+    /// is mounted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume: Option<String>,
 }
@@ -296,7 +296,7 @@ pub struct Mount {
     pub relabel: Option<Relabel>,
 }
 
-/// How a container is joined to the network.
+/// The network mode of a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
@@ -306,12 +306,12 @@ pub enum Network {
     Host,
     /// No network at all.
     None,
-    /// A network of that name, or any other mode the engine knows, such as `container:NAME`.
+    /// A network with that name, or any other mode of the engine, such as `container:NAME`.
     Custom(String),
 }
 
 impl Network {
-    /// Tells whether it is the network of another container.
+    /// Whether it is the network of another container.
     pub(crate) fn is_of_container(&self) -> bool {
         matches!(self, Self::Custom(mode) if mode.starts_with("container:"))
     }
@@ -332,7 +332,7 @@ impl fmt::Display for Network {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PublishedPort {
-    /// Address to bind; loopback unless the user wrote another.
+    /// Address to bind; loopback unless the user chose another.
     pub host_ip: IpAddr,
     /// Port on this machine; 0 lets the engine choose.
     pub host_port: u16,
@@ -342,7 +342,7 @@ pub struct PublishedPort {
     pub protocol: Protocol,
 }
 
-/// What the engine says of a container of ours.
+/// The information about a container that mcpm created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerInfo {
     /// Its id.
@@ -351,53 +351,53 @@ pub struct ContainerInfo {
     pub name: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// Whether its process lives.
+    /// Whether its process runs.
     pub state: ContainerState,
-    /// The first process as seen from this machine; `None` when it does not run or runs on another kernel.
+    /// The process id of the first process on this machine; `None` if it does not run, or runs on another kernel.
     /// Always `None` in lists.
     pub pid: Option<u32>,
     /// Its addresses, by network name. Always empty in lists.
     pub addresses: BTreeMap<String, IpAddr>,
     /// Published ports with the host ports the engine chose. Always empty in lists.
     pub ports: Vec<PublishedPort>,
-    /// The engine's word for the kind of its network, such as `host` and `none`; of another container's, where it is in
+    /// The engine's name for its kind of network, such as `host` or `none`; that of another container, if it shares
     /// that one's. Always empty in lists.
     pub network_mode: String,
 }
 
-/// Whether a container lives.
+/// The state of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContainerState {
     /// Created, never started.
     Created,
-    /// Its process lives.
+    /// Its process runs.
     Running,
-    /// Its process ended.
+    /// Its process exited.
     Exited(Exit),
 }
 
-/// How a container ended.
+/// How a container exited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exit {
     /// Its exit code; 128 + n after signal n.
     pub code: i64,
-    /// Whether the kernel ended it for lack of memory.
+    /// Whether the kernel killed it for lack of memory.
     pub out_of_memory: bool,
 }
 
-/// What to read of a container's output.
+/// Options for reading a container's output.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LogOptions {
-    /// Keep on streaming until the container ends.
+    /// Keep streaming until the container exits.
     pub follow: bool,
-    /// Only that many last lines; all when `None`.
+    /// Number of last lines; all if `None`.
     pub tail: Option<usize>,
 }
 
-/// A piece of a container's output; not aligned to lines.
+/// A chunk of a container's output; not aligned to lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogChunk {
-    /// Which stream it was written to.
+    /// The stream that it was written to.
     pub stream: LogStream,
     /// The bytes.
     pub bytes: Bytes,
@@ -412,11 +412,11 @@ pub enum LogStream {
     Stderr,
 }
 
-/// A container's open standard streams.
+/// The attached standard streams of a container.
 pub struct Attachment {
     /// Standard input.
     pub stdin: Box<dyn AsyncWrite + Send + Unpin>,
-    /// Standard output and error as they come; ends when the container does or the engine goes away.
+    /// Standard output and error; ends when the container exits or the engine stops.
     pub output: BoxStream<'static, Result<LogChunk>>,
 }
 

@@ -10,13 +10,13 @@ use serde::Deserialize;
 
 use crate::{Error, ErrorKind, Result, docker_config::read_json, environment::EngineSettings};
 
-/// The context that stands for no context at all.
+/// The context that stands for no context.
 const DEFAULT_CONTEXT: &str = "default";
 
-/// The engine that a context names.
+/// The engine of a context.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct DockerContext {
-    /// What set it, for people.
+    /// The setting that selected it, for people.
     pub(super) set_by: String,
     /// Its address.
     pub(super) address: String,
@@ -42,11 +42,11 @@ struct ContextEndpoint {
     host: String,
 }
 
-/// Returns the current context, or `None` when there is none but the default one.
+/// Returns the current context, or `None` if it is the default one.
 ///
 /// # Errors
-/// `EngineUnavailable` when the current context does not exist, `CorruptState` or `Io` when a file of Docker's
-/// cannot be read.
+/// `EngineUnavailable` if the current context does not exist, `CorruptState` or `Io` if a file of Docker's cannot be
+/// read.
 pub(super) fn current(settings: &EngineSettings) -> Result<Option<DockerContext>> {
     let Some(dir) = &settings.docker_config_dir else { return Ok(None) };
     let (name, set_by) = match &settings.docker_context {
@@ -79,7 +79,7 @@ pub(super) fn current(settings: &EngineSettings) -> Result<Option<DockerContext>
     Ok(Some(DockerContext { set_by, address }))
 }
 
-/// Folders are named by a digest of the context's name, which each also holds in clear.
+/// A folder's name is a digest of the context's name, which its file also contains.
 fn find(dir: &Path, name: &str) -> Result<Option<(PathBuf, ContextMetadata)>> {
     let Ok(entries) = fs::read_dir(dir.join("contexts/meta")) else { return Ok(None) };
     for entry in entries.flatten() {

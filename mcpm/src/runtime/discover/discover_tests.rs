@@ -1,4 +1,4 @@
-//! Tests of where an engine is looked for.
+//! Tests of finding an engine.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -10,7 +10,7 @@ use tokio::{
 
 use super::*;
 use crate::testing::with_timeout;
-/// Answers as an engine of that name would, for as long as the test runs.
+/// Responds like an engine of that name, for as long as the test runs.
 fn serve(socket: &Path, name: &'static str, api: &'static str) {
     fs::create_dir_all(socket.parent().unwrap()).unwrap();
     let listener = UnixListener::bind(socket).unwrap();
@@ -33,7 +33,7 @@ fn serve(socket: &Path, name: &'static str, api: &'static str) {
     });
 }
 
-/// A machine with nothing but this folder.
+/// An environment with only this folder.
 struct Machine {
     folder: TempDir,
     settings: EngineSettings,

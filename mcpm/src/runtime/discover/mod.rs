@@ -1,8 +1,8 @@
 //! Finds a container engine.
 //!
-//! What the user set is looked at first: `DOCKER_HOST`, the Docker context, `CONTAINER_HOST`. A set engine that
-//! does not answer is an error: nothing may end up in another engine than the one that was named. With nothing
-//! set, the sockets that engines are known to use are tried in turn.
+//! The user's settings come first: `DOCKER_HOST`, the Docker context, `CONTAINER_HOST`. If the engine that is set
+//! does not respond, that is an error: nothing may end up in another engine. Without a setting, the usual sockets are
+//! tried in turn.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -14,20 +14,20 @@ use crate::{Error, ErrorKind, Result, environment::EngineSettings, image::creden
 
 mod context;
 
-/// Finds an engine and connects to it; `wanted` takes no engine but that one.
+/// Finds an engine and connects to it; `wanted` restricts the search to one kind of engine.
 ///
 /// # Errors
-/// `EngineUnavailable` names every place that was tried and why it would not do; `Unsupported` when the engine
-/// that was set is reached in a way that mcpm does not know yet.
+/// `EngineUnavailable` lists every address that was tried with the reason; `Unsupported` if mcpm does not support the
+/// kind of address that was set.
 pub async fn discover(settings: &EngineSettings, wanted: Option<EngineName>) -> Result<Arc<dyn Runtime>> {
     let found = search(settings, wanted, &well_known(settings, wanted)).await?;
     Ok(Arc::new(found))
 }
 
-/// Connects to an engine that was used before, wherever the settings lead now.
+/// Connects to an engine that was used before, regardless of the current settings.
 ///
 /// # Errors
-/// `EngineUnavailable` when it does not answer; `InvalidOption` when `address` is none.
+/// `EngineUnavailable` if it does not respond; `InvalidOption` if `address` is invalid.
 pub async fn connect_to(settings: &EngineSettings, address: &str) -> Result<Arc<dyn Runtime>> {
     let endpoint = EngineEndpoint::parse(address)?;
     match Docker::connect(&endpoint, CredentialStore::new(settings)).await {
@@ -41,11 +41,11 @@ pub async fn connect_to(settings: &EngineSettings, address: &str) -> Result<Arc<
     }
 }
 
-/// A place where an engine may be.
+/// A possible address of an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Candidate {
     endpoint: EngineEndpoint,
-    /// What set it; `None` for a well-known socket.
+    /// The setting that named it; `None` for a well-known socket.
     set_by: Option<String>,
 }
 
@@ -87,7 +87,7 @@ async fn attempt(
     }
 }
 
-/// Returns the engine that the user set. A setting of one engine's tools says nothing to who wants the other.
+/// Returns the engine that the user set. A setting for the tools of one engine is ignored if the other one is wanted.
 fn configured_engine(settings: &EngineSettings, wanted: Option<EngineName>) -> Result<Option<Candidate>> {
     let candidate = |set_by: &str, address: &str| {
         let endpoint = EngineEndpoint::parse(address).map_err(|error| error.with("set by", set_by))?;
@@ -115,7 +115,7 @@ fn configured_engine(settings: &EngineSettings, wanted: Option<EngineName>) -> R
     }
 }
 
-/// Returns the sockets that engines are known to use, the wanted engine's first.
+/// Returns the sockets that engines usually use, the wanted engine's first.
 fn well_known(settings: &EngineSettings, wanted: Option<EngineName>) -> Vec<PathBuf> {
     let below_home = |path: &str| settings.home.as_ref().map(|home| home.join(path));
     let below_runtime = |path: &str| settings.runtime_dir.as_ref().map(|dir| dir.join(path));
@@ -137,7 +137,7 @@ fn well_known(settings: &EngineSettings, wanted: Option<EngineName>) -> Vec<Path
     }
 }
 
-/// Leaves out sockets that are another name of one before.
+/// Removes sockets that are another path of an earlier one.
 fn distinct(sockets: &[PathBuf]) -> Vec<PathBuf> {
     let mut seen = Vec::new();
     let is_new = |socket: &&PathBuf| {
@@ -149,7 +149,7 @@ fn distinct(sockets: &[PathBuf]) -> Vec<PathBuf> {
     sockets.iter().filter(is_new).cloned().collect()
 }
 
-/// Returns the innermost cause, the part that differs between places.
+/// Returns the innermost cause, the part that differs between addresses.
 fn reason(failure: &Error) -> String {
     std::error::Error::source(failure).map_or_else(|| failure.message().to_owned(), ToString::to_string)
 }
@@ -175,7 +175,7 @@ fn nothing_found(wanted: Option<EngineName>, tried: &[(EngineEndpoint, Error)]) 
         Some(EngineName::Docker) => "install Docker Engine and start it",
         Some(EngineName::Podman) => "install Podman and start it with `systemctl --user start podman.socket`",
     };
-    // A socket that is there says more than nine that are not.
+    // One socket that exists says more than nine that do not.
     let hint = tried.iter().find_map(|(endpoint, failure)| match endpoint {
         EngineEndpoint::Unix(path) if path.exists() => failure.next_step().map(str::to_owned),
         _ => None,

@@ -12,10 +12,10 @@ use crate::{
     runtime::{BuildProgress, BuildRequest},
 };
 
-/// Lines that explain a failed step, and the most bytes of them.
+/// Most lines that explain a failed step, and most bytes of them.
 const MAX_EXCERPT_LINES: usize = 8;
 const MAX_EXCERPT_BYTES: usize = 1000;
-/// The longest line that is kept.
+/// Longest line that is kept.
 const MAX_LINE_BYTES: usize = 4096;
 
 impl Docker {
@@ -61,17 +61,17 @@ fn id_of(piece: &BuildInfo) -> Option<String> {
     piece.aux.as_ref().and_then(|aux| aux.id.clone())
 }
 
-/// What a build wrote, in lines.
+/// The output of a build, in lines.
 struct BuildLog {
-    /// A line that has not ended.
+    /// An incomplete line.
     partial: String,
-    /// The step that runs.
+    /// The current step.
     step: Option<String>,
-    /// The end of what the step wrote.
+    /// The last lines of the step's output.
     recent_lines: Vec<String>,
-    /// What must not be shown.
+    /// Secrets, which must not be shown.
     secrets: Vec<String>,
-    /// The image that was built, for engines that say it in words alone.
+    /// The id of the image, for engines that only state it in the output.
     built: Option<String>,
 }
 
@@ -81,7 +81,7 @@ impl BuildLog {
         Self { partial: String::new(), step: None, recent_lines: Vec::new(), secrets: hidden, built: None }
     }
 
-    /// Takes a piece of output, which may be a part of a line or many lines.
+    /// Parses a chunk of output, which may be a part of a line or many lines.
     fn push(&mut self, piece: &str, progress: &(dyn Fn(BuildProgress) + Send + Sync)) {
         for part in piece.split_inclusive(['\n', '\r']) {
             self.partial.push_str(part);
@@ -111,7 +111,7 @@ impl BuildLog {
         if let Some(id) = line.strip_prefix("Successfully built ") {
             self.built = Some(id.to_owned());
         }
-        // What the builder says of itself explains nothing.
+        // Messages of the builder itself explain nothing.
         if line.starts_with("---> ") || line.starts_with("Removing intermediate container ") {
             return;
         }
@@ -122,7 +122,7 @@ impl BuildLog {
         progress(BuildProgress::Line(line));
     }
 
-    /// Makes the error of a build that failed, from what the engine said of it.
+    /// Creates the error of a failed build from the engine's message.
     fn build_error(&mut self, said: &str) -> Error {
         let rest = std::mem::take(&mut self.partial);
         self.line(&rest, &|_| {});
@@ -149,7 +149,7 @@ impl BuildLog {
     }
 }
 
-/// Reads `Step 3/12 : RUN …` of Docker, and `STEP 3/12: RUN …` or `[1/2] STEP 3/12: RUN …` of Podman.
+/// Parses `Step 3/12 : RUN …` of Docker, and `STEP 3/12: RUN …` or `[1/2] STEP 3/12: RUN …` of Podman.
 fn step(line: &str) -> Option<BuildProgress> {
     let rest = match line.strip_prefix('[') {
         Some(rest) => rest.split_once("] ")?.1,
@@ -165,14 +165,14 @@ fn step(line: &str) -> Option<BuildProgress> {
     })
 }
 
-/// The exit code in `… returned a non-zero code: 2` of Docker and `… exit status 2` of Podman.
+/// Returns the exit code in `… returned a non-zero code: 2` of Docker and `… exit status 2` of Podman.
 fn exit_code(said: &str) -> Option<i64> {
     let after = ["non-zero code: ", "exit status "].iter().find_map(|words| said.rsplit_once(words))?.1;
     let digits = after.find(|c: char| !c.is_ascii_digit()).map_or(after, |end| &after[..end]);
     digits.parse().ok()
 }
 
-/// The text without the colours that builders and tools put in.
+/// Removes the colour codes of builders and tools.
 fn strip_ansi(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -191,7 +191,7 @@ fn strip_ansi(text: &str) -> String {
     plain.replace(char::is_control, " ")
 }
 
-/// What of a variable's value is a login: the user and password of a URL.
+/// Returns the credentials in the value of a variable: the user and password of a URL.
 fn url_credentials(value: &str) -> Vec<String> {
     let urls = value.split([',', ' ', '|']).filter_map(|url| url.split_once("://"));
     urls.filter_map(|(_, rest)| {

@@ -1,7 +1,7 @@
-//! The life of a container: found, created, started, waited for, stopped and removed.
+//! Inspects, creates, starts, stops and removes containers.
 //!
-//! Whatever acts on a container looks at its labels first and then uses the full id it saw, so that neither a
-//! name nor the start of an id ever leads to a container of somebody else.
+//! Each operation checks the labels of the container first and then uses the full id from that response, so that
+//! neither a name nor a prefix of an id ever affects a container of somebody else.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -28,17 +28,17 @@ use crate::{
 
 /// The filter `{"label":["mcpm=true"]}`, encoded for a request.
 const MANAGED_FILTER: &str = "%7B%22label%22%3A%5B%22mcpm%3Dtrue%22%5D%7D";
-/// How long a container that is being removed may take to be gone.
+/// Timeout for a container that another client is removing.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Docker {
-    /// Returns the container of exactly that name or full id, if it is ours.
+    /// Returns the container with exactly that name or full id, if mcpm created it.
     pub(super) async fn find_managed(&self, id_or_name: &str) -> Result<Option<Description>> {
         let found = self.find_any(id_or_name).await?;
         Ok(found.filter(Description::is_managed))
     }
 
-    /// Returns the container of exactly that name or full id, whoever made it. It is looked at and never touched.
+    /// Returns the container with exactly that name or full id, for reading only, whoever created it.
     pub(super) async fn find_any(&self, id_or_name: &str) -> Result<Option<Description>> {
         if !is_valid_name(id_or_name) {
             return Ok(None);
@@ -51,7 +51,7 @@ impl Docker {
         }
     }
 
-    /// Returns the container of that id, which must be ours.
+    /// Returns the container with that id, which mcpm must have created.
     pub(super) async fn require_managed(&self, id: &ContainerId) -> Result<Description> {
         let found = self.find_managed(&id.0).await?;
         found.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("mcpm has no container `{id}`")))
@@ -61,7 +61,7 @@ impl Docker {
         let path = format!("/v{}/containers/json?all=true&filters={MANAGED_FILTER}", self.engine.api_version);
         let listed = get_json::<Vec<Summary>>(&self.endpoint, &path).await;
         let mut infos = Vec::new();
-        // A list holds no exit code, so each is looked at; one that is gone by then is left out.
+        // A list has no exit codes, so each container is inspected; one that is gone by then is left out.
         for summary in listed.map_err(|failure| failure.into_error("cannot list containers"))? {
             if let Some(found) = self.find_managed(&summary.id).await? {
                 infos.push(found.info(self.capabilities.same_kernel)?);
@@ -101,7 +101,7 @@ impl Docker {
         let mut answers = Box::pin(self.api.wait_container(&ours.id, None::<WaitContainerOptions>));
         let code = match answers.next().await {
             Some(Ok(answer)) => answer.status_code,
-            // The client library makes an error of every code but zero.
+            // The client library returns an error for every exit code but zero.
             Some(Err(ApiError::DockerContainerWaitError { code, .. })) => code,
             Some(Err(error)) => return Err(waiting_failed(&error, operation())),
             None => {
@@ -109,7 +109,7 @@ impl Docker {
                     .into_error(operation()));
             }
         };
-        // Only a description tells of a lack of memory; a container that is gone by now has none.
+        // Only a description states a lack of memory; a container that is gone has none.
         let described = self.find_managed(&ours.id).await?;
         Ok(Exit { code, out_of_memory: described.is_some_and(|ours| ours.ran_out_of_memory()) })
     }
@@ -119,7 +119,7 @@ impl Docker {
         let seconds =
             i32::try_from(grace.as_secs() + u64::from(grace.subsec_nanos() > 0)).unwrap_or(i32::MAX);
         let options = StopContainerOptionsBuilder::default().t(seconds).build();
-        // The answer comes when the container has ended.
+        // The response is sent when the container has ended.
         let api = self.api.clone().with_timeout(REQUEST_TIMEOUT.saturating_add(grace));
         match api
             .stop_container(&ours.id, Some(options))
@@ -148,7 +148,7 @@ impl Docker {
         }
     }
 
-    /// Somebody else is removing the container: success comes when they are done.
+    /// Another client is removing the container; waits until that is done.
     async fn wait_until_gone(&self, id: &str) -> Result<()> {
         let options = WaitContainerOptionsBuilder::default().condition("removed").build();
         let mut answers = Box::pin(self.api.wait_container(id, Some(options)));
@@ -158,7 +158,7 @@ impl Docker {
         }
     }
 
-    /// The gateway of the network that containers are in unless told otherwise.
+    /// Returns the gateway of the default network.
     pub(super) async fn find_gateways(&self) -> Result<Vec<IpAddr>> {
         let name = match self.engine.name {
             EngineName::Docker => "bridge",
@@ -168,14 +168,14 @@ impl Docker {
             Ok(network) => {
                 let configs = network.ipam.and_then(|ipam| ipam.config).into_iter().flatten();
                 let gateways = configs.filter_map(|config| {
-                    // Docker leaves out the first address of the network, which it takes unless told otherwise.
+                    // Docker leaves out the first address of the network, which is the default.
                     let first = || config.subnet?.parse::<ipnet::IpNet>().ok()?.hosts().next();
                     config.gateway.and_then(|gateway| gateway.parse().ok()).or_else(first)
                 });
                 Ok(gateways.collect())
             }
             Err(error) => match EngineFailure::from_api(&error) {
-                // An engine can do without it.
+                // The engine may have no such network.
                 EngineFailure::ErrorStatus(404, _) => Ok(Vec::new()),
                 failure => Err(failure.into_error(format!("cannot look at network `{name}`"))),
             },
@@ -196,7 +196,7 @@ impl Docker {
     }
 }
 
-/// Names go into the path of a request, where `..` or `?` would ask for something else.
+/// Names become part of a request's path, where `..` or `?` would change the request.
 fn is_valid_name(text: &str) -> bool {
     text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
@@ -252,7 +252,7 @@ fn start_failed(id: &ContainerId, error: &ApiError) -> Error {
     Error::new(kind, operation).source(failure)
 }
 
-/// An engine that is stopped meanwhile ends its answers, which is no different from a lost connection.
+/// An engine that is stopped meanwhile ends its responses, like a lost connection.
 fn waiting_failed(error: &ApiError, operation: String) -> Error {
     match EngineFailure::from_api(error) {
         EngineFailure::InvalidResponse(why) => EngineFailure::ConnectionLost(why).into_error(operation),

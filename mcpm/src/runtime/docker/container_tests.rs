@@ -1,4 +1,4 @@
-//! Tests of names and of what refusals mean.
+//! Tests of names and of error classification.
 
 use super::*;
 use crate::runtime::Network;

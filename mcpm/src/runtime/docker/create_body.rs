@@ -1,7 +1,7 @@
-//! Says in the engine's words what a container is created from.
+//! Creates the request for a new container.
 //!
-//! The fences are the same for every container: no capabilities, no new privileges, an init process, a bound on
-//! processes and on the size of the log, and no restart by the engine (mcpm restarts servers itself).
+//! The restrictions are the same for every container: no capabilities, no new privileges, an init process, a limit of
+//! processes and of the size of the log, and no restart by the engine (mcpm restarts servers itself).
 
 use std::{collections::HashMap, path::Path};
 
@@ -16,18 +16,18 @@ use crate::{
     runtime::{Confinement, ContainerSpec, Mount, Relabel, labels},
 };
 
-/// Size and number of the files that keep a container's output.
+/// Size and number of the log files of a container.
 const LOG_ROTATION: [(&str, &str); 2] = [("max-size", "10m"), ("max-file", "3")];
 
-/// When memory runs out, servers go before the programs of the machine.
+/// When memory runs out, servers are killed before the programs of the machine.
 const OOM_SCORE: i64 = 500;
 /// Lets any user of the container listen on any port in it.
 const UNPRIVILEGED_PORTS_SYSCTL: [&str; 2] = ["net.ipv4.ip_unprivileged_port_start", "0"];
 
-/// Makes the request that creates a container.
+/// Creates the request for a new container.
 ///
 /// # Errors
-/// `InvalidOption` when a mount cannot be said to the engine, or its source is known to be missing.
+/// `InvalidOption` if a mount cannot be expressed, or its source is known to be missing.
 pub(super) fn create_body(spec: &ContainerSpec, traits: &EngineCapabilities) -> Result<ContainerCreateBody> {
     let mut labels: HashMap<_, _> = spec.labels.clone().into_iter().collect();
     // Without it, nobody could remove the container again.
@@ -38,7 +38,7 @@ pub(super) fn create_body(spec: &ContainerSpec, traits: &EngineCapabilities) -> 
     let bytes = |number: Option<u64>| number.map(|number| i64::try_from(number).unwrap_or(i64::MAX));
     Ok(ContainerCreateBody {
         image: Some(spec.image.clone()),
-        // An entry point takes the image's arguments away, too.
+        // An entry point also replaces the image's arguments.
         entrypoint: spec.entry.as_ref().map(|entry| entry.command.clone()),
         cmd: (!spec.args.is_empty()).then(|| spec.args.clone()),
         env: Some(spec.env.iter().map(|(name, value)| format!("{name}={value}")).collect()),
@@ -48,7 +48,7 @@ pub(super) fn create_body(spec: &ContainerSpec, traits: &EngineCapabilities) -> 
         attach_stdin: Some(spec.stdin),
         attach_stdout: Some(true),
         attach_stderr: Some(true),
-        // The server is ended by stopping it: one engine passes the end of input on, the other does not.
+        // The server is ended by stopping it: only one of the engines passes on the end of input.
         stdin_once: Some(false),
         exposed_ports: Some(ports.keys().cloned().collect()),
         host_config: Some(HostConfig {
@@ -59,7 +59,7 @@ pub(super) fn create_body(spec: &ContainerSpec, traits: &EngineCapabilities) -> 
             pids_limit: Some(spec.pids_limit),
             oom_score_adj: Some(OOM_SCORE),
             memory: bytes(confinement.memory),
-            // The same number leaves no swap beyond it.
+            // The same limit leaves no additional swap.
             memory_swap: bytes(confinement.memory),
             nano_cpus: bytes(confinement.nano_cpus),
             readonly_rootfs: confinement.read_only_root.then_some(true),
@@ -88,7 +88,7 @@ pub(super) fn create_body(spec: &ContainerSpec, traits: &EngineCapabilities) -> 
 fn security(spec: &ContainerSpec, traits: &EngineCapabilities) -> Vec<String> {
     let mut options = vec!["no-new-privileges".to_owned()];
     if spec.entry.as_ref().is_some_and(|entry| entry.volume.is_none()) && traits.selinux {
-        // Else the container may not connect to the socket that is mounted for it.
+        // Otherwise the container may not connect to the mounted socket.
         options.push("label=disable".to_owned());
     }
     options
@@ -119,11 +119,11 @@ fn port_bindings(spec: &ContainerSpec) -> PortMap {
     bindings
 }
 
-/// What is mounted, but for what is relabelled.
+/// Returns the mounts without SELinux relabelling.
 fn mounts(spec: &ContainerSpec) -> Result<Vec<ApiMount>> {
     let mut all = plain_mounts(spec.mounts.iter().chain(&spec.overlays))?;
     let volume = spec.entry.as_ref().and_then(|entry| entry.volume.as_ref());
-    // Without a name, it goes with the container.
+    // Without a name, it is removed with the container.
     all.extend(volume.map(|folder| ApiMount {
         typ: Some(MountType::VOLUME),
         target: Some(folder.clone()),
@@ -132,7 +132,7 @@ fn mounts(spec: &ContainerSpec) -> Result<Vec<ApiMount>> {
     Ok(all)
 }
 
-/// Mounts in the form that makes no source that is missing.
+/// Returns the mounts in the newer form, which does not create missing sources.
 fn plain_mounts<'a>(mounts: impl Iterator<Item = &'a Mount>) -> Result<Vec<ApiMount>> {
     let plain = mounts.filter(|mount| mount.relabel.is_none());
     plain
@@ -148,8 +148,8 @@ fn plain_mounts<'a>(mounts: impl Iterator<Item = &'a Mount>) -> Result<Vec<ApiMo
         .collect()
 }
 
-/// Mounts in the older form, the only one that knows relabelling. It makes an empty folder of a missing source
-/// and gives colons a meaning.
+/// Returns the mounts in the older form, the only one that supports relabelling. It creates an empty folder for a
+/// missing source, and colons have a meaning in it.
 fn relabelled_mounts(mounts: &[Mount]) -> Result<Vec<String>> {
     let relabelled = mounts.iter().filter_map(|mount| Some((mount, mount.relabel?)));
     relabelled
@@ -174,16 +174,16 @@ fn relabelled_mounts(mounts: &[Mount]) -> Result<Vec<String>> {
         .collect()
 }
 
-/// Makes the error for a source that does not exist, whoever found out.
+/// Creates the error for a source that does not exist.
 pub(super) fn missing_source(source: &str) -> Error {
     Error::new(ErrorKind::InvalidOption, format!("cannot mount `{source}`: it does not exist"))
         .hint("create it first, or correct the path")
 }
 
-/// Podman finds out that a source is missing only when the container starts.
+/// Podman only detects a missing source when the container starts.
 fn existing_source(path: &Path) -> Result<&str> {
     let source = text(path)?;
-    // What this user cannot see, the engine may.
+    // The engine may see what this user cannot.
     match path.try_exists() {
         Ok(false) => Err(missing_source(source)),
         Ok(true) | Err(_) => Ok(source),

@@ -1,4 +1,4 @@
-//! Tests of what an engine is asked to create.
+//! Tests of requests for new containers.
 
 use std::{collections::BTreeMap, net::Ipv4Addr};
 

@@ -1,4 +1,4 @@
-//! Tells what a failed request to the engine means.
+//! Classifies failed requests to the engine.
 
 use std::{borrow::Cow, error::Error as StdError, fmt, io};
 
@@ -9,19 +9,19 @@ use crate::{Error, ErrorKind};
 /// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum EngineFailure {
-    /// The engine answered with this HTTP status and message.
+    /// The engine responded with this HTTP status and message.
     ErrorStatus(u16, String),
-    /// No socket is where one was looked for.
+    /// The socket does not exist.
     NoSocket,
-    /// The socket may not be used by this user.
+    /// This user may not use the socket.
     PermissionDenied,
-    /// Nothing listens there.
+    /// The connection was refused.
     ConnectionRefused,
-    /// No answer came in time.
+    /// The request timed out.
     TimedOut,
     /// The connection broke.
     ConnectionLost(String),
-    /// The answer makes no sense.
+    /// The response is invalid.
     InvalidResponse(String),
 }
 
@@ -70,7 +70,7 @@ impl EngineFailure {
         }
     }
 
-    /// Returns what to do, where that is known.
+    /// Returns a hint, if there is one.
     pub(super) fn hint(&self) -> Option<&'static str> {
         match self {
             Self::PermissionDenied => {
@@ -84,7 +84,7 @@ impl EngineFailure {
         }
     }
 
-    /// Makes the error of an operation, such as `cannot start container x`, that needs no closer look.
+    /// Creates the error of an operation, such as `cannot start container x`.
     pub(super) fn into_error(self, operation: impl Into<Cow<'static, str>>) -> Error {
         let kind = match &self {
             Self::ErrorStatus(404, _) => ErrorKind::NotFound,
@@ -123,12 +123,12 @@ impl fmt::Display for EngineFailure {
 
 impl StdError for EngineFailure {}
 
-/// Makes the error of an operation that needs no closer look.
+/// Creates the error of an operation from that of the client library.
 pub(super) fn api_error(error: &ApiError, operation: impl Into<Cow<'static, str>>) -> Error {
     EngineFailure::from_api(error).into_error(operation)
 }
 
-/// Engines answer with line breaks and trailing space.
+/// Trims the line breaks and spaces of an engine's message.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,4 @@
-//! Brings a program into a container, and runs further ones beside its first.
+//! Copies a program into a container, and runs further programs in it.
 
 use bollard::{
     body_full,
@@ -63,7 +63,7 @@ impl Docker {
     }
 }
 
-/// An archive of one program that anybody may run.
+/// Creates an archive of one program that all users may run.
 fn archive(name: &str, program: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_gnu();

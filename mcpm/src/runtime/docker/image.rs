@@ -1,4 +1,4 @@
-//! Images: found on the engine's machine, or pulled from their registry.
+//! Finds images on the engine's machine, and pulls them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -39,12 +39,12 @@ impl Docker {
         reference: &ImageReference,
         progress: &(dyn Fn(PullProgress) + Send + Sync),
     ) -> Result<ImageInfo> {
-        // A login that cannot be read is no reason not to ask: most images need none.
+        // Unreadable credentials are no reason to fail: most images need none.
         let (login, login_problem) = match self.credentials.lookup(reference.registry()).await {
             Ok(login) => (login, None),
             Err(problem) => (None, Some(problem)),
         };
-        // Without a tag, the engine would pull every tag there is.
+        // Without a tag, the engine would pull all tags.
         let version = reference.digest().or(reference.tag()).unwrap_or("latest");
         let options =
             CreateImageOptionsBuilder::default().from_image(&reference.familiar_name()).tag(version).build();
@@ -103,7 +103,7 @@ fn docker_credentials(registry: &str, login: Credentials) -> DockerCredentials {
     }
 }
 
-/// Bytes of each layer that is being downloaded.
+/// The downloaded bytes of each layer.
 #[derive(Default)]
 struct LayerProgress(BTreeMap<String, (u64, u64)>);
 
@@ -156,7 +156,7 @@ fn image_info(reference: &ImageReference, found: ImageInspect) -> ImageInfo {
     }
 }
 
-/// Makes the error for an image that the engine could not pull, from what the engine said.
+/// Creates the error for an image that the engine could not pull, from the engine's message.
 fn pull_error(reference: &ImageReference, why: &str, login_problem: Option<&Error>) -> Error {
     let registry = reference.registry();
     let said = why.to_ascii_lowercase();

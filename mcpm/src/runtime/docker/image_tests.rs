@@ -1,4 +1,4 @@
-//! Tests of what is said about images.
+//! Tests of errors and progress of images.
 
 use super::*;
 use bollard::models::ProgressDetail;

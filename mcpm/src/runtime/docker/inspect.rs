@@ -1,4 +1,4 @@
-//! Says in our words what the engine tells of a container.
+//! Parses the engine's descriptions of containers.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,7 +12,7 @@ use crate::{
     runtime::{ContainerId, ContainerInfo, ContainerState, Exit, Protocol, PublishedPort, labels},
 };
 
-/// The engine's description of a container: the parts that matter here, none of which every engine gives.
+/// The engine's description of a container: the fields that are used, none of which every engine has.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(super) struct Description {
@@ -77,24 +77,24 @@ pub(super) struct Summary {
 }
 
 impl Description {
-    /// Tells whether it is the container of exactly that name or id; engines also take the start of an id.
+    /// Whether it is the container with exactly that name or id; engines also accept a prefix of an id.
     pub(super) fn matches_name_or_id(&self, id_or_name: &str) -> bool {
         self.bare_name() == id_or_name || self.id == id_or_name
     }
 
-    /// The container whose network it is in, if that is another one.
+    /// Returns the container whose network it shares, if it does.
     pub(super) fn network_container(&self) -> Option<&str> {
         self.host_config.network_mode.strip_prefix("container:")
     }
 
-    /// Takes the network, with its addresses, of the container whose network it is in.
+    /// Copies the network, with its addresses, of the container whose network it shares.
     pub(super) fn with_network_of(mut self, other: Self) -> Self {
         self.network_settings.networks = other.network_settings.networks;
         self.host_config.network_mode = other.host_config.network_mode;
         self
     }
 
-    /// Tells whether its labels mark it as ours.
+    /// Whether its labels mark it as created by mcpm.
     pub(super) fn is_managed(&self) -> bool {
         self.config
             .labels
@@ -103,15 +103,15 @@ impl Description {
             .is_some_and(|mark| mark == "true")
     }
 
-    /// Tells whether the kernel ended it for lack of memory.
+    /// Whether the kernel killed it for lack of memory.
     pub(super) fn ran_out_of_memory(&self) -> bool {
         self.state.out_of_memory
     }
 
-    /// Returns what the engine tells of it. Its process is seen from here only on the same kernel.
+    /// Returns the information about the container. Its process is only visible on the same kernel.
     ///
     /// # Errors
-    /// `Engine` when the engine does not tell whether the container lives.
+    /// `Engine` if the engine does not state whether the container runs.
     pub(super) fn info(self, same_kernel: bool) -> Result<ContainerInfo> {
         Ok(ContainerInfo {
             state: self.container_state()?,
@@ -177,7 +177,7 @@ impl NetworkSettings {
     }
 }
 
-/// Reads `8080/tcp`.
+/// Parses `8080/tcp`.
 pub(super) fn parse_port(text: &str) -> Option<(u16, Protocol)> {
     let (port, protocol) = text.split_once('/').unwrap_or((text, "tcp"));
     let protocol = match protocol {

@@ -1,4 +1,4 @@
-//! Tests of what is made of an engine's description.
+//! Tests of parsing an engine's descriptions.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! A container's standard streams: attached to, or read from its log.
+//! The standard streams of a container: attached, or read from its log.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ impl Docker {
             .tail(&tail)
             .build();
         let operation = format!("cannot read the log of container `{id}`");
-        // Podman's answer begins with the first piece, which a quiet server may never write.
+        // Podman's response begins with the first chunk, which a quiet server may never write.
         let api =
             if options.follow { self.api.clone().with_timeout(Duration::MAX) } else { self.api.clone() };
         let pieces = api.logs(&ours.id, Some(query));
@@ -53,7 +53,7 @@ impl Docker {
     }
 }
 
-/// Containers have no terminal, so a piece of no stream is what a broken connection left of a frame.
+/// Containers have no terminal, so a chunk of no stream is the rest of a frame from a broken connection.
 pub(super) fn chunk(piece: Result<LogOutput, ApiError>, operation: &str) -> Option<Result<LogChunk>> {
     match piece {
         Ok(LogOutput::StdOut { message }) => Some(Ok(LogChunk { stream: LogStream::Stdout, bytes: message })),
