@@ -1,13 +1,13 @@
 //! Accounts for the memory that clients and servers can make the proxy hold.
 //!
-//! Whatever is kept for somebody until they read, answer or finish is booked on an account: a request body that is
-//! being read, lines on their way into a server's pipe, messages on a stream that nobody reads yet. All accounts draw
-//! on one budget. An account may hold at most twice what is left of the budget (a dynamic threshold, as in
-//! shared-memory switches: Choudhury and Hahne, 1998), so that a single greedy client gets two thirds of it, several
-//! share what is left, and a client that needs little always finds room.
+//! Data that is held until somebody reads, answers or finishes it is charged to an account: a request body that is
+//! being read, lines queued for a server's pipe, unread messages on a stream. All accounts share one budget. An
+//! account may hold at most twice what is left of the budget (a dynamic threshold, as in shared-memory switches:
+//! Choudhury and Hahne, 1998), so that a single greedy client gets two thirds of it, several share what is left, and
+//! a client that needs little always finds room.
 //!
-//! Queues and streams may exceed the budget a little, by a reserve that is shared in the same way: what others hold
-//! never keeps a small message out. Bodies may not.
+//! Queues and streams may exceed the budget by a small reserve that is shared in the same way, so that a small
+//! message is never rejected because of others. Bodies may not.
 
 use std::{
     collections::HashMap,
@@ -22,25 +22,25 @@ use bytes::{Bytes, BytesMut};
 
 use crate::rate_limit::LogLimit;
 
-/// Most bytes held in all.
+/// Most bytes held by all accounts.
 pub(crate) const MEMORY_BUDGET_BYTES: usize = 48 << 20;
-/// How far small accounts may exceed the budget, all together.
+/// Most bytes by which small accounts may exceed the budget, together.
 const RESERVE: usize = 16 << 20;
-/// An account may hold one of so many parts of what is left of the reserve: 64 KiB at first, and less when hundreds of
-/// accounts do so.
+/// An account may hold this fraction of the rest of the reserve: 64 KiB at first, and less when hundreds of accounts
+/// do so.
 const PARTS: usize = 256;
-/// A message or body up to this size is not booked: connections and calls are bounded in number.
+/// A message or body up to this size is not charged: connections and calls are limited in number.
 const MAX_UNRESERVED_BYTES: usize = 16 << 10;
 
-/// The budget of this process: its memory is what is protected, however many proxies run in it.
+/// The budget of this process: it protects the memory of the process, however many proxies run in it.
 static BUDGET: Budget = Budget::new(MEMORY_BUDGET_BYTES);
 
-/// Whether bytes are too few to be booked while they are written.
+/// Whether bytes are too few to be charged while they are written.
 pub(crate) fn is_small(bytes: &Bytes) -> bool {
     bytes.len() <= MAX_UNRESERVED_BYTES
 }
 
-/// What is held in all.
+/// The bytes held by all accounts.
 #[derive(Debug)]
 struct Budget {
     limit: usize,
@@ -53,21 +53,21 @@ impl Budget {
     }
 }
 
-/// Whose account is charged for what is kept on behalf of a caller.
+/// The caller whose account is charged.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Payer {
     /// An authenticated caller, by issuer and subject.
     Person(Arc<str>),
     /// An unauthenticated caller, by address or network.
     Peer(IpAddr),
-    /// All unauthenticated callers of this machine, or behind a proxy in front, which nothing tells apart.
+    /// All unauthenticated callers of this machine, or behind a reverse proxy, which cannot be distinguished.
     Unknown,
 }
 
-/// The accounts of callers for whom something is kept.
+/// The accounts of callers.
 static PAYERS: LazyLock<Mutex<HashMap<Payer, Weak<Account>>>> = LazyLock::new(Mutex::default);
 
-/// What is held for one caller, stream or process. Dropping it gives everything back.
+/// The memory held for one caller, stream or process. Dropping it releases everything.
 #[derive(Debug)]
 pub(crate) struct Account {
     budget: &'static Budget,
@@ -82,12 +82,12 @@ impl Default for Account {
 }
 
 impl Account {
-    /// Returns a new account for whatever is kept on behalf of one stream or process.
+    /// Creates an account for one stream or process.
     pub(crate) fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// The one account of a caller, however many requests, sessions and proxies it uses.
+    /// Returns the one account of a caller, however many requests, sessions and proxies it uses.
     pub(crate) fn of(payer: Payer) -> Arc<Self> {
         let mut payers = lock(&PAYERS);
         let known = payers.get(&payer).and_then(Weak::upgrade);
@@ -99,10 +99,10 @@ impl Account {
         })
     }
 
-    /// Books `bytes` if there is room for them.
+    /// Reserves `bytes` if there is room for them.
     #[must_use = "what is refused must not be kept"]
     pub(crate) fn try_reserve(&self, bytes: usize) -> bool {
-        // Two accounts that take at the same moment may both pass: the threshold is a share, not a promise.
+        // Two concurrent reservations may both pass: the threshold is approximate.
         let fits = self.has_room(bytes);
         if fits {
             self.reserve(bytes);
@@ -110,34 +110,34 @@ impl Account {
         fits
     }
 
-    /// Whether `bytes` more find room now, in the budget or in the reserve of small accounts.
+    /// Whether there is room for `bytes` more, in the budget or in the reserve of small accounts.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.has_share(bytes) || self.with(bytes) <= self.left_of(self.budget.limit + RESERVE, bytes) / PARTS
     }
 
-    /// Whether `bytes` more find room in the budget now.
+    /// Whether there is room for `bytes` more in the budget.
     fn has_share(&self, bytes: usize) -> bool {
         self.with(bytes) <= self.left_of(self.budget.limit, bytes).saturating_mul(2)
     }
 
-    /// What is booked with `bytes` more.
+    /// Returns the size of this account with `bytes` more.
     fn with(&self, bytes: usize) -> usize {
         self.used.load(Ordering::Relaxed).saturating_add(bytes)
     }
 
-    /// What is left of `limit` when `bytes` more are held in all.
+    /// Returns what is left of `limit` with `bytes` more in all accounts.
     fn left_of(&self, limit: usize, bytes: usize) -> usize {
         limit.saturating_sub(self.budget.used.load(Ordering::Relaxed).saturating_add(bytes))
     }
 
-    /// Books `bytes` whether or not there is room, for what is bounded in number elsewhere.
+    /// Reserves `bytes` even if there is no room, for data that is limited elsewhere.
     pub(crate) fn reserve(&self, bytes: usize) {
         self.used.fetch_add(bytes, Ordering::Relaxed);
         self.budget.used.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Books bytes that are on their way to a client, until the connection has written them. They were booked before in
-    /// the form in which they came, so they find room.
+    /// Charges bytes on their way to a client until the connection has written them. They were charged before in
+    /// another form, so there is room.
     pub(crate) fn reserve_until_dropped(self: &Arc<Self>, bytes: Bytes) -> Bytes {
         if is_small(&bytes) {
             return bytes;
@@ -146,7 +146,7 @@ impl Account {
         Bytes::from_owner(ReservedBytes { bytes, account: Arc::clone(self) })
     }
 
-    /// Gives back what was booked.
+    /// Releases reserved bytes.
     pub(crate) fn release(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
         self.budget.used.fetch_sub(bytes, Ordering::Relaxed);
@@ -158,7 +158,7 @@ impl Drop for Account {
         self.budget.used.fetch_sub(*self.used.get_mut(), Ordering::Relaxed);
         if let Some(payer) = self.payer.take() {
             let mut payers = lock(&PAYERS);
-            // Another one may have been made for the same caller meanwhile.
+            // A new account may exist for the same caller.
             if payers.get(&payer).is_some_and(|account| account.strong_count() == 0) {
                 payers.remove(&payer);
             }
@@ -166,7 +166,7 @@ impl Drop for Account {
     }
 }
 
-/// Says in the log that something was given up for want of room.
+/// Logs that something was dropped for lack of memory.
 pub(crate) fn warn_no_room(what: &'static str) {
     static LOG: LogLimit = LogLimit::new();
     if let Some(suppressed) = LOG.admit(what) {
@@ -179,7 +179,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Bytes that are booked until they are dropped.
+/// Bytes that are charged until they are dropped.
 struct ReservedBytes {
     bytes: Bytes,
     account: Arc<Account>,
@@ -197,7 +197,7 @@ impl Drop for ReservedBytes {
     }
 }
 
-/// What a buffer that grows and shrinks is booked with, from a small size on.
+/// The reservation of a buffer that grows and shrinks, from a minimum size on.
 #[derive(Debug, Default)]
 pub(crate) struct Reservation {
     account: Arc<Account>,
@@ -205,17 +205,17 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Books on an account that others use too.
+    /// Creates a reservation on an account that others use too.
     pub(crate) fn of(account: Arc<Account>) -> Self {
         Self { account, reserved: 0 }
     }
 
-    /// Books what was made of the buffer and is on its way to a client.
+    /// Charges bytes made from the buffer that are on their way to a client.
     pub(crate) fn reserve_until_dropped(&self, bytes: Bytes) -> Bytes {
         self.account.reserve_until_dropped(bytes)
     }
 
-    /// Books a buffer that now holds `bytes`; `false`, with nothing changed, when there is no room for that.
+    /// Adjusts the reservation to `bytes`; returns `false`, without a change, if there is no room.
     #[must_use = "what is refused must not be kept"]
     pub(crate) fn resize(&mut self, bytes: usize) -> bool {
         let more = counted(bytes).saturating_sub(self.reserved);
@@ -227,7 +227,7 @@ impl Reservation {
         fits
     }
 
-    /// Gives back what a buffer that now holds `bytes` has no need of.
+    /// Releases what a buffer of `bytes` does not need.
     pub(crate) fn shrink(&mut self, bytes: usize) {
         let less = self.reserved.saturating_sub(counted(bytes));
         if less > 0 {
@@ -243,12 +243,12 @@ impl Drop for Reservation {
     }
 }
 
-/// What is booked of so many bytes.
+/// Returns the part of a size that is charged.
 fn counted(bytes: usize) -> usize {
     if bytes <= MAX_UNRESERVED_BYTES { 0 } else { bytes }
 }
 
-/// A body that is read piece by piece and stays booked until the last reference to its bytes is gone.
+/// A body that is read in chunks, and stays charged until the last reference to its bytes is dropped.
 #[derive(Debug)]
 pub(crate) struct ReservedBuffer {
     bytes: BytesMut,
@@ -256,12 +256,12 @@ pub(crate) struct ReservedBuffer {
 }
 
 impl ReservedBuffer {
-    /// An empty buffer, booked on the account of the caller whose body it is, or whose request a body answers.
+    /// Creates an empty buffer, charged to the account of the caller.
     pub(crate) fn new(account: Arc<Account>) -> Self {
         Self { bytes: BytesMut::new(), reservation: Reservation::of(account) }
     }
 
-    /// Appends a piece; `false`, with nothing appended, when there is no room for it.
+    /// Appends a chunk; returns `false`, without a change, if there is no room.
     pub(crate) fn append(&mut self, piece: &[u8]) -> bool {
         let all = self.bytes.len() + piece.len();
         let more = counted(all).saturating_sub(self.reservation.reserved);
@@ -272,12 +272,12 @@ impl ReservedBuffer {
         fits
     }
 
-    /// The length so far.
+    /// Returns the length.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The bytes so far, which stay booked as long as any part of them is referenced.
+    /// Returns the bytes, which stay charged while any part of them is referenced.
     pub(crate) fn freeze(self) -> Bytes {
         if self.reservation.reserved == 0 {
             return self.bytes.freeze();
@@ -348,7 +348,7 @@ mod tests {
         let large: Vec<_> = (0..4).map(|_| read(&greedy, 16 << 20)).collect();
         assert_eq!(large.iter().filter(|read| read.is_ok()).count(), 2);
         assert!(read(&other, 8 << 20).is_ok());
-        // What is too small to be booked needs no room.
+        // A size below the minimum needs no room.
         let small: Vec<_> = (0..300).map(|_| read(&greedy, 64 << 10)).collect();
         assert!(
             small.iter().all(|read| read.as_ref().is_err_and(|buffer| buffer.len() == MAX_UNRESERVED_BYTES))

@@ -1,4 +1,4 @@
-//! Limits how often something happens that peers can cause in any number.
+//! Limits the rate of events that peers can cause in any number.
 
 use std::{
     collections::BTreeMap,
@@ -6,9 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Lines of one kind that the log takes at once, before the rate applies.
+/// Log lines of one kind that are written at once, before the rate applies.
 const LOG_BURST: u32 = 32;
-/// Time after which the log takes one more line of a kind.
+/// Time after which one more line of a kind is written.
 const LOG_REFILL: Duration = Duration::from_secs(10);
 
 /// A token bucket: full at first, and one more token after each refill time.
@@ -42,7 +42,7 @@ impl TokenBucket {
     }
 }
 
-/// Keeps lines that peers can cause from filling the log: each kind has a rate of its own.
+/// Limits log lines that peers can cause: each kind has its own rate.
 #[derive(Debug)]
 pub(crate) struct LogLimit(Mutex<BTreeMap<&'static str, (TokenBucket, u64)>>);
 
@@ -51,8 +51,8 @@ impl LogLimit {
         Self(Mutex::new(BTreeMap::new()))
     }
 
-    /// Returns how many lines of that kind were left out since the last one, if any; `None` when this one is to be left out
-    /// too.
+    /// Returns the number of lines of that kind that were suppressed since the last one; `None` if this one is to be
+    /// suppressed too.
     pub(crate) fn admit(&self, kind: &'static str) -> Option<Option<u64>> {
         self.admit_at(kind, Instant::now())
     }

@@ -1,8 +1,8 @@
-//! Deadlines that are nearly always put off.
+//! Coarse shared timers for timeouts that rarely fire.
 //!
-//! A timer set for each request costs an entry in the runtime's wheel, and a system call when it is the next
-//! one due. Alarms of one length are due in about the order in which they are set, and nearly all of them are
-//! dropped before: so one timer looks after all, and only has to be set again when it rings.
+//! A timer of the runtime for each request costs an entry in its wheel, and a system call if it is the next one due.
+//! Timers of one length are due in about the order in which they are set, and nearly all of them are dropped before:
+//! so one runtime timer serves all, and only has to be set again when it fires.
 
 use std::{
     pin::Pin,
@@ -14,13 +14,13 @@ use std::{
 use slab::Slab;
 use tokio::{task::AbortHandle, time::Instant};
 
-/// Makes alarms of about the same length, which one task looks after.
+/// Creates timers of about the same length, which one task serves.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CoarseTimers {
     set: Arc<TimerSet>,
 }
 
-/// The alarms that somebody waits for.
+/// The timers that are being polled.
 #[derive(Debug, Default)]
 struct TimerSet {
     waiting: Mutex<TimerSetState>,
@@ -29,7 +29,7 @@ struct TimerSet {
 #[derive(Debug, Default)]
 struct TimerSetState {
     entries: Slab<TimerEntry>,
-    /// Looks after them; there is one while there are any, and it sleeps until the time beside it.
+    /// The task that serves them; it exists while there are any, and sleeps until the time beside it.
     driver: Option<(AbortHandle, Instant)>,
 }
 
@@ -41,21 +41,21 @@ struct TimerEntry {
 }
 
 impl CoarseTimers {
-    /// Rings that long from now.
+    /// Returns a timer that fires after that time.
     pub(crate) fn timer(&self, patience: Duration) -> CoarseTimer {
         CoarseTimer { deadline: Instant::now() + patience, key: None, set: Arc::clone(&self.set) }
     }
 
-    /// Waits for a future, but not longer than that.
+    /// Waits for a future, with a timeout.
     pub(crate) async fn timeout<T>(
         &self,
         patience: Duration,
         mut future: Pin<&mut impl Future<Output = T>>,
     ) -> Option<T> {
-        let mut alarm = self.timer(patience);
+        let mut timer = self.timer(patience);
         std::future::poll_fn(|cx| match future.as_mut().poll(cx) {
             Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending => Pin::new(&mut alarm).poll(cx).map(|()| None),
+            Poll::Pending => Pin::new(&mut timer).poll(cx).map(|()| None),
         })
         .await
     }
@@ -81,7 +81,7 @@ impl TimerSet {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has somebody look at the alarms at a time.
+    /// Makes the task check the timers at that time.
     fn schedule_driver(self: &Arc<Self>, waiting: &mut TimerSetState, time: Instant) {
         let keeper = tokio::spawn(drive(Arc::downgrade(self), time)).abort_handle();
         if let Some((replaced, _)) = waiting.driver.replace((keeper, time)) {
@@ -98,7 +98,7 @@ impl Drop for TimerSet {
     }
 }
 
-/// Rings the alarms that are due, each time that the first of those that are left is.
+/// Fires the timers that are due, each time that the first of the others is due.
 async fn drive(set: Weak<TimerSet>, mut time: Instant) {
     loop {
         tokio::time::sleep_until(time).await;
@@ -107,7 +107,7 @@ async fn drive(set: Weak<TimerSet>, mut time: Instant) {
         let (mut due, mut next) = (Vec::new(), None);
         let mut waiting = set.lock();
         if waiting.driver.as_ref().map(|(keeper, _)| keeper.id()) != tokio::task::try_id() {
-            // Another one has taken over.
+            // Another task has taken over.
             return;
         }
         for (_, waits) in waiting.entries.iter_mut().filter(|(_, waits)| !waits.fired) {
@@ -131,7 +131,7 @@ async fn drive(set: Weak<TimerSet>, mut time: Instant) {
     }
 }
 
-/// Rings once. It is looked after from when it is first polled.
+/// A timer that fires once. The task serves it from its first poll on.
 #[derive(Debug)]
 pub(crate) struct CoarseTimer {
     deadline: Instant,
@@ -166,7 +166,7 @@ impl Drop for CoarseTimer {
     fn drop(&mut self) {
         if let Some(place) = self.key {
             let waits = self.set.lock().entries.try_remove(place);
-            // A waker may have much to drop, which is no reason to hold the lock.
+            // Waking may drop much, so it happens without the lock.
             drop(waits);
         }
     }
@@ -180,49 +180,49 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_timer_fires_on_time_whenever_the_driver_was_due() {
-        let alarms = CoarseTimers::default();
+        let timers = CoarseTimers::default();
         let millis = Duration::from_millis;
-        // The first one is dropped long before its time, for which the keeper still sleeps: the second one is due
+        // The first timer is dropped long before its time, for which the task still sleeps: the second one is due
         // earlier than that, the third one later.
         for patience in [millis(60_000), millis(20), millis(60)] {
             let begin = Instant::now();
             let mut work = pin!(async {
                 tokio::time::sleep(millis(if patience > millis(1000) { 1 } else { 5000 })).await;
             });
-            let done = alarms.timeout(patience, work.as_mut()).await;
+            let done = timers.timeout(patience, work.as_mut()).await;
             assert_eq!(done.is_some(), patience > millis(1000));
-            // The clock stands still but for timers, and its grain is a millisecond.
+            // The paused clock only advances to timers, in milliseconds.
             let waited = begin.elapsed();
             assert!(done.is_some() || (patience..=patience + millis(2)).contains(&waited), "{waited:?}");
-            assert!(alarms.set.lock().entries.is_empty(), "nothing waits any more");
+            assert!(timers.set.lock().entries.is_empty(), "nothing waits any more");
         }
-        let rang = alarms.timeout(millis(1), pin!(pending::<()>())).await;
+        let rang = timers.timeout(millis(1), pin!(pending::<()>())).await;
         assert_eq!(rang, None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn each_of_many_timers_fires_on_time() {
-        let alarms = CoarseTimers::default();
+        let timers = CoarseTimers::default();
         let begin = Instant::now();
         let waits = [50, 10, 30, 10, 40].map(|millis| {
-            let alarm = alarms.timer(Duration::from_millis(millis));
+            let timer = timers.timer(Duration::from_millis(millis));
             async move {
-                alarm.await;
+                timer.await;
                 begin.elapsed().as_millis().abs_diff(millis.into())
             }
         });
         let late = futures_util::future::join_all(waits).await;
         assert!(late.iter().all(|late| *late <= 2), "{late:?}");
-        assert!(alarms.set.lock().driver.is_none(), "nobody is looked after");
+        assert!(timers.set.lock().driver.is_none(), "nobody is looked after");
     }
 
     #[tokio::test]
     async fn the_driver_ends_with_its_timers() {
-        let alarms = CoarseTimers::default();
-        let mut alarm = alarms.timer(Duration::from_secs(3600));
-        assert!(Pin::new(&mut alarm).poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        let keeper = alarms.set.lock().driver.as_ref().map(|(keeper, _)| keeper.clone()).expect("a keeper");
-        drop((alarm, alarms));
+        let timers = CoarseTimers::default();
+        let mut timer = timers.timer(Duration::from_secs(3600));
+        assert!(Pin::new(&mut timer).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let keeper = timers.set.lock().driver.as_ref().map(|(keeper, _)| keeper.clone()).expect("a keeper");
+        drop((timer, timers));
         while !keeper.is_finished() {
             tokio::task::yield_now().await;
         }

@@ -1,7 +1,7 @@
-//! A file that lines are appended to, and that is put aside when it is large.
+//! A file that lines are appended to, with rotation.
 //!
-//! Several processes may write to one: each locks the file while it writes, and whoever has locked the file that the
-//! path leads to is the only one who puts it aside.
+//! Several processes may write to one file: each locks it while it writes, and only the process that has locked the
+//! file at the path rotates it.
 
 use std::{
     ffi::OsString,
@@ -13,30 +13,30 @@ use std::{
 
 use super::sink::{LineSink, MAX_BATCH_BYTES};
 
-/// When a file is put aside.
+/// When a file is rotated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rotation {
-    /// Bytes that it has at most.
+    /// Largest size in bytes.
     pub(crate) size: u64,
-    /// How many are kept beside it; the oldest goes.
+    /// Number of rotated files that are kept.
     pub(crate) count: u32,
 }
 
-/// The file. The one before it is `NAME.1`, the one before that `NAME.2`.
+/// The file. The rotated ones are `NAME.1`, `NAME.2` and so on, the newest first.
 #[derive(Debug)]
 pub(crate) struct RotatingFile {
     path: PathBuf,
     rotation: Rotation,
     file: File,
-    /// Only a file can be put aside, and no device.
+    /// Whether it is a regular file; a device cannot be rotated.
     regular: bool,
-    /// The size up to which its lines are known to be whole.
+    /// The size up to which all lines are known to be complete.
     intact_size: u64,
-    /// Whether it was said that it cannot be put aside.
+    /// Whether a failed rotation was logged.
     rotation_failed: bool,
 }
 
-/// Where an older file is.
+/// Returns the path of a rotated file.
 pub(crate) fn rotated_path(path: &Path, number: u32) -> PathBuf {
     let mut name: OsString = path.as_os_str().to_owned();
     name.push(format!(".{number}"));
@@ -44,16 +44,15 @@ pub(crate) fn rotated_path(path: &Path, number: u32) -> PathBuf {
 }
 
 impl RotatingFile {
-    /// Opens the file, or makes it for its owner alone.
+    /// Opens the file, or creates it with access for its owner only.
     pub(crate) fn open(path: PathBuf, rotation: Rotation) -> io::Result<Self> {
         let (file, regular) = open(&path)?;
         Ok(Self { path, rotation, file, regular, intact_size: 0, rotation_failed: false })
     }
 
-    /// Locks the file that the path leads to, and returns its size.
+    /// Locks the file at the path, and returns its size.
     ///
-    /// It is opened anew when another process, or another program, put it aside: what is written to the old one would
-    /// soon be gone.
+    /// The file is reopened if another process, or another program, has rotated it.
     fn lock_current(&mut self) -> io::Result<u64> {
         loop {
             lock(&self.file)?;
@@ -67,7 +66,7 @@ impl RotatingFile {
         }
     }
 
-    /// Locks a file that has room for that many bytes more, as far as it can be put aside, and returns its size.
+    /// Locks a file with room for that many bytes, rotating it if possible, and returns its size.
     fn make_room(&mut self, more: u64) -> io::Result<u64> {
         loop {
             let size = self.lock_current()?;
@@ -88,7 +87,7 @@ impl RotatingFile {
         }
     }
 
-    /// The size of the file, if the path still leads to it.
+    /// Returns the size of the file, if it is still the one at the path.
     fn current_size(&self) -> Option<u64> {
         let (found, own) = (fs::metadata(&self.path).ok()?, self.file.metadata().ok()?);
         ((found.dev(), found.ino()) == (own.dev(), own.ino())).then_some(own.len())
@@ -96,7 +95,7 @@ impl RotatingFile {
 
     fn rotate(&self) -> io::Result<()> {
         let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
-        // After one that was begun and failed there is a gap: older ones need not move again.
+        // After a rotation that failed halfway there is a loss_notice: older files need not move again.
         let is_there = |number: &u32| fs::symlink_metadata(rotated_path(&self.path, *number)).is_ok();
         let last = (1..self.rotation.count).take_while(is_there).last().unwrap_or_default();
         for number in (1..=last).rev() {
@@ -117,10 +116,10 @@ impl RotatingFile {
         Ok(())
     }
 
-    /// Writes lines behind all others, while nobody else does.
+    /// Appends lines, while the file is locked.
     fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         let size = self.make_room(lines.len() as u64)?;
-        // Somebody else may have written meanwhile, and been ended in the middle of a line.
+        // Another process may have written meanwhile, and been killed in the middle of a line.
         let torn = size > self.intact_size && is_torn(&self.path, size);
         let begin = if torn { &b"\n"[..] } else { b"" };
         match self.file.write_all(begin).and_then(|()| self.file.write_all(lines)) {
@@ -129,7 +128,8 @@ impl RotatingFile {
                 Ok(())
             }
             Err(error) => {
-                // Some of it may be there. When it cannot be taken back either, the next line begins a new one.
+                // Some of it may have been written. If that cannot be undone either, the next write begins a new
+                // line.
                 if self.regular {
                     let _ = self.file.set_len(size);
                 }
@@ -139,10 +139,10 @@ impl RotatingFile {
     }
 }
 
-/// Keeps other processes out until the file is unlocked or closed.
+/// Locks the file against other processes until it is unlocked or closed.
 fn lock(file: &File) -> io::Result<()> {
     let locked = file.lock();
-    // Where there are no locks, nobody else is expected.
+    // File systems without locks are not expected to be shared.
     let known = |error: &io::Error| {
         error.kind() == io::ErrorKind::Unsupported
             || error.raw_os_error() == Some(rustix::io::Errno::NOLCK.raw_os_error())
@@ -151,7 +151,7 @@ fn lock(file: &File) -> io::Result<()> {
 }
 
 fn open(path: &Path) -> io::Result<(File, bool)> {
-    // A pipe that nobody reads must not be waited for.
+    // Opening a pipe without a reader must not block.
     let flags = rustix::fs::OFlags::NONBLOCK.bits();
     let flags = i32::try_from(flags).unwrap_or_default();
     let file = OpenOptions::new().create(true).append(true).mode(0o600).custom_flags(flags).open(path)?;
@@ -162,10 +162,10 @@ fn open(path: &Path) -> io::Result<(File, bool)> {
     Ok((file, found.is_file()))
 }
 
-/// Whether the last line has no end: whoever wrote it was ended in the middle of it.
+/// Whether the last line is incomplete, because its writer was killed.
 fn is_torn(path: &Path, size: u64) -> bool {
     let mut last = [0];
-    // What may not be read is taken for whole.
+    // A file that cannot be read counts as complete.
     let read = File::open(path).and_then(|file| file.read_exact_at(&mut last, size - 1));
     read.is_ok() && last != *b"\n"
 }
@@ -176,13 +176,13 @@ impl LineSink for RotatingFile {
             return self.file.write_all(lines);
         }
         let written = self.append(lines);
-        // Others wait for it. It cannot fail for a file that is open.
+        // Other processes wait for it. It cannot fail for an open file.
         let _ = self.file.unlock();
         written
     }
 
     fn max_batch_bytes(&self) -> usize {
-        // So that no file is larger than it is said to be at most.
+        // So that no file exceeds its limit.
         usize::try_from(self.rotation.size).map_or(MAX_BATCH_BYTES, |most| most.min(MAX_BATCH_BYTES))
     }
 }
@@ -210,7 +210,7 @@ mod tests {
         for file in [path.clone(), rotated_path(&path, 2)] {
             assert_eq!(fs::metadata(file).expect("a file").mode() & 0o777, 0o600);
         }
-        // What others put aside is not written on, and neither is one begun anew when opened again.
+        // A file that another program moved is not written to, also after a reopen.
         fs::rename(&path, folder.path().join("taken")).expect("a file");
         file.write(b"d\n").expect("room");
         let mut again = RotatingFile::open(path.clone(), Rotation { size: 10, count: 2 }).expect("a file");
@@ -226,7 +226,7 @@ mod tests {
         for line in ["1\n", "2\n", "3\n"] {
             file.write(line.as_bytes()).expect("room");
         }
-        // What stands in its place is no file.
+        // A folder is in its place.
         fs::rename(&path, folder.path().join("taken")).expect("a file");
         fs::create_dir(&path).expect("a folder");
         for line in ["4\n", "5\n", "6\n"] {
@@ -239,7 +239,7 @@ mod tests {
         fs::remove_dir(&path).expect("a folder");
         file.write(b"7\n").expect("room");
         assert_eq!(text(&path), "7\n");
-        // One that cannot be put aside, however often that is tried.
+        // A file that can never be rotated.
         let mut other = RotatingFile::open(path.clone(), Rotation { size: 3, count: 2 }).expect("a file");
         fs::remove_file(rotated_path(&path, 1)).expect("a file");
         fs::create_dir(rotated_path(&path, 1)).expect("a folder");

@@ -1,8 +1,8 @@
-//! Lines that are written one after the other by a thread of their own, so that a slow disk holds up nobody else.
+//! Writes lines on a background thread, so that a slow disk blocks no other task.
 //!
-//! What is posted waits in a bounded queue. Whoever needs to know waits until a line [is written](Journal::written);
-//! all others [post](Journal::post) it, and when the queue is full, or the sink fails, the line is lost and counted,
-//! and the journal says so itself as soon as it can write again.
+//! Lines wait in a bounded queue. [`write_and_wait`](BackgroundLineWriter::write_and_wait) waits until a line is
+//! written; [`post`](BackgroundLineWriter::post) does not. If the queue is full, or the sink fails, lines are dropped
+//! and counted, and a notice with their number is written as soon as that is possible.
 
 mod file;
 mod sink;
@@ -24,33 +24,33 @@ pub(crate) use {
     sink::LineSink,
 };
 
-/// How long a line may take to be written for whoever waits for it.
+/// Timeout of writing a line that a caller waits for.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Most bytes that wait to be written.
+/// Most bytes in the queue.
 const MAX_QUEUED_BYTES: usize = 16 << 20;
-/// Why a line is lost that does not even wait.
-const QUEUE_FULL_MESSAGE: &str = "too many wait to be written";
+/// Why a line is dropped that cannot be queued.
+const QUEUE_FULL_MESSAGE: &str = "the queue is full";
 
-/// A line that says how many were lost.
+/// Creates the line that states how many were dropped.
 pub(crate) type LossNotice = Box<dyn Fn(u64) -> Vec<u8> + Send>;
 
-/// Writes lines. Dropping it lets those that wait be written.
+/// Writes lines on a background thread. Dropping it lets the queue be written.
 #[derive(Debug)]
 pub(crate) struct BackgroundLineWriter {
     sender: mpsc::Sender<QueuedLine>,
     losses: Arc<LossCounter>,
-    /// Bytes that wait to be written.
+    /// Number of bytes in the queue.
     queued_bytes: Arc<AtomicUsize>,
 }
 
 #[derive(Debug)]
 struct QueuedLine {
     line: Vec<u8>,
-    /// Told whether it was written.
+    /// Receives whether the line was written.
     done: Option<oneshot::Sender<Result<(), WriteError>>>,
 }
 
-/// A line was not written.
+/// The error of a line that was not written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WriteError(String);
 
@@ -62,11 +62,11 @@ impl fmt::Display for WriteError {
 
 impl std::error::Error for WriteError {}
 
-/// What got lost.
+/// Counts dropped lines.
 #[derive(Debug, Default)]
 struct LossCounter {
     count: AtomicU64,
-    /// Whether that was logged since lines were written last.
+    /// Whether the loss was logged since the last successful write.
     is_reported: AtomicBool,
 }
 
@@ -74,29 +74,33 @@ impl LossCounter {
     fn add(&self, lines: u64, why: &str) {
         self.count.fetch_add(lines, Ordering::Relaxed);
         if !self.is_reported.swap(true, Ordering::Relaxed) {
-            tracing::error!(why, "lines of a journal are lost");
+            tracing::error!(why, "lines were dropped");
         }
     }
 }
 
 impl BackgroundLineWriter {
-    /// Starts the thread. Without a `gap` nothing is written about lines that were lost.
-    pub(crate) fn start(sink: Box<dyn LineSink>, queue: usize, gap: Option<LossNotice>) -> io::Result<Self> {
+    /// Starts the thread. Without a `loss_notice`, no notice about dropped lines is written.
+    pub(crate) fn start(
+        sink: Box<dyn LineSink>,
+        queue: usize,
+        loss_notice: Option<LossNotice>,
+    ) -> io::Result<Self> {
         let (sender, receiver) = mpsc::channel(queue);
         let lost = Arc::new(LossCounter::default());
         let waiting = Arc::new(AtomicUsize::new(0));
         let writer = WriterThread {
             sink,
             receiver,
-            loss_notice: gap,
+            loss_notice,
             lost: Arc::clone(&lost),
             waiting: Arc::clone(&waiting),
         };
-        thread::Builder::new().name("mcpm-journal".to_owned()).spawn(move || writer.run())?;
+        thread::Builder::new().name("mcpm-lines".to_owned()).spawn(move || writer.run())?;
         Ok(Self { sender, losses: lost, queued_bytes: waiting })
     }
 
-    /// Has a line written some time soon. When too many wait already it is lost, and counted.
+    /// Queues a line. If the queue is full, the line is dropped and counted.
     pub(crate) fn post(&self, line: Vec<u8>) {
         let size = line.len();
         let queued = self.try_reserve(size) && {
@@ -111,14 +115,14 @@ impl BackgroundLineWriter {
         }
     }
 
-    /// Whether less than half of what may wait does. Lines of which anybody can cause any number leave the other half to
-    /// the rest.
+    /// Whether less than half of the queue is used. Lines that unauthenticated callers can cause in any number leave
+    /// the other half to the rest.
     pub(crate) fn is_below_half_full(&self) -> bool {
         self.sender.capacity() > self.sender.max_capacity() / 2
             && self.queued_bytes.load(Ordering::Relaxed) < MAX_QUEUED_BYTES / 2
     }
 
-    /// Counts so many bytes among those that wait, unless they are too many.
+    /// Reserves bytes of the queue, if there are enough left.
     fn try_reserve(&self, size: usize) -> bool {
         let before = self.queued_bytes.fetch_add(size, Ordering::Relaxed);
         let fits = before.saturating_add(size) <= MAX_QUEUED_BYTES;
@@ -131,30 +135,30 @@ impl BackgroundLineWriter {
     /// Waits until a line is written.
     ///
     /// # Errors
-    /// When it cannot be, or not in time.
+    /// If it cannot be written, or not in time.
     pub(crate) async fn write_and_wait(&self, line: Vec<u8>) -> Result<(), WriteError> {
-        // Whoever waits holds the line anyway, so that it is counted and not turned away.
+        // The waiting caller holds the line anyway, so it is counted and never rejected.
         let size = line.len();
-        let (written, told) = oneshot::channel();
-        let gone = || WriteError("the journal is gone".to_owned());
+        let (written, outcome) = oneshot::channel();
+        let gone = || WriteError("the line writer has stopped".to_owned());
         let writing = async {
             let place = self.sender.reserve().await.map_err(|_| gone())?;
             self.queued_bytes.fetch_add(size, Ordering::Relaxed);
             place.send(QueuedLine { line, done: Some(written) });
-            told.await.map_err(|_| gone())?
+            outcome.await.map_err(|_| gone())?
         };
         let late = |_| WriteError("writing takes too long".to_owned());
         tokio::time::timeout(WRITE_TIMEOUT, writing).await.map_err(late)?
     }
 
-    /// Waits until all lines that were posted before are written or lost.
+    /// Waits until all lines that were posted before are written or dropped.
     pub(crate) async fn flush(&self) {
-        // A failure is told where it matters.
+        // An error is reported where it matters.
         let _ = self.write_and_wait(Vec::new()).await;
     }
 }
 
-/// The thread's own.
+/// The state of the thread.
 struct WriterThread {
     sink: Box<dyn LineSink>,
     receiver: mpsc::Receiver<QueuedLine>,
@@ -185,8 +189,8 @@ impl WriterThread {
     fn write(&mut self, batch: Vec<QueuedLine>) {
         let mut lines = Vec::new();
         let lost = self.lost.count.swap(0, Ordering::Relaxed);
-        if let (1.., Some(gap)) = (lost, &self.loss_notice) {
-            lines.extend_from_slice(&gap(lost));
+        if let (1.., Some(loss_notice)) = (lost, &self.loss_notice) {
+            lines.extend_from_slice(&loss_notice(lost));
         }
         batch.iter().for_each(|entry| lines.extend_from_slice(&entry.line));
         let outcome = if lines.is_empty() { Ok(()) } else { self.sink.write(&lines) };
@@ -194,13 +198,13 @@ impl WriterThread {
         match &outcome {
             Ok(()) => self.lost.is_reported.store(false, Ordering::Relaxed),
             Err(error) => {
-                // Lines that somebody waits for are not lost in silence; they are counted all the same.
+                // Callers that wait get the error; their lines count as dropped all the same.
                 let own = batch.iter().filter(|entry| !entry.line.is_empty()).count() as u64;
                 self.lost.add(lost + own, &error.0);
             }
         }
         for written in batch.into_iter().filter_map(|entry| entry.done) {
-            // Whoever asked may have gone.
+            // The caller may be gone.
             let _ = written.send(outcome.clone());
         }
     }
@@ -212,7 +216,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Keeps lines, and fails while it is full.
+    /// Keeps lines in memory, and fails while it is full.
     #[derive(Debug, Clone, Default)]
     pub(crate) struct MemorySink {
         lines: Arc<Mutex<Vec<u8>>>,
@@ -239,27 +243,28 @@ pub(crate) mod tests {
     #[tokio::test]
     async fn lost_lines_are_counted_and_reported() {
         let memory = MemorySink::default();
-        let gap: LossNotice = Box::new(|lost| format!("lost {lost}\n").into_bytes());
-        let journal = BackgroundLineWriter::start(Box::new(memory.clone()), 8, Some(gap)).expect("a thread");
-        journal.write_and_wait(b"a\n".to_vec()).await.expect("room");
+        let loss_notice: LossNotice = Box::new(|lost| format!("lost {lost}\n").into_bytes());
+        let writer =
+            BackgroundLineWriter::start(Box::new(memory.clone()), 8, Some(loss_notice)).expect("a thread");
+        writer.write_and_wait(b"a\n".to_vec()).await.expect("room");
         memory.full.store(true, Ordering::Relaxed);
-        journal.write_and_wait(b"b\n".to_vec()).await.expect_err("no room");
-        journal.post(b"c\n".to_vec());
-        journal.flush().await;
+        writer.write_and_wait(b"b\n".to_vec()).await.expect_err("no room");
+        writer.post(b"c\n".to_vec());
+        writer.flush().await;
         memory.full.store(false, Ordering::Relaxed);
-        journal.write_and_wait(b"d\n".to_vec()).await.expect("room");
-        journal.post(b"e\n".to_vec());
-        journal.flush().await;
+        writer.write_and_wait(b"d\n".to_vec()).await.expect("room");
+        writer.post(b"e\n".to_vec());
+        writer.flush().await;
         assert_eq!(memory.text(), "a\nlost 2\nd\ne\n");
     }
 
-    /// Writes nothing before it is let.
+    /// Blocks until the test lets it write.
     #[derive(Debug)]
     pub(crate) struct BlockingSink(pub(crate) std::sync::mpsc::Receiver<()>, pub(crate) MemorySink);
 
     impl LineSink for BlockingSink {
         fn write(&mut self, lines: &[u8]) -> io::Result<()> {
-            // The test lets go of the other end when it is through.
+            // The test drops the other end when it is done.
             let _ = self.0.recv();
             self.1.write(lines)
         }
@@ -269,15 +274,15 @@ pub(crate) mod tests {
     async fn a_full_queue_does_not_block_post() {
         let (go, wait) = std::sync::mpsc::channel();
         let memory = MemorySink::default();
-        let gap: LossNotice = Box::new(|lost| format!("lost {lost}\n").into_bytes());
+        let loss_notice: LossNotice = Box::new(|lost| format!("lost {lost}\n").into_bytes());
         let sink = BlockingSink(wait, memory.clone());
-        let journal = BackgroundLineWriter::start(Box::new(sink), 2, Some(gap)).expect("a thread");
+        let writer = BackgroundLineWriter::start(Box::new(sink), 2, Some(loss_notice)).expect("a thread");
         for number in 0..1000 {
-            journal.post(format!("{number}\n").into_bytes());
+            writer.post(format!("{number}\n").into_bytes());
         }
         drop(go);
-        journal.flush().await;
-        journal.flush().await;
+        writer.flush().await;
+        writer.flush().await;
         let text = memory.text();
         let lost: u64 = text.lines().filter_map(|line| line.strip_prefix("lost ")?.parse::<u64>().ok()).sum();
         let written = text.lines().filter(|line| !line.starts_with("lost")).count() as u64;
@@ -290,20 +295,20 @@ pub(crate) mod tests {
     async fn queued_bytes_are_bounded() {
         let (go, wait) = std::sync::mpsc::channel();
         let memory = MemorySink::default();
-        let gap: LossNotice = Box::new(|lost| format!("lost {lost}\n").into_bytes());
-        let journal =
-            BackgroundLineWriter::start(Box::new(BlockingSink(wait, memory.clone())), 100, Some(gap))
+        let loss_notice: LossNotice = Box::new(|lost| format!("lost {lost}\n").into_bytes());
+        let writer =
+            BackgroundLineWriter::start(Box::new(BlockingSink(wait, memory.clone())), 100, Some(loss_notice))
                 .expect("a thread");
         for _ in 0..6 {
-            journal.post(vec![b'a'; MAX_QUEUED_BYTES / 4]);
+            writer.post(vec![b'a'; MAX_QUEUED_BYTES / 4]);
         }
         drop(go);
-        journal.flush().await;
-        journal.flush().await;
+        writer.flush().await;
+        writer.flush().await;
         assert!(memory.text().contains("lost 2"), "too many bytes wait");
-        // What was written makes room.
-        journal.post(b"b\n".to_vec());
-        journal.flush().await;
+        // Written lines make room.
+        writer.post(b"b\n".to_vec());
+        writer.flush().await;
         assert!(memory.text().ends_with("b\n"));
     }
 }

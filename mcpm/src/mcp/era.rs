@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::{error_code, message::Message};
 
-/// An era, and so what a server's process is used for.
+/// An era, which is also what a server's process is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Era {
     /// Handshake and sessions: 2025-11-25 and older.
@@ -17,28 +17,28 @@ pub(crate) enum Era {
 
 /// The first version without a handshake; versions are dates and compare as text.
 pub(crate) const FIRST_MODERN_VERSION: &str = "2026-07-28";
-/// The version assumed of a legacy client that names none (MCP 2025-06-18, "Protocol Version Header").
+/// The version of a legacy client that states none (MCP 2025-06-18, "Protocol Version Header").
 pub(crate) const DEFAULT_LEGACY_VERSION: &str = "2025-03-26";
 /// The last version that allowed several messages in one array.
 pub(crate) const LAST_BATCHING_VERSION: &str = "2025-03-26";
-/// The first version whose clients understand a stream that begins with an empty event.
+/// The first version whose clients accept a stream that begins with an empty event.
 pub(crate) const FIRST_PRIMING_VERSION: &str = "2025-11-25";
 /// Versions with a handshake.
 pub(crate) const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
-/// What a request's `_meta` says of the era.
+/// The fields of a request's `_meta` that identify the era.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct ModernMeta<'a> {
     /// The protocol version.
     #[serde(borrow, default, rename = "io.modelcontextprotocol/protocolVersion")]
     pub(crate) version: Option<&'a RawValue>,
-    /// What the client can do.
+    /// The capabilities of the client.
     #[serde(borrow, default, rename = "io.modelcontextprotocol/clientCapabilities")]
     pub(crate) capabilities: Option<&'a RawValue>,
 }
 
 impl<'a> ModernMeta<'a> {
-    /// Reads it out of a message's params, if `_meta` is there and an object.
+    /// Parses them from a message's params, if `_meta` is an object.
     pub(crate) fn of(message: &'a Message) -> Option<Self> {
         #[derive(Deserialize)]
         struct Params<'a> {
@@ -51,13 +51,13 @@ impl<'a> ModernMeta<'a> {
         serde_json::from_str::<Params<'a>>(message.params()).ok()?.meta
     }
 
-    /// The version, when it is a string.
+    /// Returns the version, if it is a string.
     pub(crate) fn version(&self) -> Option<String> {
         serde_json::from_str(self.version?.get()).ok()
     }
 }
 
-/// Methods that the stateless era took away (MCP 2026-07-28, changelog).
+/// Methods that the stateless era removed (MCP 2026-07-28, changelog).
 pub(crate) fn removed_in_modern(method: &str) -> bool {
     matches!(
         method,
@@ -65,7 +65,7 @@ pub(crate) fn removed_in_modern(method: &str) -> bool {
     )
 }
 
-/// The client capability that a request of the server needs.
+/// Returns the client capability that a server request needs.
 pub(crate) fn capability_for(method: &str) -> Option<&'static str> {
     match method.split('/').next() {
         Some("sampling") => Some("sampling"),
@@ -75,13 +75,13 @@ pub(crate) fn capability_for(method: &str) -> Option<&'static str> {
     }
 }
 
-/// mcpm's own `server/discover`.
+/// Creates mcpm's own `server/discover`.
 pub(crate) fn discover_request(id: u64) -> BytesMut {
     let params = serde_json::json!({ "_meta": own_meta() });
     request(id, "server/discover", &params)
 }
 
-/// The lane's own `tools/list`, to learn which arguments are mirrored in headers.
+/// Creates the multiplexer's own `tools/list`, for the arguments that are mirrored in headers.
 pub(crate) fn tools_request(id: u64, cursor: Option<&str>) -> BytesMut {
     let mut params = serde_json::json!({ "_meta": own_meta() });
     if let Some(cursor) = cursor {
@@ -90,7 +90,7 @@ pub(crate) fn tools_request(id: u64, cursor: Option<&str>) -> BytesMut {
     request(id, "tools/list", &params)
 }
 
-/// mcpm's own `initialize`, for a server that answers nothing else.
+/// Creates mcpm's own `initialize`, for a server that responds to nothing else.
 pub(crate) fn initialize_request(id: u64) -> BytesMut {
     let params = serde_json::json!({
         "protocolVersion": LEGACY_VERSIONS[LEGACY_VERSIONS.len() - 1],

@@ -1,8 +1,8 @@
-//! One JSON-RPC message as bytes, with the places of the few fields a proxy reads.
+//! One JSON-RPC message as bytes, with the spans of the few fields that a proxy reads.
 //!
-//! A message is scanned once and never built anew: what must change (an id, a progress token) is spliced into
-//! the bytes, so unknown fields, number forms and key order stay as the sender wrote them. The typed scan
-//! refuses duplicate keys, so nobody smuggles a second `method` past a check.
+//! A message is scanned once and never serialized again: changes (an id, a progress token) are spliced into the
+//! bytes, so unknown fields, number formats and the order of keys are preserved. The typed scan rejects duplicate
+//! keys, so that a second `method` cannot bypass a check.
 
 use std::{fmt, ops::Range, sync::LazyLock};
 
@@ -16,30 +16,30 @@ use serde_json::value::RawValue;
 
 use super::error_code;
 
-/// Longest id of a request, and longest progress token, in bytes: they are kept until the answer.
+/// Longest id of a request, and longest progress token, in bytes: they are kept until the response.
 pub(crate) const MAX_ID_BYTES: usize = 1024;
-/// Why a message with a longer id is none.
+/// The error for a longer id.
 pub(crate) const ID_TOO_LONG: &str = "`id` is longer than 1024 bytes";
 /// Most messages in one array.
 pub(crate) const MAX_BATCH: usize = 1000;
-/// Longest part of an error's text that is passed on, since it may quote the input.
+/// Longest error text that is passed on, since it may quote the input.
 const MAX_REASON_BYTES: usize = 300;
 
-/// Where a piece of a message stands in its bytes.
+/// A range of a message's bytes.
 pub(crate) type Span = Range<usize>;
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MessageKind {
-    /// Has a method and an id.
+    /// It has a method and an id.
     Request,
-    /// Has a method and no id.
+    /// It has a method and no id.
     Notification,
-    /// Has an id and a result or an error.
+    /// It has an id and a result or an error.
     Response,
 }
 
-/// One JSON-RPC message and its outline.
+/// One JSON-RPC message with the spans of its fields.
 #[derive(Debug, Clone)]
 pub(crate) struct Message {
     bytes: Bytes,
@@ -51,7 +51,7 @@ pub(crate) struct Message {
     error: Span,
 }
 
-/// Why bytes are no message: the JSON-RPC code and a sentence.
+/// Why bytes are not a valid message: the JSON-RPC code and a sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Malformed {
     pub(crate) code: i64,
@@ -59,7 +59,7 @@ pub(crate) struct Malformed {
 }
 
 impl Malformed {
-    /// Says why a text is not `what`.
+    /// Creates the error for a text that is not `what`.
     fn of(what: &str, error: &serde_json::Error) -> Self {
         use serde_json::error::Category;
         let code = match error.classify() {
@@ -86,7 +86,7 @@ struct Outline<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// Keeps an explicit `null` apart from an absent field.
+/// Distinguishes an explicit `null` from an absent field.
 pub(super) fn deserialize_present<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<&'de RawValue>, D::Error> {
@@ -96,14 +96,14 @@ pub(super) fn deserialize_present<'de, D: Deserializer<'de>>(
 impl Message {
     /// Scans one JSON-RPC message.
     pub(crate) fn parse(bytes: Bytes) -> Result<Self, Malformed> {
-        // The scan passes over strings that it does not keep, so it alone would let any bytes through to a server;
-        // and checked once here, UTF-8 is not checked again for each of the fields.
+        // The scan skips strings that it does not keep, so it alone would let invalid bytes through to a server; and
+        // UTF-8 that is checked once here need not be checked again for each field.
         let text = std::str::from_utf8(&bytes).map_err(|error| Malformed {
             code: error_code::PARSE_ERROR,
             reason: format!("not UTF-8: {error}"),
         })?;
         let malformed = |error| Malformed::of("a JSON-RPC message", &error);
-        // An array would be taken for the fields of a message in their order.
+        // An array would be accepted as the fields of a message in their order.
         if text.trim_ascii_start().starts_with('[') {
             serde_json::from_str::<IgnoredAny>(text).map_err(malformed)?;
             let reason = "not a JSON-RPC message: it is an array".to_owned();
@@ -143,67 +143,67 @@ impl Message {
         self.kind
     }
 
-    /// The same message in memory of its own.
+    /// Copies the message to memory of its own.
     pub(crate) fn into_owned(self) -> Self {
         Self { bytes: Bytes::copy_from_slice(&self.bytes), ..self }
     }
 
-    /// The method; empty in a response.
+    /// Returns the method; empty in a response.
     pub(crate) fn method(&self) -> &str {
         &self.method
     }
 
-    /// The whole message.
+    /// Returns the whole message.
     pub(crate) fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// The id as written, with its JSON type; empty when there is none.
+    /// Returns the id as JSON; empty if there is none.
     ///
-    /// A copy, since it outlives the message and would keep the buffer in which the message came.
+    /// A copy, since it outlives the message and would keep the buffer of the message.
     pub(crate) fn id(&self) -> Bytes {
         Bytes::copy_from_slice(&self.bytes[self.id.clone()])
     }
 
-    /// The id as written; empty when there is none.
+    /// Returns the id as JSON; empty if there is none.
     pub(crate) fn id_text(&self) -> &[u8] {
         &self.bytes[self.id.clone()]
     }
 
-    /// Where the id stands.
+    /// Returns the span of the id.
     pub(crate) fn id_span(&self) -> Span {
         self.id.clone()
     }
 
-    /// The id as the number this proxy hands out, if it is one.
+    /// Returns the id as a number that this proxy assigned, if it is one.
     pub(crate) fn numeric_id(&self) -> Option<u64> {
         self.text(&self.id).parse().ok()
     }
 
-    /// The params as written; empty when there are none.
+    /// Returns the params as JSON; empty if there are none.
     pub(crate) fn params(&self) -> &str {
         self.text(&self.params)
     }
 
-    /// Whether the params can have a `_meta`, which few have. Finding out is much cheaper than parsing them.
+    /// Whether the params may have a `_meta`, which few have. This is much cheaper than parsing them.
     pub(crate) fn may_have_meta(&self) -> bool {
         static META: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("_meta\""));
         let params = &self.bytes[self.params.clone()];
-        // With an escape in it the name can be written in other ways.
+        // With an escape sequence, the name can be written in other ways.
         META.find(params).is_some() || memchr::memchr(b'\\', params).is_some()
     }
 
-    /// The result as written; empty when there is none.
+    /// Returns the result as JSON; empty if there is none.
     pub(crate) fn result(&self) -> &str {
         self.text(&self.result)
     }
 
-    /// The error as written; empty when there is none.
+    /// Returns the error as JSON; empty if there is none.
     pub(crate) fn error(&self) -> &str {
         self.text(&self.error)
     }
 
-    /// The `error` object's code, if this is an error.
+    /// Returns the code of the `error` object, if this is an error.
     pub(crate) fn error_code(&self) -> Option<i64> {
         #[derive(Deserialize)]
         struct Code {
@@ -215,7 +215,7 @@ impl Message {
         serde_json::from_str::<Code>(self.text(&self.error)).ok().map(|error| error.code)
     }
 
-    /// Where a value that was read out of this message's text stands in it.
+    /// Returns the span of a value that was parsed from this message.
     pub(crate) fn span_of(&self, value: &RawValue) -> Span {
         span_of(&self.bytes, value)
     }
@@ -226,8 +226,8 @@ impl Message {
     }
 }
 
-/// Hands on the elements of an array one after the other, each as it is written, until `take` says why it takes no more.
-/// Unlike a vector of them, this takes no memory for elements that are written in two bytes each.
+/// Passes the elements of an array one after the other to `take`, as JSON, until it returns an error. Unlike a
+/// vector, this needs no memory for each element of two bytes.
 pub(crate) fn each_element<'a>(
     array: &'a str,
     take: impl FnMut(&'a RawValue) -> Result<(), String>,
@@ -254,7 +254,7 @@ pub(crate) fn each_element<'a>(
     reader.end()
 }
 
-/// Reads the messages of an array, each as it is written, if they are not too many.
+/// Parses the messages of an array, each as JSON, if they are not too many.
 pub(crate) fn batch(text: &str) -> Result<Vec<&RawValue>, Malformed> {
     let mut messages = Vec::new();
     let read = each_element(text, |message| {
@@ -267,7 +267,7 @@ pub(crate) fn batch(text: &str) -> Result<Vec<&RawValue>, Malformed> {
     read.map_err(|error| Malformed::of("an array of JSON-RPC messages", &error)).map(|()| messages)
 }
 
-/// The text of an error, which may quote all of what could not be read, up to a length.
+/// Returns the text of an error, cut off, since it may quote the whole input.
 pub(crate) fn shortened(error: &serde_json::Error) -> String {
     let mut text = error.to_string();
     if text.len() > MAX_REASON_BYTES {
@@ -277,13 +277,13 @@ pub(crate) fn shortened(error: &serde_json::Error) -> String {
     text
 }
 
-/// Whether two ids, as written, are the same: a string may be written in several ways.
+/// Whether two ids, as JSON, are equal: a string can be written in several ways.
 pub(crate) fn same_id(one: &[u8], other: &[u8]) -> bool {
     let text = |id: &[u8]| serde_json::from_slice::<String>(id).ok();
     one == other || one.starts_with(b"\"") && text(one).is_some_and(|one| Some(one) == text(other))
 }
 
-/// Reads a JSON string.
+/// Parses a JSON string.
 fn string(value: &RawValue) -> Option<String> {
     match value.get().strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
         Some(text) if !text.contains('\\') => Some(text.to_owned()),
@@ -299,7 +299,7 @@ fn span_of(bytes: &[u8], value: &RawValue) -> Span {
     start..start + value.get().len()
 }
 
-/// Replaces pieces of a message; `edits` must not overlap.
+/// Replaces spans of a message; `edits` must not overlap.
 pub(crate) fn splice(bytes: &[u8], edits: &mut [(Span, &[u8])]) -> BytesMut {
     edits.sort_unstable_by_key(|(span, _)| span.start);
     let grown: usize = edits.iter().map(|(_, text)| text.len()).sum();
@@ -314,7 +314,7 @@ pub(crate) fn splice(bytes: &[u8], edits: &mut [(Span, &[u8])]) -> BytesMut {
     out
 }
 
-/// A JSON-RPC answer from an id and a result as written.
+/// Creates a JSON-RPC response from an id and a result, both JSON.
 pub(crate) fn result_response(id: &[u8], result: &[u8]) -> Bytes {
     let mut out = BytesMut::with_capacity(result.len() + id.len() + 40);
     out.put_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
@@ -325,7 +325,7 @@ pub(crate) fn result_response(id: &[u8], result: &[u8]) -> Bytes {
     out.freeze()
 }
 
-/// Makes a message one line: raw line breaks, which JSON allows only between tokens, become spaces.
+/// Puts a message on one line: line breaks, which JSON allows only between tokens, become spaces.
 pub(crate) fn replace_line_breaks(bytes: &mut BytesMut) {
     let mut from = 0;
     while let Some(at) = memchr::memchr2(b'\n', b'\r', &bytes[from..]) {
@@ -387,7 +387,7 @@ mod tests {
         let many = batch(&array(MAX_BATCH + 1)).expect_err("too many");
         assert_eq!(many.code, error_code::INVALID_REQUEST);
         assert!(many.reason.contains("more than 1000 messages"), "{}", many.reason);
-        // Nothing behind the first one that is too many is read.
+        // Nothing is parsed after the first message beyond the limit.
         assert_eq!(batch(&format!("[{}", "0,".repeat(MAX_BATCH + 1))).expect_err("cut").code, many.code);
         for (text, code) in [
             ("[1] 2", error_code::PARSE_ERROR),

@@ -1,7 +1,7 @@
-//! The Model Context Protocol as a proxy sees it: messages, request ids, SSE events and protocol eras.
+//! MCP as a proxy needs it: messages, request ids, SSE events and protocol eras.
 //!
-//! Nothing here opens a socket, and nothing knows HTTP or processes. `stdio` multiplexes a server process among clients
-//! with these types; the proxy's layers use them to read what they decide on.
+//! This module opens no sockets and knows neither HTTP nor processes. `stdio` multiplexes a server process among
+//! clients with these types; the proxy's layers use them to parse what they decide about.
 
 pub(crate) mod era;
 pub(crate) mod fields;
@@ -9,7 +9,7 @@ pub(crate) mod message;
 pub(crate) mod request_id;
 pub(crate) mod sse;
 
-/// JSON-RPC error codes that mcpm itself answers with (JSON-RPC 2.0 section 5.1; MCP 2026-07-28 error codes).
+/// JSON-RPC error codes of mcpm's own responses (JSON-RPC 2.0 section 5.1; MCP 2026-07-28 error codes).
 pub(crate) mod error_code {
     /// The bytes are not JSON.
     pub(crate) const PARSE_ERROR: i64 = -32700;
@@ -25,6 +25,6 @@ pub(crate) mod error_code {
     pub(crate) const SESSION_NOT_FOUND: i64 = -32001;
     /// A mirrored header contradicts the body.
     pub(crate) const HEADER_MISMATCH: i64 = -32020;
-    /// The protocol version is not carried here.
+    /// The protocol version is not supported.
     pub(crate) const UNSUPPORTED_VERSION: i64 = -32022;
 }

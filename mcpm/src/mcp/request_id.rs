@@ -1,4 +1,4 @@
-//! The id of a request, as far as it can be read of a body that is no message or not all there.
+//! Finds the id of a request in a body that is invalid or incomplete.
 
 use std::{borrow::Cow, fmt};
 
@@ -11,10 +11,10 @@ use serde_json::value::RawValue;
 
 use super::message::MAX_ID_BYTES;
 
-/// The id in a body or its beginning, as written; empty when there is none that can be read, or it is too long.
+/// Returns the id in a body or its beginning, as JSON; empty if there is none, or it is too long.
 pub(crate) fn scan_request_id(begun: &[u8]) -> Bytes {
     let mut found = Bytes::new();
-    // That the body is broken or goes on is no news.
+    // The body is expected to be invalid or incomplete.
     let _ = serde_json::Deserializer::from_slice(begun)
         .deserialize_map(IdVisitor { prefix: begun, found: &mut found });
     found
@@ -42,9 +42,9 @@ impl<'de> Visitor<'de> for IdVisitor<'_> {
             let id: &RawValue = map.next_value()?;
             let id = id.get();
             self.found.clear();
-            // Of two, none can be told to be meant.
+            // With two ids, neither is known to be meant.
             let one = !std::mem::replace(&mut seen, true);
-            // A number at the very end may be the beginning of a longer one.
+            // A number at the very end may be incomplete.
             let whole =
                 id.ends_with('"') || id.as_bytes().as_ptr_range().end != self.prefix.as_ptr_range().end;
             if one

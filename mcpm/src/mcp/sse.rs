@@ -2,10 +2,10 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-/// A comment that keeps a silent connection open.
+/// A comment that keeps an idle connection open.
 pub(crate) const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
-/// One JSON message, which is one line, as an event.
+/// Creates an event with one JSON message, which must be on one line.
 pub(crate) fn message(json: &[u8], id: Option<(u64, u64)>) -> Bytes {
     let mut out = BytesMut::with_capacity(json.len() + 48);
     if let Some((stream, place)) = id {
@@ -24,18 +24,18 @@ pub(crate) fn message(json: &[u8], id: Option<(u64, u64)>) -> Bytes {
     out.freeze()
 }
 
-/// The empty event that tells a client how to come back before anything was said
-/// (MCP 2025-11-25, transports, "Sending Messages to the Server").
+/// Creates the empty event that tells a client how to resume before the first message (MCP 2025-11-25, transports,
+/// "Sending Messages to the Server").
 pub(crate) fn priming_event(stream: u64, place: u64) -> Bytes {
     format!("id: {stream}.{place}\nretry: 1000\ndata: \n\n").into()
 }
 
-/// The first event of the deprecated SSE transport: where to post messages.
+/// Creates the first event of the deprecated SSE transport, with the URL to post messages to.
 pub(crate) fn endpoint(uri: &str) -> Bytes {
     format!("event: endpoint\ndata: {uri}\n\n").into()
 }
 
-/// Reads an event id that [`message`] wrote.
+/// Parses an event id of [`message`].
 pub(crate) fn parse_id(id: &str) -> Option<(u64, u64)> {
     let (stream, place) = id.split_once('.')?;
     Some((stream.parse().ok()?, place.parse().ok()?))

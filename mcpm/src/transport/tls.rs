@@ -1,4 +1,4 @@
-//! TLS towards a server, and the certificate authorities that are trusted for it.
+//! TLS connections to servers, and the certificate authorities that are trusted.
 
 use std::{
     io,
@@ -16,10 +16,10 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{Error, ErrorKind, Result};
 
-/// The certificate authorities that a TLS client trusts: those of this machine, and those of a bundle beside them.
+/// The certificate authorities that a TLS client trusts: those of this machine, and those of an additional bundle.
 ///
-/// Clones share one configuration, which is made at the first connection, since reading the machine's roots takes some
-/// milliseconds.
+/// Clones share one configuration, which is loaded at the first connection, since reading the machine's roots takes
+/// some milliseconds.
 #[derive(Clone, Default)]
 pub(crate) struct TrustStore(Arc<TrustConfig>);
 
@@ -30,19 +30,19 @@ struct TrustConfig {
 }
 
 impl TrustStore {
-    /// Reads the certificates of a PEM file, if one is named.
+    /// Reads the certificates of a PEM file, if one is given.
     ///
     /// # Errors
-    /// `InvalidOption` for a file that cannot be read or holds no certificate.
+    /// `InvalidOption` for a file that cannot be read or contains no certificate.
     pub(crate) fn with_bundle(bundle: Option<&Path>) -> Result<Self> {
         let bundle = bundle.map(read_bundle).transpose()?.unwrap_or_default();
         Ok(Self(Arc::new(TrustConfig { bundle, connector: OnceLock::new() })))
     }
 
-    /// What opens connections that trust these authorities.
+    /// Returns the connector that trusts these authorities.
     ///
     /// # Errors
-    /// `Io` when the machine's roots cannot be read.
+    /// `Io` if the machine's roots cannot be read.
     pub(crate) fn connector(&self) -> Result<&TlsConnector> {
         if let Some(connector) = self.0.connector.get() {
             return Ok(connector);
@@ -76,17 +76,17 @@ fn config(bundle: Vec<CertificateDer<'static>>) -> Result<ClientConfig> {
     Ok(config)
 }
 
-/// What to do when [no trusted authority](is_distrust) issued a server's certificate.
+/// The hint for an error of [`is_untrusted_issuer`].
 pub(crate) const UNTRUSTED_ISSUER_HINT: &str =
     "set `mcpm_ca_bundle` to a file with the certificate of its authority";
 
-/// Tells whether a connection failed because no trusted authority issued the server's certificate.
+/// Whether a connection failed because no trusted authority issued the server's certificate.
 pub(crate) fn is_untrusted_issuer(error: &Error) -> bool {
     let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());
     cause.is_some_and(is_untrusted_issuer_failure)
 }
 
-/// Tells whether a handshake failed because no trusted authority issued the server's certificate.
+/// Whether a handshake failed because no trusted authority issued the server's certificate.
 pub(crate) fn is_untrusted_issuer_failure(error: &io::Error) -> bool {
     let mut cause = error.get_ref();
     // Clients wrap the error of a handshake once more.
@@ -94,7 +94,7 @@ pub(crate) fn is_untrusted_issuer_failure(error: &io::Error) -> bool {
         cause = wrapped.get_ref();
     }
     let tls = cause.and_then(|cause| cause.downcast_ref::<rustls::Error>());
-    // The signature is what is wrong when an authority of the same name has another key.
+    // The signature is invalid if an authority of the same name has another key.
     matches!(
         tls,
         Some(rustls::Error::InvalidCertificate(
@@ -124,7 +124,7 @@ fn invalid_bundle(path: &Path, why: &str) -> Error {
         .hint("set `mcpm_ca_bundle` to a PEM file with the certificates of authorities")
 }
 
-/// Speaks TLS on a connection to `host`.
+/// Makes the TLS handshake with `host` on a connection.
 pub(super) async fn connect(
     tls: &TlsConnector,
     host: &str,

@@ -1,20 +1,20 @@
-//! How an exchange with a server breaks off.
+//! Errors of an exchange with a server.
 
 use std::{error::Error, fmt, io};
 
 /// Why a body failed before its end.
 pub(crate) type BodyError = Box<dyn Error + Send + Sync>;
 
-/// Why an exchange broke off.
+/// Why an exchange with a server failed.
 #[derive(Debug)]
 pub(crate) enum ConnectionError {
     /// The connection failed.
     Io(io::Error),
-    /// The connection was closed before the answer had ended.
+    /// The connection was closed before the end of the response.
     Closed,
-    /// What the server says is no HTTP.
+    /// The response is not valid HTTP.
     Malformed(&'static str),
-    /// The body of the request broke off.
+    /// The body of the request failed.
     RequestBody(BodyError),
 }
 

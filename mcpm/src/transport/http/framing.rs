@@ -1,41 +1,41 @@
-//! Where the body of an answer ends (RFC 9112 sections 6 and 7).
+//! The framing of response bodies (RFC 9112 sections 6 and 7).
 
 use bytes::{Buf as _, Bytes};
 
 use super::error::ConnectionError;
 
-/// Longest line that says how long a chunk is, and longest trailer section, in bytes.
+/// Longest chunk-size line, and longest trailer section, in bytes.
 const MAX_CHUNK_METADATA_BYTES: u16 = 8 << 10;
 
-/// What is left of a body.
+/// The rest of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// So many bytes.
+    /// That many bytes.
     Sized(u64),
-    /// All until the connection is closed.
+    /// All bytes until the connection is closed.
     UntilClosed,
     /// Chunks.
     Chunked(Chunk),
 }
 
-/// Where in a chunked body the reader is.
+/// The state of the parser of a chunked body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chunk {
-    /// In the digits of a size.
+    /// In the digits of a chunk size.
     Size { size: u64, digits: u8 },
-    /// Behind them, in blanks.
+    /// In the whitespace after them.
     SizeWhitespace { size: u64, length: u16 },
-    /// In what a server may add for others.
+    /// In a chunk extension.
     Extension { size: u64, length: u16 },
-    /// Before the line feed that ends the line of a size.
+    /// Before the line feed of a chunk-size line.
     SizeEnd { size: u64 },
-    /// In its data.
+    /// In the data of a chunk.
     Data { left: u64 },
-    /// Before the carriage return, or the line feed, behind its data.
+    /// Before the carriage return, or the line feed, after the data.
     DataEnd { seen_cr: bool },
-    /// Behind the last one: in a trailer, of which `line` bytes stand on the present line.
+    /// In the trailer section, with `line` bytes of the current line.
     Trailer { length: u16, line: u16, returned: bool },
-    /// Nothing is left.
+    /// At the end.
     Done,
 }
 
@@ -44,12 +44,12 @@ impl Framing {
         Self::Chunked(Chunk::Size { size: 0, digits: 0 })
     }
 
-    /// Whether nothing is left.
+    /// Whether the body has ended.
     pub(super) fn is_done(self) -> bool {
         matches!(self, Self::Sized(0) | Self::Chunked(Chunk::Done))
     }
 
-    /// Checks what was read of a body, and takes nothing from it.
+    /// Validates received bytes, without consuming them.
     pub(super) fn check(self, mut read: &[u8]) -> Result<(), ConnectionError> {
         let Self::Chunked(mut chunk) = self else { return Ok(()) };
         while let Some((byte, rest)) = read.split_first() {
@@ -67,7 +67,7 @@ impl Framing {
         Ok(())
     }
 
-    /// Takes the next piece of the body from what was read; `None` when there is none in it.
+    /// Takes the next chunk of the body from received bytes; `None` if they contain none.
     pub(super) fn take(&mut self, read: &mut Bytes) -> Result<Option<Bytes>, ConnectionError> {
         match self {
             Self::UntilClosed => Ok((!read.is_empty()).then(|| std::mem::take(read))),
@@ -77,7 +77,7 @@ impl Framing {
     }
 }
 
-/// Takes as much as there is, and not more than `left`.
+/// Takes all bytes, but not more than `left`.
 fn take(left: &mut u64, read: &mut Bytes) -> Option<Bytes> {
     let size = usize::try_from(*left).map_or(read.len(), |left| left.min(read.len()));
     *left -= size as u64;
@@ -85,19 +85,19 @@ fn take(left: &mut u64, read: &mut Bytes) -> Option<Bytes> {
 }
 
 impl Chunk {
-    /// Takes the next piece, and reads on while no byte of the body follows, so that an end that was read is known.
+    /// Takes the next chunk of data, and parses the framing after it, so that the end is detected early.
     fn take(&mut self, read: &mut Bytes) -> Result<Option<Bytes>, ConnectionError> {
         self.skip(read)?;
         let Self::Data { left } = self else { return Ok(None) };
-        let piece = take(left, read);
+        let chunk = take(left, read);
         if *left == 0 {
             *self = Self::DataEnd { seen_cr: false };
             self.skip(read)?;
         }
-        Ok(piece)
+        Ok(chunk)
     }
 
-    /// Reads up to the next byte of data.
+    /// Parses up to the next byte of data.
     fn skip(&mut self, read: &mut Bytes) -> Result<(), ConnectionError> {
         let mut length = 0;
         for byte in read.iter() {
@@ -123,7 +123,7 @@ impl Chunk {
             (Self::Size { size, digits: 1.. }, b' ' | b'\t') => Self::SizeWhitespace { size, length: 0 },
             (Self::Size { size, digits }, digit) => {
                 let value = char::from(digit).to_digit(16)?;
-                // Sixteen digits are all that a number of 64 bits has.
+                // A 64-bit number has at most sixteen digits.
                 (digits < 16).then_some(())?;
                 Self::Size { size: size << 4 | u64::from(value), digits: digits + 1 }
             }
@@ -149,7 +149,7 @@ impl Chunk {
             (Self::Trailer { length, line, .. }, _) => {
                 Self::Trailer { length: longer(length)?, line: line + 1, returned: false }
             }
-            // Data is no matter of single bytes.
+            // Data is not parsed byte by byte.
             (Self::SizeWhitespace { .. } | Self::SizeEnd { .. } | Self::DataEnd { .. }, _) => return None,
             (Self::Data { .. } | Self::Done, _) => return None,
         })

@@ -3,21 +3,21 @@ use proptest::prelude::*;
 
 use super::Framing;
 
-/// Reads a body that comes in pieces; `None` when it is none, with what is left behind it.
-fn read(mut framing: Framing, pieces: &[&[u8]]) -> Option<(Vec<u8>, bool, Vec<u8>)> {
+/// Reads a body that comes in chunks; `None` when it is none, with what is left behind it.
+fn read(mut framing: Framing, chunks: &[&[u8]]) -> Option<(Vec<u8>, bool, Vec<u8>)> {
     let mut body = Vec::new();
     let mut behind = Vec::new();
-    for piece in pieces {
-        let mut read = Bytes::copy_from_slice(piece);
-        let is_sound = framing.check(piece).is_ok();
+    for chunk in chunks {
+        let mut read = Bytes::copy_from_slice(chunk);
+        let is_sound = framing.check(chunk).is_ok();
         loop {
             let Ok(taken) = framing.take(&mut read) else {
                 assert!(!is_sound, "`check` sees what `take` sees");
                 return None;
             };
-            let Some(piece) = taken else { break };
-            assert!(!piece.is_empty());
-            body.extend_from_slice(&piece);
+            let Some(chunk) = taken else { break };
+            assert!(!chunk.is_empty());
+            body.extend_from_slice(&chunk);
         }
         assert!(is_sound, "`check` sees no more than `take`");
         behind.extend_from_slice(&read);
@@ -84,13 +84,13 @@ proptest! {
         text.extend_from_slice(b"next");
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len())).collect();
         cuts.sort_unstable();
-        let mut pieces = Vec::new();
+        let mut chunks = Vec::new();
         let mut from = 0;
         for cut in cuts {
-            pieces.push(&text[from..cut]);
+            chunks.push(&text[from..cut]);
             from = cut;
         }
-        pieces.push(&text[from..]);
-        prop_assert_eq!(read(framing, &pieces), Some((body, true, b"next".to_vec())));
+        chunks.push(&text[from..]);
+        prop_assert_eq!(read(framing, &chunks), Some((body, true, b"next".to_vec())));
     }
 }

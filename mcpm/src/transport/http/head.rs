@@ -1,4 +1,4 @@
-//! Heads of requests and answers, as they stand on the wire (RFC 9112).
+//! The heads of requests and responses (RFC 9112).
 
 use std::mem::MaybeUninit;
 
@@ -8,20 +8,20 @@ use hyper::ext::ReasonPhrase;
 
 use super::{error::ConnectionError, framing::Framing};
 
-/// Most headers of an answer.
+/// Most headers of a response.
 const MAX_HEADERS: usize = 128;
-/// Largest head of an answer in bytes.
+/// Largest head of a response in bytes.
 pub(super) const MAX_HEAD_BYTES: usize = 64 << 10;
 const VERSION: &str = " HTTP/1.1\r\n";
 const LINE: &str = "\r\n";
 const CHUNKED: &str = "transfer-encoding: chunked\r\n";
 
-/// The head of a request, written out.
+/// The serialized head of a request.
 #[derive(Clone)]
 pub(crate) struct RequestHead {
     method: Method,
     text: Bytes,
-    /// Whether its body says piece by piece how long it is.
+    /// Whether its body is chunked.
     chunked: bool,
 }
 
@@ -58,7 +58,7 @@ impl RequestHead {
         &self.method
     }
 
-    /// What was written; `None` for what this crate would not have written.
+    /// Parses the head; `None` for one that this crate would not have serialized.
     pub(crate) fn parts(&self) -> Option<request::Parts> {
         let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
         let mut read = httparse::Request::new(&mut []);
@@ -82,36 +82,36 @@ impl RequestHead {
     }
 }
 
-/// The text may hold credentials.
+/// The head may contain credentials.
 impl std::fmt::Debug for RequestHead {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Head({} ..)", self.method)
     }
 }
 
-/// Whether a body of length 0 is said to be that (RFC 9110 section 8.6).
+/// Whether a length of 0 has to be stated (RFC 9110 section 8.6).
 fn needs_content_length(parts: &request::Parts) -> bool {
     matches!(parts.method, Method::POST | Method::PUT | Method::PATCH)
         || parts.headers.contains_key(header::CONTENT_LENGTH)
 }
 
-/// Whether a header says where the body ends, which each connection says for itself.
+/// Whether a header describes the framing, which belongs to one connection.
 fn is_framing(name: &HeaderName) -> bool {
     *name == header::CONTENT_LENGTH || *name == header::TRANSFER_ENCODING
 }
 
-/// The head of an answer, and what was read beyond it.
+/// The head of a response, and the bytes received after it.
 #[derive(Debug)]
 pub(super) struct ResponseHead {
     pub(super) parts: response::Parts,
     pub(super) framing: Framing,
-    /// Whether another request can follow on the connection.
+    /// Whether the connection can be reused.
     pub(super) keep_alive: bool,
     pub(super) rest: Bytes,
 }
 
 impl ResponseHead {
-    /// Reads a head; `None` when it has not all come. What only announces an answer is passed over.
+    /// Parses a head; `None` if it is incomplete. Informational responses are skipped.
     pub(super) fn read(text: &mut Bytes, method: &Method) -> Result<Option<Self>, ConnectionError> {
         loop {
             let mut room = [const { MaybeUninit::uninit() }; MAX_HEADERS];
@@ -139,17 +139,18 @@ impl ResponseHead {
             }
             let mut headers = headers(text, read.headers)?;
             let is_old = read.version == Some(0);
-            let mut lasts = if is_old {
+            let mut keep_alive = if is_old {
                 connection_has_token(&headers, "keep-alive")
             } else {
                 !connection_has_token(&headers, "close")
             };
-            let mut framing = framing(&mut headers, is_old, &mut lasts)?;
+            let mut framing = framing(&mut headers, is_old, &mut keep_alive)?;
             let bodiless = matches!(*method, Method::HEAD | Method::CONNECT)
                 || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
             if bodiless {
-                // A server that sends the body that it announces is not listened to any more.
-                lasts &= framing.is_done() || framing == Framing::UntilClosed && *method != Method::CONNECT;
+                // If the server sends the body that it announces, the connection cannot be reused.
+                keep_alive &=
+                    framing.is_done() || framing == Framing::UntilClosed && *method != Method::CONNECT;
                 framing = Framing::Sized(0);
             }
             let (mut parts, ()) = http::Response::new(()).into_parts();
@@ -158,7 +159,7 @@ impl ResponseHead {
             if let Some(reason) = reason.and_then(|reason| ReasonPhrase::try_from(reason.as_bytes()).ok()) {
                 parts.extensions.insert(reason);
             }
-            return Ok(Some(Self { parts, framing, keep_alive: lasts, rest: text.slice(used..) }));
+            return Ok(Some(Self { parts, framing, keep_alive, rest: text.slice(used..) }));
         }
     }
 }
@@ -170,9 +171,9 @@ fn parse_error_message(error: httparse::Error) -> &'static str {
     }
 }
 
-/// Copies no value: they stay parts of `text`.
+/// Copies no values: they are slices of `text`.
 fn headers(text: &Bytes, read: &[httparse::Header<'_>]) -> Result<HeaderMap, ConnectionError> {
-    // With room for one more, since the other side adds `Date`, and twice the room costs a call to the allocator.
+    // With capacity for one more, since the client's side adds `Date`; growing costs a call to the allocator.
     let mut headers = HeaderMap::with_capacity(read.len() + 1);
     for line in read {
         let name = HeaderName::from_bytes(line.name.as_bytes());
@@ -185,7 +186,7 @@ fn headers(text: &Bytes, read: &[httparse::Header<'_>]) -> Result<HeaderMap, Con
     Ok(headers)
 }
 
-/// Whether `Connection` has a word.
+/// Whether `Connection` contains a token.
 fn connection_has_token(headers: &HeaderMap, word: &str) -> bool {
     let words = |line: &HeaderValue| {
         line.to_str().is_ok_and(|line| line.split(',').any(|said| said.trim().eq_ignore_ascii_case(word)))
@@ -193,16 +194,16 @@ fn connection_has_token(headers: &HeaderMap, word: &str) -> bool {
     headers.get_all(header::CONNECTION).iter().any(words)
 }
 
-/// Where the body of an answer ends (RFC 9112 section 6.3).
-fn framing(headers: &mut HeaderMap, is_old: bool, lasts: &mut bool) -> Result<Framing, ConnectionError> {
+/// Returns the framing of the body (RFC 9112 section 6.3).
+fn framing(headers: &mut HeaderMap, is_old: bool, keep_alive: &mut bool) -> Result<Framing, ConnectionError> {
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     if let Some(coding) = codings.next() {
         let is_chunked = coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
         if is_old || !is_chunked || codings.next().is_some() {
             return Err(ConnectionError::Malformed("its transfer coding is not `chunked`"));
         }
-        // Whoever says both may mean to have one answer taken for two.
-        *lasts &= headers.remove(header::CONTENT_LENGTH).is_none();
+        // Both headers together may be an attempt at response smuggling.
+        *keep_alive &= headers.remove(header::CONTENT_LENGTH).is_none();
         headers.remove(header::TRANSFER_ENCODING);
         return Ok(Framing::chunked());
     }
@@ -214,7 +215,7 @@ fn framing(headers: &mut HeaderMap, is_old: bool, lasts: &mut bool) -> Result<Fr
         None => Ok(Framing::UntilClosed),
         Some(Some(size)) if std::iter::from_fn(&mut next).all(|other| other == Some(size)) => {
             if said > 1 {
-                // From here on it is said once (RFC 9110 section 8.6).
+                // The length is stated once from here on (RFC 9110 section 8.6).
                 headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size));
             }
             Ok(Framing::Sized(size))
@@ -225,6 +226,6 @@ fn framing(headers: &mut HeaderMap, is_old: bool, lasts: &mut bool) -> Result<Fr
 
 fn length(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text.trim_ascii()).ok()?;
-    // A sign is none of the digits that are allowed.
+    // `parse` would accept a sign.
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }

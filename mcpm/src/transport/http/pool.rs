@@ -1,4 +1,4 @@
-//! Connections that wait for their next request.
+//! The pool of idle connections to one server.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -9,14 +9,14 @@ use tokio::{task::AbortHandle, time::Instant};
 
 use super::connection::HttpConnection;
 
-/// A connection is not used again after this: common servers close theirs after 5 s of silence.
+/// Idle time after which a connection is closed: common servers close theirs after 5 s.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
-/// How long none is used twice after the server has closed one without an answer.
+/// How long connections are not reused after the server has closed one without a response.
 const CLOSED_FOR: Duration = Duration::from_secs(60);
-/// Most connections kept.
+/// Most idle connections.
 const MAX_IDLE_CONNECTIONS: usize = 256;
 
-/// The kept connections to one server, newest last.
+/// The idle connections to one server, newest last.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionPool {
     idle: Mutex<IdleConnections>,
@@ -25,67 +25,67 @@ pub(super) struct ConnectionPool {
 #[derive(Debug, Default)]
 struct IdleConnections {
     connections: Vec<(Box<HttpConnection>, Instant)>,
-    /// Keeps none until then.
+    /// Connections are not reused before that time.
     closed_until: Option<Instant>,
-    /// Closes what waits too long; there is one while something waits.
+    /// Closes connections that are idle for too long; it runs while there are any.
     sweeper: Option<AbortHandle>,
 }
 
 impl ConnectionPool {
-    /// Takes a connection that can be used.
+    /// Takes an open connection.
     pub(super) fn take(&self) -> Option<Box<HttpConnection>> {
         loop {
-            let (mut link, since) = self.lock().connections.pop()?;
+            let (mut connection, since) = self.lock().connections.pop()?;
             if since.elapsed() > IDLE_TIMEOUT {
-                // Those below are older still.
+                // The others are older still.
                 self.lock().connections.clear();
                 return None;
             }
-            // The server may have closed it meanwhile.
-            if link.is_open_and_idle() {
-                return Some(link);
+            // The server may have closed it.
+            if connection.is_open_and_idle() {
+                return Some(connection);
             }
         }
     }
 
-    /// Keeps a connection whose last answer was read to the end.
-    pub(super) fn put(self: &Arc<Self>, link: Box<HttpConnection>) {
-        let mut kept = self.lock();
-        if kept.closed_until.is_some_and(|until| until > Instant::now()) {
+    /// Returns a connection to the pool after its last response was read to the end.
+    pub(super) fn put(self: &Arc<Self>, connection: Box<HttpConnection>) {
+        let mut idle = self.lock();
+        if idle.closed_until.is_some_and(|until| until > Instant::now()) {
             return;
         }
-        kept.closed_until = None;
-        if kept.connections.len() < MAX_IDLE_CONNECTIONS {
-            kept.connections.push((link, Instant::now()));
+        idle.closed_until = None;
+        if idle.connections.len() < MAX_IDLE_CONNECTIONS {
+            idle.connections.push((connection, Instant::now()));
         }
-        if kept.sweeper.is_none() {
-            kept.sweeper = Some(self.sweep());
+        if idle.sweeper.is_none() {
+            idle.sweeper = Some(self.sweep());
         }
     }
 
-    /// Keeps no connection for a while: the server closes them without notice, or was started anew.
+    /// Closes the pool for a while: the server closes connections without notice, or was restarted.
     pub(super) fn close(&self) {
-        let mut kept = self.lock();
-        if kept.closed_until.is_none() {
+        let mut idle = self.lock();
+        if idle.closed_until.is_none() {
             tracing::debug!(
                 "the server closes connections without notice, so none is used twice for a while"
             );
         }
-        kept.closed_until = Some(Instant::now() + CLOSED_FOR);
-        kept.connections.clear();
+        idle.closed_until = Some(Instant::now() + CLOSED_FOR);
+        idle.connections.clear();
     }
 
-    /// Nobody polls a kept connection, so one that its server closes stays until it is swept away.
+    /// Idle connections are not polled, so one that its server closes stays in the pool until then.
     fn sweep(self: &Arc<Self>) -> AbortHandle {
         let pool = Arc::downgrade(self);
         let sweeper = async move {
             loop {
                 tokio::time::sleep(IDLE_TIMEOUT).await;
                 let Some(pool) = pool.upgrade() else { return };
-                let mut kept = pool.lock();
-                kept.connections.retain(|(_, since)| since.elapsed() < IDLE_TIMEOUT);
-                if kept.connections.is_empty() {
-                    kept.sweeper = None;
+                let mut idle = pool.lock();
+                idle.connections.retain(|(_, since)| since.elapsed() < IDLE_TIMEOUT);
+                if idle.connections.is_empty() {
+                    idle.sweeper = None;
                     return;
                 }
             }

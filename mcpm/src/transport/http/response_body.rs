@@ -1,4 +1,4 @@
-//! The body of a server's answer.
+//! The body of a server's response.
 
 use std::{
     pin::Pin,
@@ -11,14 +11,14 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use super::{connection::HttpConnection, error::ConnectionError, framing::Framing, pool::ConnectionPool};
 
-/// A body that gives its connection back once all of it was read from there.
+/// A response body that returns its connection to the pool once it was received completely.
 #[derive(Debug)]
 pub(crate) struct ResponseBody {
     framing: Framing,
-    /// What was read and not taken yet.
+    /// Bytes that were received and not consumed yet.
     buffered: Bytes,
     connection: Option<Box<HttpConnection>>,
-    /// Whether the connection can be used again.
+    /// Whether the connection can be reused.
     keep_alive: bool,
     pool: Arc<ConnectionPool>,
 }
@@ -27,15 +27,15 @@ impl ResponseBody {
     pub(super) fn new(
         framing: Framing,
         read: Bytes,
-        link: Box<HttpConnection>,
-        lasts: bool,
+        connection: Box<HttpConnection>,
+        keep_alive: bool,
         pool: &Arc<ConnectionPool>,
     ) -> Self {
         let mut received = Self {
             framing,
             buffered: read,
-            connection: Some(link),
-            keep_alive: lasts,
+            connection: Some(connection),
+            keep_alive,
             pool: Arc::clone(pool),
         };
         let size = received.buffered.len() as u64;
@@ -46,33 +46,35 @@ impl ResponseBody {
         received
     }
 
-    /// Has the next request use the connection.
+    /// Returns the connection to the pool.
     fn release_connection(&mut self) {
-        if let Some(link) = self.connection.take().filter(|link| self.keep_alive && link.is_request_sent()) {
-            self.pool.put(link);
+        if let Some(connection) =
+            self.connection.take().filter(|connection| self.keep_alive && connection.is_request_sent())
+        {
+            self.pool.put(connection);
         }
     }
 
-    /// The next piece, or the end.
+    /// Polls for the next chunk, or the end.
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, ConnectionError>> {
         loop {
-            let piece = self.framing.take(&mut self.buffered)?;
+            let chunk = self.framing.take(&mut self.buffered)?;
             if self.framing.is_done() && self.connection.is_some() {
-                // What comes unasked is no answer to the next request.
+                // Unexpected bytes must not become the response to the next request.
                 self.keep_alive &= self.buffered.is_empty();
                 self.release_connection();
             }
-            if piece.is_some() || self.framing.is_done() {
-                return Poll::Ready(Ok(piece));
+            if chunk.is_some() || self.framing.is_done() {
+                return Poll::Ready(Ok(chunk));
             }
-            let Some(link) = &mut self.connection else { return Poll::Ready(Ok(None)) };
-            match link.drive_upload(cx) {
+            let Some(connection) = &mut self.connection else { return Poll::Ready(Ok(None)) };
+            match connection.drive_upload(cx) {
                 Err(error @ ConnectionError::RequestBody(_)) => return Poll::Ready(Err(error)),
-                // The answer may go on.
+                // The server may still send the rest of the response.
                 Err(_) => self.keep_alive = false,
                 Ok(()) => {}
             }
-            self.buffered = ready!(link.poll_read(cx))?;
+            self.buffered = ready!(connection.poll_read(cx))?;
             if self.buffered.is_empty() {
                 self.connection = None;
                 return Poll::Ready(match self.framing {
@@ -92,7 +94,7 @@ impl HttpBody for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, ConnectionError>>> {
-        self.poll_chunk(cx).map(|piece| piece.map(|piece| piece.map(Frame::data)).transpose())
+        self.poll_chunk(cx).map(|chunk| chunk.map(|chunk| chunk.map(Frame::data)).transpose())
     }
 
     fn is_end_stream(&self) -> bool {

@@ -1,4 +1,4 @@
-//! The bytes of a connection to a server, with or without TLS.
+//! A byte stream to a server, with or without TLS.
 
 use std::{
     io,
@@ -12,7 +12,7 @@ use tokio::{
 };
 use tokio_rustls::client::TlsStream;
 
-/// A stream to a server.
+/// A byte stream to a server.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Plain(TcpStream),
@@ -21,7 +21,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Whether what was written may have to be flushed.
+    /// Whether written bytes may have to be flushed.
     pub(super) fn buffers(&self) -> bool {
         matches!(self, Self::Tls(_))
     }
