@@ -5,7 +5,6 @@
 
 use std::{
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -14,7 +13,7 @@ use http_body::{Body as HttpBody, Frame};
 
 use super::{
     external_url::ExternalUrl,
-    layers::telemetry::RequestTelemetry,
+    observe::Exchange,
     recoverable_sessions::MCP_SESSION_ID,
     respond::Request,
     session_owners::{EndpointRegistrar, EndpointRegistration},
@@ -43,8 +42,8 @@ pub(super) struct EndpointRewritingBody<B> {
 pub(super) struct EndpointObservers {
     /// Who notes whose it is.
     registrar: Option<EndpointRegistrar>,
-    /// Who measures until when a request lasts that is posted there.
-    journey: Option<Arc<RequestTelemetry>>,
+    /// Measures until when a request lasts that is posted there.
+    exchange: Option<Exchange>,
     /// The path of the stream.
     path: String,
 }
@@ -55,10 +54,10 @@ impl EndpointObservers {
         // What is in a session of its own is streamable HTTP, which names no places.
         let in_none = !request.headers().contains_key(MCP_SESSION_ID);
         let opening = request.extensions().get().filter(|_| in_none).cloned();
-        let journey = request.extensions().get().cloned();
+        let exchange = Exchange::of(request.extensions()).cloned();
         // Nobody is told, as a rule.
-        let path = if opening.is_some() || journey.is_some() { request.uri().path() } else { "" };
-        Self { registrar: opening, journey, path: path.to_owned() }
+        let path = if opening.is_some() || exchange.is_some() { request.uri().path() } else { "" };
+        Self { registrar: opening, exchange, path: path.to_owned() }
     }
 
     /// A place may be named that could not be read.
@@ -119,8 +118,8 @@ impl<B> EndpointRewritingBody<B> {
         if let Some(opening) = &self.observers.registrar {
             self.registration = opening.register(path, &self.observers.path);
         }
-        if let Some(journey) = &self.observers.journey {
-            journey.announce_endpoint(path, &self.observers.path);
+        if let Some(exchange) = &self.observers.exchange {
+            exchange.announce_endpoint(path, &self.observers.path);
         }
         if !path.starts_with('/') || path.starts_with("//") {
             // Relative to `/sse`, or on another host altogether: not ours to say.
@@ -208,6 +207,8 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::{
         auth::incoming::Principal,
@@ -270,7 +271,7 @@ mod tests {
         let owners = Arc::new(SessionOwners::new(["/mcp"]));
         assert!(owners.may_post("/m?s=1", &owner("b")), "nothing is known yet");
         let opening = Some(EndpointRegistrar::new(&owners, owner("a")));
-        let told = EndpointObservers { registrar: opening, journey: None, path: "/sse".to_owned() };
+        let told = EndpointObservers { registrar: opening, exchange: None, path: "/sse".to_owned() };
         let public = ExternalUrl { origin: None, prefix: String::new() };
         let mut stream = EndpointRewritingBody::new((), public, "http://10.0.0.2:80".to_owned(), told);
         let text = "data: hello\n\nevent: endpoint\ndata: /m?s=1\n\n";
@@ -295,7 +296,7 @@ mod tests {
             for size in [100, 1 << 20] {
                 let owners = Arc::new(SessionOwners::new(["/sse"]));
                 let opening = Some(EndpointRegistrar::new(&owners, owner("a")));
-                let told = EndpointObservers { registrar: opening, journey: None, path: "/sse".to_owned() };
+                let told = EndpointObservers { registrar: opening, exchange: None, path: "/sse".to_owned() };
                 let public = ExternalUrl { origin: None, prefix: String::new() };
                 let origin = "http://10.0.0.2:80".to_owned();
                 let mut stream = EndpointRewritingBody::new((), public, origin, told);

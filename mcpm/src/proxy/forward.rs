@@ -12,7 +12,6 @@ use http_body::Body as _;
 use memchr::memmem::Finder;
 
 use super::{
-    audited_request::AuditedRequest,
     body_errors,
     endpoint_event::{EndpointObservers, EndpointRewritingBody},
     external_url::{ExternalUrl, ExternalUrlConfig},
@@ -20,8 +19,8 @@ use super::{
     hop_by_hop::{is_hop_by_hop, is_underscore_variant, strip},
     last_seen::{LastExchange, LastSeen},
     layer::{Endpoint, ResponseFuture},
-    layers::telemetry::RequestTelemetry,
     messages::is_encoded,
+    observe::Exchange,
     recoverable_sessions::{MCP_SESSION_ID, RecoverableSessions, SavedInitialize, SessionLookup},
     respond::{self, Request, Response},
     server_check::{CHECK_TIMEOUT, ExpectedServer, Finding, Passed},
@@ -79,14 +78,14 @@ impl Forward {
         let SessionLookup { session: place, lost } = self.sessions.find(&parts.headers, reached.generation);
         let in_session = place.map(|place| SessionRequest::with_server_id(&mut parts, place));
         let opening = initialize_request(&parts, &asked.body);
-        let journey = parts.extensions.get::<Arc<RequestTelemetry>>().cloned();
+        let observed = Exchange::of(&parts.extensions).cloned();
         let head = RequestHead::new(&parts, body.size_hint().exact());
         // What the client sent keeps the whole buffer of its connection, so none of it is kept until the answer.
         drop(parts);
         let exchanged = match lost {
             // The server would take it for one of the session that has the id now.
             true => Ok(session_recovery::session_not_found(&asked.id())),
-            false => self.exchange(&reached, &head, body, &asked, journey.as_deref()).await,
+            false => self.exchange(&reached, &head, body, &asked, observed.as_ref()).await,
         };
         let mut response = match exchanged {
             Ok(response) => response,
@@ -132,11 +131,11 @@ impl Forward {
         head: &RequestHead,
         body: Body,
         asked: &RetainedRequest,
-        journey: Option<&RequestTelemetry>,
+        observed: Option<&Exchange>,
     ) -> Result<Response, Response> {
         let sent = || {
-            if let Some(journey) = journey {
-                journey.mark_sent();
+            if let Some(observed) = observed {
+                observed.mark_sent();
             }
         };
         let mut sending = pin!(reached.client.send_with_callback(head, body, sent));
@@ -179,8 +178,8 @@ impl Forward {
                 || is_underscore_variant(name, |name| self.is_managed_header(name))
         });
         self.target.set_headers(&mut parts.headers);
-        if let Some(trail) = parts.extensions.get::<AuditedRequest>() {
-            trail.set_outgoing_headers(&parts.headers, self.target.headers());
+        if let Some(exchange) = Exchange::of(&parts.extensions) {
+            exchange.set_outgoing_headers(&parts.headers, self.target.headers());
         }
         let size = body.size_hint().exact();
         if size.is_some_and(|size| (1..=MAX_BUFFERED_BYTES as u64).contains(&size)) {

@@ -16,9 +16,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    admission::Admission, audited_request::Peer, port_holder, read_by_client::ReadByClient, stack::Stack,
-};
+use super::{admission::Admission, observe::Peer, port_holder, read_by_client::ReadByClient, stack::Stack};
 use crate::{
     Error, ErrorKind, Result,
     memory::Payer,

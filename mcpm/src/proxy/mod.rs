@@ -1,12 +1,10 @@
 //! One HTTP proxy in front of one MCP server.
 //!
-//! A [`ProxySpec`] says what stands in front of the server; [`service`] makes it, for a workload as for [`Proxy`], the
-//! proxy alone, and [`StdioProxy`]. [`listener`] takes connections, [`stack`] runs each request through the [`layers`],
-//! and at the end stands [`forward`] for a server that speaks HTTP or [`bridge`] for one that speaks over stdio.
+//! A [`ProxySpec`] describes the protection of the server; [`service`] builds it, for workloads, for [`Proxy`] and for
+//! [`StdioProxy`]. [`listener`] accepts connections, and [`stack`] runs each request through the [`layers`], which report
+//! to [`observe`]. The endpoint is [`forward`] for a server that speaks HTTP, and [`bridge`] for a stdio server.
 
 mod admission;
-mod audited_message;
-mod audited_request;
 pub(crate) mod body;
 mod body_errors;
 pub(crate) mod bridge;
@@ -26,6 +24,7 @@ pub(crate) mod layers;
 pub(crate) mod listener;
 mod message_errors;
 pub(crate) mod messages;
+pub(crate) mod observe;
 mod port_holder;
 pub(crate) mod protected_resource;
 mod read_by_client;

@@ -1,4 +1,4 @@
-//! The order of the layers: the one place that knows it.
+//! Defines the order of the layers.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
@@ -7,25 +7,25 @@ use http::StatusCode;
 
 use super::{
     denial::Denial,
+    external_url::ExternalUrlConfig,
     layer::{Endpoint, Layer, Next, NotFound},
     layers::{
-        audit::{AuditLayer, AuditPreflight},
         authenticate::{Authenticate, Authenticator},
         authorize::Authorize,
         body_limit::BodyLimit,
         cors::Cors,
         endpoint_guard::EndpointGuard,
-        health::Health,
+        health::{self, Health},
         methods::Methods,
-        metrics::Metrics,
+        metrics::{self, Metrics},
         origin::OriginCheck,
         parse::Parse,
         session_owner::SessionOwner,
-        telemetry::{PhaseMarker, PropagateContext, TelemetryLayer},
         token_exchange::TokenExchange,
         tools::{ToolFilter, UnknownTools},
         well_known::WellKnown,
     },
+    observe::{AuditPreflight, ObserveLayer, PhaseMarker, PropagateContext, SsePendingRequests},
     respond::{self, Failure, Request, Response},
     server_check::{Finding, Passed},
     service::ProxyService,
@@ -36,7 +36,7 @@ use crate::{
     explain::DenialLog, mcp::error_code, policy::Policy, rate_limit::LogLimit, telemetry::Telemetry,
 };
 
-/// All layers, outermost first, and what they protect.
+/// All layers, outermost first, and the endpoint.
 pub(crate) struct Stack {
     layers: Vec<Box<dyn Layer>>,
     endpoint: Box<dyn Endpoint>,
@@ -46,7 +46,7 @@ pub(crate) struct Stack {
 }
 
 impl Stack {
-    /// Arranges the layers that a service needs. There is a gate when callers are authenticated.
+    /// Builds the layers that a service needs. There is a `gate` if callers are authenticated.
     pub(crate) fn new(
         service: ProxyService,
         origin: OriginCheck,
@@ -54,29 +54,32 @@ impl Stack {
         endpoint: Box<dyn Endpoint>,
     ) -> Self {
         let ProxyService { transport, spec, policy, exchange, denials, audit, telemetry, .. } = service;
-        let trusted = spec.trust_proxy_headers;
         let mut layers: Vec<Box<dyn Layer>> = Vec::new();
-        if let Some(telemetry) = &telemetry {
-            // Sees every outcome, also of what is refused next.
-            layers.push(Box::new(TelemetryLayer::new(
-                Arc::clone(telemetry),
-                transport == "stdio",
-                gate.is_some(),
-                trusted,
-            )));
-        }
-        if let Some(audit) = &audit {
-            // Before anything that refuses: every request is recorded.
-            let guarded = gate.is_some();
-            layers.push(Box::new(AuditLayer::new(Arc::clone(audit), trusted, guarded)));
+        let is_stdio = transport == "stdio";
+        if audit.is_some() || telemetry.is_some() {
+            // Before anything that denies: every request is recorded and counted.
+            let serves_metrics = telemetry.as_ref().is_some_and(|telemetry| telemetry.serves_path());
+            let unmeasured = [Some(health::PATH), serves_metrics.then_some(metrics::PATH)];
+            layers.push(Box::new(ObserveLayer {
+                audit: audit.clone(),
+                telemetry: telemetry.clone(),
+                unmeasured_paths: unmeasured.into_iter().flatten().collect(),
+                is_stdio,
+                requires_auth: gate.is_some(),
+                external_url: ExternalUrlConfig {
+                    prefix: None,
+                    trust_proxy_headers: spec.trust_proxy_headers,
+                },
+                sse_pending: SsePendingRequests::default(),
+            }));
         }
         // Before anything reads a body.
         layers.push(Box::new(BodyLimit::default()));
-        // Before anything is told: a page of another origin learns nothing, not even from `/health`.
+        // Before anything is answered: a page of another origin learns nothing, not even from `/health`.
         layers.push(Box::new(origin));
-        // Before anybody is asked who they are: nobody may.
+        // Before authentication, since no caller may use them.
         layers.push(Box::new(Methods));
-        // Between layers: says which part of a request begins, when that is measured.
+        // Between layers: tells that a phase of the request begins, if that is measured.
         let measured = telemetry.is_some();
         let mark = |layers: &mut Vec<Box<dyn Layer>>, part| {
             if measured {
@@ -85,22 +88,22 @@ impl Stack {
         };
         let owners = Arc::new(SessionOwners::new(["/", MCP_PATH, endpoint.path()]));
         if !spec.allowed_origins.is_empty() || gate.is_some() {
-            // Before anything is answered: a page must be able to read refusals too.
+            // Before anything is answered: a page must be able to read denials too.
             layers.push(Box::new(Cors));
         }
-        // For probes of the machine, which are no MCP clients and have no token.
+        // Before authentication: probes have no token.
         layers.push(Box::new(Health::new(transport, gate.clone())));
         if let Some(gate) = gate.clone() {
-            // Before anybody is asked who they are: it says how they find that out.
+            // Before authentication: clients without a token read here how to get one.
             layers.push(Box::new(WellKnown::new(Arc::clone(&gate))));
             mark(&mut layers, "authenticate");
-            // Before anything is done for a caller, and takes their token off.
+            // Before any work is done for a caller. Removes the token from the request.
             layers.push(Box::new(Authenticate::new(gate)));
-            // Needs to know who is asking; whoever looks into sessions may then trust that they are the caller's.
+            // After authentication; later layers can rely on sessions being the caller's.
             layers.push(Box::new(SessionOwner::new(Arc::clone(&owners))));
         }
         if let Some(telemetry) = telemetry.as_ref().filter(|telemetry| telemetry.serves_path()) {
-            // For those who were let in: how often which tool is called is nothing for strangers.
+            // After authentication: unauthenticated callers must not learn how often which tool is called.
             layers.push(Box::new(Metrics::new(Arc::clone(telemetry))));
         }
         let Policy { tools, authorization } = policy;
@@ -108,49 +111,49 @@ impl Stack {
         let records = audit.is_some();
         if decides || records || measured {
             mark(&mut layers, "receive");
-            // Before whatever looks into messages. Without anything that does, no body is looked into.
+            // Before all layers that read messages. Without any, no body is parsed.
             let all = audit.as_ref().is_some_and(|audit| audit.spec().fail_closed);
             layers.push(Box::new(Parse::new(decides || all, Arc::clone(&denials))));
         }
-        if let Some(audit) = audit {
-            // Before names change and anything is sent on: what a client asks for is recorded in its words.
-            layers.push(Box::new(AuditPreflight::new(audit)));
+        if records {
+            // Before names change and anything is forwarded: tools are recorded by the names that clients use.
+            layers.push(Box::new(AuditPreflight));
         }
         if decides {
-            // Next to those that decide, and once it is known what is a message: about anything else they decide nothing.
+            // Directly before the policy layers, which only see JSON-RPC messages.
             layers.push(Box::new(EndpointGuard::new(owners)));
         }
         let mut unknown_tools = None;
         if let Some(tools) = tools {
             mark(&mut layers, "filter");
-            // Before authorization, whose policies know a server's own names.
+            // Before authorization, whose policies use the server's own names.
             unknown_tools = Some(UnknownTools::new(Arc::clone(&tools)));
             layers.push(Box::new(ToolFilter::new(tools)));
         }
         if let Some(authorization) = authorization {
             mark(&mut layers, "authorize");
-            // Last of those that decide: what it permits is what reaches the server.
+            // Last of the policy layers: what it permits reaches the server.
             layers.push(Box::new(Authorize::new(authorization)));
         }
         if let Some(unknown_tools) = unknown_tools {
-            // Behind all that leave tools out of lists.
+            // Behind all layers that remove tools from lists.
             layers.push(Box::new(unknown_tools));
         }
         if let (Some(exchange), Some(gate)) = (exchange, gate) {
             mark(&mut layers, "exchange");
-            // Innermost of all that may refuse: nobody is asked for a token for what is refused, and no layer sees the
-            // one that comes, except for the next, which looks at none.
+            // Innermost of the layers that deny: no token is requested for denied requests, and no other layer but the
+            // next, which does not read tokens, sees the exchanged one.
             layers.push(Box::new(TokenExchange::new(exchange, gate)));
         }
         if measured {
-            // Next to the server, which it tells where the request stands in its trace.
-            layers.push(Box::new(PropagateContext));
+            // Innermost: the server gets the context of the last span.
+            layers.push(Box::new(PropagateContext { is_stdio }));
         }
         let tells_peers = records || measured;
         Self { layers, endpoint, recent: denials, log: LogLimit::new(), needs_peer_address: tells_peers }
     }
 
-    /// Serves metrics alone, to scrapers of this machine, which have no tokens.
+    /// Serves only metrics, to scrapers on this machine, which have no tokens.
     pub(crate) fn of_metrics(
         telemetry: Arc<Telemetry>,
         origin: OriginCheck,
@@ -166,12 +169,12 @@ impl Stack {
         }
     }
 
-    /// Whether the layers want to know who is at the other end of a connection ([`Peer`](super::trail::Peer)).
+    /// Whether requests need the address of the client ([`Peer`](super::observe::Peer)).
     pub(crate) fn needs_peer_address(&self) -> bool {
         self.needs_peer_address
     }
 
-    /// Checks with one MCP exchange that the server behind is an MCP server.
+    /// Checks with one MCP exchange that the server is an MCP server.
     pub(crate) async fn check(&self) -> Result<Passed, Finding> {
         self.endpoint.check().await
     }
@@ -184,9 +187,9 @@ impl Stack {
         let response = AssertUnwindSafe(layers).catch_unwind().await.unwrap_or_else(|_| internal_error());
         if let Some(denial) = response.extensions().get::<Denial>() {
             self.log_denial(denial);
-            let refused = denial.to_record(&self.recent);
+            let record = denial.to_record(&self.recent);
             // Boxed, since it is rare.
-            Box::pin(self.recent.push_and_wait(refused)).await;
+            Box::pin(self.recent.push_and_wait(record)).await;
         } else if let Some(failure) = response.extensions().get::<Failure>()
             && let Some(suppressed) = self.log.admit(failure.kind)
         {

@@ -2,7 +2,7 @@
 //!
 //! [`spec`] says what was asked for, [`Telemetry`] holds what it takes and ends with its proxy. Nothing here is a
 //! global of the process: two proxies in one program measure apart, and neither sets the program's own providers.
-//! What is measured of a request is decided in [`proxy::layers::telemetry`](crate::proxy).
+//! What is measured of a request is decided in [`proxy::observe`](crate::proxy).
 
 mod export_runtime;
 mod exporters;

@@ -14,11 +14,10 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 
 use super::{
-    audited_request::AuditedRequest,
     body_errors,
     external_url::ExternalUrlConfig,
     layer::{Endpoint, ResponseFuture},
-    layers::telemetry::mark_sent,
+    observe::{Exchange, mark_sent},
     respond::{self, Request, Response},
 };
 use crate::{mcp::error_code, options::ProxyMode, stdio::router::Router, timers::CoarseTimers};
@@ -44,9 +43,9 @@ impl Endpoint for Bridge {
             // It asks nothing of the server, and finds its stream or nothing.
             mark_sent(request.extensions());
         }
-        if let Some(trail) = request.extensions().get::<AuditedRequest>() {
-            // It has what it needs from its environment.
-            trail.set_outgoing_headers(&HeaderMap::new(), &HeaderMap::new());
+        if let Some(exchange) = Exchange::of(request.extensions()) {
+            // A stdio server gets its credentials from its environment.
+            exchange.set_outgoing_headers(&HeaderMap::new(), &HeaderMap::new());
         }
         Box::pin(async move {
             match (self.mode, request.uri().path()) {

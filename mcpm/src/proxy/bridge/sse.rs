@@ -17,7 +17,7 @@ use crate::{
     },
     proxy::{
         external_url::ExternalUrlConfig,
-        layers::telemetry::{announce_endpoint, mark_sent},
+        observe::{Exchange, mark_sent},
         respond::{self, Request, Response},
         session_owners::EndpointRegistrar,
     },
@@ -37,7 +37,9 @@ pub(super) fn open(router: &Arc<Router>, publicity: &ExternalUrlConfig, request:
     let path = format!("/messages?session_id={}", id.as_str());
     let noted =
         request.extensions().get::<EndpointRegistrar>().and_then(|opening| opening.register(&path, "/sse"));
-    announce_endpoint(request.extensions(), &path, "/sse");
+    if let Some(exchange) = Exchange::of(request.extensions()) {
+        exchange.announce_endpoint(&path, "/sse");
+    }
     let endpoint = sse::endpoint(&publicity.resolve(request.headers()).url(&path));
     let closing = Arc::clone(router);
     SseBody::new(reader, None, Numbering::None)

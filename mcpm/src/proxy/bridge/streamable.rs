@@ -27,8 +27,8 @@ use crate::{
     proxy::{
         body::Body,
         header_check,
-        layers::telemetry::mark_sent,
         messages::{batch_of, is_modern},
+        observe::mark_sent,
         respond::{self, Request, Response},
     },
     stdio::{

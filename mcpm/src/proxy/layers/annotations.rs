@@ -18,11 +18,10 @@ use crate::{
     mcp::{fields::Fields, message::Message},
     memory::Account,
     proxy::{
-        audited_request::AuditedRequest,
         body::Body,
         layer::Next,
-        layers::telemetry::RequestTelemetry,
         messages::{Hook, HookVerdict, Hooks, RequestMessages, ResponseMessage, run_hooks},
+        observe::Exchange,
         respond::{JSON, Request},
         session_owners::Owner,
     },
@@ -145,8 +144,7 @@ impl ToolsListRequest {
         let mut extensions = request.extensions().clone();
         // The answer is for nobody else, and what is measured and recorded is the request that waits for it.
         extensions.remove::<Hooks>();
-        extensions.remove::<Arc<RequestTelemetry>>();
-        extensions.remove::<AuditedRequest>();
+        extensions.remove::<Exchange>();
         Self { caller, uri: request.uri().clone(), headers: request.headers().clone(), extensions }
     }
 

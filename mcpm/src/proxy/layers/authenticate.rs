@@ -14,11 +14,10 @@ use crate::{
     mcp::error_code,
     options::Secret,
     proxy::{
-        audited_request::AuditedRequest,
         denial::Denial,
         expiring_stream::with_expiry,
         layer::{Layer, Next, ResponseFuture},
-        layers::telemetry,
+        observe::Exchange,
         protected_resource::ProtectedResource,
         respond::{self, Request, Response},
     },
@@ -281,10 +280,9 @@ impl Layer for Authenticate {
             match Box::pin(gate.incoming.verify(token.expose(), &gate.audiences)).await {
                 Ok(principal) => {
                     let (end, token) = (principal.expires_with_leeway(), principal.token.clone());
-                    if let Some(trail) = request.extensions().get::<AuditedRequest>() {
-                        trail.set_principal(&principal);
+                    if let Some(exchange) = Exchange::of(request.extensions()) {
+                        exchange.set_principal(&principal);
                     }
-                    telemetry::mark_authenticated(request.extensions());
                     if let Err(refusal) = gate.incoming.check_scopes(&principal) {
                         return gate.deny(&refusal, request.headers());
                     }

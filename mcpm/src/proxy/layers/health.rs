@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-pub(super) const PATH: &str = "/health";
+pub(in crate::proxy) const PATH: &str = "/health";
 
 /// The layer.
 #[derive(Debug)]

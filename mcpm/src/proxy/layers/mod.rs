@@ -1,7 +1,6 @@
 //! The layers of the proxy, one file each; [`stack`](super::stack) knows their order.
 
 mod annotations;
-pub(crate) mod audit;
 pub(crate) mod authenticate;
 pub(crate) mod authorize;
 mod authorizer_cache;
@@ -16,7 +15,6 @@ pub(crate) mod parse;
 #[cfg(test)]
 mod policy_tests;
 pub(crate) mod session_owner;
-pub(crate) mod telemetry;
 pub(crate) mod token_exchange;
 pub(crate) mod tools;
 pub(crate) mod well_known;

@@ -19,11 +19,11 @@ use crate::{
     explain::Reason,
     mcp::error_code,
     proxy::{
-        audited_request::AuditedRequest,
         denial::Denial,
         hop_by_hop::{is_underscore_variant, strip},
         layer::{Layer, Next, ResponseFuture},
         messages::RequestMessages,
+        observe::Exchange,
         respond::{self, Request, Response},
     },
 };
@@ -51,8 +51,8 @@ impl TokenExchange {
             Err(failure) => return self.deny(&request, failure),
         };
         set_token(request.headers_mut(), self.exchange.header(), &token);
-        if let Some(trail) = request.extensions().get::<AuditedRequest>() {
-            trail.set_exchanged_token(self.exchange.header(), &token);
+        if let Some(exchange) = Exchange::of(request.extensions()) {
+            exchange.set_exchanged_token(self.exchange.header(), &token);
         }
         let asked = request.extensions().get::<Arc<RequestMessages>>().cloned();
         let mut response = next.handle(request).await;

@@ -1,7 +1,7 @@
-//! Tells a server on a pipe, which gets no headers, where a request stands in its trace: in `_meta` (SEP-414).
+//! Writes the trace context into `_meta` (SEP-414), for servers on a pipe, which get no headers.
 //!
-//! It is spliced in, and only where there is room for it without making anything anew: into params that are an
-//! object, and over a `traceparent` that is a text there already. All other bytes stay.
+//! It is spliced in: into params that are an object, and over a `traceparent` that is a string already. All other bytes
+//! stay the same.
 
 use bytes::Bytes;
 use http::{HeaderValue, header};
@@ -28,16 +28,16 @@ struct TraceMeta<'a> {
     tracestate: Option<&'a RawValue>,
 }
 
-/// A single request with its place in it; `None` where nothing is to be changed.
-pub(super) fn with_trace_context(asked: &RequestMessages, place: &TraceContext) -> Option<Bytes> {
-    let message = asked.single().filter(|message| message.kind() == MessageKind::Request)?;
-    let parent = serde_json::to_string(place.traceparent()?).ok()?;
-    let state = place.tracestate().map(serde_json::to_string).transpose().ok()?;
+/// Returns a single request with the trace context in it; `None` if it is not changed.
+pub(super) fn with_trace_context(messages: &RequestMessages, context: &TraceContext) -> Option<Bytes> {
+    let message = messages.single().filter(|message| message.kind() == MessageKind::Request)?;
+    let parent = serde_json::to_string(context.traceparent()?).ok()?;
+    let state = context.tracestate().map(serde_json::to_string).transpose().ok()?;
     let params = message.params();
     if !params.starts_with('{') {
         return None;
     }
-    // Duplicates are refused by the reader, and then it is left as it is.
+    // Params with duplicate keys are left unchanged.
     let read: RequestParams<'_> = serde_json::from_str(params).ok()?;
     let mut edits: Vec<(Span, String)> = Vec::new();
     match read.meta {
@@ -78,7 +78,7 @@ pub(super) fn with_trace_context(asked: &RequestMessages, place: &TraceContext) 
     Some(splice(message.bytes(), &mut edits).freeze())
 }
 
-/// The edit that puts fields to the beginning of an object, which is a part of the params.
+/// The edit that inserts fields at the beginning of an object in the params.
 fn insert_fields(message: &Message, params: &str, object: &str, fields: &str) -> Option<(Span, String)> {
     let params_at = (params.as_ptr() as usize).checked_sub(message.bytes().as_ptr() as usize)?;
     let at = params_at + (object.as_ptr() as usize).checked_sub(params.as_ptr() as usize)? + 1;
@@ -86,7 +86,7 @@ fn insert_fields(message: &Message, params: &str, object: &str, fields: &str) ->
     Some((at..at, if is_empty { fields.to_owned() } else { format!("{fields},") }))
 }
 
-/// The same request with another body.
+/// Replaces the body of a request.
 pub(super) fn with_body(request: Request, body: Bytes) -> Request {
     let (mut parts, _) = request.into_parts();
     if parts.headers.contains_key(header::CONTENT_LENGTH) {

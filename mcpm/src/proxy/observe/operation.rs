@@ -1,31 +1,123 @@
-//! One message of a request, as far as it is measured.
+//! The messages of a request and their outcomes, as metrics and spans describe them.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
+use http::StatusCode;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use url::Url;
 
+use super::outcome::{RequestOutcome, ResponseHead};
 use crate::{
-    mcp::message::{Message, MessageKind, same_id},
-    telemetry::{cut, mcp_method},
+    mcp::{
+        era::ModernMeta,
+        message::{Message, MessageKind, same_id},
+    },
+    proxy::messages::RequestMessages,
+    telemetry::{TraceContext, cut, mcp_method, rpc_code},
 };
 
-/// What a message is about.
+/// What metrics and spans say of a request's messages and of its response.
+#[derive(Debug, Default)]
+pub(super) struct RequestRecord {
+    pub(super) operations: Vec<Operation>,
+    pub(super) is_batch: bool,
+    /// The protocol version.
+    pub(super) version: Option<String>,
+    /// The name of the client.
+    pub(super) client: Option<String>,
+    pub(super) response: Option<Arc<ResponseHead>>,
+}
+
+impl RequestRecord {
+    /// Reads the messages. Returns the trace context that a single message carries.
+    pub(super) fn read(&mut self, messages: &RequestMessages) -> TraceContext {
+        self.is_batch = messages.is_batch();
+        self.operations = messages.messages().iter().filter_map(Operation::of).collect();
+        let Some(message) = messages.single() else { return TraceContext::default() };
+        let mut carried = TraceContext::default();
+        if message.may_have_meta() {
+            carried = TraceContext::from_params(message.params());
+            let version = ModernMeta::of(message).and_then(|meta| meta.version());
+            self.version = version.map(|version| cut(&version).to_owned()).or(self.version.take());
+        }
+        if message.method() == "initialize" {
+            let hello = InitializeParams::of(message);
+            self.client = hello.client().map(str::to_owned);
+            self.version = hello.protocol_version.map(|version| cut(&version).to_owned());
+        }
+        carried
+    }
+
+    /// The operation, if the request has exactly one message.
+    pub(super) fn single(&self) -> Option<&Operation> {
+        match &self.operations[..] {
+            [one] if !self.is_batch => Some(one),
+            _ => None,
+        }
+    }
+
+    /// The class of error with which an operation failed, if it failed.
+    pub(super) fn operation_error_type(
+        &self,
+        operation: &Operation,
+        outcome: RequestOutcome,
+    ) -> Option<Cow<'static, str>> {
+        if let Some(answered) = &operation.outcome {
+            return match answered.code {
+                Some(code) => Some(rpc_code(code).into()),
+                None => answered.is_tool_error.then_some("tool_error".into()),
+            };
+        }
+        match (self.response.as_deref(), outcome) {
+            (_, RequestOutcome::Panicked) => Some("panic".into()),
+            (None, _) => Some("cancelled".into()),
+            (Some(head), _) if head.status.as_u16() >= 400 => Some(head.status.as_str().to_owned().into()),
+            _ if !operation.is_request() => None,
+            // The response goes to another stream, which is not known.
+            (Some(head), RequestOutcome::Complete) if head.status == StatusCode::ACCEPTED => None,
+            (_, RequestOutcome::ClientGone) => Some("cancelled".into()),
+            (_, RequestOutcome::Truncated) => Some("broken_off".into()),
+            (_, RequestOutcome::Complete) => Some("no_answer".into()),
+        }
+    }
+
+    /// The class of error with which the request as a whole failed, if it failed.
+    pub(super) fn error_type(&self, outcome: RequestOutcome) -> Option<Cow<'static, str>> {
+        match (self.response.as_deref(), outcome) {
+            (_, RequestOutcome::Panicked) => Some("panic".into()),
+            (None, _) => Some("cancelled".into()),
+            (Some(head), _) if head.status.as_u16() >= 400 => Some(head.status.as_str().to_owned().into()),
+            (_, RequestOutcome::Truncated) => Some("broken_off".into()),
+            _ => None,
+        }
+    }
+
+    /// The status that the client got, or would have got.
+    pub(super) fn status(&self, outcome: RequestOutcome) -> Option<u16> {
+        match (&self.response, outcome) {
+            (Some(head), _) => Some(head.status.as_u16()),
+            (None, RequestOutcome::Panicked) => Some(500),
+            (None, _) => None,
+        }
+    }
+}
+
+/// The tool, prompt or resource that a message names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum OperationTarget {
     Tool(String),
     Prompt(String),
-    /// Without what may be secret in it.
+    /// Without query, fragment and credentials.
     Resource(String),
     None,
 }
 
-/// How a request or a notification ended.
+/// The response to a request, or the end of a notification.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct OperationOutcome {
     pub(super) code: Option<i64>,
-    /// Whether the call of a tool was answered with an error of the tool's.
+    /// Whether the result of a tool call is a tool error.
     pub(super) is_tool_error: bool,
     /// Seconds.
     pub(super) duration_seconds: f64,
@@ -38,16 +130,16 @@ pub(super) struct Operation {
     /// The method, if it is a known one.
     pub(super) label: &'static str,
     pub(super) target: OperationTarget,
-    /// As it was written; empty for a notification.
+    /// As the client wrote it; empty for a notification.
     pub(super) id: Vec<u8>,
     pub(super) outcome: Option<OperationOutcome>,
 }
 
-/// What an `initialize` says.
+/// The parameters of `initialize`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct InitializeParams {
-    pub(super) protocol_version: Option<String>,
+struct InitializeParams {
+    protocol_version: Option<String>,
     client_info: ClientInfo,
 }
 
@@ -58,18 +150,18 @@ struct ClientInfo {
 }
 
 impl InitializeParams {
-    pub(super) fn of(message: &Message) -> Self {
+    fn of(message: &Message) -> Self {
         serde_json::from_str(message.params()).unwrap_or_default()
     }
 
-    pub(super) fn client(&self) -> Option<&str> {
+    fn client(&self) -> Option<&str> {
         self.client_info.name.as_deref().map(cut)
     }
 }
 
 impl Operation {
-    /// What a message asks for; an answer asks for nothing.
-    pub(super) fn of(message: &Message) -> Option<Self> {
+    /// Reads a message; a response is no operation.
+    fn of(message: &Message) -> Option<Self> {
         if message.kind() == MessageKind::Response {
             return None;
         }
@@ -82,14 +174,19 @@ impl Operation {
         })
     }
 
-    /// Whether an answer can come.
+    /// Whether it has a response.
     pub(super) fn is_request(&self) -> bool {
         !self.id.is_empty()
     }
 
-    /// Whether it is the one that a message asked for.
-    pub(super) fn matches(&self, asked: &Message) -> bool {
-        self.is_request() && same_id(&self.id, asked.id_text())
+    /// Whether it has the id of a message.
+    pub(super) fn matches(&self, message: &Message) -> bool {
+        self.is_request() && same_id(&self.id, message.id_text())
+    }
+
+    /// Whether it is a request without a response so far.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_request() && self.outcome.is_none()
     }
 
     /// The id as a span has it.
@@ -98,7 +195,7 @@ impl Operation {
         cut(text.trim_matches('"')).to_owned()
     }
 
-    /// The name of a span: of few values, and the target is the caller's to choose.
+    /// The name of a span.
     pub(super) fn span_name(&self) -> Cow<'static, str> {
         match &self.target {
             OperationTarget::Tool(name) | OperationTarget::Prompt(name) => {
@@ -137,21 +234,21 @@ impl OperationTarget {
 }
 
 impl OperationOutcome {
-    /// How an answer ends what was asked.
+    /// Reads a response.
     pub(super) fn of(answer: &Message, is_tool_call: bool, took: f64) -> Self {
         let is_tool_error = is_tool_call && is_tool_error(answer.result());
         Self { code: answer.error_code(), is_tool_error, duration_seconds: took }
     }
 }
 
-/// Whether the result of a call says that the tool failed.
+/// Whether a result is marked as a tool error.
 fn is_tool_error(result: &str) -> bool {
     #[derive(Deserialize)]
     struct CallResult<'a> {
         #[serde(borrow, default, rename = "isError")]
         is_error: Option<&'a RawValue>,
     }
-    // Results are large, and few say so.
+    // Most results are large and have no such mark.
     memchr::memmem::find(result.as_bytes(), b"\"isError\"").is_some()
         && serde_json::from_str::<CallResult<'_>>(result)
             .is_ok_and(|result| result.is_error.is_some_and(|value| value.get() == "true"))

@@ -1,32 +1,33 @@
-//! How a request came out, by the head of its answer and what was read in it.
+//! The outcome of a request, by the head of its response and the messages in it.
 
 use super::*;
 use crate::{
     audit::{AuditSpec, tests::open_in_memory},
-    proxy::body::Body,
+    proxy::{body::Body, external_url::ExternalUrlConfig},
 };
 
 const ASK: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}"#;
 const NOTE: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
-fn request(uri: &str, body: &'static str) -> AuditedRequest {
+fn request(uri: &str, body: &'static str) -> RequestAudit {
     request_in(&open_in_memory(&AuditSpec::default()).0, uri, body)
 }
 
-fn request_in(audit: &Arc<Audit>, uri: &str, body: &'static str) -> AuditedRequest {
+fn request_in(audit: &Arc<Audit>, uri: &str, body: &'static str) -> RequestAudit {
     let request = http::Request::post(uri).body(Body::empty()).expect("a request");
-    let trail = AuditedRequest::new(audit, &request, false, false);
-    trail.set_messages(&RequestMessages::read(request.headers(), body.into()).expect("a message"));
-    trail
+    let facts = Arc::new(RequestFacts::from_request(&request, &ExternalUrlConfig::default()));
+    let audited = RequestAudit::new(audit, &facts, None, &request, false);
+    audited.set_messages(&RequestMessages::read(request.headers(), body.into()).expect("a message"));
+    audited
 }
 
-fn finish(trail: &AuditedRequest, status: u16, headers: &[(&str, &str)]) -> Vec<Value> {
+fn finish(audited: &RequestAudit, status: u16, headers: &[(&str, &str)]) -> Vec<Value> {
     let mut response = http::Response::builder().status(status);
     for (name, value) in headers {
         response = response.header(*name, *value);
     }
-    let events = trail
-        .on_response(&response.body(Body::from(bytes::Bytes::from_static(b"text"))).expect("a response"));
+    let response = response.body(Body::from(bytes::Bytes::from_static(b"text"))).expect("a response");
+    let events = audited.settle_by_head(&Arc::new(ResponseHead::of(&response)));
     events.iter().map(|event| serde_json::to_value(event).expect("JSON")).collect()
 }
 
@@ -49,18 +50,18 @@ fn only_what_was_answered_is_a_success() {
         (NOTE, None, 202, none, "success"),
         (NOTE, None, 200, none, "success"),
     ] {
-        let trail = request("/mcp", ask);
+        let audited = request("/mcp", ask);
         if let Some(answer) = answer {
-            trail.on_message(&Message::parse(answer.into()).expect("a message"), None);
+            audited.on_message(&Message::parse(answer.into()).expect("a message"), None);
         }
-        let events = finish(&trail, status, headers);
+        let events = finish(&audited, status, headers);
         assert_eq!(events.len(), 1, "{events:?}");
         assert_eq!(events[0]["outcome"], outcome, "{status} {answer:?}");
     }
-    // One that broke off.
-    let trail = request("/mcp", ASK);
-    trail.on_end(true);
-    assert_eq!(finish(&trail, 200, none)[0]["outcome"], "error");
+    // A response that broke off.
+    let audited = request("/mcp", ASK);
+    audited.on_messages_end(true);
+    assert_eq!(finish(&audited, 200, none)[0]["outcome"], "error");
 }
 
 #[test]
@@ -82,17 +83,17 @@ fn outgoing_credentials_are_named_without_their_values() {
         (&[(key.clone(), secret("canary"))], Some(header::AUTHORIZATION), true, "x-key,exchanged"),
         (&[(key.clone(), secret("canary"))], Some(key.clone()), false, "x-key"),
     ] {
-        let trail = request("/mcp", ASK);
+        let audited = request("/mcp", ASK);
         if let Some(name) = &exchanged {
-            trail.set_exchanged_token(name, &secret("Bearer canary"));
+            audited.set_exchanged_token(name, &secret("Bearer canary"));
         }
         let set: HeaderMap = set.iter().cloned().collect();
         let mut headers = set.clone();
         if own {
             headers.insert(header::AUTHORIZATION, secret("Bearer canary"));
         }
-        trail.set_outgoing_headers(&headers, &set);
-        let event = &finish(&trail, 200, &[])[0];
+        audited.set_outgoing_headers(&headers, &set);
+        let event = &finish(&audited, 200, &[])[0];
         assert_eq!(event["metadata"]["extra"]["credential"], expected);
         assert!(!event.to_string().contains("canary"), "{event}");
     }
@@ -112,8 +113,8 @@ async fn a_stream_that_expires_is_not_recorded_as_client_gone() {
         [(Some(1), "unanswered"), (Some(u64::from(u32::MAX)), "client_gone"), (None, "client_gone")]
     {
         let (audit, memory) = open_in_memory(&AuditSpec::default());
-        let trail = request_in(&audit, "/mcp", ASK);
-        trail.set_principal(&Arc::new(Principal {
+        let audited = request_in(&audit, "/mcp", ASK);
+        audited.set_principal(&Arc::new(Principal {
             issuer: "https://issuer".to_owned(),
             subject: "alice".to_owned(),
             audience: Vec::new(),
@@ -123,9 +124,8 @@ async fn a_stream_that_expires_is_not_recorded_as_client_gone() {
             expires: SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(exp.unwrap_or_default()),
             token: "a token".into(),
         }));
-        let listener = AuditHook::new(trail.clone());
-        assert!(finish(&trail, 200, &[("content-type", "text/event-stream")]).is_empty());
-        drop(listener);
+        assert!(finish(&audited, 200, &[("content-type", "text/event-stream")]).is_empty());
+        audited.finish(RequestOutcome::ClientGone);
         audit.flush().await;
         let event: Value = serde_json::from_str(&memory.text()).expect("one event");
         assert_eq!(event["outcome"], outcome, "{exp:?}");
@@ -134,7 +134,7 @@ async fn a_stream_that_expires_is_not_recorded_as_client_gone() {
 
 #[test]
 fn an_event_stream_is_recognized_in_any_case() {
-    let trail = request("/mcp", ASK);
-    assert!(finish(&trail, 200, &[("content-type", "Text/Event-Stream; charset=utf-8")]).is_empty());
-    assert!(trail.is_streaming());
+    let audited = request("/mcp", ASK);
+    assert!(finish(&audited, 200, &[("content-type", "Text/Event-Stream; charset=utf-8")]).is_empty());
+    assert!(audited.is_streaming());
 }

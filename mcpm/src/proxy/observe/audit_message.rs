@@ -1,4 +1,6 @@
-//! One message of a request, and what was answered, as the audit log tells of them.
+//! One message of a request, and its response, in the audit log.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Method;
@@ -11,23 +13,21 @@ use crate::{
         fields::Fields,
         message::{Message, MessageKind, same_id},
     },
-    proxy::{audited_request::put_denial, denial::Denial},
+    proxy::denial::Denial,
     redact::{Redactor, strip_query, truncate},
 };
-
-use std::sync::Arc;
 
 /// Longest name of a tool, a prompt or a resource that is recorded, and longest message of an error.
 const MAX_TEXT_BYTES: usize = 256;
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 
-/// A message, or a request over HTTP that has none.
+/// A message, or an HTTP request without messages.
 #[derive(Debug)]
 pub(super) struct AuditedMessage {
     pub(super) kind: EventType,
     pub(super) audit_id: String,
     pub(super) is_request: bool,
-    /// Name and version of the client, where it says them.
+    /// Name and version of the client, if the message has them.
     pub(super) client: Option<(String, Option<String>)>,
     pub(super) response: Option<AuditedResponse>,
     pub(super) settled: bool,
@@ -41,17 +41,17 @@ pub(super) struct AuditedMessage {
     data: Option<Value>,
 }
 
-/// What was answered.
+/// The response to a message.
 #[derive(Debug)]
 pub(super) struct AuditedResponse {
-    /// Whether it is an error, of JSON-RPC or of a tool.
+    /// Whether it is a JSON-RPC error or a tool error.
     pub(super) failed: bool,
     code: Option<i64>,
     message: Option<String>,
     is_tool_error: bool,
     size: u64,
     data: Option<Value>,
-    /// Why it stands in place of the server's.
+    /// Why it replaces the server's response.
     denial: Option<Denial>,
 }
 
@@ -120,7 +120,7 @@ impl AuditedMessage {
         }
     }
 
-    /// A request that has no message, or whose messages were not read.
+    /// A request without messages, or whose messages were not parsed.
     pub(super) fn without_message(kind: EventType, method: &Method, traceparent: Option<&str>) -> Self {
         Self {
             kind,
@@ -147,7 +147,7 @@ impl AuditedMessage {
         self.response.as_ref().is_some_and(|answered| answered.failed)
     }
 
-    /// Whether the answer of the server did not go on.
+    /// Whether the server's response was withheld.
     pub(super) fn is_denied(&self) -> bool {
         self.response.as_ref().is_some_and(|answered| answered.denial.is_some())
     }
@@ -164,7 +164,7 @@ impl AuditedMessage {
         }
     }
 
-    /// `own` are the ids of the request's own span, which tell more than those of its parent.
+    /// `own` are the ids of the request's own span; they take precedence over those of its parent.
     pub(super) fn describe(
         &self,
         extra: &mut Map<String, Value>,
@@ -214,6 +214,12 @@ impl AuditedResponse {
         let (failed, denial) = (of_tool || !error.is_empty(), denial.cloned());
         Self { failed, code, message: text, is_tool_error: of_tool, size, data, denial }
     }
+}
+
+/// Writes which denial it is.
+pub(super) fn put_denial(extra: &mut Map<String, Value>, denial: &Denial) {
+    put(extra, "reason", Some(denial.reason.id()));
+    put(extra, "refusal", Some(denial.id.as_str()));
 }
 
 /// The ids of a trace and of the span in it (W3C Trace Context, "traceparent").

@@ -1,0 +1,110 @@
+//! What the head of a request says, read once for the audit log, metrics and traces.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::{Instant, SystemTime},
+};
+
+use http::{HeaderMap, Method, Version, header};
+use http_body::Body as _;
+
+use crate::{
+    proxy::{external_url::ExternalUrlConfig, respond::Request},
+    telemetry::{TraceContext, cut},
+};
+
+pub(super) const MCP_SESSION_ID: &str = "mcp-session-id";
+const MCP_PROTOCOL_VERSION: &str = "mcp-protocol-version";
+
+/// The address at the other end of a connection, in the extensions of requests that are observed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// What is known of a request from its head.
+#[derive(Debug)]
+pub(super) struct RequestFacts {
+    /// When the request arrived, on both clocks.
+    pub(super) began: (SystemTime, Instant),
+    pub(super) method: Method,
+    /// The path, cut to the length of an attribute.
+    pub(super) path: String,
+    /// Path and query, which may hold the id of a session.
+    pub(super) path_and_query: String,
+    /// Scheme and host as clients see them, in front of all trusted proxies.
+    pub(super) scheme: &'static str,
+    pub(super) host: Option<String>,
+    pub(super) version: &'static str,
+    /// The address at the other end of the connection.
+    pub(super) peer: Option<SocketAddr>,
+    /// The client of a trusted proxy in front.
+    pub(super) forwarded: Option<IpAddr>,
+    pub(super) user_agent: Option<String>,
+    /// Size of the body, if known in advance.
+    pub(super) size: Option<u64>,
+    pub(super) session: Option<String>,
+    pub(super) protocol: Option<String>,
+    pub(super) trace_context: TraceContext,
+    /// Whether `Accept` names event streams, and whether it allows them.
+    pub(super) names_events: bool,
+    pub(super) accepts_events: bool,
+}
+
+impl RequestFacts {
+    pub(super) fn from_request(request: &Request, external_url: &ExternalUrlConfig) -> Self {
+        let headers = request.headers();
+        let text = |name: &str| {
+            headers.get(name).and_then(|value| value.to_str().ok()).map(|value| cut(value).to_owned())
+        };
+        let trusted = external_url.trust_proxy_headers;
+        let origin = if trusted { external_url.resolve(headers).origin } else { None };
+        let (scheme, host) = match origin.as_deref().and_then(|origin| origin.split_once("://")) {
+            Some(("https", host)) => ("https", Some(cut(host).to_owned())),
+            Some((_, host)) => ("http", Some(cut(host).to_owned())),
+            None => ("http", text(header::HOST.as_str())),
+        };
+        let uri = request.uri();
+        let (names_events, accepts_events) = event_streams(headers);
+        Self {
+            began: (SystemTime::now(), Instant::now()),
+            method: request.method().clone(),
+            path: cut(uri.path()).to_owned(),
+            path_and_query: uri.path_and_query().map_or_else(String::new, |path| path.as_str().to_owned()),
+            scheme,
+            host,
+            version: if request.version() == Version::HTTP_10 { "1.0" } else { "1.1" },
+            peer: request.extensions().get::<Peer>().map(|peer| peer.0),
+            forwarded: if trusted { forwarded_client(headers) } else { None },
+            user_agent: text(header::USER_AGENT.as_str()),
+            size: request.body().size_hint().exact(),
+            session: text(MCP_SESSION_ID),
+            protocol: text(MCP_PROTOCOL_VERSION),
+            trace_context: TraceContext::from_headers(headers),
+            names_events,
+            accepts_events,
+        }
+    }
+
+    /// Converts a time of the monotonic clock to the clock of spans and events.
+    pub(super) fn to_system_time(&self, at: Instant) -> SystemTime {
+        self.began.0 + at.saturating_duration_since(self.began.1)
+    }
+}
+
+/// Whether `Accept` names event streams, and whether it allows them, which a request without the header does.
+fn event_streams(headers: &HeaderMap) -> (bool, bool) {
+    let (mut names, mut accepts, mut is_missing) = (false, false, true);
+    for line in headers.get_all(header::ACCEPT) {
+        is_missing = false;
+        let line = line.as_bytes().to_ascii_lowercase();
+        let has = |kind: &[u8]| memchr::memmem::find(&line, kind).is_some();
+        names |= has(b"text/event-stream");
+        accepts |= names || has(b"text/*") || has(b"*/*");
+    }
+    (names, accepts || is_missing)
+}
+
+/// The client of the proxy in front: the last entry of `X-Forwarded-For`, which that proxy wrote itself.
+fn forwarded_client(headers: &HeaderMap) -> Option<IpAddr> {
+    let line = headers.get_all("x-forwarded-for").iter().next_back()?.to_str().ok()?;
+    line.rsplit(',').next()?.trim().parse().ok()
+}

@@ -1,0 +1,171 @@
+//! The layers that observe requests, present only when something is observed.
+//!
+//! [`ObserveLayer`] is the outermost layer, and sees every request and the end of its response. [`PhaseMarker`]s between
+//! the other layers tell when a phase begins. [`AuditPreflight`], behind the layer that parses messages, denies requests
+//! that must be recorded and cannot be. [`PropagateContext`] is the innermost layer, and passes the trace context to the
+//! server.
+
+use std::sync::Arc;
+
+use super::{
+    audit::RequestAudit,
+    exchange::{Exchange, ExchangeGuard, ExchangeHook},
+    facts::RequestFacts,
+    meta, metrics,
+    spans::RequestTelemetry,
+    sse_pending::SsePending,
+};
+use crate::{
+    audit::Audit,
+    proxy::{
+        denial::Denial,
+        external_url::ExternalUrlConfig,
+        layer::{Layer, Next, ResponseFuture},
+        messages::{Hooks, RequestMessages},
+        respond::{Request, Response},
+    },
+    telemetry::Telemetry,
+};
+
+/// The outermost layer.
+#[derive(Debug)]
+pub(crate) struct ObserveLayer {
+    pub(crate) audit: Option<Arc<Audit>>,
+    pub(crate) telemetry: Option<Arc<Telemetry>>,
+    /// Paths that are polled by machines; requests to them are recorded, but not measured.
+    pub(crate) unmeasured_paths: Vec<&'static str>,
+    pub(crate) is_stdio: bool,
+    /// Whether callers have to authenticate.
+    pub(crate) requires_auth: bool,
+    /// Whether forwarding headers are trusted.
+    pub(crate) external_url: ExternalUrlConfig,
+    pub(crate) sse_pending: SsePendingRequests,
+}
+
+/// The requests of one proxy whose responses arrive on other streams.
+#[derive(Debug, Default)]
+pub(crate) struct SsePendingRequests(Arc<SsePending>);
+
+impl ObserveLayer {
+    async fn observe(&self, mut request: Request, next: Next<'_>, is_measured: bool) -> Response {
+        let facts = Arc::new(RequestFacts::from_request(&request, &self.external_url));
+        let telemetry = self.telemetry.as_ref().filter(|_| is_measured).map(|telemetry| {
+            Arc::new(RequestTelemetry::start(
+                Arc::clone(telemetry),
+                Arc::clone(&facts),
+                Arc::clone(&self.sse_pending.0),
+                self.is_stdio,
+                self.requires_auth,
+            ))
+        });
+        let audit = self.audit.as_ref().map(|audit| {
+            Arc::new(RequestAudit::new(audit, &facts, telemetry.as_ref(), &request, self.requires_auth))
+        });
+        let exchange = Exchange { audit, telemetry };
+        let guard = ExchangeGuard::new(exchange.clone());
+        if exchange.reads_messages() {
+            // Added first, it sees messages last: as the client gets them.
+            Hooks::of_request(&mut request).add(ExchangeHook(exchange.clone()));
+        }
+        request.extensions_mut().insert(exchange);
+        guard.respond(next.handle(request).await).await
+    }
+
+    /// Handles a request that is not measured. A denial counts anyway.
+    async fn observe_unmeasured(&self, request: Request, next: Next<'_>) -> Response {
+        let response = match &self.audit {
+            Some(_) => self.observe(request, next, false).await,
+            None => next.handle(request).await,
+        };
+        if let Some(telemetry) = &self.telemetry
+            && let Some(denial) = response.extensions().get::<Denial>()
+        {
+            metrics::count_denial(telemetry, denial);
+        }
+        response
+    }
+}
+
+impl Layer for ObserveLayer {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a> {
+        if self.unmeasured_paths.contains(&request.uri().path()) {
+            return Box::pin(self.observe_unmeasured(request, next));
+        }
+        Box::pin(self.observe(request, next, true))
+    }
+}
+
+/// Tells that a phase of the request begins.
+#[derive(Debug)]
+pub(crate) struct PhaseMarker(pub(crate) &'static str);
+
+impl Layer for PhaseMarker {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a> {
+        if let Some(exchange) = Exchange::of(request.extensions()) {
+            exchange.begin_phase(self.0, messages_of(&request));
+        }
+        next.handle(request)
+    }
+}
+
+/// Records the messages of a request before it is forwarded.
+#[derive(Debug)]
+pub(crate) struct AuditPreflight;
+
+impl AuditPreflight {
+    async fn record_pending(request: Request, next: Next<'_>) -> Response {
+        if let Some(exchange) = Exchange::of(request.extensions()) {
+            let messages = messages_of(&request);
+            if let Some(messages) = messages {
+                exchange.set_messages(messages);
+            }
+            let id = messages.and_then(RequestMessages::single).map(|message| message.id());
+            if let Some(audit) = &exchange.audit
+                && let Err(denied) = audit.record_pending(&id.unwrap_or_default()).await
+            {
+                return *denied;
+            }
+        }
+        next.handle(request).await
+    }
+}
+
+impl Layer for AuditPreflight {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> ResponseFuture<'a> {
+        Box::pin(Self::record_pending(request, next))
+    }
+}
+
+/// The innermost layer.
+#[derive(Debug)]
+pub(crate) struct PropagateContext {
+    /// Whether the server has no headers, and gets the context in the message.
+    pub(crate) is_stdio: bool,
+}
+
+impl Layer for PropagateContext {
+    fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> ResponseFuture<'a> {
+        let Some(exchange) = Exchange::of(request.extensions()).cloned() else {
+            return next.handle(request);
+        };
+        let messages = messages_of(&request);
+        if let Some(context) = exchange.begin_backend_span(messages) {
+            if !self.is_stdio {
+                context.write_headers(request.headers_mut());
+            } else if let Some(body) =
+                messages.and_then(|messages| meta::with_trace_context(messages, &context))
+            {
+                request = meta::with_body(request, body);
+            }
+        }
+        Box::pin(async move {
+            let response = next.handle(request).await;
+            exchange.mark_response_started();
+            response
+        })
+    }
+}
+
+fn messages_of(request: &Request) -> Option<&RequestMessages> {
+    request.extensions().get::<Arc<RequestMessages>>().map(Arc::as_ref)
+}

@@ -1,0 +1,73 @@
+//! How a request ends: the head of its response, and what became of the body.
+
+use std::time::Instant;
+
+use http::{HeaderMap, StatusCode, header};
+use http_body::Body as _;
+
+use super::facts::MCP_SESSION_ID;
+use crate::proxy::{
+    denial::Denial,
+    messages::{MAX_MESSAGE_BYTES, is_encoded},
+    respond::Response,
+};
+
+const EVENT_STREAM: &[u8] = b"text/event-stream";
+
+/// The head of a response.
+#[derive(Debug)]
+pub(super) struct ResponseHead {
+    pub(super) at: Instant,
+    pub(super) status: StatusCode,
+    /// Why the proxy denied the request, if it did.
+    pub(super) denial: Option<Denial>,
+    pub(super) is_events: bool,
+    /// Whether the messages in the body could be parsed.
+    pub(super) was_inspected: bool,
+    /// Size of the body, if known in advance.
+    pub(super) size: Option<u64>,
+    /// The session that was opened.
+    pub(super) session: Option<String>,
+}
+
+impl ResponseHead {
+    pub(super) fn of(response: &Response) -> Self {
+        let headers = response.headers();
+        let size = response.body().size_hint().exact();
+        Self {
+            at: Instant::now(),
+            status: response.status(),
+            denial: response.extensions().get::<Denial>().cloned(),
+            is_events: is_event_stream(headers),
+            was_inspected: !is_encoded(headers) && size.is_none_or(|size| size <= MAX_MESSAGE_BYTES as u64),
+            size,
+            session: headers.get(MCP_SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned),
+        }
+    }
+}
+
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.as_bytes().get(..EVENT_STREAM.len()));
+    kind.is_some_and(|kind| kind.eq_ignore_ascii_case(EVENT_STREAM))
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RequestOutcome {
+    /// The client got the whole response.
+    Complete,
+    /// The response broke off.
+    Truncated,
+    /// The client disconnected before the end of the response.
+    ClientGone,
+    /// The proxy panicked, which is a defect.
+    Panicked,
+}
+
+/// What was sent of a response's body.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct SentBody {
+    pub(super) size: u64,
+    /// When the first byte was sent.
+    pub(super) first_byte_at: Option<Instant>,
+}
