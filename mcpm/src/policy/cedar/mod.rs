@@ -1,10 +1,12 @@
-//! Who may use what, by policies in Cedar.
+//! Authorizes callers by Cedar policies.
 //!
-//! [`file`] reads the configuration, [`schema`] checks the names in policies, [`entities`] says how callers, tools, prompts and resources are seen by
-//! policies, [`lists`] makes the policies by which lists are shown, [`spelling`] says in which forms, [`context`] what
-//! they read of a call, [`values`] makes Cedar's values of JSON. Here is the decision. It fails closed: nothing is allowed
-//! that no policy permits, and a policy that forbids and cannot be evaluated forbids.
+//! [`file`] reads the configuration, and [`schema`] checks the names in policies. [`entities`] maps callers, tools, prompts
+//! and resources to Cedar entities, [`values`] maps JSON to Cedar values, and [`context`] finds the attributes that
+//! policies read. [`list_policies`] derives the policies for lists, [`uri_forms`] the forms of a URI that are evaluated,
+//! and [`allowed_calls`] remembers permissions. Decisions fail closed: what no policy permits is denied, and a `forbid`
+//! policy that cannot be evaluated forbids.
 
+mod allowed_calls;
 mod context;
 mod entities;
 mod file;
@@ -25,6 +27,7 @@ pub(super) use file::read;
 pub(crate) use entities::{AccessedEntity, Caller};
 pub(crate) use values::{Arguments, ArgumentsError};
 
+use allowed_calls::AllowedCalls;
 use context::ContextAttributes;
 use entities::{EntityMapping, action};
 use list_policies::ListPolicies;
@@ -123,7 +126,8 @@ impl Authorization {
         claims.retain(|(name, _)| self.context_attributes.contains(name));
         let principal = entity.uid();
         let entities = self.with_entity(self.entities.clone(), entity);
-        CallerAuthorizer { authorization: Arc::clone(self), principal, entities, claims }
+        let allowed = AllowedCalls::default();
+        CallerAuthorizer { authorization: Arc::clone(self), principal, entities, claims, allowed }
     }
 
     /// Adds an entity to those of the configuration, which may say more of it.
@@ -149,6 +153,7 @@ pub(crate) struct CallerAuthorizer {
     /// Those of the configuration, and the caller; an error when there is no telling.
     entities: Result<Entities, String>,
     claims: Vec<(String, cedar_policy::RestrictedExpression)>,
+    allowed: AllowedCalls,
 }
 
 impl std::fmt::Debug for CallerAuthorizer {
@@ -188,6 +193,17 @@ impl CallerAuthorizer {
 
     /// Decides whether the caller may use a resource, with these arguments, however a server reads its URI.
     pub(crate) fn decide(&self, used: &AccessedEntity<'_>, arguments: Option<&Arguments>) -> Decision {
+        if self.allowed.contains(used, arguments) {
+            return Decision::Allowed;
+        }
+        let decision = self.evaluate_forms(used, arguments);
+        if decision == Decision::Allowed {
+            self.allowed.insert(used, arguments);
+        }
+        decision
+    }
+
+    fn evaluate_forms(&self, used: &AccessedEntity<'_>, arguments: Option<&Arguments>) -> Decision {
         let forms = match used.uri_forms() {
             Ok(forms) => forms,
             Err(reason) => return Decision::Unclear(reason),

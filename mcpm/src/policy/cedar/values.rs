@@ -78,6 +78,11 @@ impl Arguments {
         Ok(Self { names, values: values.collect::<Result<_, _>>()? })
     }
 
+    /// Whether policies read any of them.
+    pub(super) fn are_read(&self) -> bool {
+        !self.values.is_empty()
+    }
+
     /// What all of them are called, for people.
     pub(crate) fn names(&self) -> String {
         self.names.join(", ")
