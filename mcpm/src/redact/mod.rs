@@ -74,6 +74,17 @@ const TOKEN_PREFIXES: [&str; 28] = [
     "npm_",
     "pypi-",
 ];
+/// For each letter with which a secret's name begins, the set of second letters.
+const SECRET_NAME_STARTS: [u32; 26] = {
+    let mut starts = [0; 26];
+    let mut number = 0;
+    while number < SECRET_NAME_PARTS.len() {
+        let name = SECRET_NAME_PARTS[number].as_bytes();
+        starts[(name[0] - b'a') as usize] |= 1 << (name[1] - b'a');
+        number += 1;
+    }
+    starts
+};
 /// A known value that is shorter is no secret that could be looked for.
 const MIN_SECRET_BYTES: usize = 6;
 
@@ -179,7 +190,10 @@ fn map_cow(text: Cow<'_, str>, also: impl Fn(&str) -> Cow<'_, str>) -> Cow<'_, s
 }
 
 fn normalize_name(name: &str) -> String {
-    name.chars().filter(|c| !matches!(c, '-' | '_' | '.' | ' ')).map(|c| c.to_ascii_lowercase()).collect()
+    let mut folded = String::with_capacity(name.len());
+    folded
+        .extend(name.chars().filter(|c| !matches!(c, '-' | '_' | '.' | ' ')).map(|c| c.to_ascii_lowercase()));
+    folded
 }
 
 /// Whether a name is that of a secret.
@@ -188,10 +202,22 @@ pub(crate) fn is_secret_name(name: &str) -> bool {
 }
 
 fn is_normalized_secret_name(folded: &str) -> bool {
-    let named = |name: &&str| {
-        if EXACT_SECRET_NAMES.contains(name) { folded == *name } else { folded.contains(*name) }
+    let letters = folded.as_bytes();
+    // Each word of a text comes here. Hardly any has two letters with which a secret's name begins, so that few words
+    // are compared with all names.
+    let may_start = |pair: &[u8]| {
+        let (first, second) = (pair[0].wrapping_sub(b'a'), pair[1].wrapping_sub(b'a'));
+        first < 26 && second < 26 && SECRET_NAME_STARTS[usize::from(first)] >> second & 1 == 1
     };
-    !NON_SECRET_NAMES.contains(&folded) && SECRET_NAME_PARTS.iter().any(named)
+    let is_named = |rest: &[u8]| {
+        SECRET_NAME_PARTS.iter().any(|name| match EXACT_SECRET_NAMES.contains(name) {
+            true => folded == *name,
+            false => rest.starts_with(name.as_bytes()),
+        })
+    };
+    let is_secret =
+        letters.windows(2).enumerate().any(|(at, pair)| may_start(pair) && is_named(&letters[at..]));
+    is_secret && !NON_SECRET_NAMES.contains(&folded)
 }
 
 /// A text without what has the form of a credential: the word after `Bearer` or `Basic`, signed tokens, tokens with a
