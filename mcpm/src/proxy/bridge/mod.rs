@@ -11,16 +11,25 @@ mod streamable;
 use std::{pin::Pin, sync::Arc};
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, StatusCode};
+use http::{Extensions, HeaderMap, Method, StatusCode};
 
 use super::{
     body_errors,
     external_url::ExternalUrlConfig,
     layer::{Endpoint, ResponseFuture},
+    messages::RequestMessages,
     observe::{Exchange, mark_sent},
     respond::{self, Request, Response},
 };
-use crate::{mcp::error_code, options::ProxyMode, stdio::router::Router, timers::CoarseTimers};
+use crate::{
+    mcp::{
+        error_code,
+        message::{Malformed, Message},
+    },
+    options::ProxyMode,
+    stdio::router::Router,
+    timers::CoarseTimers,
+};
 
 /// The endpoint in front of a stdio server.
 #[derive(Debug)]
@@ -63,6 +72,18 @@ impl Endpoint for Bridge {
 
     fn health(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {
         Box::pin(std::future::ready(self.router.health()))
+    }
+}
+
+/// Parses the message in a body, unless a layer has parsed these very bytes.
+fn parse_message(extensions: &Extensions, body: &Bytes) -> Result<Message, Malformed> {
+    let parsed = extensions.get::<Arc<RequestMessages>>().and_then(|messages| messages.single());
+    // A layer may have replaced the body since.
+    let is_same =
+        |message: &&Message| message.bytes().as_ptr() == body.as_ptr() && message.bytes().len() == body.len();
+    match parsed.filter(is_same) {
+        Some(message) => Ok(message.clone()),
+        None => Message::parse(body.clone()),
     }
 }
 

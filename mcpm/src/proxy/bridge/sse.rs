@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{Method, StatusCode};
 
 use super::{
-    read,
+    parse_message, read,
     stream::{Numbering, SseBody},
 };
 use crate::{
@@ -69,7 +69,7 @@ pub(super) async fn post(router: &Arc<Router>, request: Request) -> Response {
         Ok(read) => read,
         Err(response) => return response,
     };
-    let message = match Message::parse(body.clone()) {
+    let message = match parse_message(&parts.extensions, &body) {
         Ok(message) => message,
         Err(bad) => {
             return respond::error(StatusCode::BAD_REQUEST, bad.code, &bad.reason, &scan_request_id(&body));

@@ -13,7 +13,7 @@ use http_body_util::StreamBody;
 use serde_json::value::RawValue;
 
 use super::{
-    Bridge, read,
+    Bridge, parse_message, read,
     stream::{self, Numbering, SseBody},
 };
 use crate::{
@@ -123,7 +123,7 @@ async fn post(bridge: &Bridge, request: Request) -> Response {
         Err(response) => return response,
     };
     let router = &bridge.router;
-    let message = match Message::parse(body.clone()) {
+    let message = match parse_message(&parts.extensions, &body) {
         Ok(message) => message,
         Err(malformed) => {
             mark_sent(&parts.extensions);
