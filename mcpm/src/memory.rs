@@ -170,7 +170,7 @@ impl Drop for Account {
 pub(crate) fn warn_no_room(what: &'static str) {
     static LOG: LogLimit = LogLimit::new();
     if let Some(suppressed) = LOG.admit(what) {
-        tracing::warn!(what, suppressed, "no memory is left of what may be held for clients and servers");
+        tracing::warn!(what, suppressed, "the memory budget for clients and servers is exhausted");
     }
 }
 

@@ -52,10 +52,10 @@ type PendingTunnel = Arc<Mutex<Option<(OnUpgrade, Host, u16, TcpStream)>>>;
 
 /// Serves one connection to its end.
 pub(super) async fn serve(connection: UnixStream, state: Arc<IsolationState>) -> io::Result<()> {
-    let agreed = PendingTunnel::default();
+    let pending = PendingTunnel::default();
     let service = {
-        let (state, agreed) = (Arc::clone(&state), Arc::clone(&agreed));
-        service_fn(move |request| handle_request(request, Arc::clone(&state), Arc::clone(&agreed)))
+        let (state, pending) = (Arc::clone(&state), Arc::clone(&pending));
+        service_fn(move |request| handle_request(request, Arc::clone(&state), Arc::clone(&pending)))
     };
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_READ_TIMEOUT).max_buf_size(MAX_HEAD_BYTES);
@@ -63,8 +63,8 @@ pub(super) async fn serve(connection: UnixStream, state: Arc<IsolationState>) ->
         .with_upgrades()
         .await
         .map_err(io::Error::other)?;
-    let agreed = agreed.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some((upgrade, host, port, server)) = agreed {
+    let pending = pending.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some((upgrade, host, port, server)) = pending {
         let client = TokioIo::new(upgrade.await.map_err(io::Error::other)?);
         tunnel::splice(&state, &host, port, client, server).await?;
     }
@@ -74,7 +74,7 @@ pub(super) async fn serve(connection: UnixStream, state: Arc<IsolationState>) ->
 async fn handle_request(
     mut request: Request<Incoming>,
     state: Arc<IsolationState>,
-    agreed: PendingTunnel,
+    pending: PendingTunnel,
 ) -> Result<Response<EgressBody>, Infallible> {
     let is_tunnel = request.method() == Method::CONNECT;
     let Some((host, port)) = destination(request.uri(), is_tunnel) else {
@@ -94,7 +94,7 @@ async fn handle_request(
     };
     if is_tunnel {
         let upgrade = upgrade::on(&mut request);
-        *agreed.lock().unwrap_or_else(PoisonError::into_inner) = Some((upgrade, host, port, server));
+        *pending.lock().unwrap_or_else(PoisonError::into_inner) = Some((upgrade, host, port, server));
         return Ok(Response::new(Either::Left(Full::default())));
     }
     Ok(forward(request, &state, server).await.unwrap_or_else(|error| {
@@ -117,15 +117,15 @@ async fn forward(
     state: &IsolationState,
     server: TcpStream,
 ) -> Result<Response<EgressBody>, hyper::Error> {
-    let alive = Arc::new(ActivityTimer::new());
-    let server = TokioIo::new(ActivityStream::new(server, Arc::clone(&alive)));
+    let activity = Arc::new(ActivityTimer::new());
+    let server = TokioIo::new(ActivityStream::new(server, Arc::clone(&activity)));
     let (mut sender, connection) = hyper::client::conn::http1::handshake(server).await?;
     state.spawn(async move {
         tokio::select! {
             outcome = connection => if let Err(error) = outcome {
-                tracing::debug!(%error, "a host broke off");
+                tracing::debug!(%error, "the connection to a host failed");
             },
-            () = alive.idle() => tracing::debug!("a host and its client said nothing for too long"),
+            () = activity.idle() => tracing::debug!("an idle connection to a host was closed"),
         }
     });
     let (mut head, body) = request.into_parts();

@@ -243,7 +243,7 @@ impl ConnectionPump {
         let out = self.cut.run_until_cancelled(self.copy_to_container(from));
         let (out, back) = tokio::join!(out, self.copy_from_container(to, coming));
         for error in out.and_then(io::Result::err).into_iter().chain(back.err()) {
-            tracing::debug!(%error, "a carried connection broke off");
+            tracing::debug!(%error, "a relayed connection failed");
         }
     }
 

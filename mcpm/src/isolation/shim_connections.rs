@@ -27,7 +27,7 @@ pub(super) async fn serve(listener: UnixListener, state: Arc<IsolationState>) {
         match listener.accept().await {
             Ok((connection, _)) => spawn_connection(connection, permit, &state),
             Err(error) => {
-                tracing::warn!(%error, "a connection of a container could not be taken");
+                tracing::warn!(%error, "cannot accept a connection of a container");
                 tokio::time::sleep(ACCEPT_RETRY_INTERVAL).await;
             }
         }
@@ -45,7 +45,7 @@ pub(super) fn spawn_connection(
     let state = Arc::clone(state);
     tasks.spawn(stop.run_until_cancelled_owned(async move {
         if let Err(error) = handle_connection(connection, state).await {
-            tracing::debug!(%error, "a connection of a container broke off");
+            tracing::debug!(%error, "a connection of a container failed");
         }
         drop(permit);
     }));

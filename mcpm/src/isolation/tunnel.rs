@@ -32,7 +32,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Idle time after which a tunnel is closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 /// Timeout of sending a denial to the client.
-const REFUSAL_LIMIT: Duration = Duration::from_secs(5);
+const DENIAL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes that are read at once.
 const COPY_BUFFER_BYTES: usize = 32 * 1024;
 
@@ -87,38 +87,38 @@ pub(super) async fn splice(
     let address = server.peer_addr()?;
     let (mut from_client, mut to_client) = tokio::io::split(client);
     let (mut from_server, mut to_server) = server.into_split();
-    let alive = ActivityTimer::new();
-    let refusal = std::sync::OnceLock::new();
-    let refused = tokio::sync::Notify::new();
+    let activity = ActivityTimer::new();
+    let response = std::sync::OnceLock::new();
+    let denied = tokio::sync::Notify::new();
     let out = async {
-        let words = sniff::sniff(&mut from_client, &mut to_server).await?;
-        if let Some(denial) = server_name_denial(state, host, port, address, &words.kind) {
+        let sniffed = sniff::sniff(&mut from_client, &mut to_server).await?;
+        if let Some(denial) = server_name_denial(state, host, port, address, &sniffed.kind) {
             state.notify_denied(&denial);
-            let _ = refusal.set(match words.kind {
+            let _ = response.set(match sniffed.kind {
                 SniffedProtocol::Http(_) => http_denial_response(&denial).into_bytes(),
                 _ => sniff::TLS_ACCESS_DENIED_ALERT.to_vec(),
             });
-            refused.notify_one();
+            denied.notify_one();
             // The notification ends both directions.
             return std::future::pending().await;
         }
-        to_server.write_all(&words.bytes).await?;
-        alive.touch();
-        copy(&mut from_client, &mut to_server, &alive).await
+        to_server.write_all(&sniffed.bytes).await?;
+        activity.touch();
+        copy(&mut from_client, &mut to_server, &activity).await
     };
-    let back = copy(&mut from_server, &mut to_client, &alive);
+    let back = copy(&mut from_server, &mut to_client, &activity);
     let both = async { tokio::try_join!(out, back).map(drop) };
     tokio::select! {
         outcome = both => return outcome,
-        () = alive.idle() => return Err(io::ErrorKind::TimedOut.into()),
-        () = refused.notified() => {}
+        () = activity.idle() => return Err(io::ErrorKind::TimedOut.into()),
+        () = denied.notified() => {}
     }
-    let refuse = async {
-        to_client.write_all(refusal.get().map_or(&[], Vec::as_slice)).await?;
+    let respond = async {
+        to_client.write_all(response.get().map_or(&[], Vec::as_slice)).await?;
         to_client.shutdown().await
     };
-    let refused = tokio::time::timeout(REFUSAL_LIMIT, refuse).await;
-    refused.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    let responded = tokio::time::timeout(DENIAL_TIMEOUT, respond).await;
+    responded.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
 /// Returns why a handshake, or the first request, does not match the connection, if so. Later data is not checked, as
@@ -128,21 +128,21 @@ fn server_name_denial(
     host: &Host,
     port: u16,
     address: SocketAddr,
-    words: &SniffedProtocol,
+    protocol: &SniffedProtocol,
 ) -> Option<EgressDenial> {
     // A client that may connect to an address may use any name there.
     let Host::Name(name) = host else {
-        return (*words == SniffedProtocol::Malformed)
+        return (*protocol == SniffedProtocol::Malformed)
             .then(|| EgressDenial::new(host, Some(port), Rule::ServerNameMismatch));
     };
-    let is_name = |asked: &String| asked.trim_end_matches('.').eq_ignore_ascii_case(name);
-    let (says_nobody, fits) = match words {
+    let is_name = |named: &String| named.trim_end_matches('.').eq_ignore_ascii_case(name);
+    let (is_nameless, fits) = match protocol {
         SniffedProtocol::Other => return None,
-        SniffedProtocol::Tls(asked) => (asked.is_none(), asked.iter().all(is_name)),
-        SniffedProtocol::Http(asked) => (asked.is_empty(), asked.iter().all(is_name)),
+        SniffedProtocol::Tls(named) => (named.is_none(), named.iter().all(is_name)),
+        SniffedProtocol::Http(named) => (named.is_empty(), named.iter().all(is_name)),
         SniffedProtocol::Malformed => (false, false),
     };
-    if says_nobody && !state.policy.allows_address(address) {
+    if is_nameless && !state.policy.allows_address(address) {
         let address = address.ip().to_canonical();
         return Some(EgressDenial::for_address(host, port, address, Rule::ServerNameMissing));
     }
@@ -152,7 +152,7 @@ fn server_name_denial(
 async fn copy(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
-    alive: &ActivityTimer,
+    activity: &ActivityTimer,
 ) -> io::Result<()> {
     let mut chunk = vec![0; COPY_BUFFER_BYTES];
     loop {
@@ -161,7 +161,7 @@ async fn copy(
             return to.shutdown().await;
         }
         to.write_all(&chunk[..count]).await?;
-        alive.touch();
+        activity.touch();
     }
 }
 
@@ -204,17 +204,17 @@ impl ActivityTimer {
 #[derive(Debug)]
 pub(super) struct ActivityStream<S> {
     stream: S,
-    alive: Arc<ActivityTimer>,
+    activity: Arc<ActivityTimer>,
 }
 
 impl<S> ActivityStream<S> {
-    pub(super) fn new(stream: S, alive: Arc<ActivityTimer>) -> Self {
-        Self { stream, alive }
+    pub(super) fn new(stream: S, activity: Arc<ActivityTimer>) -> Self {
+        Self { stream, activity }
     }
 
     fn touch_if_ready<T>(&self, outcome: Poll<T>) -> Poll<T> {
         if outcome.is_ready() {
-            self.alive.touch();
+            self.activity.touch();
         }
         outcome
     }

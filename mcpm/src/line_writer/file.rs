@@ -83,7 +83,7 @@ impl RotatingFile {
     fn report_rotation_error(&mut self, error: &io::Error) {
         if !std::mem::replace(&mut self.rotation_failed, true) {
             let path = self.path.display();
-            tracing::error!(%error, %path, "a file cannot be put aside; it is written on as it is");
+            tracing::error!(%error, %path, "cannot rotate a file; writing continues to it");
         }
     }
 

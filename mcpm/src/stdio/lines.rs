@@ -40,7 +40,7 @@ pub(super) async fn read_lines(output: ProcessOutput, mux: Arc<Multiplexer>) {
                 Ok(0) => break,
                 Ok(_) => lines.drain_lines(|line| line.deliver_to(&mux)),
                 Err(error) => {
-                    tracing::debug!(%error, "the server's output broke");
+                    tracing::debug!(%error, "cannot read the server's output");
                     break;
                 }
             }
@@ -53,7 +53,7 @@ pub(super) async fn read_lines(output: ProcessOutput, mux: Arc<Multiplexer>) {
                         lines.drain_lines(|line| line.deliver_to(&mux));
                     }
                     Err(error) => {
-                        tracing::debug!(%error, "the server's output broke");
+                        tracing::debug!(%error, "cannot read the server's output");
                         break;
                     }
                 }

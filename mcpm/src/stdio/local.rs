@@ -79,7 +79,7 @@ impl ProcessControl for LocalControl {
         if let Some(pid) = self.0.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?))
             && let Err(error) = rustix::process::kill_process(pid, Signal::TERM)
         {
-            tracing::debug!(%error, "the server had ended");
+            tracing::debug!(%error, "cannot signal the server: it has ended");
         }
         if tokio::time::timeout(grace - by_itself, self.0.wait()).await.is_err()
             && let Err(error) = self.0.kill().await

@@ -264,7 +264,11 @@ impl ProcessSupervisor {
                 () = tokio::time::sleep(grace) => {}
             }
             if !is_last {
-                tracing::warn!(process = self.slot, pipe, "a server process has closed a pipe and lives on");
+                tracing::warn!(
+                    process = self.slot,
+                    pipe,
+                    "a server process has closed a pipe and keeps running"
+                );
                 self.mux.disconnect(&format!("the server closed {pipe}"));
             }
         }

@@ -242,7 +242,7 @@ impl Router {
         own.sort_unstable_by_key(|(_, used, _)| *used);
         let many = own.len().saturating_sub(left);
         if many > 0 {
-            tracing::warn!(many, "ended sessions of a caller who has too many");
+            tracing::warn!(many, "ended sessions of a caller with too many");
         }
         for (_, _, id) in own.into_iter().take(many) {
             self.abandon_session(&id);
@@ -259,7 +259,7 @@ impl Router {
         };
         let oldest = muxes.iter().filter_map(|mux| mux.least_recently_used()).chain(opening);
         if let Some((_, id)) = oldest.min_by_key(|(used, _)| *used) {
-            tracing::warn!("ended the session that was not used for longest, as there are too many");
+            tracing::warn!("ended the least recently used session, because there are too many");
             self.abandon_session(&id);
         }
     }

@@ -85,7 +85,7 @@ impl Multiplexer {
             Err(malformed) => {
                 log_malformed(&text, &malformed);
                 if malformed.reason == ID_TOO_LONG {
-                    tracing::warn!("refused a message of the server: {ID_TOO_LONG}");
+                    tracing::warn!("rejected a message of the server: {ID_TOO_LONG}");
                     self.lock().reply(error_response(b"", malformed.code, ID_TOO_LONG));
                 }
             }
@@ -121,7 +121,11 @@ impl Multiplexer {
 
 fn log_malformed(text: &[u8], malformed: &Malformed) {
     let text = String::from_utf8_lossy(&text[..text.len().min(200)]).into_owned();
-    tracing::debug!(reason = malformed.reason, text, "the server wrote a line that is no message");
+    tracing::debug!(
+        reason = malformed.reason,
+        text,
+        "the server wrote a line that is not a JSON-RPC message"
+    );
 }
 
 impl MuxState {
@@ -272,7 +276,7 @@ impl MuxState {
             if self.owners.is_several() {
                 tracing::debug!(
                     method = message.method(),
-                    "dropped a notification: several owners share the server"
+                    "dropped a notification: several owners share the process"
                 );
             } else if let Some(call) = self.only_call_with_logs() {
                 call.last_activity = Instant::now();
@@ -283,7 +287,7 @@ impl MuxState {
         let Ok((id, stream)) = self.sole_recipient(None) else {
             tracing::debug!(
                 method = message.method(),
-                "dropped a notification: no telling which client it concerns"
+                "dropped a notification: it may concern several clients"
             );
             return;
         };

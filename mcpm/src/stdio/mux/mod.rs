@@ -317,7 +317,7 @@ impl MuxState {
         let line = to_line(message);
         match &mut self.pipe {
             Some(pipe) => pipe.send(line),
-            None => tracing::debug!("dropped a message: the server is gone"),
+            None => tracing::debug!("dropped a message: the server has ended"),
         }
     }
 
@@ -336,7 +336,7 @@ impl MuxState {
         if self.pipe.as_ref().is_some_and(|pipe| pipe.queue_account.has_room(answer.len() + LINE_OVERHEAD)) {
             self.send_unbuffered(answer);
         } else {
-            tracing::debug!("dropped an answer: the server does not read its input");
+            tracing::debug!("dropped a response: the server does not read its input");
         }
     }
 

@@ -152,7 +152,7 @@ impl Multiplexer {
         if is_free {
             tracing::warn!(
                 sessions = state.sessions.len(),
-                "ended unused sessions, as another client needs a process"
+                "ended unused sessions, because another client needs a process"
             );
             state.reset_for_era(Era::Legacy);
         }

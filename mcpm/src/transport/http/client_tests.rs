@@ -123,7 +123,7 @@ async fn a_malformed_chunk_behind_the_head_fails_before_the_status_is_passed_on(
             stream
         };
         let (_stream, answer) = tokio::join!(server, client.send(post(Bytes::new())));
-        assert!(said(&answer.expect_err(rest)).contains("cannot be read"), "{rest}");
+        assert!(said(&answer.expect_err(rest)).contains("invalid response"), "{rest}");
     }
 }
 
@@ -204,13 +204,13 @@ async fn malformed_responses_are_rejected() {
     let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(129));
     let large = format!("HTTP/1.1 200 OK\r\na: {}", "b".repeat(70_000));
     for (answer, reason) in [
-        ("SSH-2.0-OpenSSH\r\n\r\n", "is not HTTP/1.1"),
-        ("HTTP/2.0 200 OK\r\n\r\n", "is not HTTP/1.1"),
-        ("HTTP/1.1 200 OK\r\na: b\r\n c\r\n\r\n", "is not HTTP/1.1"),
-        ("HTTP/1.1 101 x\r\n\r\n", "changes the protocol"),
-        ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\nok", "length is none"),
-        ("HTTP/1.1 200 OK\r\ncontent-length: +2\r\n\r\nok", "length is none"),
-        ("HTTP/1.1 200 OK\r\ncontent-length:\r\n\r\nok", "length is none"),
+        ("SSH-2.0-OpenSSH\r\n\r\n", "not HTTP/1.1"),
+        ("HTTP/2.0 200 OK\r\n\r\n", "not HTTP/1.1"),
+        ("HTTP/1.1 200 OK\r\na: b\r\n c\r\n\r\n", "not HTTP/1.1"),
+        ("HTTP/1.1 101 x\r\n\r\n", "switches the protocol"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\nok", "invalid `Content-Length`"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: +2\r\n\r\nok", "invalid `Content-Length`"),
+        ("HTTP/1.1 200 OK\r\ncontent-length:\r\n\r\nok", "invalid `Content-Length`"),
         ("HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n", "transfer coding"),
         ("HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", "transfer coding"),
         ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nz\r\n", "chunk"),

@@ -22,9 +22,9 @@ impl fmt::Display for ConnectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io(_) => f.write_str("the connection failed"),
-            Self::Closed => f.write_str("the connection was closed before the answer had ended"),
-            Self::Malformed(reason) => write!(f, "the answer cannot be read: {reason}"),
-            Self::RequestBody(_) => f.write_str("the body of the request broke off"),
+            Self::Closed => f.write_str("the connection was closed before the end of the response"),
+            Self::Malformed(reason) => write!(f, "invalid response: {reason}"),
+            Self::RequestBody(_) => f.write_str("the body of the request failed"),
         }
     }
 }

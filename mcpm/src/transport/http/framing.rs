@@ -112,7 +112,7 @@ impl Chunk {
     }
 
     fn next(self, byte: u8) -> Result<Self, ConnectionError> {
-        self.after(byte).ok_or(ConnectionError::Malformed("a chunk of its body is none"))
+        self.after(byte).ok_or(ConnectionError::Malformed("invalid chunk"))
     }
 
     fn after(self, byte: u8) -> Option<Self> {

@@ -123,16 +123,18 @@ impl ResponseHead {
             let httparse::Status::Complete(used) = parsed else {
                 let larger = text.len() > MAX_HEAD_BYTES;
                 return if larger {
-                    Err(ConnectionError::Malformed("its head is too large"))
+                    Err(ConnectionError::Malformed("the head is too large"))
                 } else {
                     Ok(None)
                 };
             };
             let status = read.code.and_then(|code| StatusCode::from_u16(code).ok());
-            let status = status.ok_or(ConnectionError::Malformed("its status is none"))?;
+            let status = status.ok_or(ConnectionError::Malformed("invalid status"))?;
             if status.is_informational() {
                 if status == StatusCode::SWITCHING_PROTOCOLS {
-                    return Err(ConnectionError::Malformed("it changes the protocol unasked"));
+                    return Err(ConnectionError::Malformed(
+                        "the server switches the protocol without a request",
+                    ));
                 }
                 *text = text.slice(used..);
                 continue;
@@ -166,8 +168,8 @@ impl ResponseHead {
 
 fn parse_error_message(error: httparse::Error) -> &'static str {
     match error {
-        httparse::Error::TooManyHeaders => "it has too many headers",
-        _ => "it is not HTTP/1.1",
+        httparse::Error::TooManyHeaders => "too many headers",
+        _ => "not HTTP/1.1",
     }
 }
 
@@ -179,7 +181,7 @@ fn headers(text: &Bytes, read: &[httparse::Header<'_>]) -> Result<HeaderMap, Con
         let name = HeaderName::from_bytes(line.name.as_bytes());
         let value = HeaderValue::from_maybe_shared(text.slice_ref(line.value));
         let (Ok(name), Ok(value)) = (name, value) else {
-            return Err(ConnectionError::Malformed("it has a header that is none"));
+            return Err(ConnectionError::Malformed("invalid header"));
         };
         headers.append(name, value);
     }
@@ -200,7 +202,7 @@ fn framing(headers: &mut HeaderMap, is_old: bool, keep_alive: &mut bool) -> Resu
     if let Some(coding) = codings.next() {
         let is_chunked = coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
         if is_old || !is_chunked || codings.next().is_some() {
-            return Err(ConnectionError::Malformed("its transfer coding is not `chunked`"));
+            return Err(ConnectionError::Malformed("the transfer coding is not `chunked`"));
         }
         // Both headers together may be an attempt at response smuggling.
         *keep_alive &= headers.remove(header::CONTENT_LENGTH).is_none();
@@ -220,7 +222,7 @@ fn framing(headers: &mut HeaderMap, is_old: bool, keep_alive: &mut bool) -> Resu
             }
             Ok(Framing::Sized(size))
         }
-        Some(_) => Err(ConnectionError::Malformed("its length is none")),
+        Some(_) => Err(ConnectionError::Malformed("invalid `Content-Length`")),
     }
 }
 
