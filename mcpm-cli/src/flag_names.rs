@@ -1,20 +1,23 @@
-//! Words the library's messages for the command line: settings that they name become flags.
+//! Rewrites the library's messages for the command line: names of settings become flags.
 //!
-//! The library names a setting by its field, since it is used from several languages. A name is only taken for a
-//! setting where the words around it say so: messages about files have the same names for fields, and users may have
+//! The library names a setting by its field, because it is used from several languages. A name is only recognized
+//! as a setting by the words around it: messages about files contain the same names for fields, and users may have
 //! given the same names to tools, groups and servers.
 
 use mcpm::options::{ArgumentPosition, OptionSet, OptionSpec, ProxyOptions, ValueKind, WorkloadOptions};
 
-/// What the library says before the name of a setting.
-const BEFORE: [&str; 7] = ["set ", "leave out ", "with ", "without ", "needs ", "option ", "options "];
+/// Words before the name of a setting.
+const BEFORE: [&str; 8] =
+    ["set ", "omit ", "leave out ", "with ", "without ", "needs ", "option ", "options "];
 
-/// What is between the settings of a list.
+/// Separators of settings in a list.
 const BETWEEN: [&str; 5] = [", ", " or ", " and ", ", or ", ", and "];
 
-/// What the library says of the settings that a message begins with.
-const ABOUT: [&str; 9] = [
+/// Words after the settings at the beginning of a message.
+const ABOUT: [&str; 11] = [
     " needs ",
+    " requires ",
+    " contains ",
     " names `",
     " turns ",
     " holds ",
